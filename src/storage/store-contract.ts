@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {
   type Block,
@@ -5,6 +6,7 @@ import {
   HASH_BYTES,
   headOf,
   packPosition,
+  positionText,
   sealBlock,
 } from '../chain/index.ts'
 import { PAGE_CHARACTERS } from './store.ts'
@@ -46,6 +48,37 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         expect(await now.head(serverid + 1)).toBeNull()
         expect((await now.blocks(serverid, 1, 1)).map(({ height }) => height)).toEqual([1])
         expect(await now.blocks(serverid + 1, 0, 1)).toEqual([])
+      })
+    })
+
+    it('computes the databases of the replay vectors, and the remnants of erased entries', async () => {
+      const vectors = new URL('../../test/vectors/replay-v1.json', import.meta.url)
+      const { blocks, databases, erased } = JSON.parse(readFileSync(vectors, 'utf8'))
+      await stage.open()
+      for (const entries of blocks) await appendEntries(stage.store, entries)
+      await stage.expectDurable(async (now) => {
+        const stored = await now.databases()
+        expect(stored.map(({ name }) => name)).toEqual(
+          databases.map(({ db }: { db: string }) => db),
+        )
+        for (const [at, { name, created }] of stored.entries()) {
+          const items = await now.listItems(created, { limit: 100 })
+          const found = items.map(async ({ id, text }) => {
+            const list = await now.attachments.list(name, id, { limit: 100 })
+            const attachments = list.map((one) => [one.name, positionText(one.position)])
+            return { item: JSON.parse(text), attachments: Object.fromEntries(attachments) }
+          })
+          expect(await Promise.all(found)).toEqual(databases[at].items)
+        }
+        const chain = await now.blocks(serverid, 0, 100)
+        for (const { height, entries, blinds } of chain) {
+          for (const [index, text] of entries.entries()) {
+            const remnant = erased[`${height}.${index}`]
+            expect(JSON.parse(text)).toEqual(remnant ?? blocks[height][index])
+            const blind = blinds.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)
+            expect(blind.every((byte) => byte === 0)).toBe(remnant !== undefined)
+          }
+        }
       })
     })
 
