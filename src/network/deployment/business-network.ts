@@ -1,7 +1,8 @@
+import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { unitOf } from '../../ledger/core.ts'
-import type { Change } from '../../ledger/index.ts'
-import { AccessControl, namesEvent } from '../access/control.ts'
+import type { Change, LedgerService } from '../../ledger/index.ts'
+import { namesEvent } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
@@ -11,10 +12,10 @@ import {
   entryOf,
   objectIn,
   type ResourceChange,
-  type ResourceDatabase,
+  ResourceDatabase,
   type StoredResource,
 } from '../resources/database.ts'
-import { Guard, type Source } from '../resources/guard.ts'
+import { Guard } from '../resources/guard.ts'
 import { missing, removed, submittedFields } from '../resources/instances.ts'
 import {
   type Listing,
@@ -23,13 +24,18 @@ import {
   Resolver,
   resourceFilter,
 } from '../resources/listing.ts'
+import { deploymentChanges, networkItem, tombstone } from '../resources/network-item.ts'
 import { registriesOf } from '../resources/overlay.ts'
 import { type ParameterTexts, parameterTexts, runQuery } from '../resources/query.ts'
 import { ADMIN, type Caller, recordsOf, transactionOf } from '../resources/transaction.ts'
 import type { ChangeRequest } from '../transactions/messages.ts'
-import type { EmittedEvent, EventFeed } from './event-feed.ts'
-import type { NetworkThread } from './network-thread.ts'
-import type { Outcome, Pipeline, Recorded } from './pipeline.ts'
+import { type EmittedEvent, EventFeed } from './event-feed.ts'
+import { NetworkThread } from './network-thread.ts'
+import { type Outcome, Pipeline, type Recorded } from './pipeline.ts'
+import { type FieldDefault, upgradedResources } from './upgrade.ts'
+
+/** How long the scripts of a network may take to load, milliseconds. */
+const BOOT_MS = 2_000
 
 /** The position of a request's changes, and the resources they made. */
 export interface Made extends Recorded {
@@ -37,15 +43,15 @@ export interface Made extends Recorded {
   readonly resources: readonly Json[]
 }
 
-export interface NetworkParts {
-  readonly definition: NetworkDefinition
-  readonly database: ResourceDatabase
-  /** The way of all changes. */
-  readonly pipeline: Pipeline
-  /** The events of its transactions. */
-  readonly events: EventFeed
-  /** Records the network itself, before its first change. */
-  readonly deployment: readonly Change[]
+export interface NetworkDeps {
+  readonly ledger: LedgerService
+  readonly clock: Clock
+  /** The version of daicho, recorded with each network as `runtimeVersion`. */
+  readonly version: string
+  /** How long the processors of one transaction may take, milliseconds. */
+  readonly deadlineMs: number
+  /** Receives the console output of processors. */
+  readonly log: (network: string, level: string, text: string) => void
 }
 
 /**
@@ -53,19 +59,29 @@ export interface NetworkParts {
  * network's thread and answered when they are durable.
  */
 export class BusinessNetwork {
-  readonly #parts: NetworkParts
-  #definition: NetworkDefinition
-  #control: AccessControl
-
-  constructor(parts: NetworkParts) {
-    this.#parts = parts
-    this.#definition = parts.definition
-    this.#control = new AccessControl(parts.definition.rules)
-  }
-
   /** The events of its transactions. */
-  get events(): EventFeed {
-    return this.#parts.events
+  readonly events: EventFeed
+  readonly #deps: NetworkDeps
+  readonly #database: ResourceDatabase
+  readonly #pipeline: Pipeline
+  #definition: NetworkDefinition
+
+  /** `isRecorded` is whether the ledger has the network; its first change records it otherwise. */
+  constructor(deps: NetworkDeps, definition: NetworkDefinition, isRecorded: boolean) {
+    const { ledger, clock, log } = deps
+    const { name, model } = definition
+    this.#deps = deps
+    this.#definition = definition
+    this.#database = new ResourceDatabase(name, ledger.reader, registriesOf(model))
+    this.events = new EventFeed(this.#database)
+    const parts = {
+      database: ledger.ownDatabase(name),
+      clock,
+      startThread: (recorded: boolean) => this.#startThread(this.#definition, recorded),
+      publish: this.events.publish.bind(this.events),
+      log: (level: string, text: string) => log(name, level, text),
+    }
+    this.#pipeline = new Pipeline(parts, isRecorded)
   }
 
   /** The network as it is deployed. */
@@ -80,7 +96,7 @@ export class BusinessNetwork {
     caller: Caller,
   ): Promise<Listing> {
     const filter = resourceFilter(query, this.#definition.model, type)
-    return listResources(this.#source(caller), type, filter)
+    return listResources(this.#guard(caller), type, filter)
   }
 
   /**
@@ -92,7 +108,7 @@ export class BusinessNetwork {
     if (named === undefined) {
       throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
     }
-    return runQuery(this.#source(caller), named, query, query)
+    return runQuery(this.#guard(caller), named, query, query)
   }
 
   /**
@@ -106,19 +122,18 @@ export class BusinessNetwork {
     caller: Caller,
   ): Promise<Listing> {
     const written = writtenQuery(text, this.#definition.model)
-    return runQuery(this.#source(caller), written, parameterTexts(parameters), query)
+    return runQuery(this.#guard(caller), written, parameterTexts(parameters), query)
   }
 
   /** The archive that is deployed, for callers who may read the network. Errors: RESOURCE_NOT_FOUND. */
   async archive(caller: Caller): Promise<Buffer> {
     const { name, archive } = this.#definition
     const target = { type: systemType('Network'), id: name }
-    const { database, guard } = this.#source(caller)
-    const stored = await database.read(target)
+    const stored = await this.#database.read(target)
     // The default network is recorded with its first change.
     const content = () =>
       stored === null ? { $class: target.type, networkId: name } : objectIn(stored.text)
-    if (await guard.allows('READ', target, content)) return archive
+    if (await this.#guard(caller).allows('READ', target, content)) return archive
     const message = `Object with ID '${name}' in collection with ID 'Asset:${target.type}' does not exist`
     throw new NetworkError('RESOURCE_NOT_FOUND', message)
   }
@@ -134,18 +149,15 @@ export class BusinessNetwork {
     caller: Caller,
   ): Promise<StoredResource> {
     const filter = resourceFilter(query, this.#definition.model, type)
-    const target = { type: type.qualifiedName, id }
-    const source = this.#source(caller)
-    const stored = await source.database.read(target)
+    const guard = this.#guard(caller)
+    const stored = await guard.read({ type: type.qualifiedName, id })
     if (stored === null) throw missing(type, id)
-    const content = () => objectIn(stored.text)
-    if (!(await source.guard.allows('READ', target, content))) throw missing(type, id)
-    return { ...stored, text: await presentedText(stored.text, filter, new Resolver(source)) }
+    return { ...stored, text: await presentedText(stored.text, filter, new Resolver(guard)) }
   }
 
   /** Makes a change, in one block. Errors: those of `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
   async change(change: ChangeRequest, caller: Caller): Promise<Made> {
-    const { reply, recorded } = await this.#parts.pipeline.request(change, caller)
+    const { reply, recorded } = await this.#pipeline.request(change, caller)
     if (recorded === null) throw new Error(`${change.kind} was not recorded`)
     return { ...recorded, resources: Array.isArray(reply) ? reply : [] }
   }
@@ -161,7 +173,7 @@ export class BusinessNetwork {
     caller: Caller,
   ): Promise<Outcome> {
     const fields = submittedFields(given)
-    return this.#parts.pipeline.request({ kind: 'submit', type, fields }, caller)
+    return this.#pipeline.request({ kind: 'submit', type, fields }, caller)
   }
 
   /**
@@ -170,7 +182,7 @@ export class BusinessNetwork {
    */
   async receivableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
     const { model, rules, strictEvents } = this.#definition
-    const { guard } = this.#source(caller)
+    const guard = this.#guard(caller)
     const submits = new Map<string, boolean>()
     const maySubmit = async ({ id }: EmittedEvent) => {
       const [transactionId = ''] = id.split('#')
@@ -203,63 +215,76 @@ export class BusinessNetwork {
 
   /** A resource, without access rules: for the gateway's own decisions, never for a reply. */
   async lookUp(target: Target): Promise<JsonObject | null> {
-    const stored = await this.#parts.database.read(target)
+    const stored = await this.#database.read(target)
     return stored === null ? null : objectIn(stored.text)
   }
 
   /**
-   * Replaces the definition by `next`, whose thread is `thread`; the changes that `decide` makes of the
-   * resources are recorded with `item`, while no other request runs.
+   * Replaces the network by `next` if all stored resources fit it; `defaults` fill new fields. One block
+   * holds the new archive and all updates. No other request is decided meanwhile.
+   * Errors: NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
-  replace(
-    next: NetworkDefinition,
-    thread: NetworkThread,
-    decide: (database: ResourceDatabase) => Promise<readonly ResourceChange[]>,
-    item: Change,
-  ): Promise<void> {
-    const { database, pipeline } = this.#parts
-    return pipeline.exclusive(async () => {
-      await this.#recordAlone('StartBusinessNetwork', [item], await decide(database))
-      this.#definition = next
-      this.#control = new AccessControl(next.rules)
-      database.setRegistries(registriesOf(next.model))
-      await pipeline.exchange(thread)
-    })
+  async upgrade(next: NetworkDefinition, defaults: readonly FieldDefault[]): Promise<void> {
+    const { name, sha256 } = this.#definition
+    if (next.sha256 === sha256) {
+      throw new NetworkError('NETWORK_VERSION_SAME', `${name} is deployed exactly so already`)
+    }
+    const item = networkItem(next, this.#deps.version)
+    const thread = await this.#startThread(next, true)
+    try {
+      await this.#pipeline.exclusive(async () => {
+        const writes = await upgradedResources(this.#database, next, defaults)
+        await this.#record('StartBusinessNetwork', item, writes)
+        this.#definition = next
+        this.#database.setRegistries(registriesOf(next.model))
+        await this.#pipeline.exchange(thread)
+      })
+    } catch (error) {
+      await thread.end()
+      throw error
+    }
   }
 
-  /** Records `tombstone`, after which nothing can change the network. */
-  retire(tombstone: Change): Promise<void> {
-    const { pipeline } = this.#parts
-    return pipeline.exclusive(async () => {
-      await this.#recordAlone('RemoveBusinessNetwork', [tombstone], [])
-      await pipeline.close(removed(this.#definition.name))
+  /** Records that the network is removed, after which nothing can change it. */
+  remove(): Promise<void> {
+    return this.#pipeline.exclusive(async () => {
+      const item = tombstone(this.#definition, this.#deps.version)
+      await this.#record('RemoveBusinessNetwork', item, [])
+      await this.#pipeline.close(removed(this.#definition.name))
     })
   }
 
   /** Ends its thread. Requests that wait are refused with NETWORK_BUSY. */
   async close(): Promise<void> {
-    await this.#parts.pipeline.close(
-      new NetworkError('NETWORK_BUSY', 'the node is closing; try again'),
-    )
+    await this.#pipeline.close(new NetworkError('NETWORK_BUSY', 'the node is closing; try again'))
   }
 
-  async #recordAlone(
-    verb: string,
-    also: readonly Change[],
-    writes: readonly ResourceChange[],
-  ): Promise<void> {
-    const { pipeline, deployment } = this.#parts
-    const transaction = transactionOf(systemType(verb), pipeline.stamp(), {})
+  /** Records a transaction of the system, with the network's new item, inside exclusive work. */
+  async #record(verb: string, item: JsonObject, writes: readonly ResourceChange[]): Promise<void> {
+    const { name } = this.#definition
+    const transaction = transactionOf(systemType(verb), this.#pipeline.stamp(), {})
     const changes = [...recordsOf(transaction, ADMIN, []), ...writes]
-    const entries = changes.map((change) => entryOf(this.#definition.name, change))
-    await pipeline.record(unitOf([...(pipeline.isRecorded ? [] : deployment), ...also, ...entries]))
+    const deployment = this.#deploymentBefore(this.#definition, this.#pipeline.isRecorded) ?? []
+    const entries = changes.map((change) => entryOf(name, change))
+    const itemChange: Change = { method: 'update_item', db: name, item }
+    await this.#pipeline.record(unitOf([...deployment, itemChange, ...entries]))
   }
 
-  #source(caller: Caller): Source {
-    const { database, pipeline } = this.#parts
-    const { model } = this.#definition
-    const evaluate = pipeline.evaluate.bind(pipeline)
-    const guard = new Guard({ control: this.#control, model, caller, database, evaluate }, null)
-    return { database, model, guard }
+  /** Errors: NETWORK_INVALID when the scripts cannot be loaded. */
+  #startThread(definition: NetworkDefinition, isRecorded: boolean): Promise<NetworkThread> {
+    const { ledger, deadlineMs } = this.#deps
+    const deployment = this.#deploymentBefore(definition, isRecorded)
+    const task = { kind: 'serve', archive: definition.archive, deployment } as const
+    return NetworkThread.start({ folder: ledger.reader.folder, deadlineMs, bootMs: BOOT_MS, task })
+  }
+
+  /** The changes that record the network itself; null when the ledger has them. */
+  #deploymentBefore(definition: NetworkDefinition, isRecorded: boolean): Change[] | null {
+    return isRecorded ? null : deploymentChanges(definition, this.#deps.version)
+  }
+
+  #guard(caller: Caller): Guard {
+    const evaluate = this.#pipeline.evaluate.bind(this.#pipeline)
+    return new Guard({ definition: this.#definition, caller, database: this.#database, evaluate })
   }
 }

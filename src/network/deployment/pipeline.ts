@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { UuidGenerator } from '../../base/uuid.ts'
@@ -7,7 +8,6 @@ import type { ConditionRequest } from '../resources/guard.ts'
 import type { Caller, Stamp } from '../resources/transaction.ts'
 import {
   type ChangeRequest,
-  type Decision,
   errorOf,
   type FromThread,
   type ToThread,
@@ -45,19 +45,20 @@ export interface PipelineParts {
   log(level: string, text: string): void
 }
 
-/** A request that the thread has not answered. */
+/** A request, until it is answered. */
 interface Pending {
-  readonly id: number
-  /** Its message to the thread. */
-  readonly message: ToThread
-  /** Takes the answer; false when it has to wait until all decisions before it are durable. */
-  answered(answer: Answer): boolean
-  /** Answers with a decision, recorded at `position`; null when it changed nothing. */
-  durable(answer: Answer, written: Written | null): void
-  failed(error: Error): void
+  readonly message: Extract<ToThread, { id: number }>
+  resolve(settled: Settled): void
+  reject(error: Error): void
 }
 
 type Answer = Extract<FromThread, { id: number }>
+
+/** An answer of the thread, and the position of its changes: null when it made none. */
+interface Settled {
+  readonly answer: Answer
+  readonly written: Written | null
+}
 
 /** An answer that waits until all decisions before it are durable. */
 interface Decided {
@@ -68,7 +69,7 @@ interface Decided {
 /** Work that is done while the network stands still. */
 interface Exclusive {
   run(): Promise<void>
-  failed(error: Error): void
+  reject(error: Error): void
 }
 
 /**
@@ -119,49 +120,39 @@ export class Pipeline {
   }
 
   /** Has a request decided and recorded. Errors: its refusal; NETWORK_BUSY, NETWORK_REMOVED. */
-  request(change: ChangeRequest, caller: Caller): Promise<Outcome> {
-    const stamp = this.stamp()
-    return this.#send<Outcome>((id, resolve, failed) => ({
-      ...{ id, failed, message: { id, caller, stamp, change } },
-      answered: (answer) => {
-        for (const { level, text } of 'logged' in answer ? answer.logged : []) {
-          this.#parts.log(level, text)
-        }
-        return false
-      },
-      durable: (answer, written) => {
-        if ('decision' in answer) resolve(outcomeOf(answer.decision, written))
-        else if ('failure' in answer) failed(errorOf(answer.failure))
-      },
-    }))
+  async request(change: ChangeRequest, caller: Caller): Promise<Outcome> {
+    const message = { id: this.#nextId(), caller, stamp: this.stamp(), change }
+    const { answer, written } = await this.#send(message)
+    if ('failure' in answer) throw errorOf(answer.failure)
+    assert('decision' in answer)
+    const { reply, unit, transactionAt, writeAt } = answer.decision
+    if (unit === null || written === null) return { reply, recorded: null }
+    const position = written.position + transactionAt
+    return { reply, recorded: { ...written, position, revision: written.position + writeAt } }
   }
 
   /** Evaluates a condition for durable resources. Errors: NETWORK_BUSY, NETWORK_INVALID. */
-  evaluate(condition: ConditionRequest): Promise<readonly (boolean | null)[]> {
-    return this.#send<readonly (boolean | null)[]>((id, resolve, reject) => ({
-      ...{ id, message: { id, condition }, durable: () => {} },
-      answered: (answer) => {
-        if ('values' in answer) resolve(answer.values)
-        if ('failure' in answer) reject(errorOf(answer.failure))
-        return true
-      },
-      failed: (error) => {
-        // A condition that ends the thread counts as one that throws.
-        const isEnded = error instanceof NetworkError && error.code.startsWith('PROCESSOR_')
-        if (isEnded) resolve(condition.resources.map(() => null))
-        else reject(error)
-      },
-    }))
+  async evaluate(condition: ConditionRequest): Promise<readonly (boolean | null)[]> {
+    try {
+      const { answer } = await this.#send({ id: this.#nextId(), condition })
+      if ('failure' in answer) throw errorOf(answer.failure)
+      assert('values' in answer)
+      return answer.values
+    } catch (error) {
+      // A condition that ends the thread counts as one that throws.
+      const isEnded = error instanceof NetworkError && error.code.startsWith('PROCESSOR_')
+      if (isEnded) return condition.resources.map(() => null)
+      throw error
+    }
   }
 
   /** Runs `work` when all requests before it are durable; those behind it wait until it has ended. */
   exclusive<Result>(work: () => Promise<Result>): Promise<Result> {
-    const result = Promise.withResolvers<Result>()
     if (this.#closed !== null) throw this.#closed
-    const { resolve, reject: failed } = result
-    this.#backlog.push({ run: () => work().then(resolve, failed), failed })
+    const { promise, resolve, reject } = Promise.withResolvers<Result>()
+    this.#backlog.push({ run: () => work().then(resolve, reject), reject })
     this.#advance()
-    return result.promise
+    return promise
   }
 
   /** Records a unit inside exclusive work. */
@@ -182,33 +173,31 @@ export class Pipeline {
   /** Refuses all further requests with `error`, and ends the thread. */
   async close(error: Error): Promise<void> {
     this.#closed ??= error
-    for (const pending of [...this.#sent.values(), ...this.#backlog.splice(0)])
-      pending.failed(error)
+    for (const { reject } of [...this.#sent.values(), ...this.#backlog.splice(0)]) reject(error)
     this.#sent.clear()
     await this.exchange(null)
   }
 
-  /** Queues the request that `made` makes, and returns its result. */
-  #send<Result>(
-    made: (
-      id: number,
-      resolve: (result: Result) => void,
-      failed: (error: Error) => void,
-    ) => Pending,
-  ): Promise<Result> {
-    if (this.#closed !== null) return Promise.reject(this.#closed)
-    if (this.#requests >= REQUESTS_MAX) {
-      const message = 'too many requests wait for this network; try again'
-      return Promise.reject(new NetworkError('NETWORK_BUSY', message))
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<Result>()
+  #nextId(): number {
     this.#lastId += 1
+    return this.#lastId
+  }
+
+  async #send(message: Pending['message']): Promise<Settled> {
+    if (this.#closed !== null) throw this.#closed
+    if (this.#requests >= REQUESTS_MAX) {
+      const text = 'too many requests wait for this network; try again'
+      throw new NetworkError('NETWORK_BUSY', text)
+    }
     this.#requests += 1
-    this.#backlog.push(made(this.#lastId, resolve, reject))
+    const { promise, resolve, reject } = Promise.withResolvers<Settled>()
+    this.#backlog.push({ message, resolve, reject })
     this.#advance()
-    return promise.finally(() => {
+    try {
+      return await promise
+    } finally {
       this.#requests -= 1
-    })
+    }
   }
 
   /** Sends the backlog, up to exclusive work; does that when nothing else is under way. */
@@ -232,7 +221,7 @@ export class Pipeline {
         return
       }
       this.#backlog.shift()
-      this.#sent.set(next.id, next)
+      this.#sent.set(next.message.id, next)
       this.#thread.post(next.message)
     }
   }
@@ -250,7 +239,7 @@ export class Pipeline {
         (error: Error) => {
           const waiting = this.#backlog.splice(0)
           this.#backlog.push(...waiting.filter((one) => 'run' in one))
-          for (const one of waiting) if ('id' in one) one.failed(error)
+          for (const one of waiting) if ('message' in one) one.reject(error)
         },
       )
       .finally(() => {
@@ -267,12 +256,15 @@ export class Pipeline {
     this.#thread = thread
     thread.listen({
       message: (message) => {
+        if ('logged' in message) this.#parts.log(message.logged.level, message.logged.text)
         if (!('id' in message)) return
         // Without an entry, the request was refused together with an earlier block.
         const pending = this.#sent.get(message.id)
         if (pending === undefined) return
         this.#sent.delete(message.id)
-        if (!pending.answered(message)) this.#decided.push({ pending, answer: message })
+        // A condition changes nothing and is about durable resources, so its answer need not wait.
+        if ('condition' in pending.message) pending.resolve({ answer: message, written: null })
+        else this.#decided.push({ pending, answer: message })
         this.#write()
         this.#advance()
       },
@@ -286,11 +278,11 @@ export class Pipeline {
     const [current, ...others] = this.#sent.values()
     this.#sent.clear()
     this.#backlog.unshift(...others)
-    current?.failed(
+    const error =
       end === 'DEADLINE'
         ? new NetworkError('PROCESSOR_DEADLINE', 'the transaction took too long: out of time')
-        : new NetworkError('PROCESSOR_MEMORY', 'the transaction was ended: out of memory'),
-    )
+        : new NetworkError('PROCESSOR_MEMORY', 'the transaction was ended: out of memory')
+    current?.reject(error)
     this.#advance()
   }
 
@@ -300,7 +292,7 @@ export class Pipeline {
       const batch = this.#nextBatch()
       const unit = batch.flatMap(unitOf)
       if (unit.length === 0) {
-        for (const { pending, answer } of batch) pending.durable(answer, null)
+        for (const { pending, answer } of batch) pending.resolve({ answer, written: null })
         continue
       }
       this.#isWriting = true
@@ -327,14 +319,15 @@ export class Pipeline {
   #written(batch: readonly Decided[], written: Written): void {
     this.#isWriting = false
     this.#isRecorded = true
-    this.#thread?.post({ durable: batch.at(-1)?.pending.id ?? 0 })
+    this.#thread?.post({ durable: batch.at(-1)?.pending.message.id ?? 0 })
     const events = batch.flatMap(({ answer }) =>
       'decision' in answer ? answer.decision.events : [],
     )
     this.#parts.publish(written.height, events)
     let { position } = written
     for (const decided of batch) {
-      decided.pending.durable(decided.answer, { ...written, position })
+      const { pending, answer } = decided
+      pending.resolve({ answer, written: { ...written, position } })
       position += unitOf(decided).length
     }
     this.#write()
@@ -349,18 +342,11 @@ export class Pipeline {
     this.#decided = []
     this.#sent.clear()
     this.#thread?.post({ reset: true })
-    for (const { failed } of undone) failed(error)
+    for (const { reject } of undone) reject(error)
     this.#advance()
   }
 }
 
 function unitOf({ answer }: Decided): UnitOfWork {
   return ('decision' in answer ? answer.decision.unit : null) ?? []
-}
-
-/** The outcome of a decision whose first operation is recorded at `written`. */
-function outcomeOf({ reply, unit, ...at }: Decision, written: Written | null): Outcome {
-  if (unit === null || written === null) return { reply, recorded: null }
-  const position = written.position + at.transactionAt
-  return { reply, recorded: { ...written, position, revision: written.position + at.writeAt } }
 }

@@ -1,17 +1,18 @@
 import type { JsonObject } from '../../base/json.ts'
-import type {
-  AccessContext,
+import {
+  type AccessContext,
   AccessControl,
-  AskCondition,
-  Instance,
-  Subject,
+  type AskCondition,
+  type Instance,
+  type Subject,
 } from '../access/control.ts'
+import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-parser.ts'
-import type { Model, Target } from '../model/model.ts'
-import type { ResourceReader, StoredResource } from './database.ts'
-import { objectIn } from './database.ts'
-import { asInstance, type Caller, historianTarget, type TransactionRecord } from './transaction.ts'
+import type { Target } from '../model/model.ts'
+import { objectIn, type ResourceReader, type Selection, type StoredResource } from './database.ts'
+import { requireType } from './instances.ts'
+import { type Caller, historianTarget, type TransactionRecord } from './transaction.ts'
 
 /** A condition of an access rule, and its resources. */
 export interface ConditionRequest {
@@ -23,22 +24,31 @@ export interface ConditionRequest {
   readonly resources: readonly (JsonObject | null)[]
 }
 
-/** Evaluates a condition for each of its resources: true, false, or null where it throws. */
-export type EvaluateCondition = (request: ConditionRequest) => Promise<readonly (boolean | null)[]>
+/**
+ * Evaluates a condition for each of its resources: true, false, or null where it throws. Relationships
+ * in them lead to the resources of `state`.
+ */
+export type EvaluateCondition = (
+  request: ConditionRequest,
+  state: ResourceReader,
+) => Promise<readonly (boolean | null)[]>
 
 export interface GuardParts {
-  readonly control: AccessControl
-  readonly model: Model
+  readonly definition: NetworkDefinition
   readonly caller: Caller
-  /** Holds the caller's own resource. */
+  /** All resources, readable or not. */
   readonly database: ResourceReader
   readonly evaluate: EvaluateCondition
 }
 
-/** Checks the access of one caller. */
-export class Guard {
+/** Resources that access rules decide about at once. */
+const READ_AT_ONCE = 256
+
+/** The resources that one caller may read, and the check of what the caller may change. */
+export class Guard implements ResourceReader {
   readonly #parts: GuardParts
   readonly #transaction: TransactionRecord | null
+  readonly #control: AccessControl
   readonly #context: AccessContext
   #participant: Promise<JsonObject> | null = null
 
@@ -46,22 +56,41 @@ export class Guard {
    * `transaction` is the one that is being processed, or null.
    * Errors: IDENTITY_UNKNOWN for a participant of a type that there is not.
    */
-  constructor(parts: GuardParts, transaction: TransactionRecord | null) {
+  constructor(parts: GuardParts, transaction: TransactionRecord | null = null) {
     this.#parts = parts
     this.#transaction = transaction
-    const { caller, model } = parts
-    const participant = asInstance(caller.participant, model)
-    if (participant === null) {
+    this.#control = new AccessControl(parts.definition.rules)
+    const { caller, definition } = parts
+    const { model } = definition
+    const participantType = model.type(caller.participant.type)
+    if (participantType === null) {
       const message = `there is no participant type ${caller.participant.type}`
       throw new NetworkError('IDENTITY_UNKNOWN', message)
     }
-    const processed = transaction === null ? null : asInstance(transaction.target, model)
-    this.#context = { participant, transaction: processed }
+    const type = transaction === null ? null : model.type(transaction.target.type)
+    this.#context = {
+      participant: { type: participantType, id: caller.participant.id },
+      transaction:
+        transaction === null || type === null ? null : { type, id: transaction.target.id },
+    }
   }
 
-  /** The guard of the same caller during `transaction`. */
-  within(transaction: TransactionRecord): Guard {
-    return new Guard(this.#parts, transaction)
+  get definition(): NetworkDefinition {
+    return this.#parts.definition
+  }
+
+  get caller(): Caller {
+    return this.#parts.caller
+  }
+
+  /** All resources, readable or not. */
+  get database(): ResourceReader {
+    return this.#parts.database
+  }
+
+  /** The guard of the same caller during `transaction`, which may have a `database` of its own. */
+  within(transaction: TransactionRecord, database = this.#parts.database): Guard {
+    return new Guard({ ...this.#parts, database }, transaction)
   }
 
   /** Whether the caller may do `operation` on `target`, whose content is or was `content`. */
@@ -70,37 +99,8 @@ export class Guard {
     target: Target,
     content: () => JsonObject | null,
   ): Promise<boolean> {
-    const instance = this.#instance(target)
-    // Most rules decide for all instances of a type at once.
-    const all = this.#parts.control.allowsAll(operation, instance.type, this.#context)
-    if (all !== null) return all
-    const subject = { ...instance, content }
-    const [allowed] = await this.#parts.control.decide(
-      operation,
-      [subject],
-      this.#context,
-      this.#ask,
-    )
+    const [allowed] = await this.#decide(operation, [{ ...this.#instance(target), content }])
     return allowed === true
-  }
-
-  /** Returns those of `resources`, all of one type, that the caller may read. */
-  async readable<Row extends Pick<StoredResource, 'id' | 'text'>>(
-    typeName: string,
-    resources: readonly Row[],
-  ): Promise<Row[]> {
-    const { type } = this.#instance({ type: typeName, id: '' })
-    const subjects = resources.map(
-      ({ id, text }): Subject => ({ type, id, content: () => objectIn(text) }),
-    )
-    const allowed = await this.#parts.control.decide('READ', subjects, this.#context, this.#ask)
-    return resources.filter((_resource, at) => allowed[at])
-  }
-
-  /** Whether the caller may read all resources of `type`; null when it depends on which one. */
-  readsAll(type: string): boolean | null {
-    const { control } = this.#parts
-    return control.allowsAll('READ', this.#instance({ type, id: '' }).type, this.#context)
   }
 
   /** Errors: ACCESS_DENIED. */
@@ -109,33 +109,103 @@ export class Guard {
     target: Target,
     content: () => JsonObject | null,
   ): Promise<void> {
-    if (await this.allows(operation, target, content)) return
-    const { type, id } = this.#parts.caller.participant
-    throw new NetworkError(
+    if (!(await this.allows(operation, target, content))) throw this.denied(operation, target)
+  }
+
+  /** The error for a change that the caller may not make. */
+  denied(operation: Operation, { type, id }: Target): NetworkError {
+    const { participant } = this.#parts.caller
+    return new NetworkError(
       'ACCESS_DENIED',
-      `Participant '${type}#${id}' does not have '${operation}' access to resource ` +
-        `'${target.type}#${target.id}'`,
+      `Participant '${participant.type}#${participant.id}' does not have '${operation}' access ` +
+        `to resource '${type}#${id}'`,
     )
+  }
+
+  /** Checks that the caller may create the transaction and its historian record. Errors: ACCESS_DENIED. */
+  async requireSubmission(transaction: TransactionRecord): Promise<void> {
+    await this.require('CREATE', transaction.target, () => transaction.resource)
+    // The record does not exist yet, so a condition has no content of it.
+    await this.require('CREATE', historianTarget(transaction), () => null)
+  }
+
+  /** A resource; null if it does not exist or may not be read. Errors: TYPE_NOT_FOUND. */
+  async read(target: Target): Promise<StoredResource | null> {
+    const [stored = null] = await this.readAll([target])
+    return stored
+  }
+
+  /** Like `read`, for several resources. */
+  async readAll(targets: readonly Target[]): Promise<(StoredResource | null)[]> {
+    const instances = targets.map((target) => this.#instance(target))
+    const stored = await Promise.all(targets.map((target) => this.database.read(target)))
+    const subjects = instances.map((instance, at) => {
+      const text = stored[at]?.text
+      return { ...instance, content: () => (text === undefined ? null : objectIn(text)) }
+    })
+    const allowed = await this.#decide('READ', subjects)
+    return stored.map((resource, at) => (allowed[at] ? resource : null))
+  }
+
+  /** `limit` and `offset` count readable resources only. */
+  async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const all = this.#readsAll(selection)
+    if (all === true) yield* this.database.select(selection)
+    if (all !== null) return
+    let skip = selection.offset
+    let left = selection.limit ?? Number.POSITIVE_INFINITY
+    for await (const page of this.database.select({ ...selection, limit: null, offset: 0 })) {
+      for (let at = 0; at < page.length && left > 0; at += READ_AT_ONCE) {
+        const readable = await this.#readable(selection, page.slice(at, at + READ_AT_ONCE))
+        const rows = readable.slice(skip, skip + left)
+        skip -= Math.min(skip, readable.length)
+        left -= rows.length
+        if (rows.length > 0) yield rows
+      }
+      if (left === 0) return
+    }
+  }
+
+  async count(selection: Selection): Promise<number> {
+    const all = this.#readsAll(selection)
+    if (all === true) return this.database.count(selection)
+    let count = 0
+    for await (const page of this.select({ ...selection, limit: null, offset: 0 })) {
+      count += page.length
+    }
+    return count
+  }
+
+  /** Whether the caller may read all resources of a type; null when it depends on which one. */
+  #readsAll({ type }: Selection): boolean | null {
+    return this.#control.allowsAll('READ', type, this.#context)
+  }
+
+  async #readable({ type }: Selection, page: readonly StoredResource[]): Promise<StoredResource[]> {
+    const subjects = page.map(({ id, text }) => ({ type, id, content: () => objectIn(text) }))
+    const allowed = await this.#decide('READ', subjects)
+    return page.filter((_resource, at) => allowed[at])
+  }
+
+  #decide(operation: Operation, subjects: readonly Subject[]): Promise<readonly boolean[]> {
+    return this.#control.decide(operation, subjects, this.#context, this.#ask)
   }
 
   readonly #ask: AskCondition = async (rule, subjects) => {
     const { participant, resource, transaction } = rule
-    return this.#parts.evaluate({
+    this.#participant ??= this.#readParticipant()
+    const request = {
       condition: rule.condition,
       variables: {
         participant: participant.variable,
         resource: resource.variable,
         transaction: transaction?.variable ?? null,
       },
-      participant: await this.#participantContent(),
+      participant: await this.#participant,
       transaction: this.#transaction?.resource ?? null,
       resources: subjects.map(({ content }) => content()),
-    })
-  }
-
-  #participantContent(): Promise<JsonObject> {
-    this.#participant ??= this.#readParticipant()
-    return this.#participant
+    }
+    return this.#parts.evaluate(request, this.database)
   }
 
   async #readParticipant(): Promise<JsonObject> {
@@ -149,25 +219,6 @@ export class Guard {
   }
 
   #instance({ type, id }: Target): Instance {
-    const declaration = this.#parts.model.type(type)
-    if (declaration === null) throw new NetworkError('TYPE_NOT_FOUND', `there is no type ${type}`)
-    return { type: declaration, id }
+    return { type: requireType(this.definition.model, type), id }
   }
-}
-
-/** Checks that the caller may create the transaction and its historian record. Errors: ACCESS_DENIED. */
-export async function requireTransaction(
-  guard: Guard,
-  transaction: TransactionRecord,
-): Promise<void> {
-  await guard.require('CREATE', transaction.target, () => transaction.resource)
-  // The record does not exist yet, so a condition has no content of it.
-  await guard.require('CREATE', historianTarget(transaction), () => null)
-}
-
-/** Resources as one caller may read them. */
-export interface Source {
-  readonly database: ResourceReader
-  readonly model: Model
-  readonly guard: Guard
 }

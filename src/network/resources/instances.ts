@@ -17,9 +17,15 @@ export interface Resource {
 }
 
 /** The rules that instances are checked by. */
-export interface InstanceRules {
+export interface InstanceRules extends Strictness {
   readonly model: Model
-  readonly strictness: Strictness
+}
+
+/** The type of that name. Errors: TYPE_NOT_FOUND. */
+export function requireType(model: Model, name: string): TypeDeclaration {
+  const type = model.type(name)
+  if (type !== null) return type
+  throw new NetworkError('TYPE_NOT_FOUND', `there is no type ${name.slice(0, 100)}`)
 }
 
 /** Resources of one request: the entries of a block, less the transaction and its historian's record. */
@@ -83,13 +89,13 @@ export function invalid(problems: readonly Problem[]): NetworkError {
 function checkedResource(
   value: Json,
   type: TypeDeclaration,
-  { model, strictness }: InstanceRules,
+  rules: InstanceRules,
   path: string,
 ): Resource | Problem[] {
   if (!isJsonObject(value)) {
     return [{ path, code: 'WRONG_TYPE', message: `must be an object, a ${type.name}` }]
   }
-  const { resource, problems } = checkInstance(model, type, value, strictness)
+  const { resource, problems } = checkInstance(rules.model, type, value, rules)
   if (problems !== null) return problems.map((each) => ({ ...each, path: `${path}${each.path}` }))
   if (resource.$class !== type.qualifiedName) {
     const message = `here $class is ${type.qualifiedName}: each type has a path of its own`

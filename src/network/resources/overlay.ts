@@ -32,7 +32,9 @@ export class Overlay implements ResourceReader {
     const { type, id } = change.target
     const ofType = this.#changed.get(type) ?? new Map<string, Changed>()
     this.#changed.set(type, ofType)
-    const stored = change.kind === 'delete' ? null : new Unrecorded(id, change.resource)
+    // A change that is not recorded has no revision.
+    const stored =
+      change.kind === 'delete' ? null : { id, text: canonicalJson(change.resource), revision: -1 }
     ofType.set(id, { stored, sequence })
   }
 
@@ -83,25 +85,6 @@ export class Overlay implements ResourceReader {
 interface Changed {
   readonly stored: StoredResource | null
   readonly sequence: number
-}
-
-/** A resource that has no revision yet. */
-class Unrecorded implements StoredResource {
-  readonly id: string
-  readonly revision = -1
-  readonly #resource: JsonObject
-  #text: string | null = null
-
-  constructor(id: string, resource: JsonObject) {
-    this.id = id
-    this.#resource = resource
-  }
-
-  /** Serialized when it is first read: most are not. */
-  get text(): string {
-    this.#text ??= canonicalJson(this.#resource)
-    return this.#text
-  }
 }
 
 interface Row {

@@ -13,7 +13,7 @@ import {
   predicateOf,
 } from '../queries/predicate.ts'
 import { objectIn } from './database.ts'
-import type { Source } from './guard.ts'
+import type { Guard } from './guard.ts'
 import { type Listing, presented, Resolver, resourceFilter } from './listing.ts'
 
 /** Values of a parameter that is a list. */
@@ -30,22 +30,22 @@ export type ParameterTexts = Readonly<Record<string, unknown>>
  * Errors: PARAMETER_INVALID, FilterError.
  */
 export async function runQuery(
-  source: Source,
+  guard: Guard,
   query: NamedQuery,
   parameters: ParameterTexts,
   filterQuery: ParameterTexts,
 ): Promise<Listing> {
   const { where, order, limit, offset, ...shown } = resourceFilter(
     filterQuery,
-    source.model,
+    guard.definition.model,
     query.type,
   )
-  const found = await selectedResources(source, query, parameters)
+  const found = await selectedResources(guard, query, parameters)
   const kept = where === null ? found : found.filter((resource) => matches(where, resource))
   const sorted = order.length === 0 ? kept : ordered(kept, order)
   const from = offset ?? 0
   const cut = sorted.slice(from, limit === null ? undefined : from + limit)
-  const resolver = new Resolver(source)
+  const resolver = new Resolver(guard)
   async function* pages(): AsyncGenerator<string[]> {
     for (const resource of cut) yield [await presented(resource, shown, resolver)]
   }
@@ -66,32 +66,31 @@ export function parameterTexts(parameters: JsonObject): Record<string, string | 
  * its parameters as texts. Errors: PARAMETER_INVALID.
  */
 export async function selectedResources(
-  source: Source,
+  guard: Guard,
   query: NamedQuery,
   request: ParameterTexts,
 ): Promise<JsonObject[]> {
-  const given = argumentsOf(query, request, source.model)
-  const predicate = predicateOf(query.where, query.type, source.model, given)
+  const given = argumentsOf(query, request, guard.definition.model)
+  const predicate = predicateOf(query.where, query.type, guard.definition.model, given)
   const order = query.order.map(({ path, descending }) => ({ path, descending }))
-  const selected = await selectedBy(source, query, predicate, order)
+  const selected = await selectedBy(guard, query, predicate, order)
   const skip = countOf(query.skip, given) ?? 0
   const limit = countOf(query.limit, given)
   return selected.slice(skip, limit === null ? undefined : skip + limit)
 }
 
 async function selectedBy(
-  { database, guard }: Source,
+  guard: Guard,
   { type }: NamedQuery,
   { where, holds }: Predicate,
   order: readonly OrderTerm[],
 ): Promise<JsonObject[]> {
   const found: JsonObject[] = []
-  const all = guard.readsAll(type.qualifiedName)
-  if (all === false) return found
-  for await (const page of database.select({ type, where, order, limit: null, offset: 0 })) {
-    const matching = page.filter(({ text }) => holds(objectIn(text)))
-    const mine = all === null ? await guard.readable(type.qualifiedName, matching) : matching
-    for (const { text } of mine) found.push(objectIn(text))
+  for await (const page of guard.select({ type, where, order, limit: null, offset: 0 })) {
+    for (const { text } of page) {
+      const resource = objectIn(text)
+      if (holds(resource)) found.push(resource)
+    }
     if (found.length > RESULTS_MAX) {
       const message = `the query finds more than ${RESULTS_MAX} resources: make it narrower`
       throw new NetworkError('PARAMETER_INVALID', message)

@@ -1,61 +1,71 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import type { NetworkDefinition } from '../definition/definition.ts'
 import type { Model, Property } from '../model/model.ts'
 import { type Target, targetOfCanonical } from '../model/model.ts'
 import { type Problem, pointer } from '../model/validation.ts'
-import { objectIn } from './database.ts'
+import { objectIn, type ResourceReader, type StoredResource } from './database.ts'
+import { invalid } from './instances.ts'
 
-/** A relationship in a resource. */
-interface Reference {
-  readonly path: string
-  readonly text: string
-  /** Null for a text that names no resource. */
-  readonly target: Target | null
-}
+/** Takes the text of a relationship and its path; returns what stands there in the copy. */
+type Replace = (text: string, path: string) => Json
 
-/** All relationships in `resource`, also those in its concepts; their paths are below `path`. */
-function* referencesIn(resource: JsonObject, model: Model, path = ''): Generator<Reference> {
-  const { $class: name } = resource
+/** A copy of `value`, with `replace` applied to the relationships in it and in its concepts. */
+export function withRelationships(
+  value: JsonObject,
+  model: Model,
+  replace: Replace,
+  path = '',
+): JsonObject {
+  const { $class: name } = value
   const type = typeof name === 'string' ? model.type(name) : null
-  for (const [key, value] of Object.entries(resource)) {
+  const memberWith = (member: Json, property: Property, at: string): Json => {
+    if (Array.isArray(member)) {
+      return member.map((element, index) => memberWith(element, property, pointer(at, index)))
+    }
+    if (isJsonObject(member)) return withRelationships(member, model, replace, at)
+    return property.relationship && typeof member === 'string' ? replace(member, at) : member
+  }
+  const members = Object.entries(value).map(([key, member]) => {
     const property = type?.properties.get(key)
     // Primitives lead nowhere.
-    if (property !== undefined && property.type !== null) {
-      yield* referencesInValue(value, property, model, pointer(path, key))
-    }
-  }
+    if (property === undefined || property.type === null) return [key, member] as const
+    return [key, memberWith(member, property, pointer(path, key))] as const
+  })
+  return Object.fromEntries(members)
 }
 
-function* referencesInValue(
-  value: Json,
-  property: Property,
-  model: Model,
-  path: string,
-): Generator<Reference> {
-  if (Array.isArray(value)) {
-    for (const [index, element] of value.entries()) {
-      yield* referencesInValue(element, property, model, pointer(path, index))
-    }
-  } else if (isJsonObject(value)) {
-    yield* referencesIn(value, model, path)
-  } else if (property.relationship && typeof value === 'string') {
-    yield { path, text: value, target: targetOfCanonical(value) }
+/** The relationships in `resource`; `target` is null for a text that names no resource. */
+function referencesIn(resource: JsonObject, model: Model, below = '') {
+  const found: { path: string; text: string; target: Target | null }[] = []
+  const take = (text: string, path: string) => {
+    found.push({ path, text, target: targetOfCanonical(text) })
+    return text
   }
+  withRelationships(resource, model, take, below)
+  return found
 }
 
-/** The relationships in `resource` whose targets do not exist, as problems below `path`. */
-export async function missingReferences(
-  resource: JsonObject,
-  path: string,
-  model: Model,
-  exists: (target: Target) => Promise<boolean>,
-): Promise<Problem[]> {
-  const problems: Problem[] = []
-  for (const { path: at, text, target } of referencesIn(resource, model, path)) {
-    if (target !== null && (await exists(target))) continue
-    const message = `nothing is at the end of this relationship: ${text}`
-    problems.push({ path: at, code: 'REFERENCE_MISSING', message })
+/**
+ * Checks that the relationships in `resources` lead to resources of `state`, if the network demands it.
+ * Errors: RESOURCE_INVALID; the paths begin with the index of the resource if they are `inList`.
+ */
+export async function requireReferences(
+  resources: readonly JsonObject[],
+  inList: boolean,
+  { strictReferences, model }: NetworkDefinition,
+  state: ResourceReader,
+): Promise<void> {
+  if (!strictReferences) return
+  for (const [index, resource] of resources.entries()) {
+    const problems: Problem[] = []
+    const below = inList ? pointer('', index) : ''
+    for (const { path, text, target } of referencesIn(resource, model, below)) {
+      if (target !== null && (await state.read(target)) !== null) continue
+      const message = `nothing is at the end of this relationship: ${text}`
+      problems.push({ path, code: 'REFERENCE_MISSING', message })
+    }
+    if (problems.length > 0) throw invalid(problems)
   }
-  return problems
 }
 
 /** A resource that a relationship leads to; `text` is its canonical JSON, null if there is none. */
@@ -63,8 +73,11 @@ export interface Resolved extends Target {
   readonly text: string | null
 }
 
-/** Resources that are resolved for one transaction, and the characters of them. */
-const RESOLVED_MAX = 50_000
+/** Reads resources; null for those that do not exist or may not be read. */
+type ReadAll = (targets: readonly Target[]) => Promise<(StoredResource | null)[]>
+
+/** Resources that are resolved for one request, and the characters of them that a transaction is sent. */
+export const RESOLVED_MAX = 50_000
 const CHARACTERS_MAX = 16 * 1024 * 1024
 
 /**
@@ -73,14 +86,15 @@ const CHARACTERS_MAX = 16 * 1024 * 1024
  */
 export class Resolution {
   readonly #model: Model
-  readonly #read: (targets: readonly Target[]) => Promise<(string | null)[]>
+  readonly #read: ReadAll
   readonly #seen = new Set<string>()
+  readonly #charactersMax: number
   #characters = 0
 
-  /** `read` gives the texts of resources; null for those that do not exist or may not be read. */
-  constructor(model: Model, read: (targets: readonly Target[]) => Promise<(string | null)[]>) {
+  constructor(model: Model, read: ReadAll, charactersMax = CHARACTERS_MAX) {
     this.#model = model
     this.#read = read
+    this.#charactersMax = charactersMax
   }
 
   /**
@@ -95,10 +109,10 @@ export class Resolution {
     const resolved: Resolved[] = []
     let targets = this.#unseen([...named, ...this.#targetsIn(roots)])
     for (let level = 0; level < levels && targets.length > 0; level += 1) {
-      const texts = await this.#read(targets)
+      const found = await this.#read(targets)
       const next: JsonObject[] = []
       for (const [at, target] of targets.entries()) {
-        const text = texts[at] ?? null
+        const text = found[at]?.text ?? null
         resolved.push({ ...target, text })
         if (text === null) continue
         this.#characters += text.length
@@ -111,7 +125,7 @@ export class Resolution {
 
   #targetsIn(resources: readonly JsonObject[]): Target[] {
     return resources.flatMap((resource) =>
-      [...referencesIn(resource, this.#model)].flatMap(({ target }) => target ?? []),
+      referencesIn(resource, this.#model).flatMap(({ target }) => target ?? []),
     )
   }
 
@@ -119,7 +133,7 @@ export class Resolution {
     return targets.filter(({ type, id }) => {
       const key = `${type}#${id}`
       if (this.#seen.has(key) || this.#model.type(type) === null) return false
-      if (this.#seen.size >= RESOLVED_MAX || this.#characters > CHARACTERS_MAX) return false
+      if (this.#seen.size >= RESOLVED_MAX || this.#characters > this.#charactersMax) return false
       this.#seen.add(key)
       return true
     })

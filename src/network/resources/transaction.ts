@@ -1,5 +1,4 @@
 import type { JsonObject } from '../../base/json.ts'
-import type { Model } from '../model/model.ts'
 import { relationshipText, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { ResourceChange } from './database.ts'
@@ -15,12 +14,6 @@ export interface Caller {
 export const ADMIN: Caller = {
   participant: { type: systemType('NetworkAdmin'), id: 'admin' },
   identity: null,
-}
-
-/** A resource as access rules see it before its content is read; null if its type does not exist. */
-export function asInstance({ type, id }: Target, model: Model) {
-  const declaration = model.type(type)
-  return declaration === null ? null : { type: declaration, id }
 }
 
 /** The id and the time of a new transaction. */

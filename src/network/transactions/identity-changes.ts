@@ -1,6 +1,5 @@
 import type { JsonObject } from '../../base/json.ts'
 import type { Where } from '../../filter/index.ts'
-import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import {
   isA,
@@ -11,89 +10,114 @@ import {
   targetOfCanonical,
 } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import type { Problem } from '../model/validation.ts'
-import type { ResourceReader } from '../resources/database.ts'
+import type { ProblemCode } from '../model/validation.ts'
 import { objectIn } from '../resources/database.ts'
-import { invalid } from '../resources/instances.ts'
-import type { Caller } from '../resources/transaction.ts'
-import type { IdentityChange } from './messages.ts'
+import type { Guard } from '../resources/guard.ts'
+import { invalid, type Resource, requireType } from '../resources/instances.ts'
+import type { IdentityChange, IdentityRequest } from './messages.ts'
 
 const IDENTITY = systemType('Identity')
 const NETWORK_ADMIN = systemType('NetworkAdmin')
+const PARTICIPANT = systemType('Participant')
 /** How a client names a secret that it made itself and keeps to itself. */
 const FINGERPRINT = /^sha256:([0-9a-f]{64})$/
 const NAME_LENGTH_MAX = 128
 
-/** A transaction of the system that changes an identity. */
-interface IdentityTransaction {
+/** A transaction of the system, which makes one write at most. */
+export interface IdentityTransaction {
   /** The name of the transaction's type. */
   readonly verb: string
   readonly fields: JsonObject
-  readonly write: {
-    readonly kind: 'create' | 'update'
-    readonly target: Target
-    readonly resource: JsonObject
-  }
-}
-
-interface Context {
-  readonly caller: Caller
-  readonly definition: NetworkDefinition
-  readonly state: ResourceReader
+  readonly write: { readonly kind: 'create' | 'update'; readonly resource: Resource } | null
 }
 
 /**
- * The transaction that makes `change`.
+ * The transaction that makes `change` for the caller of `guard`.
  * Errors: RESOURCE_INVALID, RESOURCE_NOT_FOUND, RESOURCE_EXISTS, ACCESS_DENIED.
  */
-export async function identityChange(
+export function identityTransaction(
   change: IdentityChange,
-  caller: Caller,
-  definition: NetworkDefinition,
-  state: ResourceReader,
+  guard: Guard,
 ): Promise<IdentityTransaction> {
-  const context = { caller, definition, state }
-  if (change.kind === 'revokeIdentity') return revoked(change.id, context)
-  if (change.kind === 'issueIdentity') {
-    const { name, canIssue } = change.identity
-    const participant = participantOf(definition.model, change.identity.participant)
-    if (name === '' || name.length > NAME_LENGTH_MAX) {
-      const message = `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`
-      throw invalid([{ path: '/userID', code: 'MISSING', message }])
-    }
-    const fields = { participant: relationshipText(participant), identityName: name }
-    const identity = { name, state: 'ISSUED', certificate: '', canIssue }
-    const added = { id: change.id, participant, action: `create a new identity ${name}` }
-    return { verb: 'IssueIdentity', fields, write: await addition(identity, added, context) }
+  switch (change.kind) {
+    case 'issueIdentity':
+      return issued(change.id, change.identity, guard)
+    case 'bindIdentity':
+      return bound(change.participant, change.certificate, guard)
+    case 'revokeIdentity':
+      return revoked(change.id, guard)
   }
-  const { certificate } = change
-  const participant = participantOf(definition.model, change.participant)
+}
+
+async function issued(
+  id: string,
+  { participant: relationship, name, canIssue }: IdentityRequest,
+  guard: Guard,
+): Promise<IdentityTransaction> {
+  const { model } = guard.definition
+  const participant = participantOf(model, relationship)
+  if (name === '' || name.length > NAME_LENGTH_MAX) {
+    throw invalidField(
+      'userID',
+      'MISSING',
+      `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`,
+    )
+  }
+  const identity = { name, state: 'ISSUED', certificate: '' }
+  const action = `create a new identity ${name}`
+  return {
+    verb: 'IssueIdentity',
+    fields: { participant: relationshipText(participant), identityName: name },
+    // Absent from all others, so they are recorded as they were before there was such a right.
+    write: await addition(
+      id,
+      participant,
+      canIssue ? { ...identity, canIssue } : identity,
+      action,
+      guard,
+    ),
+  }
+}
+
+async function bound(
+  relationship: string,
+  certificate: string,
+  guard: Guard,
+): Promise<IdentityTransaction> {
+  const participant = participantOf(guard.definition.model, relationship)
   const [, id] = FINGERPRINT.exec(certificate) ?? []
   if (id === undefined) {
-    const message =
-      'a certificate is sha256:<64 hexadecimal digits>, the hash of the bearer’s secret'
-    throw invalid([{ path: '/certificate', code: 'PATTERN_MISMATCH', message }])
+    throw invalidField(
+      'certificate',
+      'PATTERN_MISMATCH',
+      'a certificate is sha256:<64 hexadecimal digits>, the hash of the bearer’s secret',
+    )
   }
-  const fields = { participant: relationshipText(participant), certificate }
-  const identity = { name: participant.id, state: 'BOUND', certificate, canIssue: false }
   const action = `bind an identity of ${participant.type}#${participant.id}`
-  const write = await addition(identity, { id, participant, action }, context)
-  return { verb: 'BindIdentity', fields, write }
+  const identity = { name: participant.id, state: 'BOUND', certificate }
+  return {
+    verb: 'BindIdentity',
+    fields: { participant: relationshipText(participant), certificate },
+    write: await addition(id, participant, identity, action, guard),
+  }
 }
 
 /** Revokes an identity for good. */
-async function revoked(id: string, context: Context): Promise<IdentityTransaction> {
+async function revoked(id: string, guard: Guard): Promise<IdentityTransaction> {
   const target = { type: IDENTITY, id }
-  const stored = await context.state.read(target)
+  const stored = await guard.database.read(target)
   const identity = stored === null ? null : objectIn(stored.text)
   const participant = targetOfCanonical(String(identity?.participant))
-  await requireIssuer(context, participant, `revoke the identity ${id}`)
+  await requireIssuer(guard, participant, `revoke the identity ${id}`)
   if (identity === null) {
     throw new NetworkError('RESOURCE_NOT_FOUND', `Object with ID '${id}' does not exist`)
   }
-  const resource = { ...identity, state: 'REVOKED' }
-  const fields = { identity: relationshipText(target) }
-  return { verb: 'RevokeIdentity', fields, write: { kind: 'update', target, resource } }
+  const value = { ...identity, state: 'REVOKED' }
+  return {
+    verb: 'RevokeIdentity',
+    fields: { identity: relationshipText(target) },
+    write: { kind: 'update', resource: { target, value } },
+  }
 }
 
 /**
@@ -107,7 +131,7 @@ async function revoked(id: string, context: Context): Promise<IdentityTransactio
  * Errors: ACCESS_DENIED. Source of the text: Composer, `createIdentity`.
  */
 async function requireIssuer(
-  { caller, definition: { model }, state }: Context,
+  { caller, definition: { model }, database }: Guard,
   participant: Target | null,
   action: string,
 ): Promise<void> {
@@ -116,7 +140,7 @@ async function requireIssuer(
     const declared = model.type(type)
     return declared !== null && isA(declared, NETWORK_ADMIN)
   }
-  const stored = await state.read({ type: IDENTITY, id: caller.identity })
+  const stored = await database.read({ type: IDENTITY, id: caller.identity })
   const own = stored === null ? {} : objectIn(stored.text)
   // An identity may be revoked while its request waits.
   const mayIssue = own.state !== 'REVOKED' && (own.canIssue === true || isAdmin(caller.participant))
@@ -130,46 +154,37 @@ async function requireIssuer(
 
 /** The creation of an identity; `action` is for `requireIssuer`. */
 async function addition(
-  {
-    canIssue,
-    ...identity
-  }: {
-    readonly name: string
-    readonly state: string
-    readonly certificate: string
-    readonly canIssue: boolean
-  },
-  { id, participant, action }: { id: string; participant: Target; action: string },
-  context: Context,
+  id: string,
+  participant: Target,
+  identity: JsonObject & { readonly name: string },
+  action: string,
+  guard: Guard,
 ): Promise<IdentityTransaction['write']> {
-  const { definition, state } = context
+  const { definition, database } = guard
   const target = { type: IDENTITY, id }
-  await requireIssuer(context, participant, action)
-  if ((await state.read(participant)) === null) {
-    const { type, id: missing } = participant
-    const message = `Object with ID '${missing}' in collection with ID 'Participant:${type}' does not exist`
+  await requireIssuer(guard, participant, action)
+  if ((await database.read(participant)) === null) {
+    const collection = `Participant:${participant.type}`
+    const message = `Object with ID '${participant.id}' in collection with ID '${collection}' does not exist`
     throw new NetworkError('RESOURCE_NOT_FOUND', message)
   }
-  if ((await state.read(target)) !== null) {
+  if ((await database.read(target)) !== null) {
     throw new NetworkError('RESOURCE_EXISTS', 'this identity is recorded already')
   }
-  if (identity.state === 'ISSUED') await requireNewName(definition.model, identity.name, state)
-  const resource = {
+  if (identity.state === 'ISSUED') await requireNewName(identity.name, guard)
+  const value = {
     $class: IDENTITY,
     identityId: id,
     ...identity,
     issuer: definition.name,
     participant: relationshipText(participant),
-    // Absent from all others, so they are recorded as they were before there was such a right.
-    ...(canIssue ? { canIssue } : {}),
   }
-  return { kind: 'create', target, resource }
+  return { kind: 'create', resource: { target, value } }
 }
 
 /** A user ID is issued once, also after it was revoked, as in Composer. Errors: RESOURCE_EXISTS. */
-async function requireNewName(model: Model, name: string, state: ResourceReader): Promise<void> {
-  const type = model.type(IDENTITY)
-  if (type === null) return
+async function requireNewName(name: string, { definition, database }: Guard): Promise<void> {
+  const type = requireType(definition.model, IDENTITY)
   const equals = (field: string, value: string): Where => ({
     ...{ kind: 'condition', path: [field], negated: false },
     test: { kind: 'equals', values: [value] },
@@ -177,20 +192,19 @@ async function requireNewName(model: Model, name: string, state: ResourceReader)
   // Bound identities have a certificate, and the id of their participant for a name.
   const of = [equals('name', name), equals('certificate', '')]
   const all = { order: [], limit: null, offset: 0 }
-  if ((await state.count({ type, where: { kind: 'all', of }, ...all })) === 0) return
+  if ((await database.count({ type, where: { kind: 'all', of }, ...all })) === 0) return
   throw new NetworkError('RESOURCE_EXISTS', `the user ID '${name}' has been issued already`)
 }
 
 function participantOf(model: Model, text: string): Target {
-  const declared = model.type(systemType('Participant'))
-  const target = declared === null ? 'no model' : targetOf(text, declared, model)
-  const problem = (message: string): Problem => ({
-    ...{ path: '/participant', code: 'WRONG_RELATIONSHIP', message },
-  })
-  if (typeof target === 'string') throw invalid([problem(target)])
-  const type = model.type(target.type)
-  if (type === null || type.abstract || !isA(type, systemType('Participant'))) {
-    throw invalid([problem(`name a participant: resource:<type>#<id>, not ${text.slice(0, 100)}`)])
-  }
-  return target
+  const target = targetOf(text, requireType(model, PARTICIPANT), model)
+  if (typeof target === 'string') throw invalidField('participant', 'WRONG_RELATIONSHIP', target)
+  const type = requireType(model, target.type)
+  if (!type.abstract && isA(type, PARTICIPANT)) return target
+  const message = `name a participant: resource:<type>#<id>, not ${text.slice(0, 100)}`
+  throw invalidField('participant', 'WRONG_RELATIONSHIP', message)
+}
+
+function invalidField(name: string, code: ProblemCode, message: string): NetworkError {
+  return invalid([{ path: `/${name}`, code, message }])
 }

@@ -128,8 +128,10 @@ export type FromThread =
   | { readonly ready: true }
   /** The thread could not start. */
   | { readonly failed: Failure }
-  | { readonly id: number; readonly decision: Decision; readonly logged: readonly LogLine[] }
-  | { readonly id: number; readonly failure: Failure; readonly logged: readonly LogLine[] }
+  /** A line that a script wrote, sent before the answer to its request. */
+  | { readonly logged: LogLine }
+  | { readonly id: number; readonly decision: Decision }
+  | { readonly id: number; readonly failure: Failure }
   | { readonly id: number; readonly values: readonly (boolean | null)[] }
   | { readonly progress: VerificationProgress }
   | { readonly verified: NetworkVerification }

@@ -1,7 +1,5 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
-import { AccessControl } from '../access/control.ts'
-import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model } from '../model/model.ts'
 import { type Target, targetOfCanonical } from '../model/model.ts'
@@ -9,9 +7,9 @@ import { systemType } from '../model/system.ts'
 import type { RecordedChanges, ResourceChange } from '../resources/database.ts'
 import { definitionInItem } from '../resources/network-item.ts'
 import { NO_RESOURCES, Overlay, registriesOf } from '../resources/overlay.ts'
-import { ADMIN, type Caller } from '../resources/transaction.ts'
+import { ADMIN, type Caller, historianTarget } from '../resources/transaction.ts'
+import { Decider } from './decider.ts'
 import type { NetworkVerification, VerificationProgress } from './messages.ts'
-import { process, processorsFor } from './processing.ts'
 import { type ScriptLimits, Scripts } from './scripts.ts'
 
 /** A transaction as the ledger records it. */
@@ -23,8 +21,14 @@ interface RecordedTransaction {
   readonly writes: readonly ResourceChange[]
 }
 
+/** The network as it was deployed at a height. */
+interface Deployed {
+  readonly model: Model
+  readonly decider: Decider
+}
+
 /**
- * Runs every transaction of network `name` again, on top of those that were recorded before it, and
+ * Decides every transaction of network `name` again, on top of those that were recorded before it, and
  * compares its writes and events with those that were recorded. `blocks` are all that changed the network,
  * in their order. It holds all resources of the network in memory. `onProgress` is called before each
  * transaction. Errors: NETWORK_INVALID when the scripts cannot be loaded here.
@@ -54,8 +58,7 @@ class Replay {
   readonly #limits: ScriptLimits
   readonly #onProgress: (progress: VerificationProgress) => void
   readonly #state = new Overlay(NO_RESOURCES)
-  #definition: NetworkDefinition | null = null
-  #scripts: Scripts | null = null
+  #deployed: Deployed | null = null
   #isRemoved = false
 
   constructor(
@@ -69,26 +72,27 @@ class Replay {
   }
 
   /** Replays one block. Returns the first difference, or null. */
-  async block(recorded: RecordedChanges): Promise<string | null> {
-    const { height, changes, deployed, removed } = recorded
+  async block({ height, changes, deployed, removed }: RecordedChanges): Promise<string | null> {
     if (this.#isRemoved) return 'it changes a network that was removed'
     this.#isRemoved = removed
     if (deployed !== null) {
       const refused = this.#deploy(deployed)
       if (refused !== null) return refused
     }
-    if (this.#definition === null) return 'it changes a network that is not deployed yet'
-    const { before, transactions } = transactionsIn(changes, this.#definition.model)
+    if (this.#deployed === null) return 'it changes a network that is not deployed yet'
+    const { model, decider } = this.#deployed
+    const { before, transactions } = transactionsIn(changes, model)
     this.#apply(before)
     for (const transaction of transactions) {
       this.transactions += 1
       this.#onProgress({ height, transactions: this.transactions })
-      const finding = await this.#run(transaction, this.#definition)
+      const finding = await differenceOf(transaction, decider)
       if (finding !== null) return `transaction ${transaction.target.id}: ${finding}`
+      const { target, resource, record, writes } = transaction
       this.#apply([
-        { kind: 'create', target: transaction.target, resource: transaction.resource },
-        { kind: 'create', target: recordTarget(transaction.target), resource: transaction.record },
-        ...transaction.writes,
+        { kind: 'create', target, resource },
+        { kind: 'create', target: historianTarget(transaction), resource: record },
+        ...writes,
       ])
     }
     return null
@@ -96,53 +100,54 @@ class Replay {
 
   #deploy(item: JsonObject): string | null {
     try {
-      this.#definition = definitionInItem(JSON.stringify(item), this.#name)
+      const definition = definitionInItem(JSON.stringify(item), this.#name)
+      const scripts = new Scripts(definition, this.#limits)
+      this.#state.standOn(registriesOf(definition.model))
+      const parts = { definition, scripts, database: this.#state, deployment: null }
+      this.#deployed = {
+        model: definition.model,
+        decider: new Decider({ ...parts, log: () => {} }),
+      }
+      return null
     } catch (error) {
       if (error instanceof NetworkError) return error.message
       throw error
     }
-    this.#state.standOn(registriesOf(this.#definition.model))
-    this.#scripts = new Scripts(this.#definition, this.#limits)
-    return null
   }
 
   #apply(changes: readonly ResourceChange[]): void {
     for (const change of changes) this.#state.apply(change)
   }
-
-  async #run(recorded: RecordedTransaction, definition: NetworkDefinition): Promise<string | null> {
-    const { target, resource, record, writes } = recorded
-    const registered = registeredBy(resource)
-    if (registered !== null) return difference(registered, writes.map(contentOf), 'writes')
-    const type = definition.model.type(target.type)
-    const processors = type === null ? [] : processorsFor(type, definition)
-    const isSystem = target.type.startsWith(systemType(''))
-    if (isSystem || this.#scripts === null) return null
-    if (processors.length === 0) return difference([], writes.map(asJson), 'writes')
-    const control = new AccessControl(definition.rules)
-    const parts = { definition, control, scripts: this.#scripts }
-    const timestamp = String(resource.timestamp)
-    try {
-      const transaction = { target, resource, timestamp }
-      const submitted = { transaction, caller: callerIn(record), processors }
-      const done = await process(parts, submitted, this.#state, [])
-      const { eventsEmitted } = record
-      const events = Array.isArray(eventsEmitted) ? eventsEmitted : []
-      return (
-        difference(done.changes.map(asJson), writes.map(asJson), 'writes') ??
-        difference([...done.events], events, 'events')
-      )
-    } catch (error) {
-      if (!(error instanceof NetworkError) || error.code === 'NETWORK_INVALID') throw error
-      return `it was recorded, and fails now: ${error.message}`
-    }
-  }
 }
 
-const HISTORIAN_RECORD = systemType('HistorianRecord')
-
-function recordTarget({ id }: Target): Target {
-  return { type: HISTORIAN_RECORD, id }
+/** How a transaction differs from what the network decides now, or null. */
+async function differenceOf(
+  { target, resource, record, writes }: RecordedTransaction,
+  decider: Decider,
+): Promise<string | null> {
+  const { $class, transactionId, timestamp, ...fields } = resource
+  if (target.type.startsWith(systemType(''))) {
+    const registered = registeredBy(target.type, fields)
+    return registered === null ? null : difference(registered, writes.map(contentOf), 'writes')
+  }
+  const stamp = { transactionId: String(transactionId), nowMs: Date.parse(String(timestamp)) }
+  const change = { kind: 'submit', type: target.type, fields } as const
+  try {
+    const { draft, events = [] } = await decider.outcome({
+      caller: callerIn(record),
+      stamp,
+      change,
+    })
+    const { eventsEmitted } = record
+    const emitted = Array.isArray(eventsEmitted) ? eventsEmitted : []
+    return (
+      difference(draft.changes.map(asJson), writes.map(asJson), 'writes') ??
+      difference([...events], emitted, 'events')
+    )
+  } catch (error) {
+    if (!(error instanceof NetworkError) || error.code === 'NETWORK_INVALID') throw error
+    return `it was recorded, and fails now: ${error.message}`
+  }
 }
 
 /** The transactions of a block: each is its record, the historian's, and the writes behind them. */
@@ -168,10 +173,12 @@ function transactionsIn(changes: readonly ResourceChange[], model: Model) {
   return { before, transactions }
 }
 
-/** The writes that a registry transaction names; null for other transactions. */
-function registeredBy({ $class, resources, resourceIds }: JsonObject): Json[] | null {
-  const [, verb] = /(Add|Update|Remove)(?:Asset|Participant)$/.exec(String($class)) ?? []
-  if (verb === undefined || !String($class).startsWith(systemType(''))) return null
+const HISTORIAN_RECORD = systemType('HistorianRecord')
+
+/** The writes that a registry transaction names; null for other transactions of the system. */
+function registeredBy(type: string, { resources, resourceIds }: JsonObject): Json[] | null {
+  const [, verb] = /(Add|Update|Remove)(?:Asset|Participant)$/.exec(type) ?? []
+  if (verb === undefined) return null
   const list = verb === 'Remove' ? resourceIds : resources
   return Array.isArray(list) ? list : []
 }
@@ -182,9 +189,8 @@ function contentOf(change: ResourceChange): Json {
 }
 
 function asJson(change: ResourceChange): Json {
-  const { kind, target } = change
-  const named = { kind, type: target.type, id: target.id }
-  return change.kind === 'delete' ? named : { ...named, resource: change.resource }
+  const { type, id } = change.target
+  return [change.kind, type, id, contentOf(change)]
 }
 
 function difference(now: readonly Json[], then: readonly Json[], what: string): string | null {

@@ -31,15 +31,15 @@ function checkedEvent(
   event: Json,
   at: number,
   { target, timestamp }: TransactionRecord,
-  { model, strictness }: InstanceRules,
+  rules: InstanceRules,
 ): JsonObject {
   const name = isJsonObject(event) ? requireString(event.$class) : ''
-  const type = model.type(name)
+  const type = rules.model.type(name)
   if (!isJsonObject(event) || type?.kind !== 'event') {
     throw new NetworkError('TRANSACTION_FAILED', `there is no event ${name.slice(0, 100)}`)
   }
   const whole = { ...event, eventId: `${target.id}#${at}`, timestamp }
-  const { resource, problems } = checkInstance(model, type, whole, strictness)
+  const { resource, problems } = checkInstance(rules.model, type, whole, rules)
   if (problems === null) return resource
   throw new NetworkError('TRANSACTION_FAILED', invalid(problems).message, { problems })
 }
@@ -88,7 +88,7 @@ function element(
   value: Json,
   declared: Returned,
   transaction: TypeDeclaration,
-  { model, strictness }: InstanceRules,
+  rules: InstanceRules,
 ): Json {
   const { type } = declared
   if (type === null || type.kind === 'enum') {
@@ -100,7 +100,7 @@ function element(
     throw wrong(transaction, declared)
   }
   if (!isJsonObject(value)) throw wrong(transaction, declared)
-  const { resource, problems } = checkInstance(model, type, value, strictness)
+  const { resource, problems } = checkInstance(rules.model, type, value, rules)
   if (problems === null) return resource
   const { message } = invalid(problems)
   throw new NetworkError('TRANSACTION_FAILED', `${transaction.name} returned ${message}`)

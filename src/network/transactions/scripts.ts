@@ -71,10 +71,8 @@ export class Scripts {
   ): Promise<readonly (boolean | null)[]> {
     const { participant, transaction, resources } = condition
     const roots = [participant, transaction, ...resources].filter((root) => root !== null)
-    const read = async (targets: readonly Target[]) => {
-      const found = await Promise.all(targets.map((target) => state.read(target)))
-      return found.map((stored) => stored?.text ?? null)
-    }
+    const read = (targets: readonly Target[]) =>
+      Promise.all(targets.map((target) => state.read(target)))
     // Most conditions compare identifiers, which need no other resource.
     for (let levels = 0; ; levels = levels * 2 || 1) {
       const resolved = await new Resolution(this.#definition.model, read).of(roots, levels)

@@ -1,25 +1,23 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { FilterError } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
-import type { Operation } from '../language/rule-parser.ts'
-import type { Target, TypeDeclaration } from '../model/model.ts'
+import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
-import { type NamedQuery, writtenQuery } from '../queries/check.ts'
-import { objectIn, type ResourceChange } from '../resources/database.ts'
-import { Guard, type GuardParts, type Source } from '../resources/guard.ts'
+import { writtenQuery } from '../queries/check.ts'
+import { objectIn } from '../resources/database.ts'
+import type { Guard } from '../resources/guard.ts'
 import {
   collectionOf,
-  type InstanceRules,
   missing,
+  type Resource,
+  requireType,
   resourceOf,
-  taken,
 } from '../resources/instances.ts'
 import { Resolver } from '../resources/listing.ts'
-import type { Overlay } from '../resources/overlay.ts'
 import { parameterTexts, selectedResources } from '../resources/query.ts'
 import { Resolution, type Resolved } from '../resources/references.ts'
-import type { TransactionRecord } from '../resources/transaction.ts'
 import type { GuestHost } from '../runtime/guest.ts'
+import type { Draft } from './draft.ts'
 import { parseGuestMessage, requireString, unknownMessage } from './guest-message.ts'
 import type { LogLine } from './messages.ts'
 import { resolvedText } from './scripts.ts'
@@ -34,15 +32,10 @@ const LOG_LENGTH_MAX = 4_096
 /** Characters of one answer to a processor: all that a list or a query found. */
 const ANSWER_LENGTH_MAX = 16 * 1024 * 1024
 
-export interface SessionParts {
-  readonly guard: Omit<GuardParts, 'database'>
-  readonly transaction: TransactionRecord
-  /** Receives the writes of the processors; they read through it. */
-  readonly overlay: Overlay
-  readonly instances: InstanceRules
-  readonly queries: ReadonlyMap<string, NamedQuery>
-  /** Levels of relationships that are resolved with the transaction, and with each resource it reads. */
-  readonly levels: { readonly transaction: number; readonly reads: number }
+/** Levels of relationships that are resolved with the transaction, and with each resource it reads. */
+export interface Levels {
+  readonly transaction: number
+  readonly reads: number
 }
 
 /**
@@ -50,23 +43,24 @@ export interface SessionParts {
  * by the model and by the access rules.
  */
 export class TransactionSession implements GuestHost {
-  readonly #parts: SessionParts
-  readonly #source: Source
+  readonly #draft: Draft
+  readonly #guard: Guard
+  readonly #model: Model
+  readonly #levels: Levels
   readonly #resolution: Resolution
-  /** The writes, in their order. */
-  readonly changes: ResourceChange[] = []
   /** Lines of the console. */
   readonly logged: LogLine[] = []
   #writtenLength = 0
   #denied: NetworkError | null = null
   #defect: unknown = null
 
-  constructor(parts: SessionParts) {
-    this.#parts = parts
-    const { overlay, transaction, guard } = parts
-    const inside = new Guard({ ...guard, database: overlay }, transaction)
-    this.#source = { database: overlay, model: guard.model, guard: inside }
-    this.#resolution = new Resolution(guard.model, (targets) => this.#readable(targets))
+  /** `draft` receives the writes of the processors; they read through it. */
+  constructor(draft: Draft, levels: Levels) {
+    this.#draft = draft
+    this.#guard = draft.guard
+    this.#model = draft.guard.definition.model
+    this.#levels = levels
+    this.#resolution = new Resolution(this.#model, (targets) => this.#guard.readAll(targets))
   }
 
   /** The last refusal of access; the processors may have gone on without. */
@@ -81,10 +75,10 @@ export class TransactionSession implements GuestHost {
 
   /** The resources that the transaction's relationships lead to, and those of its caller. */
   resolved(): Promise<Resolved[]> {
-    const { transaction, guard, levels } = this.#parts
-    const { participant, identity } = guard.caller
+    const { participant, identity } = this.#guard.caller
     const own = identity === null ? [] : [{ type: systemType('Identity'), id: identity }]
-    return this.#resolution.of([transaction.resource], levels.transaction, [participant, ...own])
+    const { resource } = this.#draft.transaction
+    return this.#resolution.of([resource], this.#levels.transaction, [participant, ...own])
   }
 
   /** Answers a request of the processors. Errors: the processors see the message. */
@@ -106,32 +100,51 @@ export class TransactionSession implements GuestHost {
     this.logged.push({ ...line, text: line.text.slice(0, LOG_LENGTH_MAX) })
   }
 
-  async #answer(asked: JsonObject, length: number): Promise<string> {
-    switch (asked.ask) {
+  async #answer(request: JsonObject, length: number): Promise<string> {
+    switch (request.ask) {
       case 'get': {
-        const text = await this.#read(targetIn(asked))
-        return this.#answerText(text ?? 'null', text === null ? [] : [text])
+        const stored = await this.#guard.read(targetIn(request))
+        return this.#answerText(stored?.text ?? 'null', stored === null ? [] : [stored.text])
       }
       case 'list': {
-        const texts = await this.#list(asked)
+        const texts = await this.#list(request)
         return this.#answerText(`[${texts.join(',')}]`, texts)
       }
       case 'query': {
-        const texts = (await this.#query(asked)).map((resource) => JSON.stringify(resource))
+        const texts = (await this.#query(request)).map((resource) => JSON.stringify(resource))
         return this.#answerText(`[${texts.join(',')}]`, texts)
       }
-      case 'resolve':
-        return this.#answerText(await this.#resolve(targetIn(asked)), [])
-      case 'resolveAll':
-        return this.#answerText(await this.#resolveAll(asked), [])
-      case 'add':
-        return this.#write(length, asked.resources, (value) => this.#add(value))
-      case 'update':
-        return this.#write(length, asked.resources, (value) => this.#update(value))
-      case 'remove':
-        return this.#write(length, asked.ids, (id) =>
-          this.#remove(targetIn({ type: asked.type ?? null, id })),
+      case 'resolve': {
+        const { type, id } = targetIn(request)
+        const stored = await this.#guard.read({ type, id })
+        if (stored === null) throw missing(requireType(this.#model, type), id)
+        return this.#answerText(
+          await this.#resolvedText(stored.text, new Resolver(this.#guard)),
+          [],
         )
+      }
+      case 'resolveAll': {
+        const resolver = new Resolver(this.#guard)
+        const texts: string[] = []
+        for (const text of await this.#list(request)) {
+          texts.push(await this.#resolvedText(text, resolver))
+        }
+        return this.#answerText(`[${texts.join(',')}]`, [])
+      }
+      case 'add':
+        return this.#write(length, request.resources, (value) =>
+          this.#draft.add(this.#checked(value)),
+        )
+      case 'update':
+        return this.#write(length, request.resources, (value) =>
+          this.#draft.update(this.#checked(value)),
+        )
+      case 'remove':
+        return this.#write(length, request.ids, (id) => {
+          const target = targetIn({ type: request.type ?? null, id })
+          this.#requireWritable(target.type)
+          return this.#draft.remove(target)
+        })
       default:
         throw unknownMessage()
     }
@@ -142,45 +155,19 @@ export class TransactionSession implements GuestHost {
     if (value.length > ANSWER_LENGTH_MAX) {
       throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot take in so many resources')
     }
-    const levels = this.#parts.levels.reads
+    const levels = this.#levels.reads
     const roots = levels === 0 ? [] : texts.map(objectIn)
     const resolved = await this.#resolution.of(roots, levels)
     return `{"value":${value},"resolved":${resolvedText(resolved)}}`
   }
 
-  /** The texts of resources; null for those that do not exist or may not be read. */
-  async #readable(targets: readonly Target[]): Promise<(string | null)[]> {
-    const { database, guard } = this.#source
-    const stored = await Promise.all(targets.map((target) => database.read(target)))
-    const ofType = Map.groupBy(targets.keys(), (at) => targets[at]?.type ?? '')
-    const texts: (string | null)[] = targets.map(() => null)
-    for (const [type, places] of ofType) {
-      const rows = places.flatMap((at) => {
-        const resource = stored[at] ?? null
-        return resource === null ? [] : [{ id: resource.id, text: resource.text, at }]
-      })
-      for (const { text, at } of await guard.readable(type, rows)) texts[at] = text
-    }
-    return texts
-  }
-
-  async #read(target: Target): Promise<string | null> {
-    const { database, guard } = this.#source
-    this.#typeOf(target.type)
-    const stored = await database.read(target)
-    if (stored === null) return null
-    return (await guard.allows('READ', target, () => objectIn(stored.text))) ? stored.text : null
-  }
-
-  async #list(asked: JsonObject): Promise<string[]> {
-    const { database, guard } = this.#source
-    const type = this.#typeOf(requireString(asked.type))
-    if (guard.readsAll(type.qualifiedName) === false) return []
+  async #list(request: JsonObject): Promise<string[]> {
+    const type = requireType(this.#model, requireString(request.type))
     const found: string[] = []
     let length = 0
     const all = { type, where: null, order: [], limit: null, offset: 0 }
-    for await (const page of database.select(all)) {
-      for (const { text } of await guard.readable(type.qualifiedName, page)) {
+    for await (const page of this.#guard.select(all)) {
+      for (const { text } of page) {
         found.push(text)
         length += text.length
       }
@@ -189,30 +176,16 @@ export class TransactionSession implements GuestHost {
     return found
   }
 
-  async #resolve(target: Target): Promise<string> {
-    const text = await this.#read(target)
-    if (text === null) throw missing(this.#typeOf(target.type), target.id)
-    return this.#resolved(text, new Resolver(this.#source))
-  }
-
-  async #resolveAll(asked: JsonObject): Promise<string> {
-    const resolver = new Resolver(this.#source)
-    const texts: string[] = []
-    for (const text of await this.#list(asked)) texts.push(await this.#resolved(text, resolver))
-    return `[${texts.join(',')}]`
-  }
-
-  async #resolved(text: string, resolver: Resolver): Promise<string> {
+  async #resolvedText(text: string, resolver: Resolver): Promise<string> {
     const whole = objectIn(text)
     return JSON.stringify(await resolver.resolved(whole, whole))
   }
 
   #query({ name, text: statement, parameters }: JsonObject): Promise<JsonObject[]> {
-    const { model } = this.#source
     const query =
       typeof statement === 'string'
-        ? writtenQuery(statement, model)
-        : this.#parts.queries.get(requireString(name ?? ''))
+        ? writtenQuery(statement, this.#model)
+        : this.#guard.definition.queries.get(requireString(name ?? ''))
     if (query === undefined) {
       throw new NetworkError(
         'QUERY_NOT_FOUND',
@@ -220,14 +193,14 @@ export class TransactionSession implements GuestHost {
       )
     }
     const given = isJsonObject(parameters) ? parameterTexts(parameters) : {}
-    return selectedResources(this.#source, query, given)
+    return selectedResources(this.#guard, query, given)
   }
 
   /** Applies the elements of `list`, a request of `length` characters. Errors: TRANSACTION_FAILED. */
   async #write(
     length: number,
     list: Json | undefined,
-    apply: (value: Json) => Promise<ResourceChange>,
+    apply: (value: Json) => Promise<void>,
   ): Promise<string> {
     this.#writtenLength += length
     if (this.#writtenLength > WRITTEN_LENGTH_MAX) {
@@ -235,69 +208,28 @@ export class TransactionSession implements GuestHost {
       throw new NetworkError('TRANSACTION_FAILED', message)
     }
     for (const value of Array.isArray(list) ? list : []) {
-      if (this.changes.length >= CHANGES_MAX) {
+      if (this.#draft.changes.length >= CHANGES_MAX) {
         const message = `a transaction makes ${CHANGES_MAX} changes at most`
         throw new NetworkError('TRANSACTION_FAILED', message)
       }
-      const change = await apply(value)
-      this.changes.push(change)
-      this.#parts.overlay.apply(change)
+      await apply(value)
     }
     return '{"value":null,"resolved":[]}'
   }
 
-  async #add(value: Json): Promise<ResourceChange> {
-    const { type, target, resource } = this.#checked(value)
-    const { database, guard } = this.#source
-    await guard.require('CREATE', target, () => resource)
-    if ((await database.read(target)) !== null) throw taken(type, target.id)
-    return { kind: 'create', target, resource }
-  }
-
-  async #update(value: Json): Promise<ResourceChange> {
-    const { target, resource } = this.#checked(value)
-    await this.#requireChange('UPDATE', target)
-    return { kind: 'update', target, resource }
-  }
-
-  async #remove(target: Target): Promise<ResourceChange> {
-    this.#writable(target.type)
-    await this.#requireChange('DELETE', target)
-    return { kind: 'delete', target }
-  }
-
-  /** Rules apply to the stored version. A resource that may not be read counts as missing. */
-  async #requireChange(operation: Operation, target: Target): Promise<void> {
-    const { database, guard } = this.#source
-    const stored = await database.read(target)
-    const before = () => (stored === null ? null : objectIn(stored.text))
-    if (stored !== null && (await guard.allows(operation, target, before))) return
-    const isKnown = stored !== null && (await guard.allows('READ', target, before))
-    if (!isKnown) throw missing(this.#typeOf(target.type), target.id)
-    await guard.require(operation, target, before)
-  }
-
-  #checked(value: Json) {
+  #checked(value: Json): Resource {
     const name = isJsonObject(value) ? requireString(value.$class) : ''
-    const type = this.#writable(name)
-    const { target, value: resource } = resourceOf(value, type, this.#parts.instances)
-    return { type, target, resource }
+    return resourceOf(value, this.#requireWritable(name), this.#guard.definition)
   }
 
   /** The type of that name, when processors may change resources of it. */
-  #writable(name: string): TypeDeclaration {
-    const type = this.#typeOf(name)
+  #requireWritable(name: string): TypeDeclaration {
+    const type = requireType(this.#model, name)
     const isOurs = type.namespace !== SYSTEM_NAMESPACE || name === systemType('NetworkAdmin')
     const isRegistered = type.kind === 'asset' || type.kind === 'participant'
     if (isOurs && isRegistered) return type
     const message = `transactions do not change the registry ${collectionOf(type)}`
     throw new NetworkError('TRANSACTION_FAILED', message)
-  }
-
-  #typeOf(name: string): TypeDeclaration {
-    const type = this.#source.model.type(name)
-    if (type !== null) return type
-    throw new NetworkError('TYPE_NOT_FOUND', `there is no type ${name.slice(0, 100)}`)
   }
 }
 

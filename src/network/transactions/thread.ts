@@ -28,7 +28,8 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
   const registries = registriesOf(definition.model)
   const database = new ResourceDatabase(definition.name, ledger, registries)
   const { deployment } = task
-  const decider = new Decider({ definition, scripts, database, deployment })
+  const log = (logged: LogLine) => port.postMessage({ logged })
+  const decider = new Decider({ definition, scripts, database, deployment, log })
 
   const answerTo = async (message: ToThread): Promise<FromThread | null> => {
     if ('durable' in message) {
@@ -41,12 +42,11 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
       return null
     }
     const { id } = message
-    const logged: LogLine[] = []
     try {
       if ('condition' in message) return { id, values: await decider.evaluate(message.condition) }
-      return { id, decision: await decider.decide(message, logged), logged }
+      return { id, decision: await decider.decide(id, message) }
     } catch (error) {
-      return { id, failure: failureOf(error), logged }
+      return { id, failure: failureOf(error) }
     }
   }
   let last = Promise.resolve()

@@ -1,0 +1,76 @@
+import type { Operation } from '../language/rule-parser.ts'
+import type { Target } from '../model/model.ts'
+import { objectIn, type ResourceChange } from '../resources/database.ts'
+import type { Guard } from '../resources/guard.ts'
+import { missing, type Resource, requireType, taken } from '../resources/instances.ts'
+import { Overlay } from '../resources/overlay.ts'
+import { requireReferences } from '../resources/references.ts'
+import type { TransactionRecord } from '../resources/transaction.ts'
+
+/**
+ * A transaction with the writes that it has made so far. All writes of a network are made here, of REST
+ * requests and of processors, under the access rules and on top of those before; nothing is recorded.
+ */
+export class Draft {
+  readonly transaction: TransactionRecord
+  /** The rights of the caller during the transaction; reads the resources as the writes left them. */
+  readonly guard: Guard
+  /** The writes, in their order. */
+  readonly changes: ResourceChange[] = []
+  readonly #overlay: Overlay
+
+  /** `caller` is the guard of the request, outside of the transaction. */
+  constructor(caller: Guard, transaction: TransactionRecord) {
+    this.transaction = transaction
+    this.#overlay = new Overlay(caller.database)
+    this.guard = caller.within(transaction, this.#overlay)
+  }
+
+  /** Errors: ACCESS_DENIED, RESOURCE_EXISTS. */
+  async add({ target, value }: Resource): Promise<void> {
+    await this.guard.require('CREATE', target, () => value)
+    if ((await this.#overlay.read(target)) !== null) {
+      throw taken(requireType(this.guard.definition.model, target.type), target.id)
+    }
+    this.#apply({ kind: 'create', target, resource: value })
+  }
+
+  /** `reader` as for `remove`. Errors: ACCESS_DENIED, RESOURCE_NOT_FOUND. */
+  async update({ target, value }: Resource, reader: Guard | null = this.guard): Promise<void> {
+    await this.#require('UPDATE', target, reader)
+    this.#apply({ kind: 'update', target, resource: value })
+  }
+
+  /**
+   * A resource that may not be removed counts as missing if `reader` may not read it; null if the caller
+   * knows already that it exists. Errors: ACCESS_DENIED, RESOURCE_NOT_FOUND.
+   */
+  async remove(target: Target, reader: Guard | null = this.guard): Promise<void> {
+    await this.#require('DELETE', target, reader)
+    this.#apply({ kind: 'delete', target })
+  }
+
+  /** Errors: RESOURCE_INVALID if relationships must lead to something, and one of a write does not. */
+  requireReferences(inList = false): Promise<void> {
+    const written = this.changes.flatMap((change) =>
+      change.kind === 'delete' ? [] : [change.resource],
+    )
+    return requireReferences(written, inList, this.guard.definition, this.#overlay)
+  }
+
+  /** Rules apply to the version that is replaced. */
+  async #require(operation: Operation, target: Target, reader: Guard | null): Promise<void> {
+    const stored = await this.#overlay.read(target)
+    const absent = missing(requireType(this.guard.definition.model, target.type), target.id)
+    if (stored === null) throw absent
+    const before = () => objectIn(stored.text)
+    if (await this.guard.allows(operation, target, before)) return
+    const isKnown = reader === null || (await reader.allows('READ', target, before))
+    throw isKnown ? this.guard.denied(operation, target) : absent
+  }
+
+  #apply(change: ResourceChange): void {
+    this.changes.push(change)
+    this.#overlay.apply(change)
+  }
+}
