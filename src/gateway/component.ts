@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { acceptStrictJson, type HttpComponent } from '../http/index.ts'
 import type { Networks } from '../network/index.ts'
-import { ALARMS, errorReply, statusOf } from './api/errors.ts'
+import { ALARMS, errorReply, RETRIED, statusOf } from './api/errors.ts'
 import { EventSockets, type EventSocketsDeps } from './api/event-sockets.ts'
 import { acceptUrlEncodedForms } from './api/forms.ts'
 import { type Access, deploymentRoutes, explorerRoutes, networkRoutes } from './api/routes.ts'
@@ -48,6 +48,7 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
     sameOriginOnly: true,
     statusOf,
     alarms: ALARMS,
+    retried: RETRIED,
     refusalReply: errorReply,
     async register(app) {
       acceptStrictJson(app)

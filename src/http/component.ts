@@ -64,6 +64,8 @@ export interface HttpComponent {
   readonly statusOf: Readonly<Record<string, number>>
   /** Codes with status 503 that need an operator: logged as errors instead of warnings. */
   readonly alarms?: ReadonlySet<string>
+  /** Codes whose refusals carry `Retry-After`: after a second the same request may succeed. */
+  readonly retried?: ReadonlySet<string>
   /** Returns the reply for `refusal`, in the component's JSON shape. */
   refusalReply(refusal: Refusal): RefusalReply
   /** Adds routes to `app`; called once, before it listens. */

@@ -12,6 +12,8 @@ import { hostsRefusal, requestHeadersOf } from './request-headers.ts'
 const BODY_LINGER_MS = 5_000
 /** Maximum time for the client of a refused connection to read the reply and close. */
 const SOCKET_LINGER_MS = 2_000
+/** `Retry-After` of refusals that are `retried`, seconds. */
+const RETRY_AFTER_S = 1
 /** Names the supported version in a refusal. Source: RFC 6455, section 4.2.2. */
 const WEBSOCKET_VERSION = 'Sec-WebSocket-Version: 13\r\n'
 
@@ -38,6 +40,7 @@ export function sendRefusal(
   const isUnread = !raw.complete && !raw.readableEnded && announced !== '0'
   // The unread rest of the body would be parsed as the next request.
   if (isUnread) reply.header('connection', 'close')
+  if (component.retried?.has(refusal.code)) reply.header('retry-after', RETRY_AFTER_S)
   if (refusal.allow !== undefined) reply.header('allow', refusal.allow.join(', '))
   return reply
     .code(refusal.status)

@@ -22,6 +22,7 @@ import { healthRoutes, indexRoutes } from './api/operations.ts'
 import { peerRoutes } from './api/peers.ts'
 import { statusOf } from './api/replies.ts'
 import { FEED_BOUNDS } from './changes/feed.ts'
+import { STORE_OUTAGES } from './errors.ts'
 import { SignedRequests } from './peers/signed-request.ts'
 import type { LedgerService } from './service.ts'
 
@@ -31,7 +32,7 @@ const REQUEST_TIMEOUT_MS = 30_000
 const SOCKETS_MAX = 1_000 + FEED_BOUNDS.subscribersMax
 
 /** Errors with status 503 that are logged for the operator; the others are temporary. */
-const ALARMS = new Set(['WRITER_STOPPED', 'STORE_DAMAGED', 'STORE_FAILED'])
+const ALARMS = new Set(['WRITER_STOPPED', 'STORE_DAMAGED', 'STORE_FAILED', 'STORE_ROLLED_BACK'])
 
 /** The path of the documentation, which needs no token (specification, L 7). */
 const DOC_PATH = '/doc'
@@ -79,6 +80,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     sameOriginOnly: true,
     statusOf,
     alarms: ALARMS,
+    retried: new Set(STORE_OUTAGES),
     refusalReply: statusFalseReply,
     async register(app) {
       // Must come first: routes mounted before it would need no authentication.

@@ -43,6 +43,8 @@ export const statusOfLedger = {
   STORE_FULL: 507,
   STORE_DAMAGED: 503, // a required part of the store cannot be read
   STORE_FAILED: 503, // the disk or the system refused a file operation
+  STORE_UNAVAILABLE: 503, // the database server cannot be reached; nothing was written
+  OUTCOME_UNKNOWN: 503, // the connection was lost during a commit
   NOTHING_TO_ERASE: 409, // no former revision, or all are erased
   REVISION_CURRENT: 409, // the current revision is not erased: change or delete the item first
   REVISION_NEEDED: 409, // the revision ended an attachment that is not erased
@@ -53,9 +55,12 @@ export const statusOfLedger = {
   LOG_STOPPED: 503, // the signing thread failed, or the node is closing
   LOG_CONTRADICTED: 503, // the stored chain differs from the signed one
   LOG_HEAD_DAMAGED: 500, // the file of the signed head is malformed
-  STORE_ROLLED_BACK: 500, // the store is shorter than the signed chain
+  STORE_ROLLED_BACK: 503, // the store lacks blocks that were signed or acknowledged
   FOLDER_KEY_MISSING: 500, // the store exists, but its key does not
 } as const
+
+/** Codes of a database server that is down or fails over: the same request may soon succeed. */
+export const STORE_OUTAGES = ['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN'] as const
 
 export type LedgerErrorCode = keyof typeof statusOfLedger
 

@@ -3,10 +3,11 @@ import { packPosition } from '../chain/index.ts'
 import {
   BlobStore,
   type Folder,
-  fileExists,
   lockFolder,
   openStoreReader,
+  type StoreLocation,
   type StoreReader,
+  storeExists,
 } from '../storage/index.ts'
 import { ATTACHMENT_BYTES_MAX, AttachmentService } from './attachments.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
@@ -24,6 +25,8 @@ import { LedgerWriter } from './writer/writer.ts'
 export interface OpenLedgerOptions {
   /** Data folder; null for a temporary one that is removed when the process exits. */
   readonly folder: string | null
+  /** The store; default: in the folder. With a database, the folder holds the key and the signed head. */
+  readonly store?: StoreLocation
   /** Required leading zeros of block ids, 0 to 4. */
   readonly difficulty: number
   readonly clock: Clock
@@ -74,15 +77,16 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const { clock, difficulty, platform = systemPlatform, schedule = platform.schedule } = options
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
   const { path, durable } = folder
-  const isNew = !fileExists(folder.storePath)
+  const location = options.store ?? path
+  const isNew = !(await storeExists(location))
   if (durable && isNew) expectNoHead(path, signedHeadIn(path))
   const key = durable ? nodeKeyIn(path, isNew) : temporaryNodeKey()
   const { serverId, privateKey } = key
-  const start = { location: path, serverId, durable, difficulty }
+  const start = { location, serverId, durable, difficulty }
   const writer = await LedgerWriter.start(start, clock, platform)
-  const reader = await openStoreReader(path, { frozen: false })
+  const reader = await openStoreReader(location, { frozen: false })
   const opened = async () => ({
-    ...(await openLog(folder, reader, key, platform)),
+    ...(await openLog({ ...folder, location }, reader, key, platform)),
     list: new PeerList(durable ? path : null, peers.fixed ?? [], serverId),
   })
   const { log, signing, list } = await opened().catch(async (error: unknown) => {
@@ -103,7 +107,14 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const blobs = new BlobStore(path, reader.attachments, durable)
   await blobs.recover()
   const { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS } = peers
-  const shared = { folder: path, durable, ownKey: log.verifierKey, privateKey, allowPrivate }
+  const shared = {
+    folder: path,
+    location,
+    durable,
+    ownKey: log.verifierKey,
+    privateKey,
+    allowPrivate,
+  }
   const ownBlobs = new ChainBlobs(reader.attachments, blobs, attachmentBytesMax)
   const mirrors = new Mirrors({ ...shared, intervalMs, blobBytesMax: attachmentBytesMax }, list, {
     ownBlobs,
@@ -114,7 +125,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   if (mirrors.ownEvidence !== null) mirrors.onConflict(mirrors.ownEvidence.what)
   await mirrors.begin()
   const attachments = new AttachmentService(reader, writer, blobs, attachmentBytesMax)
-  const parts = { folder: path, feed, attachments, log, mirrors }
+  const parts = { location, feed, attachments, log, mirrors }
   return {
     service: new LedgerService(reader, writer, clock, parts),
     async close() {

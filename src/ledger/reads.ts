@@ -6,6 +6,7 @@ import {
   openStoreReader,
   type StoredItem,
   StoreError,
+  type StoreLocation,
   type StoreReader,
 } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
@@ -119,18 +120,18 @@ export class ChainCount {
 /** Reads the databases and the chain of one node. A missing database counts as empty. */
 export class LedgerReader {
   readonly serverId: number
-  readonly folder: string
+  readonly location: StoreLocation
   readonly #store: StoreReader
 
-  constructor(folder: string, store: StoreReader) {
-    this.folder = folder
+  constructor(location: StoreLocation, store: StoreReader) {
+    this.location = location
     this.serverId = store.serverId
     this.#store = store
   }
 
-  /** Opens another connection to the store in `folder`, which a node may have open. */
-  static async open(folder: string): Promise<LedgerReader> {
-    return new LedgerReader(folder, await openStoreReader(folder, { frozen: false }))
+  /** Opens another connection to the store at `location`, which a node may have open. */
+  static async open(location: StoreLocation): Promise<LedgerReader> {
+    return new LedgerReader(location, await openStoreReader(location, { frozen: false }))
   }
 
   readItem(db: string, id: string): Promise<StoredItem | null> {

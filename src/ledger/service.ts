@@ -10,7 +10,13 @@ import {
   parsePosition,
   unpackPosition,
 } from '../chain/index.ts'
-import { type StoredItem, StoreError, type StoreReader, storedJson } from '../storage/index.ts'
+import {
+  type StoredItem,
+  StoreError,
+  type StoreLocation,
+  type StoreReader,
+  storedJson,
+} from '../storage/index.ts'
 import type { AttachmentService } from './attachments.ts'
 import type { ChangeFeed } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
@@ -68,7 +74,7 @@ const ITEMS_PER_PAGE = 256
 
 /** The parts of a ledger besides its items. */
 export interface LedgerParts {
-  readonly folder: string
+  readonly location: StoreLocation
   /** The change feed of this node's chain. */
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
@@ -84,7 +90,7 @@ export interface LedgerParts {
  * Changes accept request conditions. Their errors then include PRECONDITION_FAILED and
  * IDEMPOTENCY_KEY_REUSED, and a repeated request returns its original result.
  */
-export class LedgerService implements Omit<LedgerParts, 'folder'> {
+export class LedgerService implements Omit<LedgerParts, 'location'> {
   readonly serverId: number
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
@@ -92,7 +98,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   readonly mirrors: Mirrors
   readonly history: ItemHistory
   readonly queries: LedgerQueries
-  /** Used by networks, whose threads open another reader of the same folder. */
+  /** Used by networks, whose threads open another reader of the same store. */
   readonly reader: LedgerReader
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
@@ -107,7 +113,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     this.mirrors = parts.mirrors
     this.history = new ItemHistory(store)
     this.queries = new LedgerQueries(store, writer)
-    this.reader = new LedgerReader(parts.folder, store)
+    this.reader = new LedgerReader(parts.location, store)
     this.#store = store
     this.#writer = writer
     const uuids = new UuidGenerator()
@@ -116,8 +122,9 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   }
 
   /**
-   * The reason why changes are rejected, or null: WRITER_STOPPED, CHAIN_DOUBTED or, until a change is
-   * stored again, STORE_FULL or STORE_DAMAGED.
+   * The reason why changes are rejected, or null: WRITER_STOPPED, STORE_ROLLED_BACK, CHAIN_DOUBTED or, until
+   * a change is stored again, STORE_FULL or STORE_DAMAGED, or, until the database server answers again,
+   * STORE_UNAVAILABLE or OUTCOME_UNKNOWN.
    */
   get writesRefused(): LedgerError | null {
     return this.#writer.failure

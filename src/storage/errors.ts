@@ -15,6 +15,10 @@ export type StoreErrorCode =
   | 'SEARCH_INTERRUPTED' // the index of the search was removed during the search
   | 'CONTENT_DIFFERS' // the bytes do not have the SHA-256
   | 'STORE_FULL' // the disk is full
+  | 'STORE_UNAVAILABLE' // the database server cannot be reached or refuses work now; nothing was written
+  | 'OUTCOME_UNKNOWN' // the connection was lost during a commit; the change may or may not be stored
+  | 'STORE_ROLLED_BACK' // the database lacks blocks that it has acknowledged
+  | 'STORE_UNSAFE' // the settings of the database server can lose acknowledged changes
   | 'STORE_FAILED' // the disk or the engine failed; the outcome of the last append is unknown
 
 /** The message names the folder, block or item. */

@@ -33,11 +33,12 @@ export {
   requireStoreFile,
   storePathIn,
 } from './folder.ts'
+export { displayName, isDatabaseUrl, type StoreLocation } from './location.ts'
 export {
   openStore,
   openStoreReader,
-  type StoreLocation,
   type StoreOptions,
+  storeExists,
 } from './open.ts'
 export type {
   AttachmentReader,

@@ -1,10 +1,9 @@
-import { storePathIn } from './folder.ts'
+import { StoreError } from './errors.ts'
+import { fileExists, storePathIn } from './folder.ts'
+import { isDatabaseUrl, type StoreLocation } from './location.ts'
 import { openSqliteReader } from './sqlite/reader.ts'
 import { openSqliteStore } from './sqlite/store.ts'
 import type { Store, StoreReader } from './store.ts'
-
-/** Where a store is: a data folder. */
-export type StoreLocation = string
 
 export interface StoreOptions {
   /** A data folder must be locked by this process. */
@@ -23,6 +22,18 @@ export interface ReaderOptions {
 /** Opens a store for writing, creating it if it is missing. Errors: StoreError. */
 export async function openStore({ location, ...options }: StoreOptions): Promise<Store> {
   return openSqliteStore({ path: storePathIn(location), ...options })
+}
+
+/** Returns whether `location` has a store. Errors: StoreError. */
+export async function storeExists(location: StoreLocation): Promise<boolean> {
+  if (!isDatabaseUrl(location)) return fileExists(storePathIn(location))
+  try {
+    await (await openStoreReader(location, { frozen: false })).close()
+    return true
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return false
+    throw error
+  }
 }
 
 /** Opens a store for reading, also while another process writes it. Errors: StoreError. */

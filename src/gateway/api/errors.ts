@@ -45,6 +45,9 @@ export const statusOf: Readonly<Record<string, number>> = {
   STORE_FULL: 507,
   STORE_DAMAGED: 503,
   STORE_FAILED: 503,
+  STORE_UNAVAILABLE: 503,
+  OUTCOME_UNKNOWN: 503,
+  STORE_ROLLED_BACK: 503,
 }
 
 /** Codes with status 503 that need an operator. All other 503s are temporary. */
@@ -52,7 +55,11 @@ export const ALARMS: ReadonlySet<string> = new Set([
   'WRITER_STOPPED',
   'STORE_DAMAGED',
   'STORE_FAILED',
+  'STORE_ROLLED_BACK',
 ])
+
+/** Errors of a database server that is down or fails over. */
+export const RETRIED: ReadonlySet<string> = new Set(['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN'])
 
 interface Detail {
   /** Location of the problem: a JSON pointer into the body or the filter, or `file:line:column`. */

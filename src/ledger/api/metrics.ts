@@ -49,7 +49,13 @@ function writerMetrics(registry: Registry, ledger: LedgerService): void {
     registry,
     'daicho_writer_stopped',
     'Whether the store failed and nothing is written any more (1)',
-    refuses('WRITER_STOPPED'),
+    () => refuses('WRITER_STOPPED')() + refuses('STORE_ROLLED_BACK')(),
+  )
+  addGauge(
+    registry,
+    'daicho_store_unavailable',
+    'Whether the database server did not answer the last change (1)',
+    () => refuses('STORE_UNAVAILABLE')() + refuses('OUTCOME_UNKNOWN')(),
   )
   addGauge(
     registry,

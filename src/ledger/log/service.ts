@@ -27,7 +27,7 @@ import type { NodeKey } from '../node-key.ts'
 import type { Platform } from '../platform.ts'
 import { beginSigning, expectSignedHead, signedHeadIn } from './signed-head.ts'
 import { LogSigning } from './signing.ts'
-import type { SignedHeadUpdate } from './thread.ts'
+import type { SignedHeadUpdate, SignerStart } from './thread.ts'
 
 /** A signed head: the size of the log, and the note. */
 export type SignedNote = Pick<SignedHeadUpdate, 'size' | 'note'>
@@ -54,7 +54,7 @@ export interface Consistency {
 
 /** Opens the log of the node in `folder`. Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED. */
 export async function openLog(
-  { path, durable }: Folder,
+  { path, durable, location }: Pick<Folder, 'path' | 'durable'> & Pick<SignerStart, 'location'>,
   store: StoreReader,
   { publicKey, privateKey, serverId }: NodeKey,
   platform: Platform,
@@ -65,7 +65,10 @@ export async function openLog(
     await expectSignedHead(store, kept)
     beginSigning(kept, verifier.name)
   }
-  const signing = new LogSigning({ folder: path, durable, verifier, privateKey }, platform)
+  const signing = new LogSigning(
+    { folder: path, location, durable, verifier, privateKey },
+    platform,
+  )
   return { log: new LedgerLog(store, signing, verifier), signing }
 }
 

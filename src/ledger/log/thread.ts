@@ -8,7 +8,13 @@ import {
   signedNote,
   type VerifierKey,
 } from '../../chain/index.ts'
-import { ChainWalk, openStoreReader, StoreError, type StoreReader } from '../../storage/index.ts'
+import {
+  ChainWalk,
+  openStoreReader,
+  StoreError,
+  type StoreLocation,
+  type StoreReader,
+} from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { ThreadPort } from '../platform.ts'
 import { expectSignedHead, type SignedHead, signedHeadIn, temporaryHead } from './signed-head.ts'
@@ -28,6 +34,7 @@ interface LogKey {
 /** `workerData` of the thread. */
 export interface SignerStart extends LogKey {
   readonly folder: string
+  readonly location: StoreLocation
   /** False for a temporary folder. */
   readonly durable: boolean
 }
@@ -125,10 +132,10 @@ export class LogSigner {
 
 /** Runs the thread: signs on request, until a message on `port` closes it. */
 export async function serveSigner(start: SignerStart, port: ThreadPort): Promise<void> {
-  const { folder, durable, verifier, privateKey } = start
+  const { folder, location, durable, verifier, privateKey } = start
   const send = (message: FromSigner) => port.postMessage(message)
   const signedHead = durable ? signedHeadIn(folder) : temporaryHead()
-  const store = await openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(location, { frozen: false })
   let opened: Promise<LogSigner> | null = null
   // A failure to open can be temporary, so the next request tries again.
   const signer = () => {

@@ -48,6 +48,7 @@ async function following(source: LedgerNode) {
   const port = { postMessage: () => {}, on: inner.on.bind(inner), close: () => {} }
   const start = {
     folder,
+    location: folder,
     durable: false,
     ownKey: own.service.log.verifierKey,
     privateKey: generateKeyPairSync('ed25519').privateKey,

@@ -3,7 +3,12 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
-import { BlobStore, openStoreReader, type StoreReader } from '../../storage/index.ts'
+import {
+  BlobStore,
+  openStoreReader,
+  type StoreLocation,
+  type StoreReader,
+} from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
@@ -29,6 +34,8 @@ const MESSAGE_LENGTH_MAX = 300
 export interface MirrorsStart {
   /** The data folder. */
   readonly folder: string
+  /** The node's own store. */
+  readonly location: StoreLocation
   /** Is false for a temporary folder. */
   readonly durable: boolean
   /** The verifier key of this node. */
@@ -106,7 +113,7 @@ export async function serveMirrors(
   platform: Platform,
   end: () => void,
 ): Promise<void> {
-  const store = await openStoreReader(start.folder, { frozen: false })
+  const store = await openStoreReader(start.location, { frozen: false })
   const thread = new MirrorsThread(start, store, port, platform)
   port.on('message', (message: ToMirrors) => {
     if (message.kind === 'close') void thread.close().then(end)

@@ -159,8 +159,10 @@ export type FromWriter =
   /** Outcome of the oldest index change; null if the store failed. */
   | { readonly indexed: IndexOutcome }
   | (StoreRefusal & { readonly indexed: null })
+  /** The database server answers again after STORE_UNAVAILABLE or OUTCOME_UNKNOWN. */
+  | { readonly available: true }
   /** Maintenance failed permanently; the writer has stopped. */
-  | { readonly maintenanceFailed: string }
+  | { readonly maintenanceFailed: string; readonly code: LedgerErrorCode }
   /** The thread could not start. */
   | { readonly code: string; readonly failed: string }
   | { readonly closed: true }

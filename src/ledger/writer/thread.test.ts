@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { openStore, type Store, StoreError } from '../../storage/index.ts'
+import { openStore, type Store, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { type FromWriter, packBatch, type ToWriter } from './messages.ts'
 import { pauseAfter, serveWriter } from './thread.ts'
@@ -65,7 +65,7 @@ async function started(overrides: Partial<Store>) {
 }
 
 const unit = () => ({ units: packBatch([[{ kind: 'create_db', db: 'd' }]]), nowMs: 1 })
-const failing = (code: 'STORE_FULL' | 'STORE_FAILED') => async () => {
+const failing = (code: StoreErrorCode) => async () => {
   throw new StoreError(code, 'the store failed: disk I/O error')
 }
 const turn = () => new Promise((resolve) => setImmediate(resolve))
@@ -74,7 +74,9 @@ it('reports failed maintenance at once, closes the store and writes nothing more
   const { sent, due, ask, isClosed } = await started({ maintain: failing('STORE_FAILED') })
   due.shift()?.()
   await turn()
-  expect(sent.at(-1)).toEqual({ maintenanceFailed: 'the store failed: disk I/O error' })
+  expect(sent.at(-1)).toEqual({
+    ...{ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' },
+  })
   expect([isClosed(), due]).toEqual([true, []])
   expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
 })
@@ -96,6 +98,70 @@ it('stops after an index change failed on the disk', async () => {
   })
   expect(isClosed()).toBe(true)
   expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
+})
+
+it('plans a batch again if another process has appended first', async () => {
+  let appends = 0
+  const { ask } = await started({
+    async append() {
+      appends += 1
+      if (appends < 4) throw new StoreError('HEAD_MOVED', 'another process was first')
+    },
+  })
+  expect(await ask(unit())).toMatchObject({ block: { height: 0 }, outcomes: [{ index: 0 }] })
+  expect(appends).toBe(4)
+  await ask({ close: true })
+})
+
+it('rejects a batch as temporary if other processes always append first', async () => {
+  let appends = 0
+  const { ask, isClosed } = await started({
+    async append() {
+      appends += 1
+      throw new StoreError('HEAD_MOVED', 'another process was first')
+    },
+  })
+  expect(await ask(unit())).toEqual({
+    ...{ refused: 'STORE_UNAVAILABLE', stopped: false, unknown: false },
+    reason: 'another process was first',
+  })
+  expect([appends, isClosed()]).toEqual([8, false])
+  await ask({ close: true })
+})
+
+it.each([
+  { code: 'STORE_UNAVAILABLE', unknown: false },
+  { code: 'OUTCOME_UNKNOWN', unknown: true },
+] as const)(
+  'survives $code, reports the end of the outage, and writes the next batch',
+  async (each) => {
+    let isOut = true
+    const { ask, due, sent, isClosed } = await started({
+      exclusive(work) {
+        return isOut ? failing(each.code)() : work(null)
+      },
+    })
+    due.shift()?.()
+    await turn()
+    expect(await ask(unit())).toMatchObject({
+      ...{ refused: each.code, stopped: false, unknown: each.unknown },
+    })
+    due.shift()?.()
+    await turn()
+    expect([sent.length, due.length, isClosed()]).toEqual([2, 1, false])
+    isOut = false
+    due.shift()?.()
+    await turn()
+    expect(sent.at(-1)).toEqual({ available: true })
+    expect(await ask(unit())).toMatchObject({ block: { height: 0 } })
+    await ask({ close: true })
+  },
+)
+
+it('stops for good if the database lacks acknowledged blocks', async () => {
+  const { ask, isClosed } = await started({ exclusive: failing('STORE_ROLLED_BACK') })
+  expect(await ask(unit())).toMatchObject({ refused: 'STORE_ROLLED_BACK', stopped: true })
+  expect(isClosed()).toBe(true)
 })
 
 it('leaves four fifths of the time to blocks after a long maintenance step, with a pause of at most a minute', () => {

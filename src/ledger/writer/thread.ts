@@ -15,12 +15,16 @@ import { type Plan, planBatch } from './plan.ts'
 // - inside `append`: the transaction stores the whole block and its effects, or nothing.
 // - after `append`, before the reply: the change is stored but unacknowledged. A retry with the same item
 //   id gets ITEM_EXISTS; a retry with the same idempotency key gets the original reply.
+// - with a database server, `append` may lose the connection during the commit. The store then finds out
+//   whether the block is there, or rejects with OUTCOME_UNKNOWN. The next batch reads the head again.
 // No reply is ever sent for a change that is not on disk.
 
 /** Delay of maintenance after a block. */
 const MAINTENANCE_DELAY_MS = 5
-/** Delay of maintenance after the disk was full. */
-const FULL_DELAY_MS = 1_000
+/** Delay of maintenance after the disk was full, or the database server did not answer. */
+const OUTAGE_DELAY_MS = 1_000
+/** Attempts to write a block while other processes append first. */
+const ATTEMPTS_MAX = 8
 /**
  * Delay of maintenance after it found a damaged part of the store. Longer, because a step may read the
  * whole file.
@@ -50,6 +54,10 @@ class WriterThread {
   /** Null if no maintenance is scheduled. */
   #cancelMaintenance: (() => void) | null = null
   #pauseMs = 0
+  /** Whether the database server did not answer the last batch. */
+  #isUnavailable = false
+  /** Resolves when the store is free: its calls must not overlap. */
+  #last: Promise<void> = Promise.resolve()
 
   constructor(store: Store, difficulty: number, port: ThreadPort, platform: Platform) {
     this.#store = store
@@ -58,14 +66,28 @@ class WriterThread {
     this.#platform = platform
   }
 
+  /** One block at a time: the next one starts when the previous one is durable or rejected. */
+  receive(message: ToWriter): void {
+    this.#run(() => {
+      if ('close' in message) return this.#close()
+      if ('index' in message) return this.#changeIndex(message)
+      return this.#write(unpackBatch(message.units), message)
+    })
+  }
+
+  #run(work: () => Promise<void>): void {
+    this.#last = this.#last.then(work)
+  }
+
   /**
    * Commits `units` as one block, then sends their outcomes. `refused` contains outcomes that are already
    * known, by index of the unit.
    */
-  async write(
+  async #write(
     units: readonly UnitOfWork[],
     batch: Pick<Batch, 'nowMs' | 'conditions'>,
     refused = new Map<number, Outcome>(),
+    attempt = 1,
   ): Promise<void> {
     if (this.#stopped) {
       const reason = 'the store failed'
@@ -95,11 +117,14 @@ class WriterThread {
         }
       })
     } catch (error) {
-      message = await this.#refusal(error, isAttempted)
+      const hasMoved = error instanceof StoreError && error.code === 'HEAD_MOVED'
+      // Another process was first. Nothing was written, so the units are planned on the new head.
+      const isRetried = hasMoved && attempt < ATTEMPTS_MAX
+      message = isRetried ? null : await this.#refusal(error, isAttempted)
     }
     if (message !== null) this.#send(message)
-    // The append changed nothing, so the other units go into a block without the refused one.
-    else await this.write(units, batch, refused)
+    // After damage, the append changed nothing: the other units go into a block without the refused one.
+    else await this.#write(units, batch, refused, attempt + 1)
   }
 
   async #append({ entries, effects, records }: Plan, head: Head | null, timestamp: number) {
@@ -119,7 +144,7 @@ class WriterThread {
   }
 
   /** Declares or removes an index durably; maintenance builds it. */
-  async changeIndex({ index, db, path }: Extract<ToWriter, { index: string }>): Promise<void> {
+  async #changeIndex({ index, db, path }: Extract<ToWriter, { index: string }>): Promise<void> {
     try {
       if (this.#stopped) throw new StoreError('STORE_FAILED', 'the store failed')
       const change = index === 'add' ? this.#store.addIndex : this.#store.removeIndex
@@ -130,7 +155,7 @@ class WriterThread {
     }
   }
 
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
     this.#cancelMaintenance?.()
     if (!this.#stopped) await this.#store.close()
     this.#send({ closed: true })
@@ -142,15 +167,22 @@ class WriterThread {
   }
 
   /**
-   * A full disk is temporary, and damage concerns only changes that need the damaged part. After any other
-   * failure the state of the disk is unknown, so the writer stops. `isAttempted`: a write had started.
+   * A full disk and an outage of the database server are temporary, and damage concerns only changes that
+   * need the damaged part. After any other failure the state of the disk is unknown, so the writer stops.
+   * `isAttempted`: a write had started.
    */
   async #refusal(error: unknown, isAttempted: boolean) {
-    const code = passingCodeOf(error)
+    const code = temporaryCodeOf(error)
     const stopped = code === null
     if (stopped) await this.#stop()
-    const refused = code ?? ('WRITER_STOPPED' as const)
-    return { refused, reason: messageOf(error), stopped, unknown: stopped && isAttempted }
+    if (code === 'STORE_UNAVAILABLE' || code === 'OUTCOME_UNKNOWN') {
+      this.#isUnavailable = true
+      this.#pauseMs = OUTAGE_DELAY_MS
+      this.scheduleMaintenance()
+    }
+    const refused = code ?? permanentCodeOf(error)
+    const unknown = code === 'OUTCOME_UNKNOWN' || (stopped && isAttempted)
+    return { refused, reason: messageOf(error), stopped, unknown }
   }
 
   /** Closes the store; later batches are rejected. */
@@ -165,7 +197,7 @@ class WriterThread {
   scheduleMaintenance(): void {
     this.#cancelMaintenance ??= this.#platform.schedule.after(
       Math.max(MAINTENANCE_DELAY_MS, this.#pauseMs),
-      () => void this.#maintain(),
+      () => this.#run(() => this.#maintain()),
     )
   }
 
@@ -175,27 +207,58 @@ class WriterThread {
     const { clock } = this.#platform
     const startedMs = clock.now()
     try {
+      await this.#checkAvailability()
       const isMoreDue = await this.#store.maintain()
       this.#pauseMs = pauseAfter(clock.now() - startedMs)
       if (isMoreDue) this.scheduleMaintenance()
     } catch (error) {
-      const code = passingCodeOf(error)
+      const code = temporaryCodeOf(error)
       if (code !== null) {
         // Retries after a pause: disk space may become free without a change that would resume maintenance.
-        this.#pauseMs = code === 'STORE_FULL' ? FULL_DELAY_MS : DAMAGED_DELAY_MS
+        this.#pauseMs = code === 'STORE_DAMAGED' ? DAMAGED_DELAY_MS : OUTAGE_DELAY_MS
         this.scheduleMaintenance()
         return
       }
-      this.#send({ maintenanceFailed: messageOf(error) })
+      this.#send({ maintenanceFailed: messageOf(error), code: permanentCodeOf(error) })
       await this.#stop()
     }
   }
+
+  /**
+   * Reports the end of an outage. Without this, a node that gets no changes while it is not ready would never
+   * become ready again.
+   */
+  async #checkAvailability(): Promise<void> {
+    if (!this.#isUnavailable) return
+    await this.#store.exclusive(async () => {})
+    this.#isUnavailable = false
+    this.#send({ available: true })
+  }
 }
 
+type TemporaryCode = 'STORE_FULL' | 'STORE_DAMAGED' | 'STORE_UNAVAILABLE' | 'OUTCOME_UNKNOWN'
+
 /** Returns the code of a temporary failure, or null. */
-function passingCodeOf(error: unknown): 'STORE_FULL' | 'STORE_DAMAGED' | null {
+function temporaryCodeOf(error: unknown): TemporaryCode | null {
   if (!(error instanceof StoreError)) return null
-  return error.code === 'STORE_FULL' || error.code === 'STORE_DAMAGED' ? error.code : null
+  const { code } = error
+  switch (code) {
+    case 'STORE_FULL':
+    case 'STORE_DAMAGED':
+    case 'STORE_UNAVAILABLE':
+    case 'OUTCOME_UNKNOWN':
+      return code
+    // Nothing was written, and other processes can still write.
+    case 'HEAD_MOVED':
+      return 'STORE_UNAVAILABLE'
+    default:
+      return null
+  }
+}
+
+function permanentCodeOf(error: unknown): 'STORE_ROLLED_BACK' | 'WRITER_STOPPED' {
+  const isRolledBack = error instanceof StoreError && error.code === 'STORE_ROLLED_BACK'
+  return isRolledBack ? 'STORE_ROLLED_BACK' : 'WRITER_STOPPED'
 }
 
 /**
@@ -225,15 +288,7 @@ export async function serveWriter(
       throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
     }
     const writer = new WriterThread(store, start.difficulty, port, platform)
-    // One block at a time: the next one starts when the previous one is durable or rejected.
-    let done = Promise.resolve()
-    port.on('message', (message: ToWriter) => {
-      done = done.then(() => {
-        if ('close' in message) return writer.close()
-        if ('index' in message) return writer.changeIndex(message)
-        return writer.write(unpackBatch(message.units), message)
-      })
-    })
+    port.on('message', (message: ToWriter) => writer.receive(message))
     send({ ready: true })
     // An earlier run may have left an index half built or a deleted database half removed.
     writer.scheduleMaintenance()

@@ -244,8 +244,35 @@ describe('replies', () => {
     expect(thread.isTerminated).toBe(true)
   })
 
+  it.each([
+    { code: 'STORE_UNAVAILABLE', unknown: false, message: 'nothing was written: no reply' },
+    {
+      code: 'OUTCOME_UNKNOWN',
+      unknown: true,
+      message: 'it is not known what was written: no reply',
+    },
+  ] as const)('are $code until the database server answers again', async (each) => {
+    const written = fate(writer.record(unitOf(1)))
+    await gathered()
+    thread.says({ refused: each.code, reason: 'no reply', stopped: false, unknown: each.unknown })
+    expect(await written).toMatchObject({ code: each.code, message: each.message })
+    expect(writer.failure).toMatchObject({ code: each.code })
+    thread.says({ available: true })
+    expect(writer.failure).toBeNull()
+  })
+
+  it('are STORE_ROLLED_BACK for good if the database lacks acknowledged blocks', async () => {
+    const written = fate(writer.record(unitOf(1)))
+    await gathered()
+    const refused = 'STORE_ROLLED_BACK'
+    thread.says({ refused, reason: 'block 7 is missing', stopped: true, unknown: false })
+    expect(await written).toMatchObject({ code: refused })
+    expect(writer.failure).toMatchObject({ code: refused, message: 'block 7 is missing' })
+    await expect(writer.record(unitOf(1))).rejects.toMatchObject({ code: refused })
+  })
+
   it('are WRITER_STOPPED at once when maintenance fails, with its reason', async () => {
-    thread.says({ maintenanceFailed: 'the store failed: disk I/O error' })
+    thread.says({ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' })
     const stopped = { code: 'WRITER_STOPPED', message: 'the store failed: disk I/O error' }
     expect(writer.failure).toMatchObject(stopped)
     await expect(writer.record(unitOf(1))).rejects.toMatchObject(stopped)

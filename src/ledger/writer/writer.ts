@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Clock } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storage/index.ts'
-import { LedgerError } from '../errors.ts'
+import { LedgerError, type LedgerErrorCode, STORE_OUTAGES } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
 import type { RequestConditions } from '../request-conditions.ts'
 import {
@@ -99,7 +99,7 @@ export class LedgerWriter {
   #isBatchOpen = false
   #stopped: LedgerError | null = null
   #suspended: LedgerError | null = null
-  /** The failure of the last block (STORE_FULL, STORE_DAMAGED); null once one is stored. */
+  /** The failure of the last block (STORE_FULL, STORE_DAMAGED, STORE_OUTAGES); null once one is stored. */
   #failed: LedgerError | null = null
   #closing = false
   /** Resolves when the thread has ended, for any reason. */
@@ -301,7 +301,11 @@ export class LedgerWriter {
     // The thread exits by itself; terminating it while it runs can crash the process.
     if ('closed' in message) return
     if ('maintenanceFailed' in message) {
-      this.#stop(message.maintenanceFailed)
+      this.#stop(message.maintenanceFailed, message.code)
+      return
+    }
+    if ('available' in message) {
+      if (STORE_OUTAGES.some((code) => code === this.#failed?.code)) this.#failed = null
       return
     }
     if ('indexed' in message) {
@@ -353,12 +357,12 @@ export class LedgerWriter {
   #refusal({ refused, reason, stopped }: StoreRefusal, what: string): LedgerError {
     // Later errors refer to the first one as their cause, so that it is logged once.
     const error = new LedgerError(refused, `${what}: ${reason}`, { cause: this.#failed })
-    if (stopped) this.#stop(reason, error)
+    if (stopped) this.#stop(reason, refused, error)
     return error
   }
 
-  #stop(reason: string, cause?: LedgerError): void {
-    this.#stopped ??= new LedgerError('WRITER_STOPPED', reason, { cause })
+  #stop(reason: string, code: LedgerErrorCode = 'WRITER_STOPPED', cause?: LedgerError): void {
+    this.#stopped ??= new LedgerError(code, reason, { cause })
     const pending = [...this.#inFlight.flat(), ...this.#queue, ...this.#indexChanges]
     this.#inFlight = []
     this.#indexChanges = []

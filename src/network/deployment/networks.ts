@@ -164,9 +164,13 @@ export class Networks {
     onProgress: (progress: VerificationProgress) => void,
   ): Promise<NetworkVerification> {
     if (!this.#removed.has(name)) this.require(name)
-    const { folder } = this.#deps.ledger.reader
+    const { location } = this.#deps.ledger.reader
     const limits = { deadlineMs: REPLAY_MS, bootMs: REPLAY_MS }
-    const thread = await NetworkThread.start({ folder, ...limits, task: { kind: 'verify', name } })
+    const thread = await NetworkThread.start({
+      location,
+      ...limits,
+      task: { kind: 'verify', name },
+    })
     const verified = Promise.withResolvers<NetworkVerification>()
     thread.listen({
       message: (message) => {

@@ -74,8 +74,8 @@ export interface LogLine {
 }
 
 export interface ThreadStart {
-  /** The data folder. */
-  readonly folder: string
+  /** The store of the ledger. */
+  readonly location: string
   /** How long the processors of one transaction may take, and one condition: milliseconds. */
   readonly deadlineMs: number
   /** How long scripts may take to load, milliseconds. */

@@ -21,7 +21,7 @@ const NANOSECONDS = 1_000_000
 
 /** Decides requests in the order of their messages. */
 async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Promise<void> {
-  const ledger = await LedgerReader.open(start.folder)
+  const ledger = await LedgerReader.open(start.location)
   const definition = definitionIn(Buffer.from(task.archive))
   const scripts = new Scripts(definition, limitsOf(start))
   if (definition.scripts.length > 0) await scripts.load()
@@ -62,7 +62,7 @@ type ServeTask = Extract<ThreadStart['task'], { kind: 'serve' }>
 
 /** Replays a network, and ends. */
 async function verify(start: ThreadStart, name: string, port: MessagePort): Promise<void> {
-  const ledger = await LedgerReader.open(start.folder)
+  const ledger = await LedgerReader.open(start.location)
   const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
   const onProgress = (progress: Extract<FromThread, { progress: unknown }>['progress']) =>
     port.postMessage({ progress })

@@ -1,5 +1,5 @@
 import type { Block } from '../../chain/index.ts'
-import type { StoreLocation } from '../open.ts'
+import type { StoreLocation } from '../location.ts'
 import type { StoreReader } from '../store.ts'
 import {
   ChainWalk,

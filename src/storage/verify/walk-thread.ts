@@ -1,5 +1,6 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { openStoreReader, type StoreLocation } from '../open.ts'
+import type { StoreLocation } from '../location.ts'
+import { openStoreReader } from '../open.ts'
 import type { StoreReader } from '../store.ts'
 import {
   ChainWalk,

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { Block } from '../../chain/index.ts'
-import type { StoreLocation } from '../open.ts'
+import type { StoreLocation } from '../location.ts'
 import type { StoreReader } from '../store.ts'
 import { type Finding, leavesBeyond, type PlainBlock } from './chain-walk.ts'
 
