@@ -96,6 +96,8 @@ describe('configuration', () => {
     ['LOG_LEVEL', 'loud'],
     ['PUBLIC_HOSTS', 'https://ledger.example'],
     ['PUBLIC_HOSTS', 'ledger.example:4126'],
+    ['STORE', 'mysql://db/ledger'],
+    ['STORE', 'postgres://db/ledger'],
     ['BASIC_USERNAME', 'a:b'],
     ['BASIC_USERNAME', 'a\nb'],
     ['BASIC_PASSWORD', 'a\nb'],
@@ -141,6 +143,19 @@ describe('configuration', () => {
       runDaicho([...SERVE, '--host', '::'], {}),
     ])
     for (const one of ended) expectRefusal(one, 78, /BASIC_USERNAME and BASIC_PASSWORD/)
+  })
+
+  it('never shows the URL of STORE, which may contain a password', async () => {
+    const variables = { SYSTEM_FOLDER: temporaryFolder(), STORE: 'postgres://u:brass@db/ledger' }
+    const [shown, wrong, refused] = await Promise.all([
+      runDaicho(['config', '--json'], variables),
+      runDaicho(['config'], { ...variables, STORE: 'pg://u:brass@db/ledger' }),
+      runDaicho(['import', '-'], variables),
+    ])
+    expect(JSON.parse(shown.stdout)).toMatchObject({ STORE: '********' })
+    expectRefusal(wrong, 78, /STORE must be a URL that begins with postgres:/)
+    expectRefusal(refused, 78, /STORE is set, and daicho import creates stores in folders/)
+    expect(JSON.stringify([shown, wrong, refused])).not.toContain('brass')
   })
 
   it('treats an empty variable as unset', async () => {

@@ -1,4 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
+import type { CodedError } from '../base/coded-error.ts'
 import { EXIT, Exit } from './exit.ts'
 import type { Settings } from './settings.ts'
 
@@ -43,6 +44,20 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   const found = statSync(folder, { throwIfNoEntry: false })
   if (found?.isDirectory() ?? mayBeNew) return folder
   throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: there is no folder ${folder}`)
+}
+
+/** The setting that an error of opening the node's store is about. */
+export function settingOf({ STORE }: Settings, { code }: CodedError<string>): string {
+  return STORE !== null && /^(STORE_|OUTCOME_)/.test(code) ? 'STORE' : 'SYSTEM_FOLDER'
+}
+
+/** Errors: Exit (configuration) if STORE is set: `command` creates stores in folders only. */
+export function requireNoDatabase({ STORE }: Settings, command: string): void {
+  if (STORE === null) return
+  const message =
+    `STORE is set, and daicho ${command} creates stores in folders: run it without STORE, ` +
+    'then move the store with daicho copy'
+  throw new Exit(EXIT.configuration, message)
 }
 
 /** Errors: Exit (usage) if `folder` is not a folder. */

@@ -22,7 +22,7 @@ const textOr = (fallback: string, about: string): Setting<string> => ({
 })
 const secret = (about: string): Setting<string | null> => ({ ...text(about), isSecret: true })
 
-/** A user name or password of HTTP Basic, which cannot contain control characters (RFC 7617). */
+/** A text that must match `form`, such as a password of HTTP Basic without control characters (RFC 7617). */
 const credential = (about: string, form: RegExp, expected: string): Setting<string | null> => ({
   ...{ about, fallback: null, expected },
   parse: (given) => (form.test(given) ? given : undefined),
@@ -93,6 +93,14 @@ const SETTINGS = {
   HOST: textOr('127.0.0.1', 'Address to listen on'),
   PORT: integer(4126, 0, 65_535, 'Port of the ledger; 0 picks a free one'),
   SYSTEM_FOLDER: text('Folder for all data; if unset, data is lost when the process ends'),
+  STORE: {
+    ...credential(
+      'PostgreSQL database for the data; SYSTEM_FOLDER then has the key of the node',
+      /^postgres(?:ql)?:\/\//,
+      'a URL that begins with postgres:// or postgresql://',
+    ),
+    isSecret: true,
+  },
   BASIC_USERNAME: credential(
     'Name for the dashboard',
     /^[^:\u0000-\u001f\u007f]+$/,
@@ -192,7 +200,11 @@ export function readSettings(environment: Environment): Settings {
     throw new Exit(EXIT.configuration, `${name} must be ${expected}${shown}`)
   })
   // Safe: there is one entry per name of the table.
-  return Object.fromEntries(read) as Settings
+  const settings = Object.fromEntries(read) as Settings
+  if (settings.STORE === null || settings.SYSTEM_FOLDER !== null) return settings
+  const message =
+    'STORE needs SYSTEM_FOLDER: the folder with the key of the node and its last signed head'
+  throw new Exit(EXIT.configuration, message)
 }
 
 function givenSecret(environment: Environment, name: string): string | null {

@@ -26,7 +26,7 @@ export interface OpenLedgerOptions {
   /** Data folder; null for a temporary one that is removed when the process exits. */
   readonly folder: string | null
   /** The store; default: in the folder. With a database, the folder holds the key and the signed head. */
-  readonly store?: StoreLocation
+  readonly store?: StoreLocation | null
   /** Required leading zeros of block ids, 0 to 4. */
   readonly difficulty: number
   readonly clock: Clock

@@ -9,7 +9,7 @@ import {
   restoreChain,
   rootUrl,
 } from '../../ledger/core.ts'
-import { nodeFolder, onStore } from '../node-folder.ts'
+import { nodeFolder, onStore, requireNoDatabase } from '../node-folder.ts'
 import { count, paceText, print, shareOf, withProgress } from '../output.ts'
 import { readSettings } from '../settings.ts'
 import { bytesOfFile, onExport } from './export.ts'
@@ -42,6 +42,7 @@ interface ImportFlags {
 
 async function importFrom(file: string, { key, json }: ImportFlags): Promise<void> {
   const settings = readSettings(process.env)
+  requireNoDatabase(settings, 'import')
   const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
   const chunks = bytesOfFile(file)
   if (key !== undefined) {
@@ -108,6 +109,7 @@ interface RestoreFlags {
 
 async function restore({ from, serverid: serverId, key, json }: RestoreFlags): Promise<void> {
   const settings = readSettings(process.env)
+  requireNoDatabase(settings, 'restore')
   const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
   const { PEERS_ALLOW_PRIVATE: allowPrivate, LEDGER_DIFFICULTY: difficulty } = settings
   const { result, seconds } = await withProgress('restoring', (line) =>

@@ -3,10 +3,10 @@ import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
 import { openLedger } from '../../ledger/core.ts'
-import { openStoreReader, StoreError } from '../../storage/index.ts'
+import { openStoreReader, StoreError, type StoreLocation } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
-import { nodeFolder } from '../node-folder.ts'
+import { nodeFolder, settingOf } from '../node-folder.ts'
 import { print, withProgress } from '../output.ts'
 import { readSettings, type Settings } from '../settings.ts'
 
@@ -131,12 +131,12 @@ const NOT_CONFIGURED: ReadonlySet<string> = new Set(['STORE_NOT_FOUND', 'STORE_F
 async function openIndexes(access: 'read' | 'change'): Promise<Indexes> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })
-  return access === 'read' ? openReader(folder) : openStopped(settings, folder)
+  return access === 'read' ? openReader(settings.STORE ?? folder) : openStopped(settings, folder)
 }
 
-async function openReader(folder: string): Promise<Indexes> {
+async function openReader(location: StoreLocation): Promise<Indexes> {
   try {
-    const store = await openStoreReader(folder, { frozen: false })
+    const store = await openStoreReader(location, { frozen: false })
     return {
       list: async () => (await store.indexes()).map(stateOf),
       change: async () => {},
@@ -151,7 +151,9 @@ async function openReader(folder: string): Promise<Indexes> {
 async function openStopped(settings: Settings, folder: string): Promise<Indexes> {
   try {
     const difficulty = settings.LEDGER_DIFFICULTY
-    const { service, close } = await openLedger({ folder, difficulty, clock: systemClock })
+    const { service, close } = await openLedger({
+      ...{ folder, store: settings.STORE, difficulty, clock: systemClock },
+    })
     const { queries } = service
     return {
       list: async () => (await queries.indexes()).map(stateOf),
@@ -164,7 +166,7 @@ async function openStopped(settings: Settings, folder: string): Promise<Indexes>
     const message =
       error.code === 'FOLDER_IN_USE'
         ? `a node runs in ${folder}: name it by --url`
-        : `SYSTEM_FOLDER: ${error.message}`
+        : `${settingOf(settings, error)}: ${error.message}`
     throw new Exit(EXIT.configuration, message, { cause: error })
   }
 }

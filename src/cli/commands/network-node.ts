@@ -17,7 +17,7 @@ import {
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { fetchFromNode, parseJsonOrNull } from '../node-client.ts'
-import { nodeFolder } from '../node-folder.ts'
+import { nodeFolder, settingOf } from '../node-folder.ts'
 import { escapeControls } from '../output.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
@@ -72,7 +72,9 @@ export async function withNetworks<Result>(
   const folder = nodeFolder(settings, { mayBeNew: false })
   try {
     const difficulty = settings.LEDGER_DIFFICULTY
-    const ledger = await openLedger({ folder, difficulty, clock: systemClock })
+    const ledger = await openLedger({
+      ...{ folder, store: settings.STORE, difficulty, clock: systemClock },
+    })
     try {
       const networks = await Networks.open({
         ledger: ledger.service,
@@ -99,7 +101,9 @@ export async function withNetworks<Result>(
     }
     if (!(error instanceof CodedError)) throw error
     const hint = error.code === 'FOLDER_IN_USE' ? ': name its gateway by --url' : ''
-    throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: ${error.message}${hint}`, { cause: error })
+    throw new Exit(EXIT.configuration, `${settingOf(settings, error)}: ${error.message}${hint}`, {
+      cause: error,
+    })
   }
 }
 

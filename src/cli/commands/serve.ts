@@ -11,6 +11,7 @@ import {
   composeApp,
 } from '../composition/components.ts'
 import { EXIT, Exit, exitOfSystem } from '../exit.ts'
+import { settingOf } from '../node-folder.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
@@ -85,7 +86,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     }
   } catch (error) {
     await close()
-    throw startFailure(error, host)
+    throw startFailure(error, host, settings)
   }
   announce(listeners, app.notices, flags.json === true)
   closeOnSignal(close, logger)
@@ -164,11 +165,11 @@ export function signalAction(sinceFirstMs: number | null): 'close' | 'ignore' | 
 }
 
 /** The error to report when a component cannot start. */
-function startFailure(error: unknown, host: string): unknown {
+function startFailure(error: unknown, host: string, settings: Settings): unknown {
   if (error instanceof CodedError) {
     const code = String(error.code)
     let setting = ''
-    if (/^(FOLDER|STORE)_/.test(code)) setting = 'SYSTEM_FOLDER: '
+    if (/^(FOLDER|STORE|OUTCOME)_/.test(code)) setting = `${settingOf(settings, error)}: `
     if (code === 'PEER_INVALID' || code === 'PEERS_TOO_MANY') setting = 'PEERS: '
     return new Exit(EXIT.configuration, `${setting}${error.message}`, { cause: error })
   }

@@ -49,6 +49,11 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   const tokens = once(async () => {
     const { openTokens } = await import('../../tokens/index.ts')
     const { SYSTEM_FOLDER: folder, SECRET: secret } = settings
+    if (settings.STORE !== null && secret === null) {
+      context.logger.warn(
+        'STORE without SECRET: of several processes, only the one that issued a token accepts it',
+      )
+    }
     return openTokens({ clock: context.clock, folder, secret })
   })
 
@@ -103,6 +108,7 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
   const { settings, clock, logger, notify, onClose } = context
   const ledger = await openLedger({
     folder: settings.SYSTEM_FOLDER,
+    store: settings.STORE,
     difficulty: settings.LEDGER_DIFFICULTY,
     attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
     peers: {
