@@ -33,7 +33,7 @@ export {
   requireStoreFile,
   storePathIn,
 } from './folder.ts'
-export { displayName, isDatabaseUrl, type StoreLocation } from './location.ts'
+export type { StoreLocation } from './location.ts'
 export {
   openStore,
   openStoreReader,
