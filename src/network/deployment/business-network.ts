@@ -275,7 +275,12 @@ export class BusinessNetwork {
     const { ledger, deadlineMs } = this.#deps
     const deployment = this.#deploymentBefore(definition, isRecorded)
     const task = { kind: 'serve', archive: definition.archive, deployment } as const
-    return NetworkThread.start({ folder: ledger.reader.folder, deadlineMs, bootMs: BOOT_MS, task })
+    return NetworkThread.start({
+      location: ledger.reader.location,
+      deadlineMs,
+      bootMs: BOOT_MS,
+      task,
+    })
   }
 
   /** The changes that record the network itself; null when the ledger has them. */
