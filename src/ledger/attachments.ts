@@ -1,6 +1,5 @@
-import type { FileHandle } from 'node:fs/promises'
 import { type Attachment, attachmentText } from '../chain/index.ts'
-import type { BlobStore, StoredAttachment, StoreReader } from '../storage/index.ts'
+import type { BlobStore, OpenBlob, StoredAttachment, StoreReader } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from './names.ts'
 import { type ListRange, pagesOf, requireDatabase } from './reads.ts'
@@ -114,17 +113,17 @@ export class AttachmentService {
   }
 
   /**
-   * Returns the metadata and the open file, which the caller closes. Errors: as `read`, ATTACHMENT_LOST.
+   * Returns the metadata and the open blob, which the caller closes. Errors: as `read`, ATTACHMENT_LOST.
    */
   async open(
     db: string,
     id: string,
     name: string,
-  ): Promise<{ attachment: StoredAttachment; file: FileHandle }> {
+  ): Promise<{ attachment: StoredAttachment; blob: OpenBlob }> {
     for (let attempt = 1; attempt <= OPEN_ATTEMPTS_MAX; attempt += 1) {
       const attachment = await this.read(db, id, name)
-      const file = await this.#blobs.read(attachment)
-      if (file !== null) return { attachment, file }
+      const blob = await this.#blobs.read(attachment)
+      if (blob !== null) return { attachment, blob }
     }
     throw new LedgerError('ATTACHMENT_LOST', `the bytes of ${name} are not there; run verify`)
   }

@@ -1,9 +1,9 @@
 import type { Clock, Schedule } from '../base/clock.ts'
 import { packPosition } from '../chain/index.ts'
 import {
-  BlobStore,
   type Folder,
   lockFolder,
+  openBlobStore,
   openStoreReader,
   type StoreLocation,
   type StoreReader,
@@ -104,7 +104,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     signing.onCommit()
     if (last !== null) feed.committed(last)
   }
-  const blobs = new BlobStore(path, reader.attachments, durable)
+  const blobs = await openBlobStore(location, reader, durable)
   await blobs.recover()
   const { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS } = peers
   const shared = {

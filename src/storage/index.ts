@@ -5,8 +5,7 @@ export {
   backupFolder,
   dropOldBackups,
 } from './backup/backup.ts'
-export { withDiskErrors } from './blobs/blob-files.ts'
-export { BlobStore } from './blobs/blob-store.ts'
+export type { BlobStore, OpenBlob } from './blobs/blob-store.ts'
 export {
   type Effect,
   effectOf,
@@ -35,6 +34,7 @@ export {
 } from './folder.ts'
 export type { StoreLocation } from './location.ts'
 export {
+  openBlobStore,
   openStore,
   openStoreReader,
   type StoreOptions,

@@ -1,3 +1,6 @@
+import { BlobFiles } from './blobs/blob-files.ts'
+import type { BlobInventory, BlobStore } from './blobs/blob-store.ts'
+import { FileBlobStore } from './blobs/file-blob-store.ts'
 import { StoreError } from './errors.ts'
 import { fileExists, storePathIn } from './folder.ts'
 import { isDatabaseUrl, type StoreLocation } from './location.ts'
@@ -42,4 +45,24 @@ export async function openStoreReader(
   { frozen }: ReaderOptions,
 ): Promise<StoreReader> {
   return openSqliteReader(storePathIn(location), frozen)
+}
+
+/**
+ * Opens the blobs that the entries of `store` name. `location` may be another one than that of `store`; `durable` is
+ * false for a temporary store, which is never synced.
+ */
+export async function openBlobStore(
+  location: StoreLocation,
+  { attachments }: Pick<StoreReader, 'serverId' | 'attachments'>,
+  durable: boolean,
+): Promise<BlobStore> {
+  return new FileBlobStore(location, attachments, durable)
+}
+
+/** Opens the blobs of the chain of `store` for verification. */
+export async function openBlobInventory(
+  location: StoreLocation,
+  _store: Pick<StoreReader, 'serverId'>,
+): Promise<BlobInventory> {
+  return new BlobFiles(location, false)
 }

@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { expect, onTestFinished, vi } from 'vitest'
-import { BlobStore } from './blobs/blob-store.ts'
+import type { BlobStore } from './blobs/blob-store.ts'
+import { FileBlobStore } from './blobs/file-blob-store.ts'
 import { openStore, openStoreReader } from './open.ts'
-import type { Store, StoreReader } from './store.ts'
+import type { Store, StoredBlob, StoreReader } from './store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { verifyBlobs } from './verify/verify-blobs.ts'
 
@@ -21,6 +22,16 @@ export const sha256OfText = (text: string): string => hash('sha256', text, 'hex'
 /** Yields the bytes as they arrive. */
 export async function* chunksOf(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text)
+}
+
+/** Returns the bytes of a blob, or null if it cannot be read. */
+export async function bytesOf(blobs: BlobStore, blob: StoredBlob): Promise<Buffer | null> {
+  const opened = await blobs.read(blob)
+  if (opened === null) return null
+  const bytes = Buffer.alloc(opened.length)
+  expect(await opened.read(bytes, 0)).toBe(opened.length)
+  await opened.close()
+  return bytes
 }
 
 /** A store with the item `a` of `fruit`, and its blobs. */
@@ -54,7 +65,7 @@ export class BlobStage {
 
   /** Opens the blobs as the next process does. */
   again(): BlobStore {
-    return new BlobStore(this.folder, this.reader.attachments, true)
+    return new FileBlobStore(this.folder, this.reader.attachments, true)
   }
 
   pathOf(text: string): string {

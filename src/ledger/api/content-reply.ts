@@ -1,10 +1,9 @@
-import type { FileHandle } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from '../../base/shape.ts'
 import type { Attachment } from '../../chain/index.ts'
 import { HttpRefusal, type ReplyBudget } from '../../http/index.ts'
-import { withDiskErrors } from '../../storage/index.ts'
+import type { OpenBlob } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
@@ -42,15 +41,15 @@ export function rejectExecution(headers: Readonly<Record<string, unknown>>): voi
   throw new HttpRefusal(403, 'ATTACHMENT_NOT_CODE', 'attachments are data, not parts of a page')
 }
 
-/** Sends the requested part of `attachment` from `file`, and closes the file. Errors: HttpRefusal (412, 416). */
+/** Sends the requested part of `attachment` from `blob`, and closes it. Errors: HttpRefusal (412, 416). */
 export async function sendAttachment(
   request: Pick<FastifyRequest, 'server' | 'reportFailure'>,
   reply: FastifyReply,
   {
     requested,
     attachment,
-    file,
-  }: { requested: ContentRequest; attachment: Attachment; file: FileHandle },
+    blob,
+  }: { requested: ContentRequest; attachment: Attachment; blob: OpenBlob },
 ): Promise<FastifyReply> {
   const { status, headers: own, pieces } = contentReplyTo(requested, attachment)
   reply.code(status).headers(own)
@@ -61,12 +60,12 @@ export async function sendAttachment(
     for (const [header, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) reply.raw.setHeader(header, value)
     }
-    await sendPieces(reply.raw, request.server.replyBudget, file, pieces).catch((error) =>
+    await sendPieces(reply.raw, request.server.replyBudget, blob, pieces).catch((error) =>
       request.reportFailure(error),
     )
     return reply
   }
-  await file.close()
+  await blob.close()
   if (status === 412) throw UNMATCHED
   if (status === 416) throw NO_SUCH_RANGE
   return reply.send()
@@ -224,18 +223,18 @@ function rangesOf(header: string, length: number): ByteRange[] | null {
 
 const BLOCK_BYTES = 256 * 1024
 
-/** A text between two ranges, or a range of the file. */
+/** A text between two ranges, or a range of the blob. */
 type Piece = string | ByteRange
 
 /**
- * Sends `pieces` with backpressure, ends the response, and closes the file. Two buffers are reused: one is
- * filled from the file while the other is sent. With a stream, the garbage of a gigabyte took some 80 MB
- * more. On an error of the file, or when the client disconnects, the connection is closed.
+ * Sends `pieces` with backpressure, ends the response, and closes the blob. Two buffers are reused: one is
+ * filled from the blob while the other is sent. With a stream, the garbage of a gigabyte took some 80 MB
+ * more. On an error of the blob, or when the client disconnects, the connection is closed.
  */
 async function sendPieces(
   response: ServerResponse,
   budget: ReplyBudget,
-  file: FileHandle,
+  blob: OpenBlob,
   pieces: readonly Piece[],
 ): Promise<void> {
   const client = new Client(response, budget)
@@ -249,9 +248,9 @@ async function sendPieces(
       }
       for (let at = piece.start; at <= piece.end; ) {
         const count = Math.min(BLOCK_BYTES, piece.end - at + 1)
-        const { bytesRead } = await withDiskErrors(() => file.read(block, 0, count, at))
+        const bytesRead = await blob.read(block.subarray(0, count), at)
         if (bytesRead === 0) {
-          throw new LedgerError('ATTACHMENT_LOST', 'the file of a content has become shorter')
+          throw new LedgerError('ATTACHMENT_LOST', 'the stored blob has become shorter')
         }
         at += bytesRead
         // Resolves when the previous bytes are written, so the other buffer is free.
@@ -265,7 +264,7 @@ async function sendPieces(
     if (!client.isGone) throw error
   } finally {
     client.leave()
-    await file.close()
+    await blob.close()
   }
 }
 

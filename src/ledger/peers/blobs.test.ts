@@ -12,7 +12,7 @@ import {
 import { PEERS } from '../../../test/support/peers.ts'
 import { systemClock } from '../../base/clock.ts'
 import { systemOutbound } from '../../http/outbound.ts'
-import { BlobStore, openStoreReader } from '../../storage/index.ts'
+import { openBlobStore, openStoreReader } from '../../storage/index.ts'
 import { nodeKeyIn } from '../node-key.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
 import { mirrorFolder } from './mirror.ts'
@@ -54,7 +54,7 @@ it.each(LOSSES)(
   async (_, lose) => {
     const { store } = await origin()
     const folder = temporaryFolder()
-    const files = new BlobStore(folder, store.attachments, false)
+    const files = await openBlobStore(folder, store, false)
     const blobs = new ChainBlobs(store.attachments, files, BYTES.length)
     const clock = new HandClock()
     const asked: string[] = []
@@ -84,7 +84,7 @@ it.each(LOSSES)(
 it('counts a blob that the source lacks once, and fetches it when the source has it again', async () => {
   const { store } = await origin()
   const folder = temporaryFolder()
-  const files = new BlobStore(folder, store.attachments, false)
+  const files = await openBlobStore(folder, store, false)
   const blobs = new ChainBlobs(store.attachments, files, BYTES.length)
   const clock = new HandClock()
   let has = true
@@ -132,7 +132,7 @@ it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', asy
     signer: new NodeSigner(nodeKeyIn(folder, false), systemClock),
     outbound: systemOutbound,
   })
-  const files = new BlobStore(folder, store.attachments, false)
+  const files = await openBlobStore(folder, store, false)
   const blobs = new ChainBlobs(store.attachments, files, 99)
   const sync = new BlobSync(clock)
   const run = () => sync.run(pushingBlobs(client, store, blobs))

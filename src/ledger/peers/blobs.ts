@@ -1,9 +1,9 @@
-import type { FileHandle } from 'node:fs/promises'
 import type { Clock } from '../../base/clock.ts'
 import type { Attachment } from '../../chain/index.ts'
 import {
   type AttachmentReader,
   type BlobStore,
+  type OpenBlob,
   type StoredBlob,
   StoreError,
   type StoreReader,
@@ -42,15 +42,15 @@ export class ChainBlobs {
   }
 
   /**
-   * Opens the file of a blob, which the caller closes. The returned attachment has no name and no type, since
+   * Opens a blob, which the caller closes. The returned attachment has no name and no type, since
    * several entries may name the blob. Errors: CONTENT_UNKNOWN, CONTENT_ABSENT.
    */
-  async open(sha256: string): Promise<{ attachment: Attachment; file: FileHandle }> {
+  async open(sha256: string): Promise<{ attachment: Attachment; blob: OpenBlob }> {
     const { length } = await this.#blob(sha256)
-    const file = await this.#files.read({ sha256, length })
-    if (file !== null) {
+    const blob = await this.#files.read({ sha256, length })
+    if (blob !== null) {
       const attachment = { content_type: 'application/octet-stream', length, name: sha256, sha256 }
-      return { attachment, file }
+      return { attachment, blob }
     }
     throw new PeerError('CONTENT_ABSENT', `blob ${sha256} is not stored here`)
   }
@@ -202,15 +202,15 @@ export function pushingBlobs(
         throw error
       })
       if (opened === null) return false
-      const { file, attachment } = opened
+      const { blob, attachment } = opened
       const part = Buffer.allocUnsafe(Math.min(PART_BYTES_MAX, attachment.length))
       try {
         return await moveParts({ length: attachment.length, bytes }, isStopped, async (from) => {
-          const { bytesRead } = await file.read(part, 0, part.length, from)
-          return peer.sendBlobPart(sha256, from, part.subarray(0, bytesRead))
+          const bytes = await blob.read(part, from)
+          return peer.sendBlobPart(sha256, from, part.subarray(0, bytes))
         })
       } finally {
-        await file.close()
+        await blob.close()
       }
     },
   }

@@ -16,7 +16,13 @@ import {
   type VerifierKey,
   verifyConsistency,
 } from '../../chain/index.ts'
-import { BlobStore, EffectError, fileExists, type Store } from '../../storage/index.ts'
+import {
+  type BlobStore,
+  EffectError,
+  fileExists,
+  openBlobStore,
+  type Store,
+} from '../../storage/index.ts'
 import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
 import { writeDurably } from '../durable-file.ts'
 import { rootAt } from '../log/signed-head.ts'
@@ -145,7 +151,7 @@ export class Mirror {
       const frontier = await frontierAt(size, (nodes) => store.treeNodes(serverId, nodes))
       const seen = await checkpointIn(join(folder, SEEN_FILE), checkpoints)
       const { contentsFolder = folder } = options
-      const files = new BlobStore(contentsFolder, store.attachments, durable)
+      const files = await openBlobStore(contentsFolder, store, durable)
       if (contentsFolder === folder) await files.recover()
       return new Mirror(options, { store, files, checkpoints, head, frontier, seen })
     } catch (error) {

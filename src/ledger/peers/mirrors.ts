@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { CodedError } from '../../base/coded-error.ts'
 import { type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
 import {
-  BlobStore,
   fileExists,
+  openBlobStore,
   openStoreReader,
   type StoreReader,
   storePathIn,
@@ -278,7 +278,7 @@ export class Mirrors {
     if (!fileExists(keyPath) || !fileExists(storePathIn(folder))) return
     const key = verifierKeyOf(readFileSync(keyPath, 'utf8').trim())
     const reader = await openStoreReader(folder, { frozen: false })
-    const files = new BlobStore(folder, reader.attachments, false)
+    const files = await openBlobStore(folder, reader, false)
     const blobs = new ChainBlobs(reader.attachments, files)
     const log = new LedgerLog(reader, storedHeads(folder, key), key)
     this.#open.set(serverId, { reader, blobs, log })

@@ -3,9 +3,11 @@ import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { attachmentText } from '../../chain/index.ts'
 import {
-  BlobStore,
+  type BlobStore,
   fileExists,
   lockFolder,
+  type OpenBlob,
+  openBlobStore,
   openStoreReader,
   type StoredDatabase,
   type StoredItem,
@@ -36,6 +38,8 @@ import {
 const NOTE_FILE = 'restored.json'
 /** Folder in which the new chain is built; removed at the start and the end. */
 const SIDE_FOLDER = 'rebuild.partial'
+/** Bytes of a blob that are copied at a time. */
+const CHUNK_BYTES = 256 * 1024
 /** Maximum operations and characters of a unit of work, and so of a block. */
 const OPERATIONS_MAX = 1_024
 const UNIT_CHARACTERS = 4 * 1024 * 1024
@@ -185,8 +189,8 @@ async function build(
   )
   const rows = await openStoreReader(side, { frozen: false })
   writer.onCommit = () => rows.refresh()
-  const sourceFiles = new BlobStore(mirror, source.attachments, true)
-  const files = new BlobStore(folder, rows.attachments, true)
+  const sourceFiles = await openBlobStore(mirror, source, true)
+  const files = await openBlobStore(folder, rows, true)
   const copier = new DatabaseCopier(source, new ChainBlobs(source.attachments, sourceFiles), files)
   let blocks = 0
   let entries = 0
@@ -280,20 +284,31 @@ class DatabaseCopier {
   async #copyBlob(sha256: string, length: number): Promise<boolean> {
     if ((await this.#target.progress({ sha256, length })).isComplete) return true
     try {
-      const { file } = await this.#blobs.open(sha256)
+      const { blob } = await this.#blobs.open(sha256)
       try {
-        const expectSame = async (blob: { sha256: string }) => {
-          if (blob.sha256 !== sha256) throw new PeerError('CONTENT_ABSENT', 'it was changed')
+        const expectSame = async (received: { sha256: string }) => {
+          if (received.sha256 !== sha256) throw new PeerError('CONTENT_ABSENT', 'it was changed')
         }
         const judgement = { isRecorded: () => true, mayBeRecorded: () => false }
-        await this.#target.add(file.createReadStream({ autoClose: false }), expectSame, judgement)
+        await this.#target.add(chunksOf(blob), expectSame, judgement)
         return true
       } finally {
-        await file.close()
+        await blob.close()
       }
     } catch (error) {
       if (error instanceof PeerError) return false
       throw error
     }
+  }
+}
+
+/** Yields the bytes of `blob`; each chunk is valid until the next one is requested. */
+async function* chunksOf(blob: OpenBlob): AsyncGenerator<Uint8Array> {
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+  for (let at = 0; at < blob.length; ) {
+    const bytes = await blob.read(chunk, at)
+    if (bytes === 0) return
+    yield chunk.subarray(0, bytes)
+    at += bytes
   }
 }

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { equalBytes, logOrigin, type VerifierKey, verifierKeyText } from '../../chain/index.ts'
 import {
-  BlobStore,
   lockFolder,
+  openBlobStore,
   StoreError,
   type Verification,
   verifyStore,
@@ -146,7 +146,7 @@ async function fillMirror(
 /** Fetches the missing blobs of a store that is already restored. */
 function fetchBlobs({ folder, clock }: RestoreOptions, source: RestoreSource): Promise<number> {
   return withReader(folder, async (store) => {
-    const files = new BlobStore(folder, store.attachments, true)
+    const files = await openBlobStore(folder, store, true)
     const blobs = new BlobSync(clock)
     await blobs.run(fetchingBlobs(source, new ChainBlobs(store.attachments, files)))
     return blobs.missing

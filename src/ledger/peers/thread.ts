@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import {
-  BlobStore,
+  type BlobStore,
+  openBlobStore,
   openStoreReader,
   type StoreLocation,
   type StoreReader,
@@ -114,7 +115,8 @@ export async function serveMirrors(
   end: () => void,
 ): Promise<void> {
   const store = await openStoreReader(start.location, { frozen: false })
-  const thread = new MirrorsThread(start, store, port, platform)
+  const blobs = await openBlobStore(start.location, store, false)
+  const thread = new MirrorsThread(start, { store, blobs }, port, platform)
   port.on('message', (message: ToMirrors) => {
     if (message.kind === 'close') void thread.close().then(end)
     else if (message.kind === 'push') void thread.acceptPush(message)
@@ -140,6 +142,7 @@ class MirrorsThread {
   readonly #port: ThreadPort
   readonly #platform: Platform
   readonly #own: OwnChain
+  readonly #ownBlobs: BlobStore
   readonly #signer: NodeSigner
   readonly #mirrors = new Map<number, SharedMirror>()
   /** By peer. */
@@ -147,7 +150,12 @@ class MirrorsThread {
   #closing = false
   #awaitingCheckpoint: ((note: string | null) => void)[] = []
 
-  constructor(start: MirrorsStart, store: StoreReader, port: ThreadPort, platform: Platform) {
+  constructor(
+    start: MirrorsStart,
+    { store, blobs }: { store: StoreReader; blobs: BlobStore },
+    port: ThreadPort,
+    platform: Platform,
+  ) {
     this.#start = start
     this.#port = port
     this.#platform = platform
@@ -158,6 +166,7 @@ class MirrorsThread {
       folder: start.folder,
       checkpoint: () => this.#ownCheckpoint(),
     }
+    this.#ownBlobs = blobs
     const node = { serverId, privateKey: start.privateKey }
     this.#signer = new NodeSigner(node, platform.clock, (bytes) => platform.random(bytes))
   }
@@ -223,6 +232,7 @@ class MirrorsThread {
     await Promise.allSettled(
       [...this.#mirrors.values()].map(async ({ mirror }) => (await mirror).close()),
     )
+    await this.#ownBlobs.close()
     await this.#own.store.close()
   }
 
@@ -309,11 +319,8 @@ class MirrorsThread {
       await fetches.run(fetchingBlobs(source, blobs), isStopped)
     })
     if (!peer.push) return [fetch]
-    const { store, folder } = this.#own
-    const ownBlobs = new ChainBlobs(
-      store.attachments,
-      new BlobStore(folder, store.attachments, false),
-    )
+    const { store } = this.#own
+    const ownBlobs = new ChainBlobs(store.attachments, this.#ownBlobs)
     const transfer = pushingBlobs(ownChain, store, ownBlobs)
     const pushes = new BlobSync(this.#platform.clock)
     return [fetch, new SingleFlight(() => pushes.run(transfer, isStopped))]

@@ -3,6 +3,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDiskFull, StoreError } from '../errors.ts'
+import type { BlobInventory, OpenBlob } from './blob-store.ts'
 
 /** The folder of blobs in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
 const FOLDER = 'attachments'
@@ -15,7 +16,7 @@ const INCOMING = 'incoming'
 const HASH_CHUNK_BYTES = 1024 * 1024
 
 /** The files of blobs in one data folder. */
-export class BlobFiles {
+export class BlobFiles implements BlobInventory {
   readonly #folder: string
   readonly #root: string
   /** Whether directories are synced; the caller syncs the files. */
@@ -94,15 +95,22 @@ export class BlobFiles {
     })
   }
 
-  /** Opens a blob for reading; returns null if it does not exist. */
-  async read(sha256: string): Promise<FileHandle | null> {
+  async open(sha256: string): Promise<OpenBlob | null> {
+    const handle = await this.#open(sha256)
+    if (handle === null) return null
     try {
-      return await open(this.#path(sha256), constants.O_RDONLY | constants.O_NOFOLLOW)
+      return new OpenFile(handle, (await handle.stat()).size)
     } catch (error) {
-      unlessMissing(error)
-      return null
+      await handle.close()
+      throw error
     }
   }
+
+  mayBeUnnamed(): Promise<boolean> {
+    return this.hasIncomingFolder()
+  }
+
+  async close(): Promise<void> {}
 
   async remove(sha256: string): Promise<void> {
     await withDiskErrors(async () => {
@@ -133,6 +141,15 @@ export class BlobFiles {
       const isBlob = entry.isFile() && /^[0-9a-f]{62}$/.test(entry.name)
       if (isBlob) yield { sha256: prefix + entry.name }
       else yield { otherPath: join(FOLDER, prefix, entry.name) }
+    }
+  }
+
+  async #open(sha256: string): Promise<FileHandle | null> {
+    try {
+      return await open(this.#path(sha256), constants.O_RDONLY | constants.O_NOFOLLOW)
+    } catch (error) {
+      unlessMissing(error)
+      return null
     }
   }
 
@@ -207,15 +224,47 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }
 
-/** Returns the SHA-256, in hex, of at most the first `length` bytes of `file`. */
-export async function sha256Of(file: FileHandle, length: number): Promise<string> {
+/** The file of a blob. */
+export class OpenFile implements OpenBlob {
+  readonly length: number
+  readonly #handle: FileHandle
+
+  constructor(handle: FileHandle, length: number) {
+    this.#handle = handle
+    this.length = length
+  }
+
+  read(target: Uint8Array, at: number): Promise<number> {
+    return withDiskErrors(async () => {
+      let filled = 0
+      while (filled < target.length) {
+        const { bytesRead } = await this.#handle.read(
+          target,
+          filled,
+          target.length - filled,
+          at + filled,
+        )
+        if (bytesRead === 0) break
+        filled += bytesRead
+      }
+      return filled
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#handle.close()
+  }
+}
+
+/** Returns the SHA-256, in hex, of at most the first `length` bytes of `blob`. */
+export async function sha256Of(blob: OpenBlob, length: number): Promise<string> {
   const hash = createHash('sha256')
   const chunk = Buffer.allocUnsafe(Math.min(HASH_CHUNK_BYTES, length))
   for (let at = 0; at < length; ) {
-    const { bytesRead } = await file.read(chunk, 0, Math.min(chunk.length, length - at), at)
-    if (bytesRead === 0) break
-    hash.update(chunk.subarray(0, bytesRead))
-    at += bytesRead
+    const bytes = await blob.read(chunk.subarray(0, Math.min(chunk.length, length - at)), at)
+    if (bytes === 0) break
+    hash.update(chunk.subarray(0, bytes))
+    at += bytes
   }
   return hash.digest('hex')
 }

@@ -1,75 +1,37 @@
-import { createHash } from 'node:crypto'
-import type { FileHandle } from 'node:fs/promises'
-import { StoreError } from '../errors.ts'
-import type { AttachmentReader, StoredBlob } from '../store.ts'
-import { BlobFiles, sha256Of, withDiskErrors } from './blob-files.ts'
+import type { StoredBlob } from '../store.ts'
 
 /** How recording a blob in `add` ended. */
-interface RecordOutcome<Result> {
+export interface RecordOutcome<Result> {
   /** Whether an entry names the blob now. */
   isRecorded(result: Result): boolean
   /** Whether an entry may name the blob although recording failed. */
   mayBeRecorded(error: unknown): boolean
 }
 
-/** Received bytes are synced at this interval, so that the last sync is short. */
-const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
+/** A blob that is open for reading. */
+export interface OpenBlob {
+  /** Bytes that are stored, which may be fewer than an entry names. */
+  readonly length: number
+  /**
+   * Fills `target` with the bytes from offset `at`; returns how many there were, fewer only at the end.
+   * Errors: STORE_FAILED.
+   */
+  read(target: Uint8Array, at: number): Promise<number>
+  close(): Promise<void>
+}
 
 /**
- * The bytes of attachments. Each blob is a file named by its SHA-256, stored once, as long as a row of the
- * store names it.
- *
- * State after a crash during `add`:
- * - while bytes arrive, or before the rename: a file in `incoming/`, which `recover` removes;
- * - before the entry is durable: a blob that no row names, which `recover` removes;
- * - after that: the whole blob on disk, with its entry.
- * So an entry never names a missing blob.
- *
- * Renames and removals of one blob run one after another, and a blob that an upload has renamed is pinned
- * until its entry is durable or rejected. A removal checks the rows when it runs, so neither equal uploads
- * nor a concurrent removal lose a file.
+ * The bytes of attachments of one chain. Each blob is named by its SHA-256 and stored once, as long as an entry names
+ * it. An entry never names a missing blob, whatever crashes.
  */
-export class BlobStore {
-  readonly #files: BlobFiles
-  readonly #rows: Pick<AttachmentReader, 'namedAt'>
-  readonly #durable: boolean
-  /** The last task of each blob that is being renamed or removed. */
-  readonly #tasks = new Map<string, Promise<unknown>>()
-  /** Number of uploads per blob that have renamed it and wait for their entry. */
-  readonly #pins = new Map<string, number>()
-  readonly #running = new Set<Promise<unknown>>()
-  #foldersCreated: Promise<void> | null = null
-  #lastNumber = 0
-  /** Whether the next start must search for leftovers. */
-  #needsRecovery = false
-
-  /** `durable` is false for a temporary folder, in which nothing is synced. */
-  constructor(folder: string, rows: Pick<AttachmentReader, 'namedAt'>, durable: boolean) {
-    this.#files = new BlobFiles(folder, durable)
-    this.#rows = rows
-    this.#durable = durable
-  }
-
+export interface BlobStore {
   /** Removes the leftovers of a killed process; call before anything else. */
-  async recover(): Promise<void> {
-    if (!(await this.#files.hasIncomingFolder())) return
-    for await (const found of this.#files.list()) {
-      if ('sha256' in found) await this.#removeUnlessNamed(found.sha256)
-    }
-    await this.#files.clearIncoming(async (sha256) => (await this.#rows.namedAt(sha256)) !== null)
-    await this.#files.removeIncomingFolder()
-  }
-
+  recover(): Promise<void>
   /**
-   * Continues after a process was killed before the rows existed: removes incoming files and keeps blobs.
+   * Continues after a process was killed before the rows existed: removes incoming bytes and keeps blobs.
    * The next start, which has rows, checks which of them are named.
    */
-  async recoverWithoutRows(): Promise<void> {
-    if (!(await this.#files.hasIncomingFolder())) return
-    await this.#files.clearIncoming(async () => true)
-    this.#needsRecovery = true
-  }
-
+  recoverWithoutRows(): Promise<void>
   /**
    * Receives a blob and calls `record` once it is durable. If `record` fails or records nothing, the blob
    * is removed, unless other entries name it; if the outcome is unknown, the next start decides. A chunk is
@@ -79,247 +41,42 @@ export class BlobStore {
   add<Result>(
     chunks: AsyncIterable<Uint8Array>,
     record: (blob: StoredBlob) => Promise<Result>,
-    { mayBeRecorded, isRecorded }: RecordOutcome<Result>,
-  ): Promise<Result> {
-    return this.#tracked(async () => {
-      await this.#createFolders()
-      this.#lastNumber += 1
-      const number = this.#lastNumber
-      const blob = await this.#receive(number, chunks)
-      const { sha256 } = blob
-      try {
-        await this.#inOrder(sha256, async () => {
-          this.#pin(sha256, 1)
-          await this.#files.moveIntoPlace(number, sha256)
-        })
-        const result = await record(blob)
-        this.#pin(sha256, -1)
-        if (!isRecorded(result)) await this.#discard(number, sha256)
-        return result
-      } catch (error) {
-        this.#pin(sha256, -1)
-        if (mayBeRecorded(error)) this.#needsRecovery = true
-        else await this.#discard(number, sha256)
-        throw error
-      }
-    })
-  }
-
-  /** Returns whether a blob is complete, and how many of its bytes have arrived. */
-  async progress({ sha256, length }: StoredBlob): Promise<{ isComplete: boolean; bytes: number }> {
-    const isComplete = (await this.#files.bytesOf(sha256)) === length
-    return { isComplete, bytes: isComplete ? length : await this.#files.bytesOfParts(sha256) }
-  }
-
+    outcome: RecordOutcome<Result>,
+  ): Promise<Result>
+  /** Returns whether a blob is complete, and how many of its bytes are stored. */
+  progress(blob: StoredBlob): Promise<{ isComplete: boolean; bytes: number }>
   /**
    * Adds a part of a blob that rows name, from another node: `bytes` starts at offset `from`. Returns how
-   * many bytes have arrived, which is the offset of the next part, even if this part had another offset. A
+   * many bytes are stored then, which is the offset of the next part, even if this part had another offset. A
    * blob that no row names when it is complete is removed at once.
-   *
-   * A crash before the last part leaves the bytes so far in `incoming/`. If the disk lost some of them, the
-   * hash of the whole is wrong, and the transfer starts again.
    * Errors: CONTENT_DIFFERS, after which the blob is removed; STORE_FULL, STORE_FAILED.
    */
-  addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
-    const { sha256, length } = blob
-    return this.#tracked(async () => {
-      await this.#createFolders()
-      const arrived = await this.#inOrder(sha256, async () => {
-        if ((await this.progress(blob)).isComplete) return length
-        return this.#append(blob, from, bytes)
-      })
-      if (arrived === length) await this.#removeUnlessNamed(sha256)
-      return arrived
-    })
-  }
-
+  addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number>
   /**
    * Runs `erase`, which removes rows, and then removes those of the blobs in `freed` that no other row
-   * names. `recover` does so after a crash in between, after an error with `mayBeRecorded`, and if a file
+   * names. `recover` does so after a crash in between, after an error with `mayBeRecorded`, and if a blob
    * cannot be removed. Errors: those of `erase`; STORE_FAILED.
    */
   eraseRows<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
     mayBeRecorded: (error: unknown) => boolean,
-  ): Promise<Result> {
-    return this.#tracked(async () => {
-      // Lets the next start detect a crash.
-      await this.#createFolders()
-      const { result, freed } = await erase().catch((error: unknown) => {
-        if (mayBeRecorded(error)) this.#needsRecovery = true
-        throw error
-      })
-      try {
-        for (const sha256 of freed) await this.#removeUnlessNamed(sha256)
-      } catch (error) {
-        this.#needsRecovery = true
-        throw error
-      }
-      return result
-    })
-  }
-
+  ): Promise<Result>
   /**
    * Opens a blob whose first byte can be read; the caller closes it. Returns null if it is missing or
    * incomplete. Errors: STORE_FAILED.
    */
-  read({ sha256, length }: StoredBlob): Promise<FileHandle | null> {
-    return withDiskErrors(async () => {
-      const file = await this.#files.read(sha256)
-      if (file === null) return null
-      try {
-        const isComplete = (await file.stat()).size === length
-        const { bytesRead } = await file.read(Buffer.alloc(1), 0, 1, 0)
-        if (isComplete && bytesRead === Math.min(length, 1)) return file
-      } catch (error) {
-        await file.close()
-        throw error
-      }
-      await file.close()
-      return null
-    })
-  }
-
+  read(blob: StoredBlob): Promise<OpenBlob | null>
   /** Waits for running calls; their sources must have ended. */
-  async close(): Promise<void> {
-    await Promise.allSettled(this.#running)
-    if (this.#foldersCreated !== null && !this.#needsRecovery)
-      await this.#files.removeIncomingFolder()
-  }
-
-  async #receive(number: number, chunks: AsyncIterable<Uint8Array>): Promise<StoredBlob> {
-    const file = await this.#files.createIncoming(number)
-    try {
-      const blob = await this.#write(file, chunks)
-      await withDiskErrors(() => file.close())
-      return blob
-    } catch (error) {
-      await file.close().catch(() => {})
-      await this.#files.removeIncoming(number).catch(() => {
-        this.#needsRecovery = true
-      })
-      throw error
-    }
-  }
-
-  async #write(file: FileHandle, chunks: AsyncIterable<Uint8Array>): Promise<StoredBlob> {
-    const hash = createHash('sha256')
-    let syncing: Promise<unknown> = Promise.resolve()
-    let [length, unsynced] = [0, 0]
-    for await (const chunk of chunks) {
-      // Hashed while a thread writes it. A chunk is only valid until the next one is requested.
-      const writing = withDiskErrors(() => writeAll(file, chunk))
-      hash.update(chunk)
-      await writing
-      length += chunk.length
-      unsynced += chunk.length
-      if (unsynced < SYNC_INTERVAL_BYTES || !this.#durable) continue
-      unsynced = 0
-      await syncing
-      syncing = withDiskErrors(() => file.datasync())
-      // The next `await syncing` throws the error.
-      syncing.catch(() => {})
-    }
-    await syncing
-    if (this.#durable) await withDiskErrors(() => file.sync())
-    return { sha256: hash.digest('hex'), length }
-  }
-
-  async #append({ sha256, length }: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
-    const file = await this.#files.openPart(sha256)
-    let arrived: number
-    try {
-      arrived = (await withDiskErrors(() => file.stat())).size
-      if (arrived === from && arrived + bytes.length <= length) {
-        // The file is open for appending.
-        await withDiskErrors(() => file.writeFile(bytes))
-        arrived += bytes.length
-      }
-      if (arrived < length) return arrived
-      if (arrived > length || (await withDiskErrors(() => sha256Of(file, length))) !== sha256) {
-        await this.#files.removeIncoming(sha256)
-        throw new StoreError(
-          'CONTENT_DIFFERS',
-          `the received bytes do not have the SHA-256 ${sha256}`,
-        )
-      }
-      if (this.#durable) await this.#syncPart(file, sha256)
-    } finally {
-      await file.close()
-    }
-    await this.#files.moveIntoPlace(sha256, sha256)
-    return arrived
-  }
-
-  /** A failed sync restarts the transfer, because a second sync would report success. */
-  async #syncPart(file: FileHandle, sha256: string): Promise<void> {
-    try {
-      await withDiskErrors(() => file.sync())
-    } catch (error) {
-      await this.#files.removeIncoming(sha256)
-      throw error
-    }
-  }
-
-  async #discard(number: number, sha256: string): Promise<void> {
-    try {
-      await this.#files.removeIncoming(number)
-      await this.#removeUnlessNamed(sha256)
-    } catch {
-      this.#needsRecovery = true
-    }
-  }
-
-  #removeUnlessNamed(sha256: string): Promise<void> {
-    return this.#inOrder(sha256, async () => {
-      // The upload that holds the blob either records it, or calls this again when recording fails.
-      if (this.#pins.has(sha256)) return
-      if ((await this.#rows.namedAt(sha256)) !== null) return
-      await this.#files.removeIncoming(sha256)
-      await this.#files.remove(sha256)
-    })
-  }
-
-  #createFolders(): Promise<void> {
-    this.#foldersCreated ??= this.#files.createFolders().catch((error) => {
-      this.#foldersCreated = null
-      throw error
-    })
-    return this.#foldersCreated
-  }
-
-  #pin(sha256: string, by: 1 | -1): void {
-    const count = (this.#pins.get(sha256) ?? 0) + by
-    if (count > 0) this.#pins.set(sha256, count)
-    else this.#pins.delete(sha256)
-  }
-
-  /** Runs `work` after the previous tasks of the same blob. */
-  async #inOrder<Result>(sha256: string, work: () => Promise<Result>): Promise<Result> {
-    const previous = this.#tasks.get(sha256) ?? Promise.resolve()
-    const task = previous.then(work, work)
-    this.#tasks.set(sha256, task)
-    try {
-      return await task
-    } finally {
-      if (this.#tasks.get(sha256) === task) this.#tasks.delete(sha256)
-    }
-  }
-
-  async #tracked<Result>(work: () => Promise<Result>): Promise<Result> {
-    const running = work()
-    this.#running.add(running)
-    try {
-      return await running
-    } finally {
-      this.#running.delete(running)
-    }
-  }
+  close(): Promise<void>
 }
 
-async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length; ) {
-    const { bytesWritten } = await file.write(bytes, at, bytes.length - at)
-    at += bytesWritten
-  }
+/** The blobs that are stored, named by entries or not, for their verification. */
+export interface BlobInventory {
+  /** Opens a blob of any length; returns null if it does not exist. */
+  open(sha256: string): Promise<OpenBlob | null>
+  /** Lists at least the blobs that no entry names, and the path of any other file. */
+  list(): AsyncIterable<{ readonly sha256: string } | { readonly otherPath: string }>
+  /** Returns whether a blob that no entry names may be arriving, or be left by a killed process. */
+  mayBeUnnamed(sha256: string): Promise<boolean>
+  close(): Promise<void>
 }

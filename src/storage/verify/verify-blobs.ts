@@ -1,6 +1,8 @@
 import { unpackPosition } from '../../chain/index.ts'
-import { BlobFiles, sha256Of } from '../blobs/blob-files.ts'
-import { openStoreReader } from '../open.ts'
+import { sha256Of } from '../blobs/blob-files.ts'
+import type { BlobInventory } from '../blobs/blob-store.ts'
+import type { StoreLocation } from '../location.ts'
+import { openBlobInventory, openStoreReader } from '../open.ts'
 import type { StoredBlob, StoreReader } from '../store.ts'
 import type { Finding } from './chain-walk.ts'
 
@@ -34,10 +36,23 @@ export interface VerifyBlobsOptions {
  */
 export async function verifyBlobs(
   store: StoreReader,
-  folder: string,
-  { isMirror = false, progress }: VerifyBlobsOptions = {},
+  location: StoreLocation,
+  options: VerifyBlobsOptions = {},
 ): Promise<BlobVerification> {
-  const files = new BlobFiles(folder, false)
+  const inventory = await openBlobInventory(location, store)
+  try {
+    return await verifyIn(inventory, store, location, options)
+  } finally {
+    await inventory.close()
+  }
+}
+
+async function verifyIn(
+  inventory: BlobInventory,
+  store: StoreReader,
+  location: StoreLocation,
+  { isMirror = false, progress }: VerifyBlobsOptions,
+): Promise<BlobVerification> {
   const done = { contents: 0, contentBytes: 0, absent: 0 }
   let readBytes = 0
   const all = await store.attachments.countBlobs()
@@ -45,8 +60,8 @@ export async function verifyBlobs(
     const page = await store.attachments.blobs(after, BLOBS_PER_PAGE)
     for (const blob of page) {
       const { sha256, length } = blob
-      const fault = await faultOf(files, blob)
-      const namedAt = fault === null ? null : await namedNow(folder, sha256)
+      const fault = await faultOf(inventory, blob)
+      const namedAt = fault === null ? null : await namedNow(location, sha256)
       if (fault === MISSING && namedAt !== null && isMirror) done.absent += 1
       else if (fault !== null && namedAt !== null) {
         const what = `blob ${sha256} ${fault}`
@@ -62,48 +77,50 @@ export async function verifyBlobs(
     if (last === undefined) break
     after = last.sha256
   }
-  return { ...done, finding: await strayFile(store, files, folder) }
+  return { ...done, finding: await strayBlob(inventory, store, location) }
 }
 
 const MISSING = 'is missing'
 
-/** Returns a description of the defect of a blob's file, or null. */
-async function faultOf(files: BlobFiles, { sha256, length }: StoredBlob): Promise<string | null> {
-  const file = await files.read(sha256)
-  if (file === null) return MISSING
+/** Returns a description of the defect of a stored blob, or null. */
+async function faultOf(
+  inventory: BlobInventory,
+  { sha256, length }: StoredBlob,
+): Promise<string | null> {
+  const blob = await inventory.open(sha256)
+  if (blob === null) return MISSING
   try {
-    const { size } = await file.stat()
-    if (size !== length) return `has ${size} bytes, not ${length}`
-    return (await sha256Of(file, length)) === sha256 ? null : 'does not match its SHA-256'
+    if (blob.length !== length) return `has ${blob.length} bytes, not ${length}`
+    return (await sha256Of(blob, length)) === sha256 ? null : 'does not match its SHA-256'
   } finally {
-    await file.close()
+    await blob.close()
   }
 }
 
-async function strayFile(
+async function strayBlob(
+  inventory: BlobInventory,
   store: StoreReader,
-  files: BlobFiles,
-  folder: string,
+  location: StoreLocation,
 ): Promise<Finding | null> {
   const finding = (what: string): Finding => ({ height: null, index: null, what })
-  for await (const found of files.list()) {
+  for await (const found of inventory.list()) {
     if ('otherPath' in found) return finding(`${found.otherPath} is not a blob`)
     const { sha256 } = found
-    if ((await store.attachments.namedAt(sha256)) !== null || (await files.hasIncomingFolder()))
-      continue
+    if ((await store.attachments.namedAt(sha256)) !== null) continue
+    if (await inventory.mayBeUnnamed(sha256)) continue
     // A node has recorded the blob since.
-    if ((await namedNow(folder, sha256)) !== null) continue
-    const file = await files.read(sha256)
-    if (file === null) continue
-    await file.close()
+    if ((await namedNow(location, sha256)) !== null) continue
+    const blob = await inventory.open(sha256)
+    if (blob === null) continue
+    await blob.close()
     return finding(`blob ${sha256} is stored, but no entry names it`)
   }
   return null
 }
 
 /** Returns the first entry that names a blob in the current store, or null. */
-async function namedNow(folder: string, sha256: string): Promise<number | null> {
-  const store = await openStoreReader(folder, { frozen: false })
+async function namedNow(location: StoreLocation, sha256: string): Promise<number | null> {
+  const store = await openStoreReader(location, { frozen: false })
   try {
     return await store.attachments.namedAt(sha256)
   } finally {

@@ -15,8 +15,15 @@ import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { until } from '../../../test/support/until.ts'
-import { attachmentEraser, BlobStage, chunksOf, RECORDED, sha256OfText } from '../test-blobs.ts'
-import { BlobStore } from './blob-store.ts'
+import {
+  attachmentEraser,
+  BlobStage,
+  bytesOf,
+  chunksOf,
+  RECORDED,
+  sha256OfText,
+} from '../test-blobs.ts'
+import { FileBlobStore } from './file-blob-store.ts'
 
 let stage: BlobStage
 beforeEach(async () => {
@@ -45,9 +52,7 @@ it('stores blobs of any length, in chunks of any length, byte for byte', async (
     }
     const sha256 = await stage.blobs.add(pieces(), async (content) => content.sha256, RECORDED)
     expect([length, sha256]).toEqual([length, hash('sha256', bytes, 'hex')])
-    const file = await stage.blobs.read({ sha256, length })
-    expect((await file?.readFile())?.equals(bytes)).toBe(true)
-    await file?.close()
+    expect((await bytesOf(stage.blobs, { sha256, length }))?.equals(bytes)).toBe(true)
   }
 })
 
@@ -238,7 +243,7 @@ it('concurrent uploads, rejections and erasures of few blobs leave exactly the n
       const own = mkdtempSync(join(tmpdir(), 'daicho-test-'))
       const rows: string[] = []
       const namedAt = async (sha256: string) => (rows.includes(sha256) ? 0 : null)
-      const together = new BlobStore(own, { namedAt }, false)
+      const together = new FileBlobStore(own, { namedAt }, false)
       const pause = async (turns: number) => {
         for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
       }
@@ -265,10 +270,8 @@ it('concurrent uploads, rejections and erasures of few blobs leave exactly the n
       await Promise.allSettled(list.map(run))
       await together.close()
       for (const of of ['a', 'b']) {
-        const file = await together.read({ sha256: sha256OfText(of), length: 1 })
-        const content = (await file?.readFile('utf8')) ?? null
-        await file?.close()
-        expect(content).toBe(rows.includes(sha256OfText(of)) ? of : null)
+        const content = await bytesOf(together, { sha256: sha256OfText(of), length: 1 })
+        expect(content?.toString() ?? null).toBe(rows.includes(sha256OfText(of)) ? of : null)
       }
       rmSync(own, { recursive: true, force: true })
     }),

@@ -1,0 +1,288 @@
+import { createHash } from 'node:crypto'
+import type { FileHandle } from 'node:fs/promises'
+import { StoreError } from '../errors.ts'
+import type { AttachmentReader, StoredBlob } from '../store.ts'
+import { BlobFiles, OpenFile, sha256Of, withDiskErrors } from './blob-files.ts'
+import type { BlobStore, OpenBlob, RecordOutcome } from './blob-store.ts'
+
+/** Received bytes are synced at this interval, so that the last sync is short. */
+const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
+
+/**
+ * Blobs as files in a data folder.
+ *
+ * State after a crash during `add`:
+ * - while bytes arrive, or before the rename: a file in `incoming/`, which `recover` removes;
+ * - before the entry is durable: a blob that no row names, which `recover` removes;
+ * - after that: the whole blob on disk, with its entry.
+ * So an entry never names a missing blob.
+ *
+ * Renames and removals of one blob run one after another, and a blob that an upload has renamed is pinned
+ * until its entry is durable or rejected. A removal checks the rows when it runs, so neither equal uploads
+ * nor a concurrent removal lose a file.
+ */
+export class FileBlobStore implements BlobStore {
+  readonly #files: BlobFiles
+  readonly #rows: Pick<AttachmentReader, 'namedAt'>
+  readonly #durable: boolean
+  /** The last task of each blob that is being renamed or removed. */
+  readonly #tasks = new Map<string, Promise<unknown>>()
+  /** Number of uploads per blob that have renamed it and wait for their entry. */
+  readonly #pins = new Map<string, number>()
+  readonly #running = new Set<Promise<unknown>>()
+  #foldersCreated: Promise<void> | null = null
+  #lastNumber = 0
+  /** Whether the next start must search for leftovers. */
+  #needsRecovery = false
+
+  /** `durable` is false for a temporary folder, in which nothing is synced. */
+  constructor(folder: string, rows: Pick<AttachmentReader, 'namedAt'>, durable: boolean) {
+    this.#files = new BlobFiles(folder, durable)
+    this.#rows = rows
+    this.#durable = durable
+  }
+
+  async recover(): Promise<void> {
+    if (!(await this.#files.hasIncomingFolder())) return
+    for await (const found of this.#files.list()) {
+      if ('sha256' in found) await this.#removeUnlessNamed(found.sha256)
+    }
+    await this.#files.clearIncoming(async (sha256) => (await this.#rows.namedAt(sha256)) !== null)
+    await this.#files.removeIncomingFolder()
+  }
+
+  async recoverWithoutRows(): Promise<void> {
+    if (!(await this.#files.hasIncomingFolder())) return
+    await this.#files.clearIncoming(async () => true)
+    this.#needsRecovery = true
+  }
+
+  add<Result>(
+    chunks: AsyncIterable<Uint8Array>,
+    record: (blob: StoredBlob) => Promise<Result>,
+    { mayBeRecorded, isRecorded }: RecordOutcome<Result>,
+  ): Promise<Result> {
+    return this.#tracked(async () => {
+      await this.#createFolders()
+      this.#lastNumber += 1
+      const number = this.#lastNumber
+      const blob = await this.#receive(number, chunks)
+      const { sha256 } = blob
+      try {
+        await this.#inOrder(sha256, async () => {
+          this.#pin(sha256, 1)
+          await this.#files.moveIntoPlace(number, sha256)
+        })
+        const result = await record(blob)
+        this.#pin(sha256, -1)
+        if (!isRecorded(result)) await this.#discard(number, sha256)
+        return result
+      } catch (error) {
+        this.#pin(sha256, -1)
+        if (mayBeRecorded(error)) this.#needsRecovery = true
+        else await this.#discard(number, sha256)
+        throw error
+      }
+    })
+  }
+
+  async progress({ sha256, length }: StoredBlob): Promise<{ isComplete: boolean; bytes: number }> {
+    const isComplete = (await this.#files.bytesOf(sha256)) === length
+    return { isComplete, bytes: isComplete ? length : await this.#files.bytesOfParts(sha256) }
+  }
+
+  /**
+   * A crash before the last part leaves the bytes so far in `incoming/`. If the disk lost some of them, the
+   * hash of the whole is wrong, and the transfer starts again.
+   */
+  addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
+    const { sha256, length } = blob
+    return this.#tracked(async () => {
+      await this.#createFolders()
+      const arrived = await this.#inOrder(sha256, async () => {
+        if ((await this.progress(blob)).isComplete) return length
+        return this.#append(blob, from, bytes)
+      })
+      if (arrived === length) await this.#removeUnlessNamed(sha256)
+      return arrived
+    })
+  }
+
+  eraseRows<Result>(
+    erase: () => Promise<{ result: Result; freed: readonly string[] }>,
+    mayBeRecorded: (error: unknown) => boolean,
+  ): Promise<Result> {
+    return this.#tracked(async () => {
+      // Lets the next start detect a crash.
+      await this.#createFolders()
+      const { result, freed } = await erase().catch((error: unknown) => {
+        if (mayBeRecorded(error)) this.#needsRecovery = true
+        throw error
+      })
+      try {
+        for (const sha256 of freed) await this.#removeUnlessNamed(sha256)
+      } catch (error) {
+        this.#needsRecovery = true
+        throw error
+      }
+      return result
+    })
+  }
+
+  async read({ sha256, length }: StoredBlob): Promise<OpenBlob | null> {
+    const file = await this.#files.open(sha256)
+    if (file === null) return null
+    try {
+      const first = await file.read(Buffer.alloc(Math.min(length, 1)), 0)
+      if (file.length === length && first === Math.min(length, 1)) return file
+    } catch (error) {
+      await file.close()
+      throw error
+    }
+    await file.close()
+    return null
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#running)
+    if (this.#foldersCreated !== null && !this.#needsRecovery)
+      await this.#files.removeIncomingFolder()
+  }
+
+  async #receive(number: number, chunks: AsyncIterable<Uint8Array>): Promise<StoredBlob> {
+    const file = await this.#files.createIncoming(number)
+    try {
+      const blob = await this.#write(file, chunks)
+      await withDiskErrors(() => file.close())
+      return blob
+    } catch (error) {
+      await file.close().catch(() => {})
+      await this.#files.removeIncoming(number).catch(() => {
+        this.#needsRecovery = true
+      })
+      throw error
+    }
+  }
+
+  async #write(file: FileHandle, chunks: AsyncIterable<Uint8Array>): Promise<StoredBlob> {
+    const hash = createHash('sha256')
+    let syncing: Promise<unknown> = Promise.resolve()
+    let [length, unsynced] = [0, 0]
+    for await (const chunk of chunks) {
+      // Hashed while a thread writes it. A chunk is only valid until the next one is requested.
+      const writing = withDiskErrors(() => writeAll(file, chunk))
+      hash.update(chunk)
+      await writing
+      length += chunk.length
+      unsynced += chunk.length
+      if (unsynced < SYNC_INTERVAL_BYTES || !this.#durable) continue
+      unsynced = 0
+      await syncing
+      syncing = withDiskErrors(() => file.datasync())
+      // The next `await syncing` throws the error.
+      syncing.catch(() => {})
+    }
+    await syncing
+    if (this.#durable) await withDiskErrors(() => file.sync())
+    return { sha256: hash.digest('hex'), length }
+  }
+
+  async #append({ sha256, length }: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
+    const file = await this.#files.openPart(sha256)
+    let arrived: number
+    try {
+      arrived = (await withDiskErrors(() => file.stat())).size
+      if (arrived === from && arrived + bytes.length <= length) {
+        // The file is open for appending.
+        await withDiskErrors(() => file.writeFile(bytes))
+        arrived += bytes.length
+      }
+      if (arrived < length) return arrived
+      const whole = new OpenFile(file, arrived)
+      if (arrived > length || (await sha256Of(whole, length)) !== sha256) {
+        await this.#files.removeIncoming(sha256)
+        throw new StoreError(
+          'CONTENT_DIFFERS',
+          `the received bytes do not have the SHA-256 ${sha256}`,
+        )
+      }
+      if (this.#durable) await this.#syncPart(file, sha256)
+    } finally {
+      await file.close()
+    }
+    await this.#files.moveIntoPlace(sha256, sha256)
+    return arrived
+  }
+
+  /** A failed sync restarts the transfer, because a second sync would report success. */
+  async #syncPart(file: FileHandle, sha256: string): Promise<void> {
+    try {
+      await withDiskErrors(() => file.sync())
+    } catch (error) {
+      await this.#files.removeIncoming(sha256)
+      throw error
+    }
+  }
+
+  async #discard(number: number, sha256: string): Promise<void> {
+    try {
+      await this.#files.removeIncoming(number)
+      await this.#removeUnlessNamed(sha256)
+    } catch {
+      this.#needsRecovery = true
+    }
+  }
+
+  #removeUnlessNamed(sha256: string): Promise<void> {
+    return this.#inOrder(sha256, async () => {
+      // The upload that holds the blob either records it, or calls this again when recording fails.
+      if (this.#pins.has(sha256)) return
+      if ((await this.#rows.namedAt(sha256)) !== null) return
+      await this.#files.removeIncoming(sha256)
+      await this.#files.remove(sha256)
+    })
+  }
+
+  #createFolders(): Promise<void> {
+    this.#foldersCreated ??= this.#files.createFolders().catch((error) => {
+      this.#foldersCreated = null
+      throw error
+    })
+    return this.#foldersCreated
+  }
+
+  #pin(sha256: string, by: 1 | -1): void {
+    const count = (this.#pins.get(sha256) ?? 0) + by
+    if (count > 0) this.#pins.set(sha256, count)
+    else this.#pins.delete(sha256)
+  }
+
+  /** Runs `work` after the previous tasks of the same blob. */
+  async #inOrder<Result>(sha256: string, work: () => Promise<Result>): Promise<Result> {
+    const previous = this.#tasks.get(sha256) ?? Promise.resolve()
+    const task = previous.then(work, work)
+    this.#tasks.set(sha256, task)
+    try {
+      return await task
+    } finally {
+      if (this.#tasks.get(sha256) === task) this.#tasks.delete(sha256)
+    }
+  }
+
+  async #tracked<Result>(work: () => Promise<Result>): Promise<Result> {
+    const running = work()
+    this.#running.add(running)
+    try {
+      return await running
+    } finally {
+      this.#running.delete(running)
+    }
+  }
+}
+
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes, at, bytes.length - at)
+    at += bytesWritten
+  }
+}
