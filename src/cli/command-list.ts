@@ -6,6 +6,7 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   verify: async () => (await import('./commands/verify.ts')).verifyCommand(),
   backup: async () => (await import('./commands/backup.ts')).backupCommand(),
   export: async () => (await import('./commands/export.ts')).exportCommand(),
+  copy: async () => (await import('./commands/copy.ts')).copyCommand(),
   import: async () => (await import('./commands/import.ts')).importCommand(),
   peers: async () => (await import('./commands/peers.ts')).peersCommand(),
   restore: async () => (await import('./commands/import.ts')).restoreCommand(),

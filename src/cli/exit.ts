@@ -23,6 +23,7 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   TOKEN_ID_MALFORMED: EXIT.usage,
   USER_NAME_UNUSABLE: EXIT.usage,
 
+  COPY_OVER_STORE: EXIT.configuration,
   EXPORT_TOO_NEW: EXIT.configuration,
   FILE_DAMAGED: EXIT.configuration,
   FILE_UNREADABLE: EXIT.configuration,
@@ -37,6 +38,7 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   SECRET_TOO_SHORT: EXIT.configuration,
   STORE_TOO_NEW: EXIT.configuration,
   STORE_TOO_OLD: EXIT.configuration,
+  STORE_UNSAFE: EXIT.configuration,
 }
 
 /** Ends the program with an exit code and one line on stderr. */

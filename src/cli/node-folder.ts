@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
 import type { CodedError } from '../base/coded-error.ts'
 import { EXIT, Exit } from './exit.ts'
-import type { Settings } from './settings.ts'
+import { readSettings, type Settings } from './settings.ts'
 
 /** The key of a node. Without it, the node cannot continue its chain. */
 export const KEY_FILE = 'node.key'
@@ -44,6 +44,12 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   const found = statSync(folder, { throwIfNoEntry: false })
   if (found?.isDirectory() ?? mayBeNew) return folder
   throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: there is no folder ${folder}`)
+}
+
+/** Returns SYSTEM_FOLDER, with the key and the signed head, if `url` is that of STORE; otherwise null. */
+export function folderOfDatabase(url: string): string | null {
+  const { STORE, SYSTEM_FOLDER } = readSettings(process.env)
+  return url === STORE ? SYSTEM_FOLDER : null
 }
 
 /** The setting that an error of opening the node's store is about. */

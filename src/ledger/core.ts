@@ -3,6 +3,7 @@
 export { parsePosition, positionText } from '../chain/index.ts'
 export { StoreError, storedJson } from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
+export { type Copied, copyStore } from './export/copy.ts'
 export {
   type ExportEnd,
   ExportError,

@@ -32,7 +32,7 @@ export {
   requireStoreFile,
   storePathIn,
 } from './folder.ts'
-export type { StoreLocation } from './location.ts'
+export { displayName, isDatabaseUrl, type StoreLocation } from './location.ts'
 export {
   openBlobStore,
   openStore,

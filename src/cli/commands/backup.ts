@@ -1,7 +1,7 @@
 import { resolve, sep } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { type Backup, backupFolder, dropOldBackups } from '../../storage/index.ts'
+import { type Backup, backupFolder, dropOldBackups, isDatabaseUrl } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { BLOB_FOLDERS, DATA_FILES, onStore, requireFolder } from '../node-folder.ts'
 import { count, print, withProgress } from '../output.ts'
@@ -31,6 +31,12 @@ interface BackupFlags {
 }
 
 async function backup(folder: string, to: string, flags: BackupFlags): Promise<void> {
+  if (isDatabaseUrl(folder)) {
+    const message =
+      'a database is backed up with its own tools, such as pg_basebackup or pg_dump; ' +
+      'daicho copy makes a data folder of it, daicho export a file'
+    throw new Exit(EXIT.usage, message)
+  }
   requireFolder(folder)
   if (`${resolve(to)}${sep}`.startsWith(`${resolve(folder)}${sep}`)) {
     throw new Exit(EXIT.usage, `${to} is in the folder that is to be backed up`)

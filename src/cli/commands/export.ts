@@ -13,15 +13,23 @@ import {
   exportLines,
   readExport,
 } from '../../ledger/core.ts'
-import { type Effect, openStoreReader, type Verification } from '../../storage/index.ts'
+import {
+  type Effect,
+  isDatabaseUrl,
+  openStoreReader,
+  type Verification,
+} from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { onStore, requireFolder } from '../node-folder.ts'
+import { folderOfDatabase, onStore, requireFolder } from '../node-folder.ts'
 import { count, type ProgressLine, print, shareOf, withProgress } from '../output.ts'
 
 export function exportCommand(): Command {
   return new Command('export')
-    .description('write the chain of a data folder, with its proofs, as JSON lines')
-    .argument('<folder>', 'a data folder; its node may be running')
+    .description('write the chain of a node, with its proofs, as JSON lines')
+    .argument(
+      '<from>',
+      'a data folder or the postgres:// URL of a database; its node may be running',
+    )
     .requiredOption('--out <file>', 'output file, compressed if it ends in .gz; - for stdout')
     .option('--json', 'print the result as one line of JSON; not with --out -')
     .addHelpText(
@@ -37,8 +45,8 @@ interface ExportFlags {
   readonly json?: boolean
 }
 
-async function exportTo(folder: string, { out, json }: ExportFlags): Promise<void> {
-  requireFolder(folder)
+async function exportTo(from: string, { out, json }: ExportFlags): Promise<void> {
+  if (!isDatabaseUrl(from)) requireFolder(from)
   if (out === '-' && json === true) {
     throw new Exit(EXIT.usage, '--json and --out - would both write to stdout')
   }
@@ -46,7 +54,7 @@ async function exportTo(folder: string, { out, json }: ExportFlags): Promise<voi
     throw new Exit(EXIT.usage, `${out} is a folder: name a file`)
   }
   const { result, seconds } = await withProgress('exporting', (line) =>
-    onStore(() => exportFolder(folder, out, line)),
+    onStore(() => exportFrom(from, out, line)),
   )
   const { blocks, entries, headId } = result
   const text = [
@@ -59,8 +67,9 @@ async function exportTo(folder: string, { out, json }: ExportFlags): Promise<voi
   else print(json, { status: true, out, blocks, entries, headId }, text)
 }
 
-async function exportFolder(folder: string, out: string, line: ProgressLine): Promise<ExportEnd> {
-  const store = await openStoreReader(folder, { frozen: false })
+async function exportFrom(from: string, out: string, line: ProgressLine): Promise<ExportEnd> {
+  const folder = isDatabaseUrl(from) ? folderOfDatabase(from) : from
+  const store = await openStoreReader(from, { frozen: false })
   try {
     const lines = exportLines(store, folder, (done) =>
       line.update(shareOf(done), `${done.entries} entries`),

@@ -6,9 +6,11 @@ import {
   type BlobVerification,
   type Finding,
   fileExists,
+  isDatabaseUrl,
   openStoreReader,
   requireStoreFile,
   StoreError,
+  type StoreLocation,
   type StoreReader,
   storePathIn,
   type Verification,
@@ -17,7 +19,7 @@ import {
 } from '../../storage/index.ts'
 import { EXIT, Exit, exitOfSystem } from '../exit.ts'
 import { textOrFile } from '../node-client.ts'
-import { KEY_FILE, SIGNED_HEAD_FILE } from '../node-folder.ts'
+import { folderOfDatabase, KEY_FILE, SIGNED_HEAD_FILE } from '../node-folder.ts'
 import { count, type ProgressLine, paceText, print, shareOf, withProgress } from '../output.ts'
 import type { VerifyFlags } from './audit.ts'
 import type { ExportVerification } from './export.ts'
@@ -27,7 +29,8 @@ export function verifyCommand(): Command {
     .description('verify a data folder, an export, a proof file or the log of a running node')
     .argument(
       '<what>',
-      'a data folder (its node may be running), an export (- for stdin), a .tlog-proof file, or a URL',
+      'a data folder (its node may be running), the postgres:// URL of a database, an export (- for stdin), ' +
+        'a .tlog-proof file, or the URL of a node',
     )
     .option('--key <vkey>', 'verifier key of the node (from .../vkey), or a file that contains it')
     .option(
@@ -79,39 +82,41 @@ async function verifyChain(
     // Ignoring it would suggest that the flag was used.
     throw new Exit(EXIT.usage, `--${flag} does not apply to a folder or an export`)
   }
-  if (path !== '-' && !existsSync(path)) {
+  const isDatabase = isDatabaseUrl(path)
+  if (!isDatabase && path !== '-' && !existsSync(path)) {
     throw new Exit(EXIT.usage, `there is no folder ${path}, and no file`)
   }
-  const isFolder = path !== '-' && statSync(path).isDirectory()
+  const isStore = isDatabase || (path !== '-' && statSync(path).isDirectory())
   const { result, seconds } = await withProgress('verifying', async (line) =>
-    isFolder ? verifyFolder(path, line) : (await import('./export.ts')).verifyExport(path, line),
+    isStore ? verifyAt(path, line) : (await import('./export.ts')).verifyExport(path, line),
   )
   const status = result.finding === null
   print(json, { status, ...result }, verificationText(result, seconds))
   process.exitCode = status ? EXIT.right : EXIT.finding
 }
 
-type FolderVerification = Verification & BlobVerification
+type StoreVerification = Verification & BlobVerification
 
 const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 
-async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
+async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<StoreVerification> {
   try {
-    requireStoreFile(storePathIn(folder))
+    const folder = isDatabaseUrl(location) ? folderOfDatabase(location) : location
+    if (folder === location) requireStoreFile(storePathIn(location))
     // Read before the snapshot is taken: a running node may sign more between the two.
-    const signed = readSignedHead(folder)
+    const signed = folder === null ? null : readSignedHead(folder)
     // Uses one snapshot for the whole verification, because a node may be writing.
-    const store = await openStoreReader(folder, { frozen: true })
+    const store = await openStoreReader(location, { frozen: true })
     try {
       const verification = await verifyStore(store, {
         progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
         // This thread is nearly idle unless they find a difference.
-        threads: { location: folder, count: availableParallelism() },
+        threads: { location, count: availableParallelism() },
       })
       const finding = verification.finding ?? (await findingOfHead(store, signed))
       if (finding !== null) return { ...verification, ...NO_BLOBS, finding }
-      const blobs = await verifyBlobs(store, folder, {
-        isMirror: await isMirror(folder),
+      const blobs = await verifyBlobs(store, location, {
+        isMirror: folder === location && (await isMirror(location)),
         progress: (share, done) => line.update(share, count(done.contents, 'attached content')),
       })
       return { ...verification, ...blobs }
@@ -120,12 +125,15 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
     }
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
-    if (error.code === 'STORE_NOT_FOUND' || /^(STORE_TOO|FOLDER)_/.test(error.code)) throw error
+    if (NO_FINDINGS.test(error.code)) throw error
     const nothing = { serverId: 0, blocks: 0, entries: 0, erased: 0, databases: 0, items: 0 }
     const finding = { height: null, index: null, what: error.message }
     return { ...nothing, ...NO_BLOBS, headId: null, finding }
   }
 }
+
+/** Codes of errors that say nothing about the content of a store. */
+const NO_FINDINGS = /^(STORE_(NOT_FOUND|TOO_\w+|UNAVAILABLE|UNSAFE)|FOLDER_\w+)$/
 
 /** The last signed head, or null. Errors: Exit (configuration). */
 function readSignedHead(folder: string): string | null {
@@ -151,7 +159,7 @@ async function isMirror(folder: string): Promise<boolean> {
 }
 
 function verificationText(
-  verification: FolderVerification | ExportVerification,
+  verification: StoreVerification | ExportVerification,
   seconds: number,
 ): string {
   const { serverId, blocks, entries, erased, databases, items, headId, finding } = verification

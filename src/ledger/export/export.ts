@@ -88,6 +88,8 @@ export type ExportErrorCode =
   | 'EXPORT_TOO_NEW' // written by a newer daicho
   | 'EXPORT_DAMAGED' // a line is wrong; `finding` has its number
   | 'CHAIN_DAMAGED' // the chain to export does not verify
+  | 'COPY_OVER_STORE' // the target of a copy already has a store, or another key
+  | 'COPY_REFUSED' // the copy does not verify
   | 'IMPORT_OVER_STORE' // the folder already has a store
   | 'IMPORT_WITHOUT_KEY' // the folder does not have the key of the chain's node
 
@@ -135,7 +137,7 @@ export type ExportProgress = (done: { blocks: number; ofBlocks: number; entries:
 
 /**
  * Yields the lines of an export of `store`, page by page, and returns the totals of the end line. Reads the node's
- * key from `folder`.
+ * key from `folder`, if it is known.
  *
  * Exports the blocks that exist at the first call. The chain only grows, so the export needs no database snapshot,
  * and a slow consumer does not delay the node. Each block is verified before it is yielded. Errors: CHAIN_DAMAGED;
@@ -143,11 +145,11 @@ export type ExportProgress = (done: { blocks: number; ofBlocks: number; entries:
  */
 export async function* exportLines(
   store: StoreReader,
-  folder: string,
+  folder: string | null,
   progress: ExportProgress,
 ): AsyncGenerator<string, ExportEnd> {
   const { serverId } = store
-  const key = existingNodeKey(folder)
+  const key = folder === null ? null : existingNodeKey(folder)
   const last = await store.head(serverId)
   const size = last === null ? 0 : last.height + 1
   const header = { version: EXPORT_VERSION, serverId, size, headId: last?.id ?? null }

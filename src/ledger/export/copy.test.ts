@@ -1,0 +1,115 @@
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
+import { type IdempotencyRecord, openStoreReader, type StoreLocation } from '../../storage/index.ts'
+import { copyStore } from './copy.ts'
+import { exportLines } from './export.ts'
+
+const copy = (from: StoreLocation, to: StoreLocation) =>
+  copyStore({ from, to, threads: 2, progress: () => {} })
+
+/** A folder with updates, erasures, attachments, an index, a deleted database and idempotency records. */
+async function usedFolder(): Promise<string> {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  for (const db of ['gone', 'fruit']) {
+    await node.send('POST', `/api/${db}`)
+    await node.send('POST', `/api/${db}`, [{ id: 'fig', n: 1 }, { id: 'plum' }])
+  }
+  await node.send('DELETE', '/api/gone')
+  await node.send('POST', '/api/config/indexes', { db: 'fruit', path: 'n' })
+  const once = { 'idempotency-key': '"one"' }
+  await node.send('POST', '/api/fruit/fig', { n: 2 }, once)
+  await node.send('POST', '/api/fruit', { id: 'pear' }, { 'idempotency-key': '"two"' })
+  const bytes = { 'content-type': 'application/octet-stream' }
+  for (const [name, content] of [
+    ['label', 'ripe'],
+    ['photo', 'x'.repeat(3_000_000)],
+    ['label', 'overripe'],
+  ]) {
+    await node.send('PUT', `/api/fruit/fig/attachments/${name}`, Buffer.from(`${content}`), bytes)
+  }
+  await node.service.eraseRevisions('fruit', 'fig', ['3.0'])
+  await node.close()
+  return folder
+}
+
+/** Everything of a store besides its databases, which follow from the chain. */
+async function contentAt(location: StoreLocation) {
+  const store = await openStoreReader(location, { frozen: true })
+  try {
+    let exported = ''
+    for await (const lines of exportLines(store, null, () => {})) exported += lines
+    const records: IdempotencyRecord[] = await store.idempotencyRecords(-1, 100)
+    const erased = await store.countErased()
+    const blobs = await store.attachments.blobs('', 100)
+    return { exported, records, erased, blobs, indexes: await store.indexes() }
+  } finally {
+    await store.close()
+  }
+}
+
+it('copies blocks, idempotency records, erasures, indexes and attachments, and verifies them', async () => {
+  const from = await usedFolder()
+  const to = join(temporaryFolder(), 'new')
+  const copied = await copy(from, to)
+  expect(copied).toMatchObject({ finding: null, databases: 1, items: 3, contents: 3, erased: 1 })
+  const content = await contentAt(to)
+  expect(content).toEqual(await contentAt(from))
+  expect([content.records.length, content.indexes.length, content.blobs.length]).toEqual([2, 1, 3])
+  expect(readdirSync(to).sort()).toEqual(['attachments', 'ledger.db', 'ledger.lock'])
+
+  copyFileSync(join(from, 'node.key'), join(to, 'node.key'))
+  const node = await startLedgerNode({ folder: to })
+  const again = await node.send(
+    'POST',
+    '/api/fruit',
+    { id: 'pear' },
+    { 'idempotency-key': '"two"' },
+  )
+  expect(again.status).toBe(200)
+  expect((await node.send('GET', '/api/fruit/fig/attachments/label')).text).toBe('overripe')
+  expect((await node.send('GET', '/readyz')).status).toBe(200)
+  await node.close()
+})
+
+it('replaces what an interrupted copy has left', async () => {
+  const from = await usedFolder()
+  const to = temporaryFolder()
+  mkdirSync(join(to, 'copy.partial'))
+  writeFileSync(join(to, 'copy.partial', 'ledger.db'), 'half a store')
+  await copy(from, to)
+  rmSync(join(to, 'ledger.db'))
+  // The attachments of the first copy stay.
+  expect(await copy(from, to)).toMatchObject({ finding: null, contents: 3 })
+  expect(existsSync(join(to, 'copy.partial'))).toBe(false)
+})
+
+it('rejects a target with a store or the key of another node, and changes nothing there', async () => {
+  const from = await usedFolder()
+  const [used, foreign] = [await usedFolder(), temporaryFolder()]
+  await expect(copy(from, used)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
+  copyFileSync(join(used, 'node.key'), join(foreign, 'node.key'))
+  await expect(copy(from, foreign)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
+  expect(readdirSync(foreign).sort()).toEqual(['ledger.lock', 'node.key'])
+})
+
+it('rejects a target that has signed more blocks than the source has', async () => {
+  const from = await usedFolder()
+  const [older, to] = [join(temporaryFolder(), 'older'), temporaryFolder()]
+  await copy(from, older)
+  const node = await startLedgerNode({ folder: from })
+  await node.send('POST', '/api/more')
+  await node.close()
+  copyFileSync(join(from, 'signed-head'), join(to, 'signed-head'))
+  await expect(copy(older, to)).rejects.toMatchObject({ code: 'STORE_ROLLED_BACK' })
+  expect(readdirSync(to).sort()).toEqual(['ledger.lock', 'signed-head'])
+})
+
+it('rejects a source in which an attachment is missing', async () => {
+  const from = await usedFolder()
+  const [name = ''] = readdirSync(join(from, 'attachments')).filter((each) => each !== 'incoming')
+  rmSync(join(from, 'attachments', name), { recursive: true })
+  await expect(copy(from, temporaryFolder())).rejects.toMatchObject({ code: 'CHAIN_DAMAGED' })
+})

@@ -1,0 +1,287 @@
+import { join } from 'node:path'
+import {
+  type Block,
+  entryOf,
+  erasedIn,
+  type Head,
+  headOf,
+  packPosition,
+  unpackPosition,
+  verifyBlock,
+} from '../../chain/index.ts'
+import {
+  type BlobVerification,
+  displayName,
+  type Effect,
+  effectOf,
+  type IdempotencyRecord,
+  isDatabaseUrl,
+  lockFolder,
+  type NewIdempotencyRecord,
+  openBlobStore,
+  openStore,
+  openStoreReader,
+  type Store,
+  type StoreLocation,
+  type StoreReader,
+  storedJson,
+  storeExists,
+  type Verification,
+  verifyBlobs,
+  verifyStore,
+} from '../../storage/index.ts'
+import { expectSignedHead, signedHeadIn } from '../log/signed-head.ts'
+import { existingNodeKey } from '../node-key.ts'
+import { emptySideFolder, hasStore, moveStore, removeFolder } from '../peers/side-store.ts'
+import { ExportError, type ExportProgress } from './export.ts'
+
+/** Folder in which the copy is built; removed at the start and the end. */
+const SIDE_FOLDER = 'copy.partial'
+const BLOCKS_PER_PAGE = 256
+const BLOBS_PER_PAGE = 500
+const CHUNK_BYTES = 1_048_576
+
+export interface CopyOptions {
+  readonly from: StoreLocation
+  /** A folder or database without a store. */
+  readonly to: StoreLocation
+  /** Called after each page of blocks. */
+  readonly progress: ExportProgress
+  /** Threads for the verification of the copy. */
+  readonly threads: number
+}
+
+/** The verified copy. */
+export type Copied = Verification & BlobVerification
+
+/**
+ * Copies a store with its attachments to another folder or database: the same blocks, ids and proofs, idempotency
+ * records, erasures and indexes. The result is verified. Copies the blocks that exist at the beginning.
+ *
+ * After a crash:
+ * - a folder has no store yet, only a side folder and blobs, which the next copy replaces or continues with. The
+ *   store is moved into place when it was verified.
+ * - a database has no block yet, only blobs, which the next copy continues with: all blocks are one transaction.
+ *   After that transaction the store is complete, except for its indexes; the next copy rejects it.
+ *
+ * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK if
+ * the folder has signed more blocks.
+ */
+export async function copyStore(options: CopyOptions): Promise<Copied> {
+  const { from, to } = options
+  const source = await openStoreReader(from, { frozen: true })
+  try {
+    return await (isDatabaseUrl(to) ? intoDatabase : intoFolder)(source, options)
+  } finally {
+    await source.close()
+  }
+}
+
+async function intoDatabase(source: StoreReader, options: CopyOptions): Promise<Copied> {
+  const { to } = options
+  if (await storeExists(to)) await expectEmpty(to)
+  const store = await openStore({ location: to, serverId: source.serverId, durable: true })
+  try {
+    await copyBlobs(source, options)
+    await store.transaction(() => copyBlocks(source, store, options.progress))
+    await finish(source, store)
+  } finally {
+    await store.close()
+  }
+  return verifiedCopy(to, to, source, options)
+}
+
+async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Copied> {
+  const { to } = options
+  const { serverId } = source
+  const held = lockFolder(to)
+  const side = join(to, SIDE_FOLDER)
+  try {
+    if (hasStore(to)) throw overStore(to)
+    const key = existingNodeKey(to)
+    if (key !== null && key.serverId !== serverId) {
+      const message = `${to} has the key of server id ${key.serverId}, not of ${serverId}`
+      throw new ExportError('COPY_OVER_STORE', message)
+    }
+    emptySideFolder(side)
+    const store = await openStore({ location: side, serverId, durable: false })
+    try {
+      await copyBlocks(source, store, options.progress)
+      await finish(source, store)
+      await expectSignedHead(store, signedHeadIn(to))
+    } finally {
+      await store.close()
+    }
+    await copyBlobs(source, options)
+    const copied = await verifiedCopy(side, to, source, options)
+    moveStore(side, to)
+    return copied
+  } finally {
+    removeFolder(side)
+    held.release()
+  }
+}
+
+/** Accepts a database in which an earlier copy was interrupted before its blocks were stored. */
+async function expectEmpty(to: StoreLocation): Promise<void> {
+  const reader = await openStoreReader(to, { frozen: false })
+  try {
+    if ((await reader.head(reader.serverId)) !== null) throw overStore(to)
+  } finally {
+    await reader.close()
+  }
+}
+
+function overStore(to: StoreLocation): ExportError {
+  const message = `${displayName(to)} has a store already: copy to an empty folder or database`
+  return new ExportError('COPY_OVER_STORE', message)
+}
+
+/** Appends all blocks of `source` to the empty `store`, with their idempotency records. */
+async function copyBlocks(
+  source: StoreReader,
+  store: Store,
+  progress: ExportProgress,
+): Promise<void> {
+  const { serverId } = source
+  const last = await source.head(serverId)
+  const size = last === null ? 0 : last.height + 1
+  const records = new RecordPages(source)
+  let head: Head | null = null
+  let entries = 0
+  for (let height = 0; height < size; ) {
+    const page = await source.blocks(serverId, height, BLOCKS_PER_PAGE)
+    if (page.length === 0) throw damaged(height, 'the block is missing')
+    for (const block of page) {
+      expectNext(block, head)
+      await store.append(block, effectsOfBlock(block), await records.of(block.height))
+      head = headOf(block)
+      entries += block.entries.length
+    }
+    height += page.length
+    progress({ blocks: height, ofBlocks: size, entries })
+  }
+}
+
+function expectNext(block: Block, head: Head | null): void {
+  const fault = verifyBlock(block, head, erasedIn(block))
+  if (fault !== null) throw damaged(fault.height, fault.what)
+}
+
+function effectsOfBlock({ height, entries }: Block): Effect[] {
+  return entries.map((text, index) => {
+    const entry = entryOf(storedJson(text))
+    if (entry === null) throw damaged(height, 'it contains something that is not an entry')
+    return effectOf(entry, packPosition(height, index))
+  })
+}
+
+function damaged(height: number, what: string): ExportError {
+  return new ExportError('CHAIN_DAMAGED', `the chain does not hold at height ${height}: ${what}`)
+}
+
+/** Reads the idempotency records of a store in the order of its blocks. */
+class RecordPages {
+  readonly #store: StoreReader
+  #page: IdempotencyRecord[] = []
+  #after = -1
+  #isAtEnd = false
+
+  constructor(store: StoreReader) {
+    this.#store = store
+  }
+
+  /** Returns the records of the block of height `height`; heights must ascend. */
+  async of(height: number): Promise<NewIdempotencyRecord[]> {
+    const end = packPosition(height + 1, 0)
+    const found: NewIdempotencyRecord[] = []
+    for (;;) {
+      await this.#fill()
+      const [first] = this.#page
+      if (first === undefined || first.position >= end) return found
+      this.#page.shift()
+      const { key, fingerprint, entries, position } = first
+      found.push({ key, fingerprint, entries, index: unpackPosition(position).index })
+    }
+  }
+
+  async #fill(): Promise<void> {
+    if (this.#page.length > 0 || this.#isAtEnd) return
+    this.#page = await this.#store.idempotencyRecords(this.#after, BLOCKS_PER_PAGE)
+    this.#after = this.#page.at(-1)?.position ?? this.#after
+    this.#isAtEnd = this.#page.length === 0
+  }
+}
+
+/** Declares and builds the indexes, and removes erased content and deleted databases. */
+async function finish(source: StoreReader, store: Store): Promise<void> {
+  for (const { db, path } of await source.indexes()) await store.addIndex(db, path)
+  while (await store.maintain());
+}
+
+async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promise<void> {
+  // The rows of the source name the same blobs as the copy will.
+  const target = await openBlobStore(to, source, true)
+  const files = await openBlobStore(from, source, false)
+  try {
+    await target.recoverWithoutRows()
+    for (let after = ''; ; ) {
+      const page = await source.attachments.blobs(after, BLOBS_PER_PAGE)
+      const last = page.at(-1)
+      if (last === undefined) return
+      for (const blob of page) {
+        if ((await target.progress(blob)).isComplete) continue
+        const file = await files.read(blob)
+        if (file === null) {
+          throw new ExportError('CHAIN_DAMAGED', `attachment content ${blob.sha256} is missing`)
+        }
+        try {
+          await target.add(chunksOf(file), async ({ sha256 }) => sha256 === blob.sha256, {
+            isRecorded: (isSame) => isSame,
+            mayBeRecorded: () => false,
+          })
+        } finally {
+          await file.close()
+        }
+      }
+      after = last.sha256
+    }
+  } finally {
+    await files.close()
+    await target.close()
+  }
+}
+
+async function* chunksOf(file: {
+  read(target: Uint8Array, at: number): Promise<number>
+}): AsyncGenerator<Uint8Array> {
+  const chunk = Buffer.alloc(CHUNK_BYTES)
+  for (let at = 0; ; ) {
+    const length = await file.read(chunk, at)
+    if (length === 0) return
+    yield chunk.subarray(0, length)
+    at += length
+  }
+}
+
+/** Verifies the store at `location` whose blobs are at `blobs`. Errors: COPY_REFUSED. */
+async function verifiedCopy(
+  location: StoreLocation,
+  blobs: StoreLocation,
+  source: StoreReader,
+  { threads: count }: CopyOptions,
+): Promise<Copied> {
+  const store = await openStoreReader(location, { frozen: true })
+  try {
+    const verification = await verifyStore(store, { threads: { location, count } })
+    const head = await source.head(source.serverId)
+    const isSame = verification.headId === (head?.id ?? null)
+    const copied = { ...verification, ...(await verifyBlobs(store, blobs)) }
+    const finding = verification.finding ?? copied.finding
+    if (finding === null && isSame) return copied
+    const what = finding?.what ?? 'it has another head'
+    throw new ExportError('COPY_REFUSED', `the copy does not hold: ${what}`)
+  } finally {
+    await store.close()
+  }
+}
