@@ -1,5 +1,6 @@
 import { CodedError } from '../base/coded-error.ts'
 import { parseJson } from '../base/json.ts'
+import type { Effect } from './effect.ts'
 
 export type StoreErrorCode =
   | 'FOLDER_IN_USE' // another process has locked the folder
@@ -34,6 +35,12 @@ export class EffectError extends StoreError {
     super('EFFECT_IMPOSSIBLE', message, options)
     this.position = position
   }
+}
+
+/** Returns the error of an effect that does not apply. */
+export function inapplicable(effect: Effect, cause?: unknown): EffectError {
+  const target = 'id' in effect ? `item ${effect.id} of ${effect.db}` : `database ${effect.db}`
+  return new EffectError(effect.position, `${effect.kind} does not apply to ${target}`, { cause })
 }
 
 /** Full disk, exceeded quota, file too large. */

@@ -24,7 +24,10 @@ export interface ReaderOptions {
 
 /** Opens a store for writing, creating it if it is missing. Errors: StoreError. */
 export async function openStore({ location, ...options }: StoreOptions): Promise<Store> {
-  return openSqliteStore({ path: storePathIn(location), ...options })
+  if (!isDatabaseUrl(location)) return openSqliteStore({ path: storePathIn(location), ...options })
+  // Loaded on first use: a node without a database server never needs it.
+  const { openPostgresStore } = await import('./postgres/store.ts')
+  return openPostgresStore({ url: location, ...options })
 }
 
 /** Returns whether `location` has a store. Errors: StoreError. */
@@ -44,7 +47,9 @@ export async function openStoreReader(
   location: StoreLocation,
   { frozen }: ReaderOptions,
 ): Promise<StoreReader> {
-  return openSqliteReader(storePathIn(location), frozen)
+  if (!isDatabaseUrl(location)) return openSqliteReader(storePathIn(location), frozen)
+  const { openPostgresReader } = await import('./postgres/reader.ts')
+  return openPostgresReader({ url: location, frozen })
 }
 
 /**

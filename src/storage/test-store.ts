@@ -23,7 +23,7 @@ export interface StoreUnderTest {
   open(): Promise<Store>
   /** Opens a reader of the open store. */
   read(): Promise<StoreReader>
-  remove(): void
+  remove(): void | Promise<void>
 }
 
 /** Seals `entries` after the head of the store and appends them with their effects. */
@@ -106,7 +106,7 @@ export class StoreStage {
     this.#make = make
     afterEach(async () => {
       await this.store.close()
-      this.#under?.remove()
+      await this.#under?.remove()
     })
   }
 

@@ -71,8 +71,8 @@ export interface SearchRows {
   ): Promise<number[]>
   scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan
   /**
-   * Returns the existing items at `positions`, in that order, until their texts reach `charactersMax`.
-   * Without `text`, returns all of them.
+   * Returns the existing items at `positions`, in that order, until their texts reach about
+   * `charactersMax`, but at least one. Without `text`, returns all of them.
    */
   items(
     positions: readonly number[],

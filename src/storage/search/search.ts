@@ -135,14 +135,12 @@ class Search {
     while (rest.length > 0) {
       const items = await this.#rows.items(rest, options)
       const last = items.at(-1)?.created
-      let characters = 0
-      for (const item of items) characters += item.text?.length ?? 0
+      if (last === undefined) return
       const found =
         residual === null
           ? items
           : items.filter((item) => matches(residual, parseJson(item.text ?? '{}')))
       yield text ? found : found.map((item) => ({ ...item, text: null }))
-      if (last === undefined || characters < this.#charactersMax) return
       rest = rest.slice(rest.indexOf(last) + 1)
     }
   }

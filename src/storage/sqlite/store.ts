@@ -5,7 +5,7 @@ import type { Effect } from '../effect.ts'
 import {
   DamageError,
   damageText,
-  EffectError,
+  inapplicable,
   isDiskFull,
   isReadDamage,
   StoreError,
@@ -366,11 +366,6 @@ class SqliteStore extends SqliteReader implements Store {
 
 function requireOne(changes: number, effect: Effect): void {
   if (changes !== 1) throw inapplicable(effect)
-}
-
-function inapplicable(effect: Effect, cause?: unknown): StoreError {
-  const target = 'id' in effect ? `item ${effect.id} of ${effect.db}` : `database ${effect.db}`
-  return new EffectError(effect.position, `${effect.kind} does not apply to ${target}`, { cause })
 }
 
 const SQLITE_CONSTRAINT = 19

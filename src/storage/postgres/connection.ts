@@ -1,0 +1,203 @@
+import pg from 'pg'
+import { StoreError } from '../errors.ts'
+import type { Row } from '../rows.ts'
+import { ConnectionLost, messageOf } from './errors.ts'
+import { GUARD_QUERY, guarded, type ServerState } from './guards.ts'
+
+/** A value for a `$n`. */
+export type Value = string | number | boolean | Uint8Array | null | readonly string[]
+
+export interface Statement {
+  readonly text: string
+  readonly values: readonly Value[]
+}
+
+/** Runs statements: on one connection, or on any of several. */
+export interface Queries {
+  /** Returns the rows of a statement. Its text must be constant: it is prepared once per connection. */
+  rows(text: string, values: readonly Value[]): Promise<Row[]>
+}
+
+export interface ConnectionOptions {
+  /** `postgres://user:password@host:port,host:port/database?parameters`. */
+  readonly url: string
+  /** False for a temporary store, for which an unsafe server is accepted. */
+  readonly durable: boolean
+  /** Maximum duration of a statement. */
+  readonly deadlineMs?: number
+  /** For a transaction that stays open while its rows are processed. */
+  readonly mayIdleInTransaction?: boolean
+}
+
+const CONNECT_MS_MAX = 3_000
+/** Measured here, because the server's own timeout does not end a wait for a standby. */
+const DEADLINE_MS = 10_000
+/** Frees the locks of a process that was suspended, or has lost its network. */
+const IDLE_IN_TRANSACTION_MS_MAX = 5_000
+const LOCK_MS_MAX = 2_000
+/** Not available on every platform. */
+const CHECK_CLIENT = "SET client_connection_check_interval = '1s'"
+/** Statements have constant texts, of which there are few. */
+const PREPARED_MAX = 500
+
+const OID = { int8: 20, int4: 23 } as const
+
+/** A connection to the primary server. Statements are pipelined: each is sent at once. */
+export class Connection implements Queries {
+  readonly #client: pg.Client
+  readonly #names = new Map<string, string>()
+  #isOpen = true
+  #pending = 0
+  #server: ServerState
+  /** The last warning of the server. */
+  #warning: string | null = null
+
+  private constructor(client: pg.Client, server: ServerState) {
+    this.#client = client
+    this.#server = server
+    client.on('notice', ({ severity, message }) => {
+      if (severity === 'WARNING') this.#warning = message ?? ''
+    })
+    client.on('error', () => {
+      this.#isOpen = false
+    })
+    client.on('end', () => {
+      this.#isOpen = false
+    })
+  }
+
+  /**
+   * Connects to the first of the hosts that is a primary. Errors: ConnectionLost, those of the server,
+   * STORE_UNSAFE.
+   */
+  static async open(options: ConnectionOptions): Promise<Connection> {
+    let failure: unknown = null
+    for (const url of urlsOf(options.url)) {
+      try {
+        return await Connection.#openAt(url, options)
+      } catch (error) {
+        // Another host may be the primary, but an unsafe primary is not replaced.
+        if (error instanceof StoreError) throw error
+        failure ??= error
+      }
+    }
+    throw failure
+  }
+
+  static async #openAt(url: string, options: ConnectionOptions): Promise<Connection> {
+    const idle = options.mayIdleInTransaction ? 0 : IDLE_IN_TRANSACTION_MS_MAX
+    const client = new pg.Client({
+      connectionString: url,
+      application_name: 'daicho',
+      pipeline: true,
+      keepAlive: true,
+      connectionTimeoutMillis: CONNECT_MS_MAX,
+      query_timeout: options.deadlineMs ?? DEADLINE_MS,
+      lock_timeout: LOCK_MS_MAX,
+      idle_in_transaction_session_timeout: idle,
+      types: { getTypeParser },
+    })
+    // Without a listener an error of the socket would end the process.
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      client.query(CHECK_CLIENT).catch(() => {})
+      const { rows } = await client.query({ text: GUARD_QUERY, rowMode: 'array' })
+      return new Connection(client, guarded(rows[0] ?? [], options.durable))
+    } catch (error) {
+      void client.end().catch(() => {})
+      throw asLost(error)
+    }
+  }
+
+  /** False once the connection has ended; statements then reject with ConnectionLost. */
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  /** Number of statements without an answer. */
+  get pending(): number {
+    return this.#pending
+  }
+
+  /** The state of the server when the connection began. */
+  get server(): ServerState {
+    return this.#server
+  }
+
+  /** Returns the last warning of the server since the previous call, or null. */
+  takeWarning(): string | null {
+    const warning = this.#warning
+    this.#warning = null
+    return warning
+  }
+
+  async rows(text: string, values: readonly Value[]): Promise<Row[]> {
+    return (await this.run({ text, values })).rows
+  }
+
+  /** Runs a statement; `command` is the server's name of what it did. */
+  async run({ text, values }: Statement): Promise<{ rows: Row[]; command: string }> {
+    this.#pending += 1
+    try {
+      const name = this.#nameOf(text)
+      return await this.#client.query({ name, text, values: [...values], rowMode: 'array' })
+    } catch (error) {
+      throw asLost(error)
+    } finally {
+      this.#pending -= 1
+    }
+  }
+
+  /** Runs a statement that cannot be prepared, or only once. */
+  async execute(text: string): Promise<void> {
+    try {
+      await this.#client.query(text)
+    } catch (error) {
+      throw asLost(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isOpen = false
+    await this.#client.end().catch(() => {})
+  }
+
+  #nameOf(text: string): string {
+    let name = this.#names.get(text)
+    if (name === undefined) {
+      if (this.#names.size === PREPARED_MAX) throw new RangeError(`too many statements: ${text}`)
+      name = `d${this.#names.size}`
+      this.#names.set(text, name)
+    }
+    return name
+  }
+}
+
+/** Returns a URL for each host of `url`, because the driver knows only one. */
+function urlsOf(url: string): string[] {
+  const parts = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/.exec(url)
+  // The URL may contain a password, so it is not repeated.
+  if (parts === null) throw new StoreError('STORE_UNAVAILABLE', 'the URL of the store is not valid')
+  const [, start, hosts = '', rest] = parts
+  return hosts.split(',').map((host) => `${start}${host}${rest}`)
+}
+
+/** Every error that the server did not send concerns the connection. */
+function asLost(error: unknown): unknown {
+  if (error instanceof pg.DatabaseError || error instanceof StoreError) return error
+  return new ConnectionLost(messageOf(error), { cause: error })
+}
+
+type Parser = (value: string) => unknown
+
+function getTypeParser(oid: number, format?: 'text' | 'binary'): Parser {
+  if (format !== 'binary' && (oid === OID.int8 || oid === OID.int4)) return integerIn
+  return pg.types.getTypeParser(oid, format)
+}
+
+function integerIn(text: string): number {
+  const value = Number(text)
+  if (Number.isSafeInteger(value)) return value
+  throw new StoreError('STORE_DAMAGED', `the store holds ${text}, which is too large`)
+}

@@ -1,0 +1,97 @@
+import { integer, text } from '../rows.ts'
+import { READY } from '../search/declared-indexes.ts'
+import { PAGE_CHARACTERS } from '../store.ts'
+import type { Queries } from './connection.ts'
+import { columnsOf, digestOf, entriesOf, type Index, REMOVED, readIndexes } from './indexes.ts'
+import { TABLES } from './schema.ts'
+
+const ITEMS_PER_PAGE = 1_000
+
+const SQL = {
+  digest: 'SELECT indexes FROM node',
+  lastItem: 'SELECT max(created) FROM items',
+  database: 'SELECT name FROM databases WHERE created = $1',
+  items: `SELECT created, item FROM (
+      SELECT created, item, sum(octet_length(item)) OVER (ORDER BY created) - octet_length(item) AS before
+      FROM (SELECT created, item FROM items WHERE db = $1 AND created > $2 AND created <= $3
+        ORDER BY created LIMIT ${ITEMS_PER_PAGE}) AS found) AS page
+    WHERE before < ${PAGE_CHARACTERS} ORDER BY created`,
+  missing: `SELECT wanted.created
+    FROM unnest($1::int8[], $2::bytea[], $3::int8[], $4::boolean[]) AS wanted (number, key, created, sorts)
+    LEFT JOIN index_entries AS e ON e.number = wanted.number AND e.key = wanted.key
+      AND e.created = wanted.created AND e.sorts = wanted.sorts
+    WHERE e.created IS NULL LIMIT 1`,
+  count: 'SELECT count(*) FROM index_entries WHERE number = $1',
+  nextNumber: 'SELECT min(number) FROM index_entries WHERE number > $1',
+  invalid: `SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+    JOIN pg_class AS t ON t.oid = i.indrelid
+    WHERE NOT i.indisvalid AND t.relname = ANY('{${TABLES.join(',')}}') LIMIT 1`,
+} as const
+
+/**
+ * Checks what follows from the other tables: the declared indexes and their entries. Returns the first difference, or null. In constant memory.
+ */
+export async function damageOf(queries: Queries): Promise<string | null> {
+  return (
+    (await invalidIndex(queries)) ??
+    (await declarationsDiffer(queries)) ??
+    (await entriesDiffer(queries))
+  )
+}
+
+/** Finds an index of the server that it does not use, for example after a failed REINDEX. */
+async function invalidIndex(queries: Queries): Promise<string | null> {
+  const [row] = await queries.rows(SQL.invalid, [])
+  return row === undefined ? null : `the index ${row[0]} of the database is invalid: REINDEX it`
+}
+
+async function declarationsDiffer(queries: Queries): Promise<string | null> {
+  const indexes = await readIndexes(queries)
+  const [row] = await queries.rows(SQL.digest, [])
+  if (row?.[0] !== digestOf(indexes)) return 'the indexes are not as they were declared'
+  const [last] = await queries.rows(SQL.lastItem, [])
+  const lastItem = last?.[0] === null ? -1 : integer(last?.[0], 'created')
+  for (const { number, path, database, built } of indexes) {
+    if (built === REMOVED) continue
+    if (built < -1 || (built !== READY && built > lastItem)) {
+      return `index ${number} on ${path} says it is built up to an item that there is not`
+    }
+    const [name] = await queries.rows(SQL.database, [database])
+    if (name === undefined) return `index ${number} on ${path} is on no database`
+  }
+  return null
+}
+
+async function entriesDiffer(queries: Queries): Promise<string | null> {
+  const indexes = await readIndexes(queries)
+  const known = new Set(indexes.map(({ number }) => number))
+  for (let after = -(2 ** 52); ; ) {
+    const [row] = await queries.rows(SQL.nextNumber, [after])
+    if (typeof row?.[0] !== 'number') break
+    after = row[0]
+    if (!known.has(after)) return `there are entries of no index, ${after}`
+  }
+  for (const index of indexes) {
+    const what = index.built === REMOVED ? null : await indexDiffers(queries, index)
+    if (what !== null) return `index ${index.number} on ${index.path} ${what}`
+  }
+  return null
+}
+
+/** Looks up every entry that an item should have, and compares the number of entries. */
+async function indexDiffers(queries: Queries, index: Index): Promise<string | null> {
+  let count = 0
+  for (let after = -1; ; ) {
+    const rows = await queries.rows(SQL.items, [index.database, after, index.built])
+    if (rows.length === 0) break
+    const wanted = rows.flatMap(([created, item]) =>
+      entriesOf([index], integer(created, 'created'), text(item, 'item')),
+    )
+    const [missing] = await queries.rows(SQL.missing, [...columnsOf(wanted)])
+    if (missing !== undefined) return `lacks an entry of the item created at packed ${missing[0]}`
+    count += wanted.length
+    after = integer(rows.at(-1)?.[0], 'created')
+  }
+  const [row] = await queries.rows(SQL.count, [index.number])
+  return row?.[0] === count ? null : `holds ${row?.[0]} entries; its items give ${count}`
+}

@@ -1,0 +1,97 @@
+import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
+import type { Effect } from '../effect.ts'
+import { erasedEntryText } from '../erasure.ts'
+import { bytesOf, idempotencyRecordOf, text } from '../rows.ts'
+import { ERASED_FINGERPRINT, idempotencyDigest } from '../store.ts'
+import { Connection, type ConnectionOptions, type Queries } from './connection.ts'
+
+// What an erasure means on PostgreSQL: once its block is committed, no query returns the content. The old
+// rows remain in the files until VACUUM removes them, which `compact` requests, and their bytes until the
+// server reuses the space. The write-ahead log, its archive, standbys and backups of the database keep their
+// copies until they expire by the rules of whoever runs the server.
+
+const SQL = {
+  block: 'SELECT blinds, body FROM blocks WHERE height = $1',
+  isCurrent: `SELECT 1 FROM databases AS d JOIN items AS i ON i.db = d.created
+      WHERE d.name = $1 AND i.id = $2 AND i.revision = $3
+    UNION ALL SELECT 1 FROM attachments AS a
+      JOIN databases AS d ON d.created = a.db
+      JOIN items AS i ON i.db = a.db AND i.id = a.id AND i.created < a.position
+      WHERE a.position = $3 AND a.ended IS NULL`,
+  removeAttachment: 'DELETE FROM attachments WHERE position = $1',
+  // Rows of a deleted database are removed later, but this content must be removed now.
+  removeDropped: `DELETE FROM items WHERE id = $1 AND revision = $2
+    AND db IN (SELECT db FROM dropped)`,
+  updateBlock: 'UPDATE blocks SET body = $2, blinds = $3 WHERE height = $1',
+  addErasure: 'INSERT INTO erasures (position, eraser) VALUES ($1, $2)',
+  addUncompacted: 'INSERT INTO uncompacted (position) VALUES ($1)',
+  recordUpTo: `SELECT position, key, fingerprint, entries, timestamp, digest FROM answers
+    WHERE position <= $1 ORDER BY position DESC LIMIT 1`,
+  updateRecord: `UPDATE answers SET fingerprint = $2, digest = $3 WHERE position = $1`,
+  uncompacted: 'SELECT position FROM uncompacted',
+  compacted: 'DELETE FROM uncompacted WHERE position = ANY($1::int8[])',
+} as const
+
+/** VACUUM reads the changed parts of the tables. */
+const VACUUM_MS_MAX = 3_600_000
+
+/**
+ * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position is not that
+ * of a former revision of the item or of its attachments.
+ */
+export async function erase(
+  queries: Queries,
+  { position: eraser, db, of, positions }: Extract<Effect, { kind: 'erase_item' }>,
+): Promise<boolean> {
+  // Entries of a restored chain may arrive erased; then this database never contained the content.
+  let hadContent = false
+  const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
+  for (const [height, positionsInBlock] of byHeight) {
+    const [row] = await queries.rows(SQL.block, [height])
+    if (row === undefined) return false
+    const blinds = Uint8Array.from(bytesOf(row, 'blinds'))
+    const entries = text(row[1], 'body').split('\n')
+    for (const position of positionsInBlock) {
+      const { index } = unpackPosition(position)
+      const erased = erasedEntryText(entries[index] ?? '', db, of)
+      if (erased === null) return false
+      if ((await queries.rows(SQL.isCurrent, [db, of, position])).length > 0) return false
+      hadContent ||= erased !== entries[index]
+      entries[index] = erased
+      hashAt(blinds, index).fill(0, 0, HASH_BYTES)
+      await queries.rows(SQL.addErasure, [position, eraser])
+      await queries.rows(SQL.removeDropped, [of, position])
+      await queries.rows(SQL.removeAttachment, [position])
+      await eraseFingerprint(queries, position)
+    }
+    await queries.rows(SQL.updateBlock, [height, entries.join('\n'), blinds])
+  }
+  if (hadContent) await queries.rows(SQL.addUncompacted, [eraser])
+  return true
+}
+
+/** Erases the fingerprint of the request that made the entry at `position`. */
+async function eraseFingerprint(queries: Queries, position: number): Promise<void> {
+  const [row] = await queries.rows(SQL.recordUpTo, [position])
+  const record = row === undefined ? null : idempotencyRecordOf(row)
+  if (record === null || record.position + record.entries <= position) return
+  const digest = idempotencyDigest({ ...record, fingerprint: ERASED_FINGERPRINT })
+  await queries.rows(SQL.updateRecord, [record.position, ERASED_FINGERPRINT, digest])
+}
+
+/**
+ * Removes the old rows of the tables that contained erased content. Does not delay appends. A crash leaves
+ * the rows in `uncompacted`, and the next run repeats all of it.
+ */
+export async function compact(options: ConnectionOptions): Promise<void> {
+  const connection = await Connection.open({ ...options, deadlineMs: VACUUM_MS_MAX })
+  try {
+    const erasers = (await connection.rows(SQL.uncompacted, [])).map(([position]) => position)
+    for (const table of ['blocks', 'items', 'index_entries', 'attachments', 'answers']) {
+      await connection.execute(`VACUUM ${table}`)
+    }
+    await connection.rows(SQL.compacted, [`{${erasers.join(',')}}`])
+  } finally {
+    await connection.close()
+  }
+}

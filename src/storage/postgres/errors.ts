@@ -1,0 +1,77 @@
+import pg from 'pg'
+import { damageText, StoreError, type StoreErrorCode } from '../errors.ts'
+
+/** The connection ended, could not be made, or did not answer in time. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost'
+}
+
+// SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
+
+/** Codes and classes of failures that may pass: another attempt is worthwhile. */
+const TRANSIENT = [
+  '08000', // connection exception; 08P01 is a defect
+  '08001',
+  '08003',
+  '08006',
+  '25006', // the server has become a standby
+  '40001', // serialization failure
+  '40P01', // deadlock
+  '53300', // too many connections
+  '55P03', // lock timeout
+  '57P0', // shutdown, crash, starting up
+]
+const DAMAGED = ['XX001', 'XX002', '58030']
+/** Unique violation, text with a NUL character, value too long for an index. */
+const IMPOSSIBLE = ['23', '22021', '54000']
+const DISK_FULL = ['53100']
+
+function hasCode(error: unknown, codes: readonly string[]): boolean {
+  const code = error instanceof pg.DatabaseError ? (error.code ?? '') : ''
+  return codes.some((each) => code.startsWith(each))
+}
+
+/** Returns whether another attempt may succeed. */
+export function isTransient(error: unknown): boolean {
+  return error instanceof ConnectionLost || hasCode(error, TRANSIENT)
+}
+
+/**
+ * Returns whether the server refused a statement, so that its transaction was certainly not committed. After
+ * a fatal error, which ends the connection, that is unknown.
+ */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && !hasCode(error, ['57P', '08'])
+}
+
+/** Returns whether a row that must not exist was there already, or cannot be stored. */
+export function isConstraint(error: unknown): boolean {
+  return hasCode(error, IMPOSSIBLE)
+}
+
+/** Returns whether a table exists already, or is being created. */
+export function isDuplicateTable(error: unknown): boolean {
+  return hasCode(error, ['42P07', '23505'])
+}
+
+export function messageOf(error: unknown): string {
+  // Node combines the failures of a host's addresses, and leaves the message empty.
+  if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors[0])
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** Converts an error of the driver or the server; returns all others unchanged. */
+export function storeErrorOf(error: unknown): unknown {
+  if (error instanceof StoreError || !(error instanceof Error)) return error
+  if (error instanceof SyntaxError) {
+    return new StoreError('STORE_DAMAGED', damageText(error), { cause: error })
+  }
+  const convert = (code: StoreErrorCode, what: string) =>
+    new StoreError(code, `${what}: ${error.message}`, { cause: error })
+  if (isTransient(error)) return convert('STORE_UNAVAILABLE', 'the database cannot be reached now')
+  if (!(error instanceof pg.DatabaseError)) return error
+  if (hasCode(error, DISK_FULL)) return convert('STORE_FULL', 'the disk of the database is full')
+  if (hasCode(error, DAMAGED)) return convert('STORE_DAMAGED', 'the database cannot be read')
+  if (hasCode(error, IMPOSSIBLE)) return convert('EFFECT_IMPOSSIBLE', 'an effect does not fit')
+  return convert('STORE_FAILED', 'the database failed')
+}

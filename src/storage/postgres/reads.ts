@@ -1,0 +1,123 @@
+import { StoreError } from '../errors.ts'
+import type { Row } from '../rows.ts'
+import { Connection, type ConnectionOptions, type Queries, type Value } from './connection.ts'
+import { storeErrorOf } from './errors.ts'
+import { retrying } from './retry.ts'
+
+/** Maximum connections of one reader. */
+const CONNECTIONS_MAX = 4
+/** Statements sent on each connection before another one is opened. */
+const PIPELINED_MIN = 4
+
+/** Connections shared by reads. A read that meets a lost connection is repeated on another one. */
+export class ReadPool implements Queries {
+  readonly #options: ConnectionOptions
+  readonly #connections = new Set<Connection>()
+  #opening: Promise<Connection> | null = null
+
+  constructor(options: ConnectionOptions, first: Connection) {
+    this.#options = options
+    this.#connections.add(first)
+  }
+
+  rows(text: string, values: readonly Value[]): Promise<Row[]> {
+    return retrying(async () => (await this.#connection()).rows(text, values))
+  }
+
+  async close(): Promise<void> {
+    await this.#opening?.catch(() => {})
+    await Promise.all([...this.#connections].map((connection) => connection.close()))
+  }
+
+  /** Returns the connection with the fewest pending statements. */
+  async #connection(): Promise<Connection> {
+    let best: Connection | null = null
+    for (const connection of this.#connections) {
+      if (!connection.isOpen) this.#connections.delete(connection)
+      else if (best === null || connection.pending < best.pending) best = connection
+    }
+    if (best === null) return this.#open()
+    if (best.pending >= PIPELINED_MIN && this.#connections.size < CONNECTIONS_MAX) {
+      // The read does not wait for it, and does not fail with it.
+      this.#open().catch(() => {})
+    }
+    return best
+  }
+
+  #open(): Promise<Connection> {
+    this.#opening ??= Connection.open(this.#options)
+      .then((connection) => {
+        this.#connections.add(connection)
+        return connection
+      })
+      .finally(() => {
+        this.#opening = null
+      })
+    return this.#opening
+  }
+}
+
+/** Runs the reads of a store, and remembers a failed one until it succeeds. */
+export class Reads {
+  readonly #queries: Queries
+  #failed: { readonly repeat: () => Promise<unknown>; error: StoreError } | null = null
+  #isRepeating = false
+
+  constructor(queries: Queries) {
+    this.#queries = queries
+  }
+
+  /** Returns all rows, converted. Errors: STORE_DAMAGED, STORE_UNAVAILABLE, STORE_FAILED. */
+  async all<Result>(
+    text: string,
+    values: readonly Value[],
+    convert: (row: Row) => Result,
+  ): Promise<Result[]> {
+    const read = async () => {
+      try {
+        return (await this.#queries.rows(text, values)).map((row) => convert(row))
+      } catch (error) {
+        throw storeErrorOf(error)
+      }
+    }
+    try {
+      return await read()
+    } catch (error) {
+      if (isFailure(error)) this.#failed ??= { repeat: read, error }
+      throw error
+    }
+  }
+
+  /** Returns the first row, converted, or null. */
+  async first<Result>(
+    text: string,
+    values: readonly Value[],
+    convert: (row: Row) => Result,
+  ): Promise<Result | null> {
+    const [result] = await this.all(text, values, convert)
+    return result ?? null
+  }
+
+  /** Returns the last failure, and repeats the failed read, which ends the failure when it succeeds. */
+  failure(): StoreError | null {
+    if (this.#failed !== null && !this.#isRepeating) void this.#repeat(this.#failed)
+    return this.#failed?.error ?? null
+  }
+
+  async #repeat(failed: { readonly repeat: () => Promise<unknown>; error: StoreError }) {
+    this.#isRepeating = true
+    try {
+      await failed.repeat()
+      this.#failed = null
+    } catch (error) {
+      if (isFailure(error)) failed.error = error
+      else this.#failed = null
+    }
+    this.#isRepeating = false
+  }
+}
+
+function isFailure(error: unknown): error is StoreError {
+  if (!(error instanceof StoreError)) return false
+  return ['STORE_DAMAGED', 'STORE_FAILED', 'STORE_UNAVAILABLE'].includes(error.code)
+}

@@ -1,0 +1,147 @@
+import { StoreError } from '../errors.ts'
+import type { Connection } from './connection.ts'
+import { isDuplicateTable, messageOf } from './errors.ts'
+import { digestOf } from './indexes.ts'
+
+/** Collation of ids, names and keys: they sort by their bytes, as in SQLite. */
+const TEXT = 'text COLLATE "C"'
+
+/**
+ * The migrations: applied in this order, once each, and never changed. Each is one statement.
+ *
+ * The tables and columns are those of the SQLite engine (`sqlite/schema.ts`), with these differences:
+ *
+ * - `node`: its row is locked by each transaction that appends; the primary key of `blocks` guarantees one
+ *   chain even without that lock. `indexes` is the digest of the declared indexes.
+ * - `indexes`: `built` of a removed index is -2 until its entries are removed.
+ * - Texts stay texts: `jsonb` would reorder members and rewrite numbers.
+ */
+const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE node (serverid int8 NOT NULL, indexes ${TEXT} NOT NULL)`,
+  // A constant: there is at most one row.
+  'CREATE UNIQUE INDEX node_once ON node ((0))',
+  `CREATE TABLE databases (created int8 NOT NULL, name ${TEXT} NOT NULL,
+    PRIMARY KEY (created), UNIQUE (name))`,
+  `CREATE TABLE dropped (db int8 NOT NULL, PRIMARY KEY (db))`,
+  `CREATE TABLE blocks (height int8 NOT NULL, id ${TEXT} NOT NULL, prev_id ${TEXT},
+    nonce int8 NOT NULL, root ${TEXT} NOT NULL, body ${TEXT} NOT NULL, timestamps ${TEXT} NOT NULL,
+    blinds bytea NOT NULL, commitments bytea NOT NULL, PRIMARY KEY (height))`,
+  `CREATE TABLE items (created int8 NOT NULL, db int8 NOT NULL, id ${TEXT} NOT NULL,
+    revision int8 NOT NULL, item ${TEXT} NOT NULL,
+    PRIMARY KEY (created), UNIQUE (db, id))`,
+  'CREATE INDEX items_in_order ON items (db, created)',
+  `CREATE TABLE attachments (position int8 NOT NULL, db int8 NOT NULL, id ${TEXT} NOT NULL,
+    name ${TEXT} NOT NULL, content_type ${TEXT} NOT NULL, length int8 NOT NULL, sha256 ${TEXT} NOT NULL,
+    ended int8, PRIMARY KEY (position))`,
+  `CREATE UNIQUE INDEX attachments_by_name ON attachments (db, id, name) WHERE ended IS NULL`,
+  'CREATE INDEX attachments_in_order ON attachments (db, id, name, position)',
+  'CREATE INDEX attachments_by_content ON attachments (sha256, length)',
+  `CREATE TABLE superseded (db int8 NOT NULL, id ${TEXT} NOT NULL, position int8 NOT NULL,
+    PRIMARY KEY (db, id, position))`,
+  `CREATE TABLE answers (position int8 NOT NULL, key ${TEXT} NOT NULL, fingerprint ${TEXT} NOT NULL,
+    entries int8 NOT NULL, timestamp int8 NOT NULL, digest ${TEXT} NOT NULL,
+    PRIMARY KEY (position), UNIQUE (key))`,
+  `CREATE TABLE indexes (number int8 NOT NULL, db int8 NOT NULL, path ${TEXT} NOT NULL,
+    built int8 NOT NULL, PRIMARY KEY (number))`,
+  `CREATE TABLE index_entries (number int8 NOT NULL, key bytea NOT NULL, created int8 NOT NULL,
+    sorts boolean NOT NULL, PRIMARY KEY (number, key, created))`,
+  'CREATE INDEX index_entries_by_item ON index_entries (created)',
+  `CREATE TABLE tree (height int8 NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (height))`,
+  `CREATE TABLE erasures (position int8 NOT NULL, eraser int8 NOT NULL,
+    PRIMARY KEY (position))`,
+  `CREATE TABLE uncompacted (position int8 NOT NULL, PRIMARY KEY (position))`,
+]
+
+/** The tables besides `node`. */
+export const TABLES = [
+  ...['databases', 'dropped', 'blocks', 'items', 'attachments', 'superseded', 'answers'],
+  ...['indexes', 'index_entries', 'tree', 'erasures', 'uncompacted'],
+] as const
+
+const SQL = {
+  createVersion: 'CREATE TABLE daicho_schema AS SELECT 0::int4 AS version',
+  exists: `SELECT to_regclass('daicho_schema') IS NOT NULL`,
+  version: 'SELECT version FROM daicho_schema',
+  lockVersion: 'SELECT version FROM daicho_schema FOR UPDATE',
+  owner: 'SELECT serverid FROM node',
+  addOwner: 'INSERT INTO node (serverid, indexes) VALUES ($1, $2) ON CONFLICT DO NOTHING',
+} as const
+
+/**
+ * Brings the tables up to date, and makes `serverId` their owner unless they have one. Harmless to repeat: a
+ * crash leaves the old version, or the new one.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW; those of the server.
+ */
+export async function prepareSchema(connection: Connection, serverId: number): Promise<void> {
+  if ((await storedVersion(connection)) === null) {
+    await connection.execute(SQL.createVersion).catch((error: unknown) => {
+      // Another process creates it at the same time.
+      if (!isDuplicateTable(error)) throw error
+    })
+  }
+  if ((await storedVersion(connection)) !== MIGRATIONS.length) await migrate(connection)
+  await connection.rows(SQL.addOwner, [serverId, digestOf([])])
+  const owner = await ownerOf(connection)
+  if (owner === serverId) return
+  const what = `the database belongs to server id ${owner}, but the key is that of ${serverId}`
+  throw new StoreError('STORE_FOREIGN', what)
+}
+
+/** Applies the missing migrations in one transaction. Concurrent processes wait for each other. */
+async function migrate(connection: Connection): Promise<void> {
+  await connection.execute('BEGIN')
+  try {
+    const [row] = await connection.rows(SQL.lockVersion, [])
+    const version = Number(row?.[0])
+    requireKnown(version)
+    for (const ddl of MIGRATIONS.slice(version)) await connection.execute(ddl)
+    await connection.execute(`UPDATE daicho_schema SET version = ${MIGRATIONS.length}`)
+    await connection.execute('COMMIT')
+  } catch (error) {
+    await connection.execute('ROLLBACK').catch(() => {})
+    if (!isDuplicateTable(error)) throw error
+    const what = `the database holds the tables of another program: ${messageOf(error)}`
+    throw new StoreError('STORE_FOREIGN', what)
+  }
+}
+
+/**
+ * Checks a database that is only read, and returns the server id of its owner.
+ * Errors: STORE_NOT_FOUND, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED; those of the server.
+ */
+export async function checkReadable(connection: Connection): Promise<number> {
+  const version = await storedVersion(connection)
+  if (version !== null) requireKnown(version)
+  if (version === null || version === 0) throw notFound()
+  if (version < MIGRATIONS.length) {
+    const what = `the database has format ${version}: start the node once, which brings it to ${MIGRATIONS.length}`
+    throw new StoreError('STORE_TOO_OLD', what)
+  }
+  return ownerOf(connection)
+}
+
+/** Returns the server id of the owner. Errors: STORE_DAMAGED unless there is exactly one. */
+async function ownerOf(connection: Connection): Promise<number> {
+  const rows = await connection.rows(SQL.owner, [])
+  const owner = rows[0]?.[0]
+  if (rows.length === 1 && typeof owner === 'number') return owner
+  throw new StoreError('STORE_DAMAGED', 'table node does not hold exactly one server id')
+}
+
+function notFound(): StoreError {
+  return new StoreError('STORE_NOT_FOUND', 'the database does not hold a store')
+}
+
+function requireKnown(version: number): void {
+  if (version <= MIGRATIONS.length) return
+  const what = `the database has format ${version}; this daicho reads up to ${MIGRATIONS.length}: use a newer one`
+  throw new StoreError('STORE_TOO_NEW', what)
+}
+
+/** Returns the number of applied migrations, or null for a database without tables. */
+async function storedVersion(connection: Connection): Promise<number | null> {
+  const [exists] = await connection.rows(SQL.exists, [])
+  if (exists?.[0] !== true) return null
+  const [row] = await connection.rows(SQL.version, [])
+  return typeof row?.[0] === 'number' ? row[0] : null
+}

@@ -1,0 +1,222 @@
+import { matches, type Where } from '../../filter/index.ts'
+import { StoreError, storedJson } from '../errors.ts'
+import { integerOf, itemOf, positionsOf, type Row, text } from '../rows.ts'
+import { READY } from '../search/declared-indexes.ts'
+import type { KeyRange } from '../search/index-keys.ts'
+import type { Access, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
+import { PAGE_CHARACTERS } from '../store.ts'
+import type { Value } from './connection.ts'
+import type { Reads } from './reads.ts'
+
+/** Maximum positions read for one piece of a scan. */
+const PIECE_ROWS = 1_000
+
+/** The rows of the index, and one with nulls if the index ($1) still exists. */
+function whileIndexed(columns: 'created' | 'created, key', rows: string, order: string): string {
+  const nulls =
+    columns === 'created' ? 'NULL::int8 AS created' : 'NULL::int8 AS created, NULL AS key'
+  return `SELECT ${columns} FROM (
+      SELECT ${nulls} FROM indexes WHERE number = $1 AND path = $2 AND built = ${READY}
+      UNION ALL (${rows} LIMIT ${PIECE_ROWS})) AS found ORDER BY ${order}`
+}
+
+function inIndexOrder(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
+  const order = `key ${direction}, created ${direction}`
+  const rows = `SELECT created, key FROM index_entries
+    WHERE number = $1 AND sorts AND (key, created) ${operator} ($3, $4)
+    ORDER BY ${order}`
+  return whileIndexed('created, key', rows, order)
+}
+
+function inIdOrder(operator: '>' | '>=', direction: 'ASC' | 'DESC'): string {
+  return `SELECT created, id FROM items
+    WHERE db = $1 AND id ${operator} $2 AND id < $3
+    ORDER BY id ${direction} LIMIT ${PIECE_ROWS}`
+}
+
+function inRange({ fromIncluded, toIncluded }: KeyRange, elementsOnly: boolean): string {
+  return `SELECT created FROM index_entries WHERE number = $1
+    AND key ${fromIncluded ? '>=' : '>'} $2 AND key ${toIncluded ? '<=' : '<'} $3
+    ${elementsOnly ? 'AND NOT sorts' : ''} LIMIT $4`
+}
+
+const SQL = {
+  readyIndexes: `SELECT number, path FROM indexes WHERE db = $1 AND built = ${READY}`,
+  hasMore: `SELECT created FROM index_entries
+    WHERE number = $1 AND key = $2 LIMIT 1 OFFSET $3`,
+  inCreationOrder: `SELECT created FROM items
+    WHERE db = $1 AND created > $2 ORDER BY created LIMIT ${PIECE_ROWS}`,
+  atKey: whileIndexed(
+    'created',
+    `SELECT created FROM index_entries
+      WHERE number = $1 AND key = $3 AND created > $4 ORDER BY created`,
+    'created',
+  ),
+  ascending: inIndexOrder('>', 'ASC'),
+  descending: inIndexOrder('<', 'DESC'),
+  ids: `SELECT i.id, i.created, i.revision FROM unnest($1::int8[]) WITH ORDINALITY AS p (created, number)
+    JOIN items AS i ON i.created = p.created ORDER BY p.number`,
+  // Stops after the item with which the texts reach $2 bytes.
+  items: `SELECT id, created, revision, item FROM (
+      SELECT i.*, p.number, sum(octet_length(i.item)) OVER (ORDER BY p.number) - octet_length(i.item) AS before
+      FROM unnest($1::int8[]) WITH ORDINALITY AS p (created, number)
+      JOIN items AS i ON i.created = p.created) AS found
+    WHERE before < $2 ORDER BY number`,
+} as const
+
+/**
+ * Reads indexes and items for searches. Conditions are not evaluated by the server: the rows of a scan are
+ * positions, and `Search` checks the items.
+ */
+export class PostgresSearchRows implements SearchRows {
+  readonly #reads: Reads
+
+  constructor(reads: Reads) {
+    this.#reads = reads
+  }
+
+  async readyIndexes(database: number): Promise<ReadyIndex[]> {
+    return this.#reads.all(SQL.readyIndexes, [database], ([number, path]) => ({
+      number: Number(number),
+      database,
+      path: text(path, 'path'),
+    }))
+  }
+
+  async hasMore({ number }: ReadyIndex, key: Uint8Array, count: number): Promise<boolean> {
+    const values = [number, key, count]
+    return (await this.#reads.first(SQL.hasMore, values, () => true)) ?? false
+  }
+
+  async positions(
+    { number }: ReadyIndex,
+    range: KeyRange,
+    { elementsOnly, limit }: { elementsOnly: boolean; limit: number },
+  ): Promise<number[]> {
+    const values = [number, range.from, range.to, limit]
+    return this.#reads.all(inRange(range, elementsOnly), values, createdOf)
+  }
+
+  scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan {
+    switch (access.by) {
+      case 'creation':
+        return { isExact: where === null, pieces: this.#inCreationOrder(database, access.after) }
+      case 'key':
+        return { isExact: access.isExact, pieces: this.#atKey(database, access, where) }
+      case 'index':
+        return { isExact: where === null, pieces: this.#inIndexOrder(access) }
+      case 'id':
+        return { isExact: where === null, pieces: this.#inIdOrder(database, access) }
+    }
+  }
+
+  async items(
+    positions: readonly number[],
+    { text, charactersMax }: { text: boolean; charactersMax: number },
+  ) {
+    const list = `{${positions.join(',')}}`
+    if (text) return this.#reads.all(SQL.items, [list, Math.ceil(charactersMax)], itemOf)
+    const withoutText = (row: Row) => ({ ...positionsOf(row), text: null })
+    return this.#reads.all(SQL.ids, [list], withoutText)
+  }
+
+  async *#inCreationOrder(database: number, start: number): AsyncGenerator<readonly number[]> {
+    let after = start
+    for (;;) {
+      const values = [database, after]
+      const positions = await this.#reads.all(SQL.inCreationOrder, values, createdOf)
+      yield positions
+      if (positions.length < PIECE_ROWS) return
+      after = positions.at(-1) ?? after
+    }
+  }
+
+  async *#atKey(
+    database: number,
+    { index, key, isExact, after: start }: Extract<Access, { by: 'key' }>,
+    where: Where | null,
+  ): AsyncGenerator<readonly number[]> {
+    let after = start
+    for (;;) {
+      const rows = await this.#indexed(SQL.atKey, index, [key, after])
+      if (rows === null) {
+        // The remaining items are scanned.
+        const scanned = this.#inCreationOrder(database, after)
+        yield* isExact && where !== null ? this.#matching(scanned, where) : scanned
+        return
+      }
+      const positions = rows.map(createdOf)
+      yield positions
+      if (positions.length < PIECE_ROWS) return
+      after = positions.at(-1) ?? after
+    }
+  }
+
+  /** Returns the positions of items that match. */
+  async *#matching(
+    pieces: AsyncIterable<readonly number[]>,
+    where: Where,
+  ): AsyncGenerator<readonly number[]> {
+    for await (const positions of pieces) {
+      let rest = positions
+      while (rest.length > 0) {
+        const items = await this.items(rest, { text: true, charactersMax: PAGE_CHARACTERS })
+        const isMatch = (item: { text: string | null }) =>
+          matches(where, storedJson(item.text ?? ''))
+        yield items.filter(isMatch).map(({ created }) => created)
+        const last = items.at(-1)?.created
+        rest = last === undefined ? [] : rest.slice(rest.indexOf(last) + 1)
+      }
+    }
+  }
+
+  async *#inIndexOrder({
+    index,
+    descending,
+  }: Extract<Access, { by: 'index' }>): AsyncGenerator<readonly number[]> {
+    const sql = descending ? SQL.descending : SQL.ascending
+    let after: Value[] = [descending ? Buffer.of(0xff) : Buffer.alloc(0), -1]
+    for (;;) {
+      const rows = await this.#indexed(sql, index, after)
+      if (rows === null) throw interrupted(index)
+      yield rows.map(createdOf)
+      const last = rows.at(-1)
+      if (rows.length < PIECE_ROWS || last === undefined) return
+      after = [last[1] instanceof Uint8Array ? last[1] : Buffer.alloc(0), createdOf(last)]
+    }
+  }
+
+  async *#inIdOrder(
+    database: number,
+    { range, descending }: Extract<Access, { by: 'id' }>,
+  ): AsyncGenerator<readonly number[]> {
+    let { from, to } = range
+    let sql = inIdOrder('>=', descending ? 'DESC' : 'ASC')
+    for (;;) {
+      const rows = await this.#reads.all(sql, [database, from, to], (row) => row)
+      yield rows.map(createdOf)
+      const last = rows.at(-1)
+      if (rows.length < PIECE_ROWS || last === undefined) return
+      if (descending) to = text(last[1], 'id')
+      else {
+        from = text(last[1], 'id')
+        sql = inIdOrder('>', 'ASC')
+      }
+    }
+  }
+
+  /** Returns the next rows of `index`, or null if it was removed. */
+  async #indexed(sql: string, { number, path }: ReadyIndex, after: Value[]): Promise<Row[] | null> {
+    const rows = await this.#reads.all(sql, [number, path, ...after], (row) => row)
+    const found = rows.filter(([created]) => created !== null)
+    return found.length === rows.length ? null : found
+  }
+}
+
+function createdOf(row: Row): number {
+  return integerOf(row, 'created')
+}
+
+function interrupted({ path }: ReadyIndex): StoreError {
+  return new StoreError('SEARCH_INTERRUPTED', `the index ${path} was removed meanwhile`)
+}

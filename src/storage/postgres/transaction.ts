@@ -1,0 +1,189 @@
+import type { Head } from '../../chain/index.ts'
+import { StoreError } from '../errors.ts'
+import { headOfRow, type Row, text } from '../rows.ts'
+import {
+  Connection,
+  type ConnectionOptions,
+  type Queries,
+  type Statement,
+  type Value,
+} from './connection.ts'
+import { ConnectionLost, isRefusal } from './errors.ts'
+import { retrying } from './retry.ts'
+
+const SQL = {
+  lock: 'SELECT indexes FROM node FOR UPDATE',
+  // A separate statement, so that it sees what was committed while the first one waited.
+  head: `SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
+  block: 'SELECT id FROM blocks WHERE height = $1',
+} as const
+
+/** The state of the store at the beginning of a transaction. */
+export interface Locked {
+  readonly head: Head | null
+  /** Digest of the declared indexes. */
+  readonly indexes: string
+}
+
+/** The answer to a COMMIT was lost, or says that a standby may lack the commit. */
+export class CommitUnknown extends ConnectionLost {}
+
+/**
+ * The connection of a store for writing. In a transaction it holds the lock of the store. After an error the
+ * transaction has ended: later reads run outside of one.
+ */
+export class WriteSession implements Queries {
+  readonly #options: ConnectionOptions
+  #connection: Connection | null
+  #isInTransaction = false
+  /** The last block acknowledged to a caller. Every new connection must contain it. */
+  #pin: Pick<Head, 'height' | 'id'> | null = null
+
+  constructor(options: ConnectionOptions, connection: Connection) {
+    this.#options = options
+    this.#connection = connection
+  }
+
+  get isInTransaction(): boolean {
+    return this.#isInTransaction
+  }
+
+  pin(head: Pick<Head, 'height' | 'id'>): void {
+    this.#pin = head
+  }
+
+  async rows(text: string, values: readonly Value[]): Promise<Row[]> {
+    if (!this.#isInTransaction) {
+      return retrying(async () => (await this.#connected()).rows(text, values))
+    }
+    try {
+      return await this.#current().rows(text, values)
+    } catch (error) {
+      await this.rollback()
+      throw error
+    }
+  }
+
+  /** Begins a transaction and locks the store: one round trip. Errors: STORE_ROLLED_BACK; the server's. */
+  async begin(): Promise<Locked> {
+    const connection = await this.#connected()
+    this.#isInTransaction = true
+    try {
+      const [, [lock], [head]] = await all([
+        connection.rows('BEGIN', []),
+        connection.rows(SQL.lock, []),
+        connection.rows(SQL.head, []),
+      ])
+      if (lock === undefined) {
+        throw new StoreError('STORE_DAMAGED', 'table node has no row')
+      }
+      return {
+        head: head === undefined ? null : headOfRow(head),
+        indexes: text(lock[0], 'indexes'),
+      }
+    } catch (error) {
+      await this.rollback()
+      throw error
+    }
+  }
+
+  /** Runs statements in the transaction: one round trip. */
+  async run(statements: readonly Statement[]): Promise<void> {
+    const connection = this.#current()
+    try {
+      await all(statements.map((statement) => connection.run(statement)))
+    } catch (error) {
+      await this.rollback()
+      throw error
+    }
+  }
+
+  /**
+   * Runs statements and commits: one round trip. COMMIT is sent before the statements are answered; if one of
+   * them fails, the server rolls back. Errors: the server's, if nothing was committed; CommitUnknown.
+   */
+  async commit(statements: readonly Statement[] = []): Promise<void> {
+    const connection = this.#current()
+    this.#isInTransaction = false
+    connection.takeWarning()
+    try {
+      const sent = statements.map((statement) => connection.run(statement))
+      const results = await all([...sent, connection.run({ text: 'COMMIT', values: [] })])
+      if (results.at(-1)?.command !== 'COMMIT') throw new ConnectionLost('the server rolled back')
+    } catch (error) {
+      if (isRefusal(error)) throw error
+      await this.#drop()
+      throw new CommitUnknown('the outcome of a commit is unknown', { cause: error })
+    }
+    // A cancelled wait for a standby makes COMMIT succeed, with a warning.
+    const warning = connection.takeWarning()
+    if (warning === null) return
+    await this.#drop()
+    throw new CommitUnknown(warning)
+  }
+
+  async rollback(): Promise<void> {
+    if (!this.#isInTransaction) return
+    this.#isInTransaction = false
+    try {
+      await this.#connection?.execute('ROLLBACK')
+    } catch {
+      await this.#drop()
+    }
+  }
+
+  /** Returns the id of the block of height `height`, or null. */
+  async blockId(height: number): Promise<string | null> {
+    const [row] = await this.rows(SQL.block, [height])
+    return row === undefined ? null : text(row[0], 'id')
+  }
+
+  async close(): Promise<void> {
+    await this.#connection?.close()
+  }
+
+  #current(): Connection {
+    if (this.#connection?.isOpen === true) return this.#connection
+    throw new ConnectionLost('the connection ended during a transaction')
+  }
+
+  async #connected(): Promise<Connection> {
+    if (this.#connection?.isOpen === true) return this.#connection
+    const connection = await Connection.open(this.#options)
+    await this.#requirePin(connection)
+    this.#connection = connection
+    return connection
+  }
+
+  /** A failover to a standby that lags behind loses acknowledged blocks; only the chain shows that. */
+  async #requirePin(connection: Connection): Promise<void> {
+    if (this.#pin === null) return
+    const { height, id } = this.#pin
+    const [row] = await connection.rows(SQL.block, [height])
+    if (row?.[0] === id) return
+    await connection.close()
+    const what = row === undefined ? 'is missing' : 'is another one'
+    throw new StoreError(
+      'STORE_ROLLED_BACK',
+      `block ${height} (${id.slice(0, 16)}…) was acknowledged, but ${what} in the database`,
+    )
+  }
+
+  async #drop(): Promise<void> {
+    const connection = this.#connection
+    this.#connection = null
+    await connection?.close()
+  }
+}
+
+/** Waits for all results, then throws the first error. */
+async function all<Results extends readonly unknown[]>(
+  promises: readonly [...{ [Index in keyof Results]: Promise<Results[Index]> }],
+): Promise<Results> {
+  const settled = await Promise.allSettled(promises)
+  for (const result of settled) if (result.status === 'rejected') throw result.reason
+  // Every promise is fulfilled, in the order of the arguments.
+  return settled.map((result) =>
+    result.status === 'fulfilled' ? result.value : null,
+  ) as unknown as Results
+}
