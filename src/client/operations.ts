@@ -144,7 +144,7 @@ export interface Operations {
         proof?: {
           height: number
           root: string
-          blinds: readonly string[]
+          blinds: readonly (string | null)[]
           commitments: readonly string[]
         }
       }[]
@@ -288,8 +288,8 @@ export interface Operations {
   /** The key that verifies checkpoints (C2SP signed-note); pin it once */
   'GET /api/ledgers/{serverid}/vkey': { input: { path: { serverid: string } }; reply: unknown }
   /** Hashes of the log, or its entries, 256 per tile (C2SP tlog-tiles) */
-  'GET /api/ledgers/{serverid}/tile/{*}': {
-    input: { path: { serverid: string; '*': string } }
+  'GET /api/ledgers/{serverid}/tile/{path}': {
+    input: { path: { serverid: string; path: string } }
     reply: unknown
   }
   /** Prove that the log of one size is a prefix of a larger one (RFC 6962) */

@@ -31,6 +31,7 @@ export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void
       {
         schema: {
           tags: ['guarded path'],
+          operationId: 'checkCredentials',
           summary: 'Check the credentials of an id',
           description: 'Every path that starts with `/hello` works the same, with every method.',
           security: [{ basicPerId: [] }],

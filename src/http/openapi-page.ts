@@ -108,11 +108,20 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
 }
 
 /**
- * Renames `shownPattern` to `pattern`: handlers check such patterns, because they have a special error code. Marks
- * a body as optional if its schema accepts null, because Fastify represents a missing body as null.
+ * Renames `shownPattern` to `pattern`: handlers check such patterns, because they have a special error code. Gives
+ * the rest of a path, `*` in Fastify, the name `path`. Shows bytes of any type as `application/octet-stream`: code
+ * generators do not know wildcards. Marks a body as optional if its schema accepts null, because Fastify represents
+ * a missing body as null.
  */
 function finishDocument<Document extends object>(document: Document): Document {
-  const text = JSON.stringify(document).replaceAll('"shownPattern":', '"pattern":')
+  const text = JSON.stringify(document)
+    .replaceAll('"shownPattern":', '"pattern":')
+    .replaceAll('/{*}"', '/{path}"')
+    .replaceAll('"name":"*"', '"name":"path"')
+    .replaceAll(
+      '"*/*":{"schema":{',
+      '"application/octet-stream":{"schema":{"type":"string","format":"binary",',
+    )
   return JSON.parse(text, (key, value) => {
     if (key !== 'requestBody') return value
     const content: [string, { schema?: { anyOf?: { type?: string }[] } }][] = Object.entries(

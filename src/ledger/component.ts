@@ -104,8 +104,8 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
           { name: 'items', description: 'JSON objects with an `id`' },
           { name: 'attachments', description: 'Bytes of any type that belong to an item' },
           { name: 'ledger', description: 'The chain of all changes' },
-          { name: 'log', description: 'What proves the ledger to those who do not trust the node' },
-          { name: 'operations', description: 'For whoever runs the node' },
+          { name: 'log', description: 'Proofs for those who do not trust the node' },
+          { name: 'operations', description: 'For operators of the node' },
         ],
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),
       })

@@ -63,6 +63,7 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags,
+        operationId: 'deleteAttachment',
         summary: 'Delete one attachment; its bytes are kept while the ledger names them',
         params: AttachmentParams,
         querystring: TokenQuery,
@@ -85,6 +86,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags,
+        operationId: 'putAttachment',
         summary: 'Attach the bytes of the body to an item, replacing the attachment of that name',
         description:
           'The body is stored unchanged, with its `Content-Type`. A `Content-Digest` or ' +
@@ -152,7 +154,11 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     PATH,
     {
-      schema: { ...schema, summary: 'Read an attachment, whole or the parts given by `Range`' },
+      schema: {
+        ...schema,
+        operationId: 'readAttachment',
+        summary: 'Read an attachment, whole or the parts given by `Range`',
+      },
       config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
     },
     async (request, reply) => {
@@ -172,6 +178,7 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags,
+        operationId: 'listAttachments',
         summary: 'List the attachments of an item, by name',
         params: ItemParams,
         querystring: ListQuery,

@@ -55,6 +55,7 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['ledger'],
+        operationId: 'followChanges',
         summary: 'Subscribe to the entries of a chain as they are recorded (server-sent events)',
         params: ChangesParams,
         querystring: ChangesQuery,

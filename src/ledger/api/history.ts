@@ -60,6 +60,7 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
     {
       schema: {
         tags: ['items'],
+        operationId: 'listRevisions',
         summary: 'List the history of one item, even if it is deleted',
         params: ItemParams,
         querystring: HistoryQuery,
@@ -116,10 +117,13 @@ const erasedPosition = Type.String({
 })
 
 /** Without positions: all revisions that are no longer current. */
-const EraseBody = Type.Union([
-  Type.Object({ positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) }),
-  Type.Null(),
-])
+const EraseBody = Type.Union(
+  [
+    Type.Object({ positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) }),
+    Type.Null(),
+  ],
+  { examples: [{ positions: ['1.0'] }] },
+)
 
 const ErasedReply = okReply({
   positions: Type.Array(erasedPosition),
@@ -132,6 +136,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:admin', documentedHeaders: IdempotencyHeaders },
       schema: {
         tags: ['items'],
+        operationId: 'eraseRevisions',
         summary: 'Erase former revisions of an item and its attachments',
         description:
           'The commitments are kept, so every other entry can still be proven, and that the erased ' +

@@ -54,6 +54,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['databases'],
+        operationId: 'listDatabases',
         summary: 'List the databases; if tokens are required, those that the token can read',
         querystring: TokenQuery,
         response: { 200: DatabasesReply, ...failures },
@@ -72,6 +73,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['databases', 'items'],
+        operationId: 'create',
         summary: 'Create a database (no body), an item (an object), or items (an array)',
         description:
           'A request without body bytes creates a database; `{}` is an item. Creating a database ' +
@@ -97,6 +99,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['databases'],
+        operationId: 'deleteDatabase',
         summary: 'Delete a database with all its items; the ledger keeps every entry',
         params: DatabaseParams,
         querystring: TokenQuery,
@@ -118,6 +121,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['items'],
+        operationId: 'listItems',
         summary: 'List the ids of a database, in creation order',
         params: DatabaseParams,
         querystring: ItemListQuery,
@@ -144,6 +148,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['items'],
+        operationId: 'readItem',
         summary: 'Read one item, in its current state or as of a height',
         params: ItemParams,
         querystring: ItemQuery,
@@ -179,7 +184,12 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
   app.post(
     '/api/:db/:id',
     {
-      schema: { tags: ['items'], summary: 'Replace one item', ...change },
+      schema: {
+        tags: ['items'],
+        operationId: 'replaceItem',
+        summary: 'Replace one item',
+        ...change,
+      },
       config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
@@ -195,7 +205,12 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
   app.patch(
     '/api/:db/:id',
     {
-      schema: { tags: ['items'], summary: 'Change members of one item (RFC 7396)', ...change },
+      schema: {
+        tags: ['items'],
+        operationId: 'patchItem',
+        summary: 'Change members of one item (RFC 7396)',
+        ...change,
+      },
       config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
@@ -213,6 +228,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['items'],
+        operationId: 'deleteItem',
         summary: 'Delete one item; the ledger keeps its entries',
         params: ItemParams,
         querystring: TokenQuery,

@@ -28,6 +28,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['ledger'],
+        operationId: 'readServerId',
         summary: 'The server id of this node',
         querystring: TokenQuery,
         response: { 200: ServerIdReply, ...failures },
@@ -42,6 +43,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['ledger'],
+        operationId: 'listBlocks',
         summary: 'List the blocks of a chain; `offset` is a height',
         querystring: LedgersQuery,
         response: { 200: LedgersReply, ...failures },
@@ -60,6 +62,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['ledger'],
+        operationId: 'recordChanges',
         summary: 'Record several changes, also of different databases, in one block; all or none',
         description:
           'Each entry requires the scope of the single change: `db:<its db>:write`, or `:admin` to ' +

@@ -80,6 +80,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
       schema: {
         tags,
+        operationId: 'readCheckpoint',
         summary: 'The signed size and root hash of the log (C2SP tlog-checkpoint)',
         ...log,
         response: { 200: TextReply, ...failures },
@@ -101,6 +102,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'ledger:read' },
       schema: {
         tags,
+        operationId: 'readVerifierKey',
         summary: 'The key that verifies checkpoints (C2SP signed-note); pin it once',
         ...log,
         response: { 200: TextReply, ...failures },
@@ -117,6 +119,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
       schema: {
         tags,
+        operationId: 'readTile',
         summary: 'Hashes of the log, or its entries, 256 per tile (C2SP tlog-tiles)',
         params: TileParams,
         querystring: TokenQuery,
@@ -142,6 +145,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
       schema: {
         tags,
+        operationId: 'proveConsistency',
         summary: 'Prove that the log of one size is a prefix of a larger one (RFC 6962)',
         params: LogParams,
         querystring: ConsistencyQuery,
@@ -160,6 +164,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:read' },
       schema: {
         tags,
+        operationId: 'proveEntry',
         summary: 'A proof of an entry of an item, verifiable with the key alone (C2SP tlog-proof)',
         params: ItemParams,
         querystring: ProofQuery,

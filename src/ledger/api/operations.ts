@@ -10,7 +10,10 @@ const path = Type.String({
   description: 'Member names, separated by dots',
 })
 
-const IndexBody = Type.Object({ db, path }, { additionalProperties: false })
+const IndexBody = Type.Object(
+  { db, path },
+  { additionalProperties: false, examples: [{ db: 'fruit', path: 'price' }] },
+)
 /** Alternative to a body. */
 const RemoveIndexQuery = Type.Object({
   ...TokenQuery.properties,
@@ -39,6 +42,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'listIndexes',
         summary: 'List the indexes of the databases of this node',
         querystring: TokenQuery,
         response: { 200: IndexesReply, ...failures },
@@ -62,6 +66,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'addIndex',
         summary: 'Declare an index, which is then built in the background',
         querystring: TokenQuery,
         body: IndexBody,
@@ -80,6 +85,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'removeIndex',
         summary: 'Remove an index, named in the body or the query',
         querystring: RemoveIndexQuery,
         body: RemoveIndexBody,
@@ -105,6 +111,7 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'checkHealth',
         summary: 'Check that the process responds',
         response: { 200: DoneReply },
       },
@@ -117,6 +124,7 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'checkReadiness',
         summary: 'Check that changes can be written and that reads succeed',
         response: { 200: DoneReply, 503: Failure },
       },

@@ -28,7 +28,15 @@ const PeerBody = Type.Object(
       Type.Boolean({ description: "Whether the node's own chain is pushed to `url`" }),
     ),
   },
-  { additionalProperties: false },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        vkey: 'daicho/4632891476325748+cfc985e5+AeUtdVe/hvpGXYou6hdB6+6xZH1JQ+RsLxDxyi0LoaQ0',
+        url: 'https://ledger.example.com',
+      },
+    ],
+  },
 )
 const PeerParams = Type.Object({
   serverid: Type.String({ shownPattern: SERVERID_PATTERN, description: 'Server id of the chain' }),
@@ -127,6 +135,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'listPeers',
         summary: 'List the peers whose chains are mirrored here, with their status',
         querystring: TokenQuery,
         response: { 200: PeersReply, ...failures },
@@ -145,6 +154,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'addPeer',
         summary: 'Mirror the chain of a node; has no effect if it is mirrored already',
         querystring: TokenQuery,
         body: PeerBody,
@@ -163,6 +173,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'removePeer',
         summary: 'Stop mirroring a chain; the blocks stored so far are kept and served',
         params: PeerParams,
         querystring: TokenQuery,
@@ -201,6 +212,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       schema: {
         tags: ['attachments'],
+        operationId: 'listMissingBlobs',
         summary: 'List blobs of attachments that entries of a chain name and that are missing here',
         params: PeerParams,
         querystring: AbsentQuery,
@@ -228,6 +240,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
       exposeHeadRoute: false,
       schema: {
         tags: ['attachments'],
+        operationId: 'readBlob',
         summary: 'Read a blob of attachments by its SHA-256, whole or the parts given by `Range`',
         params: ContentParams,
         querystring: TokenQuery,
@@ -287,6 +300,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         onRequest: expectSigned,
         schema: {
           tags: ['ledger'],
+          operationId: 'pushBlocks',
           summary: 'Push blocks of the own chain to a node that mirrors it; signed (RFC 9421)',
           params: PeerParams,
           response: { 200: PushReply, ...failures },
@@ -308,6 +322,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         onRequest: expectSigned,
         schema: {
           tags: ['attachments'],
+          operationId: 'pushBlobPart',
           summary: 'Push a part of a blob of the own attachments to a node; signed (RFC 9421)',
           params: ContentParams,
           querystring: PartQuery,

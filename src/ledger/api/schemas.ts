@@ -62,32 +62,45 @@ const id = Type.String({ description: 'Id of the item' })
 export const DatabaseParams = Type.Object({ db })
 export const ItemParams = Type.Object({ db, id })
 
+const ITEM_EXAMPLE = { name: 'plum', price: 80 }
+
 /** Body of `POST /api/{db}`: empty, one item, or a list of items. */
-export const CreateBody = Type.Union([
-  AnyItem,
-  Type.Array(AnyItem, { description: 'All in one block, or none' }),
-  Type.Null(),
-])
+export const CreateBody = Type.Union(
+  [AnyItem, Type.Array(AnyItem, { description: 'All in one block, or none' }), Type.Null()],
+  { examples: [ITEM_EXAMPLE] },
+)
 /** A whole item, or a merge patch. */
-export const ItemBody = AnyItem
+export const ItemBody = Type.Unsafe<JsonObject>({ ...AnyItem, examples: [ITEM_EXAMPLE] })
 
 /** Body of `POST /api/ledgers`. */
-export const ChangesBody = Type.Object({
-  entries: Type.Array(
-    Type.Union([
-      Type.Object({
-        method: Type.Union([Type.Literal('create_db'), Type.Literal('delete_db')]),
-        db,
-      }),
-      Type.Object({
-        method: Type.Union([Type.Literal('create_item'), Type.Literal('update_item')]),
-        db,
-        item: AnyItem,
-      }),
-      Type.Object({ method: Type.Literal('delete_item'), db, id }),
-    ]),
-  ),
-})
+export const ChangesBody = Type.Object(
+  {
+    entries: Type.Array(
+      Type.Union([
+        Type.Object({
+          method: Type.Union([Type.Literal('create_db'), Type.Literal('delete_db')]),
+          db,
+        }),
+        Type.Object({
+          method: Type.Union([Type.Literal('create_item'), Type.Literal('update_item')]),
+          db,
+          item: AnyItem,
+        }),
+        Type.Object({ method: Type.Literal('delete_item'), db, id }),
+      ]),
+    ),
+  },
+  {
+    examples: [
+      {
+        entries: [
+          { method: 'create_item', db: 'fruit', item: ITEM_EXAMPLE },
+          { method: 'delete_item', db: 'basket', id: 'plum' },
+        ],
+      },
+    ],
+  },
+)
 
 export const okReply = <Properties extends TProperties>(properties: Properties) =>
   Type.Object({ status: Type.Literal(true), ...properties })
@@ -129,7 +142,7 @@ const LedgerBlock = Type.Object({
     Type.Object({
       height: Type.Integer(),
       root: hex,
-      blinds: Type.Array(hex),
+      blinds: Type.Array(Type.Union([hex, Type.Null()], { description: 'null if erased' })),
       commitments: Type.Array(hex),
     }),
   ),

@@ -29,6 +29,7 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
     {
       schema: {
         tags: ['rates'],
+        operationId: 'listRateHistory',
         summary: 'Recorded rates of one pair, oldest first',
         description:
           'Only where rates are recorded in the ledger. Each row tells its position there, and ' +
@@ -53,6 +54,7 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
     {
       schema: {
         tags: ['operations'],
+        operationId: 'checkRates',
         summary: 'Whether rates are served, and the record of each source',
         response: { 200: HealthReply, 503: HealthReply, ...failures },
       },
@@ -74,6 +76,7 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
     {
       schema: {
         tags: ['rates'],
+        operationId: 'readRates',
         summary: 'The current rates of the twenty pairs',
         description:
           'Headers tell where the rates come from: `X-Rates-Source`, `X-Rates-As-Of`, ' +

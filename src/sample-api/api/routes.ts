@@ -82,6 +82,7 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
     {
       schema: {
         tags: ['sample'],
+        operationId: 'readApiPath',
         summary: 'Show the path of the API',
         description: 'Plain text. Needs no token.',
         security: [],
@@ -147,6 +148,7 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
     {
       schema: {
         tags: ['sample'],
+        operationId: 'authenticate',
         summary: 'Exchange a name and a password for a token',
         description:
           'A wrong name or password is answered with 200 and `success: false`. After ten failures ' +
@@ -198,6 +200,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     {
       schema: {
         ...gated,
+        operationId: 'hello',
         summary: 'Say hello',
         description: 'An invalid token is answered with 200 and `success: false`.',
         response: { 200: Type.Union([WelcomeReply, Failure]), '4xx': Failure },
@@ -213,6 +216,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     {
       schema: {
         ...gated,
+        operationId: 'listUsers',
         summary: 'List the users',
         description:
           'Every `password` is shown as `********`. An invalid token is answered with 200 and ' +

@@ -1,0 +1,98 @@
+// The OpenAPI documents of all components are valid and complete, so that generators of clients accept them.
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { pino } from 'pino'
+import { expect, it, onTestFinished } from 'vitest'
+import { startListener } from '../src/http/index.ts'
+import { rateFeedComponent } from '../src/rate-feed/index.ts'
+import { openTokens } from '../src/tokens/index.ts'
+import { depsWith, ManualClock, SourceServer } from './rates/feeds.ts'
+import { startGateway } from './support/gateway.ts'
+import { HandClock, startLedgerNode } from './support/ledger-node.ts'
+import { startSamples } from './support/samples-listener.ts'
+
+interface Operation {
+  readonly operationId?: string
+  readonly security?: readonly Record<string, unknown>[]
+  readonly parameters?: readonly { readonly in: string; readonly name: string }[]
+}
+
+interface Document {
+  readonly openapi: string
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components?: { readonly securitySchemes?: object }
+}
+
+const METHODS = new Set(['get', 'put', 'post', 'delete', 'patch', 'head'])
+
+async function ledgerDocument(): Promise<unknown> {
+  const node = await startLedgerNode()
+  onTestFinished(() => node.close())
+  return (await node.send('GET', '/doc/json')).json
+}
+
+async function ledgerDocumentWithTokens(): Promise<unknown> {
+  const tokens = await openTokens({ clock: new HandClock(), folder: null, secret: null })
+  const node = await startLedgerNode({ tokens })
+  onTestFinished(() => node.close())
+  return (await node.send('GET', '/doc/json')).json
+}
+
+async function ratesDocument(): Promise<unknown> {
+  const server = new SourceServer()
+  await server.open()
+  onTestFinished(() => server.close())
+  const deps = depsWith(server, new ManualClock(0), 'snapshot', {}, { get: server.get(100) })
+  const listener = await startListener(rateFeedComponent({ ...deps, version: '0.0.0' }), {
+    host: '127.0.0.1',
+    port: 0,
+    logger: pino({ level: 'silent' }),
+    publicHosts: new Set<string>(),
+  })
+  onTestFinished(() => listener.close())
+  return (await fetch(`${listener.url}/doc/json`)).json()
+}
+
+async function samplesDocument(): Promise<unknown> {
+  const samples = await startSamples()
+  onTestFinished(() => samples.close())
+  return JSON.parse((await samples.call('GET', '/doc/json')).text)
+}
+
+async function gatewayDocument(): Promise<unknown> {
+  const node = await startGateway()
+  onTestFinished(() => node.close())
+  return (await node.send('GET', '/explorer/openapi.json')).json
+}
+
+it.each([
+  ['ledger', ledgerDocument],
+  ['ledger with tokens', ledgerDocumentWithTokens],
+  ['rates', ratesDocument],
+  ['samples', samplesDocument],
+  ['gateway', gatewayDocument],
+])('the document of %s is valid, and each operation has its own id', async (_, read) => {
+  const document = (await read()) as Document
+  const { valid, errors } = await new Validator().validate({ ...document })
+  expect([valid, errors]).toEqual([true, undefined])
+
+  const ids: (string | undefined)[] = []
+  for (const [path, operations] of Object.entries(document.paths)) {
+    const inPath = [...path.matchAll(/\{([^}]*)\}/g)].map(([, name]) => name)
+    for (const [method, operation] of Object.entries(operations)) {
+      if (!METHODS.has(method)) continue
+      ids.push(operation.operationId)
+      const named = (operation.parameters ?? []).filter((one) => one.in === 'path')
+      expect([path, named.map(({ name }) => name).sort()]).toEqual([path, inPath.sort()])
+    }
+  }
+  expect(ids.length).toBeGreaterThan(2)
+  for (const id of ids) expect(id).toMatch(/^[A-Za-z][\w.]*$/)
+  expect(new Set(ids).size).toBe(ids.length)
+})
+
+it('the document of a ledger with tokens declares them for each operation that needs one', async () => {
+  const { components, paths } = (await ledgerDocumentWithTokens()) as Document
+  expect(Object.keys(components?.securitySchemes ?? {}).length).toBeGreaterThan(0)
+  expect(paths['/api/{db}']?.get?.security?.length).toBeGreaterThan(0)
+  expect(paths['/healthz']?.get?.security ?? []).toEqual([])
+})
