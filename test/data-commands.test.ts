@@ -145,7 +145,7 @@ it('an invalid store yields neither a backup nor an export: exit code 1 with the
     verified: false,
     finding: { height: 1, index: 1 },
   })
-  expect(exported.stderr).toMatch(/^daicho: the chain does not hold at height 1, entry 1: /)
+  expect(exported.stderr).toMatch(/^daicho: the chain does not verify at height 1, entry 1: /)
   expect(readdirSync(to).sort()).toEqual(['one', 'two'])
 })
 

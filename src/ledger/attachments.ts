@@ -69,13 +69,16 @@ export class AttachmentService {
     if (contentType.length > MEDIA_TYPE_LENGTH_MAX || !MEDIA_TYPE.test(contentType)) {
       throw new LedgerError(
         'ATTACHMENT_TYPE_INVALID',
-        `Content-Type is a media type of at most ${MEDIA_TYPE_LENGTH_MAX} characters`,
+        `Content-Type must be a media type of at most ${MEDIA_TYPE_LENGTH_MAX} characters`,
       )
     }
     await this.#refuseEarly(db, id, name, conditions)
     if (announcedLength !== null) this.#checkLength(announcedLength)
     if (this.#uploads >= UPLOADS_MAX) {
-      throw new LedgerError('UPLOADS_BUSY', `${UPLOADS_MAX} attachments are arriving already`)
+      throw new LedgerError(
+        'UPLOADS_BUSY',
+        `${UPLOADS_MAX} uploads are already in progress; try again shortly`,
+      )
     }
     this.#uploads += 1
     try {
@@ -125,7 +128,7 @@ export class AttachmentService {
       const blob = await this.#blobs.read(attachment)
       if (blob !== null) return { attachment, blob }
     }
-    throw new LedgerError('ATTACHMENT_LOST', `the bytes of ${name} are not there; run verify`)
+    throw new LedgerError('ATTACHMENT_LOST', `the bytes of ${name} are missing; run daicho verify`)
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED. */
@@ -173,7 +176,10 @@ export class AttachmentService {
 
   #checkLength(length: number): void {
     if (length <= this.#bytesMax) return
-    throw new LedgerError('ATTACHMENT_TOO_LARGE', `an attachment may have ${this.#bytesMax} bytes`)
+    throw new LedgerError(
+      'ATTACHMENT_TOO_LARGE',
+      `an attachment may have at most ${this.#bytesMax} bytes`,
+    )
   }
 
   /**
@@ -213,7 +219,10 @@ function checkPath(db: string, id: string, name: string): void {
 function checkDigests(digests: readonly string[], sha256: string): void {
   const other = digests.find((digest) => digest !== sha256)
   if (other === undefined) return
-  throw new LedgerError('DIGEST_MISMATCH', `what arrived has the SHA-256 ${sha256}, not ${other}`)
+  throw new LedgerError(
+    'DIGEST_MISMATCH',
+    `the received bytes have the SHA-256 ${sha256}, not ${other}`,
+  )
 }
 
 /** Returns whether the entry may have been recorded despite `error`. */

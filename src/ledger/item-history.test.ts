@@ -18,7 +18,7 @@ const get = async (path: string, headers?: Record<string, string>) => {
 }
 
 /** Heights: 0 the database, 1 created, 2 replaced, 3 patched, 4 deleted, 5 created again. */
-async function lived(): Promise<void> {
+async function createItemHistory(): Promise<void> {
   const steps: [string, string, unknown?][] = [
     ['POST', '/api/fruit'],
     ['POST', '/api/fruit', { id: 'fig', n: 1 }],
@@ -47,13 +47,13 @@ const history = (revisions: string[], limit = 0, cursor = 'null') =>
   `{"status":true,"history":[${revisions.join(',')}],"limit":${limit},"cursor":${cursor}}`
 
 it('lists every revision with its position, time, method and item, oldest first', async () => {
-  await lived()
+  await createItemHistory()
   expect(await get(`${FIG}/history`)).toEqual([200, history(REVISIONS)])
   expect(await get(`${FIG}/history?order=newest`)).toEqual([200, history(REVISIONS.toReversed())])
 })
 
 it('follows cursors from page to page in both orders; the last page has none', async () => {
-  await lived()
+  await createItemHistory()
   for (const order of ['oldest', 'newest']) {
     const all = order === 'oldest' ? REVISIONS : REVISIONS.toReversed()
     const seen: string[] = []
@@ -74,7 +74,7 @@ it('follows cursors from page to page in both orders; the last page has none', a
 })
 
 it('keeps the history of a deleted item; an item that never existed has none', async () => {
-  await lived()
+  await createItemHistory()
   await node.send('DELETE', FIG)
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(6)
   const [status, text] = await get('/api/fruit/never/history')
@@ -86,7 +86,7 @@ it('keeps the history of a deleted item; an item that never existed has none', a
 })
 
 it('rejects an invalid cursor, limit or order', async () => {
-  await lived()
+  await createItemHistory()
   const bad = ['cursor=', 'cursor=5', 'cursor=1.99999', 'cursor=-1.0', 'limit=-1', 'limit=1e400']
   for (const query of [...bad, 'order=up']) {
     const { status, json } = await node.send('GET', `${FIG}/history?${query}`)
@@ -95,18 +95,18 @@ it('rejects an invalid cursor, limit or order', async () => {
 })
 
 it('?at returns the item as of a block', async () => {
-  await lived()
+  await createItemHistory()
   const GONE = [404, '{"status":false}']
-  const was = (item: string) => [200, `{"status":true,"item":${item}}`]
-  const told: unknown[] = []
-  for (let height = 0; height <= 5; height += 1) told.push(await get(`${FIG}?at=${height}`))
-  expect(told).toEqual([
+  const found = (item: string) => [200, `{"status":true,"item":${item}}`]
+  const replies: unknown[] = []
+  for (let height = 0; height <= 5; height += 1) replies.push(await get(`${FIG}?at=${height}`))
+  expect(replies).toEqual([
     GONE,
-    was('{"id":"fig","n":1}'),
-    was('{"id":"fig","n":2}'),
-    was('{"id":"fig","n":2,"ripe":true}'),
+    found('{"id":"fig","n":1}'),
+    found('{"id":"fig","n":2}'),
+    found('{"id":"fig","n":2,"ripe":true}'),
     GONE,
-    was('{"id":"fig","n":5}'),
+    found('{"id":"fig","n":5}'),
   ])
   expect(await get('/api/fruit/never?at=3')).toEqual(GONE)
   const { headers } = await node.send('GET', `${FIG}?at=3`)
@@ -122,7 +122,7 @@ it('?at returns the item as of a block', async () => {
 })
 
 it('marks an erased revision as erased instead of showing its remnant', async () => {
-  await lived()
+  await createItemHistory()
   expect((await node.send('POST', `${FIG}/erase`, { positions: ['2.0'] })).status).toBe(200)
   const erased = revision(2, 'update_item').replace('}', ',"erased":true}')
   const [first = '', , ...rest] = REVISIONS
@@ -132,7 +132,7 @@ it('marks an erased revision as erased instead of showing its remnant', async ()
   )
   const gone =
     '{"status":false,"code":"REVISION_ERASED",' +
-    '"message":"item fig of fruit was as of 2.0 then, and that was erased"}'
+    '"message":"revision 2.0 of item fig of fruit was erased"}'
   expect(await get(`${FIG}?at=2`)).toEqual([410, gone])
   expect(await get(`${FIG}?at=2`, { 'if-none-match': '"2.0"' })).toEqual([410, gone])
   expect(await get(`${FIG}?at=1`)).toEqual([200, '{"status":true,"item":{"id":"fig","n":1}}'])
@@ -146,7 +146,7 @@ it('marks an erased revision as erased instead of showing its remnant', async ()
 })
 
 it('a database with a reused name has a separate history', async () => {
-  await lived()
+  await createItemHistory()
   await node.send('DELETE', '/api/fruit')
   expect((await node.send('GET', `${FIG}/history`)).json.code).toBe('DATABASE_NOT_FOUND')
   await node.send('POST', '/api/fruit')

@@ -66,9 +66,6 @@ export class ItemHistory {
     const { position, text } = last
     if (text !== null) return { revision: position, text }
     const at = positionText(position)
-    throw new LedgerError(
-      'REVISION_ERASED',
-      `item ${id} of ${db} was as of ${at} then, and that was erased`,
-    )
+    throw new LedgerError('REVISION_ERASED', `revision ${at} of item ${id} of ${db} was erased`)
   }
 }

@@ -8,7 +8,7 @@ export const ITEM_BYTES_MAX = 10 * 1024 * 1024
 /** Returns `value` as an item. Errors: ITEM_INVALID unless it is a JSON object. */
 export function requireItem(value: unknown): JsonObject {
   if (isJsonObject(value)) return value
-  throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
+  throw new LedgerError('ITEM_INVALID', 'an item must be a JSON object')
 }
 
 /** Returns the canonical text of `item`, with `id` if given. Errors: ITEM_TOO_LARGE. */
@@ -16,7 +16,7 @@ export function itemText(item: JsonObject, id?: string): string {
   const text = canonicalJson(id === undefined ? item : { ...item, id })
   // A UTF-16 unit is at most three bytes of UTF-8.
   if (text.length * 3 > ITEM_BYTES_MAX && Buffer.byteLength(text) > ITEM_BYTES_MAX) {
-    throw new LedgerError('ITEM_TOO_LARGE', `an item may have ${ITEM_BYTES_MAX} bytes`)
+    throw new LedgerError('ITEM_TOO_LARGE', `an item may have at most ${ITEM_BYTES_MAX} bytes`)
   }
   return text
 }

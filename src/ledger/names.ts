@@ -21,7 +21,7 @@ export function checkDatabaseName(name: string): void {
     throw invalid('DATABASE_NAME_INVALID', 'a database name', DATABASE_NAME_BYTES_MAX)
   }
   if (RESERVED.has(name)) {
-    throw new LedgerError('DATABASE_NAME_RESERVED', `no database can be called ${name}`)
+    throw new LedgerError('DATABASE_NAME_RESERVED', `the database name ${name} is reserved`)
   }
 }
 
@@ -47,6 +47,6 @@ function isPathPart(text: string, bytesMax: number): boolean {
 function invalid(code: LedgerErrorCode, what: string, bytesMax: number): LedgerError {
   return new LedgerError(
     code,
-    `${what} has 1 to ${bytesMax} bytes and no control character or slash`,
+    `${what} must have 1 to ${bytesMax} bytes and no control character or slash`,
   )
 }

@@ -35,7 +35,7 @@ export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
   if (!mayCreate) {
     throw new LedgerError(
       'FOLDER_KEY_MISSING',
-      `${folder} holds a store but not its key ${KEY_FILE}: put the key back`,
+      `${folder} contains a store but not its key ${KEY_FILE}: put the key back`,
     )
   }
   const key = temporaryNodeKey()
@@ -61,7 +61,7 @@ export function existingNodeKey(folder: string): NodeKey | null {
   try {
     return nodeKeyOf(createPrivateKey(pem))
   } catch (error) {
-    throw new LedgerError('FOLDER_KEY_MISSING', `${path} does not hold an Ed25519 key`, {
+    throw new LedgerError('FOLDER_KEY_MISSING', `${path} does not contain an Ed25519 key`, {
       cause: error,
     })
   }

@@ -41,6 +41,6 @@ it('rejects a store with databases but without their chain: STORE_DAMAGED', asyn
 
   await expect(open()).rejects.toMatchObject({
     code: 'STORE_DAMAGED',
-    message: 'there are databases, but no chain they come from',
+    message: 'the store has databases but no chain',
   })
 })

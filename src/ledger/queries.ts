@@ -67,23 +67,23 @@ export class LedgerQueries {
 
   async #change(action: 'add' | 'remove', { db, path }: IndexName): Promise<void> {
     if (pathIn(path) === null) {
-      throw new LedgerError('INDEX_PATH_INVALID', 'a path is up to 8 names with dots between them')
+      throw new LedgerError(
+        'INDEX_PATH_INVALID',
+        'a path must be up to 8 names with dots between them',
+      )
     }
     const outcome = await this.#writer.changeIndex(action, { db, path })
     switch (outcome) {
       case 'done':
         return
       case 'exists':
-        throw new LedgerError('INDEX_EXISTS', `${path} of ${db} has an index already`)
+        throw new LedgerError('INDEX_EXISTS', `there is already an index on ${path} of ${db}`)
       case 'missing':
         throw new LedgerError('INDEX_NOT_FOUND', `there is no index on ${path} of ${db}`)
       case 'no-database':
         throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
       case 'too-many':
-        throw new LedgerError(
-          'INDEXES_TOO_MANY',
-          `${db} has as many indexes as a database may have`,
-        )
+        throw new LedgerError('INDEXES_TOO_MANY', `${db} already has the maximum number of indexes`)
     }
   }
 }
@@ -102,7 +102,7 @@ export async function searchPages(
   if (after !== null && order.length > 0) {
     throw new LedgerError(
       'FILTER_AFTER_ORDER',
-      'after goes on in the order of creation: leave out the order, or page by offset',
+      '`after` requires the order of creation: remove `order`, or use `offset`',
     )
   }
   const search = { where, order, after, offset: offset ?? 0, limit, text: docs }

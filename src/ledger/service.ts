@@ -289,7 +289,10 @@ export class LedgerService implements Omit<LedgerParts, 'location'> {
   ): Promise<ErasureResult> {
     checkPath(db, id)
     if (positions !== null && positions.length > ENTRIES_MAX) {
-      throw new LedgerError('UNIT_TOO_LARGE', `one request may erase ${ENTRIES_MAX} revisions`)
+      throw new LedgerError(
+        'UNIT_TOO_LARGE',
+        `one request may erase at most ${ENTRIES_MAX} revisions`,
+      )
     }
     const packed = positions?.map(packedPosition) ?? null
     const operation = { kind: 'erase_item', db, of: id, positions: packed } as const
@@ -365,7 +368,7 @@ export class LedgerService implements Omit<LedgerParts, 'location'> {
     const store =
       serverId === this.serverId ? this.#store : (this.mirrors.mirrorOf(serverId)?.reader ?? null)
     if (store !== null) return blockPages(store, range)
-    throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
+    throw new LedgerError('SERVERID_UNKNOWN', `there is no chain of server id ${serverId} here`)
   }
 
   /** Returns the log of the chain of `serverId`, in text form as in a path. Errors: SERVERID_UNKNOWN. */
@@ -375,7 +378,7 @@ export class LedgerService implements Omit<LedgerParts, 'location'> {
         ? this.log
         : (this.mirrors.mirrorOf(Number(serverId))?.log ?? null)
     if (log !== null) return log
-    throw new LedgerError('SERVERID_UNKNOWN', 'no log of this server id is kept here')
+    throw new LedgerError('SERVERID_UNKNOWN', 'there is no log of this server id here')
   }
 
   /** Returns the feed of the chain of `serverId`. Errors: SERVERID_UNKNOWN. */
@@ -383,7 +386,7 @@ export class LedgerService implements Omit<LedgerParts, 'location'> {
     if (serverId === this.serverId) return this.feed
     throw new LedgerError(
       'SERVERID_UNKNOWN',
-      `no chain of server id ${serverId} can be followed here`,
+      `there is no change feed of server id ${serverId} here`,
     )
   }
 
@@ -404,13 +407,16 @@ export class LedgerService implements Omit<LedgerParts, 'location'> {
 
 function refuseOtherId(id: string, item: JsonObject): void {
   if (item.id === undefined || item.id === id) return
-  throw new LedgerError('ITEM_ID_MISMATCH', `the body names another id than the path, ${id}`)
+  throw new LedgerError(
+    'ITEM_ID_MISMATCH',
+    `the id in the body differs from that in the path, ${id}`,
+  )
 }
 
 function packedPosition(text: string): number {
   const position = parsePosition(text)
   if (position !== null) return position
-  throw new LedgerError('POSITION_INVALID', 'a position is a height and an index, like 12.0')
+  throw new LedgerError('POSITION_INVALID', 'a position must be a height and an index, like 12.0')
 }
 
 function entryIn(text: string): Entry {

@@ -112,11 +112,11 @@ export function bytesOf(unit: UnitOfWork): number {
 
 /** Errors: UNIT_EMPTY, UNIT_TOO_LARGE. */
 export function checkUnit(unit: UnitOfWork): void {
-  if (unit.length === 0) throw new LedgerError('UNIT_EMPTY', 'the list holds nothing to do')
+  if (unit.length === 0) throw new LedgerError('UNIT_EMPTY', 'the list of changes is empty')
   if (unit.length > ENTRIES_MAX || bytesOf(unit) > UNIT_BYTES_MAX) {
     throw new LedgerError(
       'UNIT_TOO_LARGE',
-      `one request may make ${ENTRIES_MAX} changes of together ${UNIT_BYTES_MAX} bytes`,
+      `one request may make at most ${ENTRIES_MAX} changes with ${UNIT_BYTES_MAX} bytes in total`,
     )
   }
 }
@@ -136,7 +136,7 @@ export function unitOf(changes: readonly OwnChange[]): UnitOfWork {
 }
 
 function noId(): never {
-  throw new LedgerError('ITEM_ID_INVALID', 'an item needs an id here')
+  throw new LedgerError('ITEM_ID_INVALID', 'each item needs an id here')
 }
 
 /** Builds the operation for `change`; `newId` generates missing ids. Errors: as for the change. */
@@ -179,7 +179,7 @@ export function creationOf(
   }
   const { id } = item
   if (typeof id !== 'string') {
-    throw new LedgerError('ITEM_ID_INVALID', 'the id of an item is a string, or left out')
+    throw new LedgerError('ITEM_ID_INVALID', 'the id of an item must be a string, or absent')
   }
   checkItemId(id)
   return { kind, db, id, text: itemText(item), assigned: false }
@@ -194,5 +194,5 @@ export function checkPath(db: string, id: string): void {
 /** Called before an operation is built for each element. Errors: UNIT_TOO_LARGE. */
 export function refuseTooMany(list: readonly unknown[]): void {
   if (list.length <= ENTRIES_MAX) return
-  throw new LedgerError('UNIT_TOO_LARGE', `one request may make ${ENTRIES_MAX} changes`)
+  throw new LedgerError('UNIT_TOO_LARGE', `one request may make at most ${ENTRIES_MAX} changes`)
 }

@@ -43,7 +43,7 @@ it('a different chain is consistent in itself, and contradicts the last signed h
   const another = 'the first 2 blocks of the store are not those that this node has signed'
   expect(await found(folder)).toEqual([1, nowhere(another)])
   writeFileSync(join(folder, 'signed-head'), 'no head')
-  expect(await found(folder)).toEqual([1, nowhere('the file of the signed head does not hold one')])
+  expect(await found(folder)).toEqual([1, nowhere('the file of the signed head is malformed')])
   rmSync(join(folder, 'signed-head'))
   expect(await found(folder)).toEqual([0, null])
 })

@@ -275,7 +275,7 @@ function consistencyProofIn(text: string): Uint8Array[] {
     ?.map((hash) => (typeof hash === 'string' ? fromBase64(hash) : null))
     .filter((hash) => hash !== null)
   if (proof !== undefined && proof.length === given?.length) return proof
-  throw new ProofError('PROOF_MALFORMED', 'this is not a consistency proof')
+  throw new ProofError('PROOF_MALFORMED', 'the reply is not a consistency proof')
 }
 
 /** Logs are named `daicho/<serverid>`. */

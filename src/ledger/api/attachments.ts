@@ -102,13 +102,17 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
       const { db, id, name } = request.params
       const { headers } = request
       if (headers['content-range'] !== undefined) {
-        throw new HttpRefusal(400, 'CONTENT_RANGE_REFUSED', 'an attachment is sent whole')
+        throw new HttpRefusal(
+          400,
+          'CONTENT_RANGE_REFUSED',
+          'Content-Range is not supported: send the whole attachment',
+        )
       }
-      const said = headers['content-length']
+      const contentLength = headers['content-length']
       const pace = { windowMs: requestTimeout, bytesMin: BYTES_PER_WINDOW_MIN }
       const { position, attachment } = await ledger.attachments.put(db, id, name, {
         contentType: headers['content-type'] ?? 'application/octet-stream',
-        announcedLength: said === undefined ? null : Number(said),
+        announcedLength: contentLength === undefined ? null : Number(contentLength),
         digests: digestsIn(headers),
         conditions: uploadConditionsOf(request),
         chunks: arrivingBody(request, pace),
@@ -130,7 +134,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     params: AttachmentParams,
     querystring: TokenQuery,
     response: {
-      200: AnyBytes('The bytes, with the `Content-Type` that they came with'),
+      200: AnyBytes('The bytes, with the `Content-Type` of the upload'),
       206: AnyBytes('The parts that `Range` asks for'),
       ...failures,
     },
@@ -221,5 +225,5 @@ function digestOf(header: string | readonly string[] | undefined): string | null
 }
 
 function invalid(): LedgerError {
-  return new LedgerError('DIGEST_INVALID', 'a digest is written like sha-256=:…base64…:')
+  return new LedgerError('DIGEST_INVALID', 'a digest must have the form sha-256=:…base64…:')
 }

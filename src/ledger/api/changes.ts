@@ -94,7 +94,7 @@ function startFrom(text: string): ChangesStart {
   if (text === 'start' || text === 'now') return text
   const position = parsePosition(text)
   if (position !== null) return position
-  throw new LedgerError('POSITION_INVALID', 'a position is <height>.<index>, `start` or `now`')
+  throw new LedgerError('POSITION_INVALID', 'a position must be <height>.<index>, `start` or `now`')
 }
 
 /** Delay before a browser reconnects. */

@@ -98,12 +98,12 @@ describe('preconditions', () => {
       service.deleteItem('fruit', 'fig', on('2.1')),
       service.deleteItem('fruit', 'fig', on('2.1')),
     ])
-    const said = outcomes.map((outcome) =>
+    const results = outcomes.map((outcome) =>
       outcome.status === 'fulfilled'
         ? positionText(outcome.value.position)
         : (outcome.reason as { code: string }).code,
     )
-    expect(said).toEqual(['2.0', 'PRECONDITION_FAILED', '2.1', '2.2', 'ITEM_NOT_FOUND'])
+    expect(results).toEqual(['2.0', 'PRECONDITION_FAILED', '2.1', '2.2', 'ITEM_NOT_FOUND'])
   })
 
   it('a read with the current revision returns 304 without a body, also for weak tags and lists', async () => {
@@ -113,9 +113,9 @@ describe('preconditions', () => {
       const { status, text, headers } = await read({ 'if-none-match': tag })
       expect([tag, status, text, headers.get('etag')]).toEqual([tag, 304, '', '"1.0"'])
     }
-    const whole = '{"status":true,"item":{"id":"fig","n":1}}'
-    expect((await read({ 'if-none-match': '"0.0"' })).text).toBe(whole)
-    expect((await read({ 'if-match': '"1.0"' })).text).toBe(whole)
+    const full = '{"status":true,"item":{"id":"fig","n":1}}'
+    expect((await read({ 'if-none-match': '"0.0"' })).text).toBe(full)
+    expect((await read({ 'if-match': '"1.0"' })).text).toBe(full)
     expect(code(await read({ 'if-match': '"0.0"' }))).toEqual(FAILED)
     await node.send('POST', FIG, { n: 2 })
     expect((await read({ 'if-none-match': '"1.0"' })).status).toBe(200)

@@ -104,7 +104,7 @@ function entityTags(text: string, name: string, weak: boolean): EntityTags {
 function invalid(name: string): LedgerError {
   return new LedgerError(
     'PRECONDITION_INVALID',
-    `${name} is * or a list of entity tags, each in double quotes`,
+    `${name} must be * or a list of entity tags, each in double quotes`,
   )
 }
 
@@ -137,7 +137,7 @@ export function parseKey(
   if (chosen === '' || chosen.length > KEY_LENGTH_MAX) {
     throw new LedgerError(
       'IDEMPOTENCY_KEY_INVALID',
-      `Idempotency-Key is a text of 1 to ${KEY_LENGTH_MAX} printable ASCII characters in double quotes`,
+      `Idempotency-Key must be 1 to ${KEY_LENGTH_MAX} printable ASCII characters in double quotes`,
     )
   }
   const key = digest(subject, chosen)

@@ -16,7 +16,7 @@ const EXECUTING_DESTINATIONS = new Set([
   ...['sharedworker', 'style', 'worker', 'xslt'],
 ])
 
-const UNMATCHED = new HttpRefusal(412, 'PRECONDITION_FAILED', 'the attachment is another by now')
+const UNMATCHED = new HttpRefusal(412, 'PRECONDITION_FAILED', 'the attachment has changed')
 const NO_SUCH_RANGE = new HttpRefusal(
   416,
   'RANGE_UNSATISFIABLE',
@@ -38,7 +38,11 @@ export function contentRequestOf(request: Pick<FastifyRequest, 'headers' | 'raw'
 export function rejectExecution(headers: Readonly<Record<string, unknown>>): void {
   const destination = headers['sec-fetch-dest']
   if (typeof destination !== 'string' || !EXECUTING_DESTINATIONS.has(destination)) return
-  throw new HttpRefusal(403, 'ATTACHMENT_NOT_CODE', 'attachments are data, not parts of a page')
+  throw new HttpRefusal(
+    403,
+    'ATTACHMENT_NOT_CODE',
+    'an attachment cannot be a script, a style or a frame of a page',
+  )
 }
 
 /** Sends the requested part of `attachment` from `blob`, and closes it. Errors: HttpRefusal (412, 416). */
@@ -288,9 +292,9 @@ class Client {
   /** Writes `bytes` after the previous ones. Errors: if the client has disconnected. */
   async send(bytes: string | Uint8Array): Promise<void> {
     await this.#sent
-    if (this.isGone) throw new Error('the client has gone')
+    if (this.isGone) throw new Error('the client has disconnected')
     this.#sent = new Promise((resolve, reject) => {
-      this.#fail = () => reject(new Error('the client has gone'))
+      this.#fail = () => reject(new Error('the client has disconnected'))
       const { socket } = this.#response.req
       let counted = 0
       const isTaken = this.#response.write(bytes, (error) => {

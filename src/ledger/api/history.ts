@@ -16,7 +16,7 @@ const position = Type.String({
 
 const HistoryQuery = Type.Object({
   ...TokenQuery.properties,
-  limit: Type.Optional(Count('At most this many')),
+  limit: Type.Optional(Count('Maximum number of elements')),
   cursor: Type.Optional(
     Type.String({
       shownPattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
@@ -71,7 +71,7 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
     async ({ params: { db, id }, query: { limit = 0, cursor, order } }, reply) => {
       const range = { limit, newestFirst: order === 'newest', after: positionFrom(cursor) }
       if (!Number.isSafeInteger(limit)) {
-        throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit is an integer')
+        throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit must be an integer')
       }
       const pages = await history.list(db, id, range)
       return sendText(reply, historyReply(pages, range))
@@ -83,7 +83,7 @@ function positionFrom(cursor: string | undefined): number | null {
   if (cursor === undefined) return null
   const position = parsePosition(cursor)
   if (position !== null) return position
-  throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor is a position, <height>.<index>')
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor must be a position, <height>.<index>')
 }
 
 /** Streams the history page by page, with backpressure from the client. */
@@ -139,8 +139,8 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
         operationId: 'eraseRevisions',
         summary: 'Erase former revisions of an item and its attachments',
         description:
-          'The commitments are kept, so every other entry can still be proven, and that the erased ' +
-          'ones existed. An attachment is erased together with the entry that deleted it, and only ' +
+          'The commitments are kept: every other entry can still be proven, and so can the existence ' +
+          'of the erased ones. An attachment is erased together with the entry that deleted it, only ' +
           'after the attachment that it replaced.',
         params: ItemParams,
         querystring: TokenQuery,

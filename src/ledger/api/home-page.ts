@@ -36,7 +36,7 @@ export function basicCheck(credentials: Credentials, monotonic: Clock): BasicChe
     if (given === null || !equalCredentials(given, credentials)) {
       if (given !== null) throttle.fail(address)
       reply.header('www-authenticate', 'Basic realm="daicho", charset="UTF-8"')
-      throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a name and a password are needed')
+      throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a user name and a password are required')
     }
     throttle.clear(address)
   }
@@ -53,7 +53,7 @@ const LINKS = `<!doctype html>
 <body>
 <main>
 <h1>daicho</h1>
-<p>The dashboard has not been built: <code>npm run build</code> does it.</p>
+<p>The dashboard has not been built: run <code>npm run build</code>.</p>
 <ul>
 <li><a href="/doc">API documentation</a>, with every operation to try</li>
 <li><a href="/api/dbs">Databases</a> as JSON</li>

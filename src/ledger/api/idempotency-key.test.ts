@@ -3,8 +3,8 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Json } from '../../base/json.ts'
 import { parseKey } from './conditions.ts'
 
-const asked = { method: 'POST', url: '/api/fruit', body: { a: 1 } as Json | undefined }
-const once = (header: string, subject = '', what = asked) =>
+const request = { method: 'POST', url: '/api/fruit', body: { a: 1 } as Json | undefined }
+const keyOf = (header: string, subject = '', what = request) =>
   parseKey(header, subject, what).with(what.body === undefined ? null : canonicalJson(what.body))
 
 it.each([
@@ -12,18 +12,18 @@ it.each([
   ['"a"', ' a '],
   ['"a+/b=="', 'a+/b=='],
 ])('%s names the same request as %s', (quoted, bare) => {
-  expect(once(quoted)).toEqual(once(bare))
+  expect(keyOf(quoted)).toEqual(keyOf(bare))
 })
 
 it('different keys, and equal keys of different subjects, do not match', () => {
   const keys = [
-    once('a'),
-    once('b'),
-    once('"a "'),
-    once('"\\"a"'),
-    once('"\\\\a"'),
-    once('a', 'ann'),
-    once('a', 'bob'),
+    keyOf('a'),
+    keyOf('b'),
+    keyOf('"a "'),
+    keyOf('"\\"a"'),
+    keyOf('"\\\\a"'),
+    keyOf('a', 'ann'),
+    keyOf('a', 'bob'),
   ]
   expect(new Set(keys.map(({ key }) => key)).size).toBe(keys.length)
   expect(keys.every(({ key }) => /^[0-9a-f]{64}$/.test(key))).toBe(true)
@@ -32,16 +32,16 @@ it('different keys, and equal keys of different subjects, do not match', () => {
 it.each(['', ' ', '""', '"a', 'a"b', 'a b', '"é"', '"a\\b"', '"a";p=1', 'a, b', 'x'.repeat(256)])(
   'refuses %j',
   (header) => {
-    expect(() => once(header)).toThrow('Idempotency-Key is')
+    expect(() => keyOf(header)).toThrow('Idempotency-Key must be')
   },
 )
 
 it('accepts 255 characters', () => {
-  expect(once('x'.repeat(255))).toEqual(once(`"${'x'.repeat(255)}"`))
+  expect(keyOf('x'.repeat(255))).toEqual(keyOf(`"${'x'.repeat(255)}"`))
 })
 
 it('the fingerprint ignores the order of members and the token', () => {
-  const of = (what: Partial<typeof asked>) => once('a', '', { ...asked, ...what }).fingerprint
+  const of = (what: Partial<typeof request>) => keyOf('a', '', { ...request, ...what }).fingerprint
   const same = of({ body: { a: 1, b: [2] } })
   expect(of({ body: { b: [2], a: 1 } })).toBe(same)
   expect(of({ body: { a: 1, b: [2] }, url: '/api/fruit?token=x' })).toBe(same)

@@ -133,8 +133,8 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const range = { ...rangeOf(query), after: query.after ?? null }
       const filter = filterOf(query)
       if (filter !== null) {
-        const asked = { ...range, docs: isFlagSet(query.docs) }
-        return sendText(reply, await filteredReply(reply, ledger, db, filter, asked))
+        const itemQuery = { ...range, docs: isFlagSet(query.docs) }
+        return sendText(reply, await filteredReply(reply, ledger, db, filter, itemQuery))
       }
       const stream = isFlagSet(query.docs)
         ? itemListReply(await ledger.listItems(db, range), range)
@@ -168,7 +168,8 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const { revision: position, text } = item
       const at = positionText(position)
       const status = precondition === null ? 200 : readStatus(precondition, at)
-      if (status === 412) throw new LedgerError('PRECONDITION_FAILED', `the item is at ${at}`)
+      if (status === 412)
+        throw new LedgerError('PRECONDITION_FAILED', `the current revision is ${at}`)
       const answer = setPositionHeaders(reply, ledger, { position })
       if (status === 304) return answer.code(304).removeHeader('content-type').send()
       return answer.send(`{"status":true,"item":${text}}`)
@@ -248,7 +249,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
 /** The schema's coercion accepts `1e400`. */
 function heightFrom(at: number): number {
   if (Number.isSafeInteger(at)) return at
-  throw new HttpRefusal(400, 'REQUEST_INVALID', 'at is the height of a block')
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'at must be the height of a block')
 }
 
 /**

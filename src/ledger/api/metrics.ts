@@ -40,34 +40,36 @@ function writerMetrics(registry: Registry, ledger: LedgerService): void {
   addGauge(
     registry,
     'daicho_queue_units',
-    'Requests with changes that wait or are being written',
+    'Pending requests with changes',
     () => ledger.queue.units,
   )
-  addGauge(registry, 'daicho_queue_bytes', 'Their size', () => ledger.queue.bytes)
+  addGauge(
+    registry,
+    'daicho_queue_bytes',
+    'Size of the pending requests with changes',
+    () => ledger.queue.bytes,
+  )
   const refuses = (code: string) => () => (ledger.writesRefused?.code === code ? 1 : 0)
   addGauge(
     registry,
     'daicho_writer_stopped',
-    'Whether the store failed and nothing is written any more (1)',
+    '1 if the store failed and writing has stopped',
     () => refuses('WRITER_STOPPED')() + refuses('STORE_ROLLED_BACK')(),
   )
   addGauge(
     registry,
     'daicho_store_unavailable',
-    'Whether the database server did not answer the last change (1)',
+    '1 if the database server did not answer the last change',
     () => refuses('STORE_UNAVAILABLE')() + refuses('OUTCOME_UNKNOWN')(),
   )
   addGauge(
     registry,
     'daicho_store_full',
-    'Whether there was no room for the last block (1)',
+    '1 if the disk was full for the last block',
     refuses('STORE_FULL'),
   )
-  addGauge(
-    registry,
-    'daicho_store_damaged',
-    'Whether a part of the store could not be read (1)',
-    () => (ledger.readFailure !== null || refuses('STORE_DAMAGED')() === 1 ? 1 : 0),
+  addGauge(registry, 'daicho_store_damaged', '1 if the last read of the store failed', () =>
+    ledger.readFailure !== null || refuses('STORE_DAMAGED')() === 1 ? 1 : 0,
   )
 }
 
@@ -93,7 +95,7 @@ function storeMetrics(registry: Registry, ledger: LedgerService): void {
   })
   addRead(
     'daicho_store_log_bytes',
-    'Size of the log beside it, of what is durable but not yet in the file',
+    'Size of the write-ahead log, whose changes are durable but not yet in the file',
     async () => (await ledger.diskUsage()).walBytes,
   )
 }
@@ -102,21 +104,21 @@ function feedMetrics(registry: Registry, { feed }: LedgerService): void {
   addGauge(
     registry,
     'daicho_feed_followers',
-    'Clients that follow the changes',
+    'Subscribers of the change feed',
     () => feed.subscribers,
   )
   addGauge(
     registry,
     'daicho_feed_held_bytes',
-    'Bytes that their connections have not taken yet, shared ones counted once',
+    'Bytes not yet sent to subscribers; bytes for several of them count once',
     () => feed.heldBytes,
   )
   addLabeledGauge(
     registry,
     'daicho_feed_left_total',
-    'Clients that follow no more: they left, took nothing, held too much, failed, node closing',
+    'Ended subscriptions of the change feed, by reason',
     ['why'],
-    () => Object.entries(feed.ended).map(([why, count]) => [{ why }, count]),
+    () => Object.entries(feed.ended).map(([reason, count]) => [{ reason }, count]),
   )
 }
 
@@ -127,31 +129,29 @@ function peerMetrics(registry: Registry, { mirrors }: LedgerService): void {
         return [{ serverid: `${peer.serverId}`, url: peer.url ?? '' }, value(peer)]
       }),
     )
-  addPerPeer('daicho_peer_blocks', 'Blocks that the mirror has', ({ blocks }) => blocks)
+  addPerPeer('daicho_peer_blocks', 'Blocks in the mirror', ({ blocks }) => blocks)
   addPerPeer(
     'daicho_peer_lag_blocks',
-    'Blocks that are signed and not mirrored yet',
+    'Signed blocks that are not mirrored yet',
     ({ blocks, ofBlocks }) => ofBlocks - blocks,
   )
   addPerPeer(
     'daicho_peer_absent_contents',
-    'Contents of attachments that are not here and that the peer does not have either',
+    'Missing blobs that the peer does not have either',
     ({ absent }) => absent,
   )
-  addPerPeer(
-    'daicho_peer_failing',
-    'Whether the last round with the peer failed (1)',
-    ({ error }) => (error === null ? 0 : 1),
+  addPerPeer('daicho_peer_failing', '1 if the last round with the peer failed', ({ error }) =>
+    error === null ? 0 : 1,
   )
   addPerPeer(
     'daicho_peer_frozen',
-    'Whether the key of the chain has signed two histories (1)',
+    '1 if the key of the chain has signed two histories',
     ({ evidence }) => (evidence === null ? 0 : 1),
   )
   addGauge(
     registry,
     'daicho_own_evidence',
-    "Whether the node's own key has signed two histories (1)",
+    "1 if the node's own key has signed two histories",
     () => (mirrors.ownEvidence === null ? 0 : 1),
   )
 }

@@ -96,8 +96,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
     async ({ body, query: { db, path } }) => {
       const named = db === undefined || path === undefined ? null : { db, path }
       const name = body ?? named
-      if (name === null)
-        throw new HttpRefusal(400, 'REQUEST_INVALID', 'name the index by db and path')
+      if (name === null) throw new HttpRefusal(400, 'REQUEST_INVALID', 'db and path are required')
       await queries.removeIndex(name)
       return { status: true as const }
     },

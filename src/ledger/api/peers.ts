@@ -273,7 +273,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
   const expectSigned = async (request: FastifyRequest) => {
     const { keyId, digest } = await signatures.verify(request.raw)
     if (keyId !== keyIdIn(request)) {
-      throw new PeerError('SIGNATURE_REFUSED', 'a node pushes its own chain only')
+      throw new PeerError('SIGNATURE_REFUSED', 'a node can push only its own chain')
     }
     digests.set(request, digest)
   }
@@ -282,11 +282,11 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
   const pushed = (request: FastifyRequest) => {
     const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
     if (!matchesDigest(digests.get(request) ?? '', body)) {
-      throw new PeerError('SIGNATURE_REFUSED', 'the body is not the one that was signed')
+      throw new PeerError('SIGNATURE_REFUSED', 'the body does not match its signed digest')
     }
     const peer = mirrors.peerOfKey(keyIdIn(request))
     if (peer !== null) return { peer, body }
-    throw new PeerError('PEER_UNKNOWN', 'the peer was taken out')
+    throw new PeerError('PEER_UNKNOWN', 'the peer was removed')
   }
 
   // In a separate scope without a body parser, because the signed digest is that of the bytes.

@@ -16,7 +16,7 @@ it.each([
   [' , "1.0" ,\t"3.1",', true, false],
   ['"a,b", "3.1"', true, false],
   ['""', false, false],
-])('If-Match: %s holds for 3.1: %s, and for nothing: %s', (text, there, absent) => {
+])('If-Match %s on revision 3.1 holds: %s, on a missing item: %s', (text, there, absent) => {
   const precondition = parsePrecondition(text, undefined)
   if (precondition === null) throw new Error('there is one')
   expect([holds(precondition, AT), holds(precondition, null)]).toEqual([there, absent])
@@ -28,7 +28,7 @@ it.each([
   ['"3.1"', false, true],
   ['W/"3.1"', false, true],
   ['"3.0", W/"2.0"', true, true],
-])('If-None-Match: %s holds for 3.1: %s, and for nothing: %s', (text, there, absent) => {
+])('If-None-Match %s on revision 3.1 holds: %s, on a missing item: %s', (text, there, absent) => {
   const precondition = parsePrecondition(undefined, text)
   if (precondition === null) throw new Error('there is one')
   expect([holds(precondition, AT), holds(precondition, null)]).toEqual([there, absent])

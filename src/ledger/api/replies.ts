@@ -119,7 +119,7 @@ export function sendText(reply: FastifyReply, text: string | Readable): FastifyR
 /** Returns the range of a list query. The schema's coercion accepts `1e400`. */
 export function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
   if (Number.isSafeInteger(limit) && Number.isSafeInteger(offset)) return { limit, offset }
-  throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset are integers')
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset must be integers')
 }
 
 /** Parses a server id. Errors: SERVERID_INVALID. */
@@ -127,7 +127,7 @@ export function serverIdFrom(text: string): number {
   if (/^[1-9]\d{0,15}$/.test(text) && Number(text) <= Number.MAX_SAFE_INTEGER) return Number(text)
   throw new LedgerError(
     'SERVERID_INVALID',
-    'serverid is an integer; the own one is at /api/serverid',
+    'serverid must be an integer; GET /api/serverid returns that of this node',
   )
 }
 

@@ -32,8 +32,8 @@ export function isFlagSet(value: 'true' | '1' | 'false' | '0' | undefined): bool
 
 export const ListQuery = Type.Object({
   token,
-  limit: Type.Optional(Count('At most this many')),
-  offset: Type.Optional(Count('Pass over this many')),
+  limit: Type.Optional(Count('Maximum number of elements')),
+  offset: Type.Optional(Count('Number of elements to skip')),
 })
 
 /** `GET /api/{db}`. */

@@ -8,12 +8,12 @@ import { databaseFilter } from './page-cache.ts'
 
 /** Runs pending functions on demand, and records their delays. */
 class HandSchedule implements Schedule {
-  readonly waits: number[] = []
+  readonly delays: number[] = []
   #next: (() => void) | null = null
 
   after(ms: number, run: () => void): () => void {
     if (ms === FEED_BOUNDS.heartbeatMs) return () => {}
-    this.waits.push(ms)
+    this.delays.push(ms)
     this.#next = run
     return () => {}
   }
@@ -67,7 +67,7 @@ it('sends a single entry at once, and is soon ready again', async () => {
     await schedule.run()
     await schedule.run()
   }
-  expect(schedule.waits).toEqual([0, 2, 0, 2, 0, 2])
+  expect(schedule.delays).toEqual([0, 2, 0, 2, 0, 2])
 })
 
 it.each([
@@ -84,7 +84,7 @@ it.each([
       await schedule.run()
     }
     // Started by the commit; the first round serves one subscriber, then one round per other subscriber.
-    expect(schedule.waits).toEqual([0, 2, rest, rest])
+    expect(schedule.delays).toEqual([0, 2, rest, rest])
   },
 )
 
@@ -97,7 +97,7 @@ it('also pauses for each chunk if the event loop is busy', async () => {
     loopShare = share
     await schedule.run()
   }
-  expect(schedule.waits).toEqual([0, 2, 18, 24, 24, 18])
+  expect(schedule.delays).toEqual([0, 2, 18, 24, 24, 18])
 })
 
 it.each([

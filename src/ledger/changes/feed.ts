@@ -57,7 +57,7 @@ interface Slot {
   /** Packed position of the next entry to send. */
   next: number
   /** The chunk that the connection has not taken yet. */
-  held: Chunk | null
+  sentChunk: Chunk | null
   /** Heartbeats since something was sent or taken. */
   idleHeartbeats: number
 }
@@ -85,7 +85,7 @@ export class ChangeFeed {
   #last: number | null
   /** Packed position after the last block. */
   #end: number
-  /** Subscriptions that have all entries; that can be sent more; whose connection is busy. Oldest first. */
+  /** Subscriptions: up to date; with entries to send; with a busy connection. Oldest first. */
   readonly #idle = new Set<Slot>()
   readonly #due = new Set<Slot>()
   readonly #busy = new Set<Slot>()
@@ -160,7 +160,7 @@ export class ChangeFeed {
     this.#expectCapacity()
     const passed = after === 'now' ? this.#last : after === 'start' ? null : after
     const next = after === 'now' ? this.#end : passed === null ? 0 : passed + 1
-    const slot: Slot = { subscriber, filter, next, held: null, idleHeartbeats: 0 }
+    const slot: Slot = { subscriber, filter, next, sentChunk: null, idleHeartbeats: 0 }
     this.#enqueue(slot)
     if (this.subscribers === 1) this.#scheduleHeartbeat()
     return {
@@ -184,10 +184,7 @@ export class ChangeFeed {
   #expectCapacity(): void {
     if (this.#closed) throw new LedgerError('FEED_UNAVAILABLE', 'the node is closing')
     if (this.subscribers < this.#deps.bounds.subscribersMax) return
-    throw new LedgerError(
-      'FEED_UNAVAILABLE',
-      'too many follow the changes already; try again later',
-    )
+    throw new LedgerError('FEED_UNAVAILABLE', 'there are too many subscribers; try again later')
   }
 
   async #expectEntry(position: number): Promise<void> {
@@ -209,7 +206,7 @@ export class ChangeFeed {
 
   /** Adds `slot` to the set that fits its state. */
   #enqueue(slot: Slot): void {
-    if (slot.held !== null) this.#busy.add(slot)
+    if (slot.sentChunk !== null) this.#busy.add(slot)
     else if (slot.next >= this.#end) this.#idle.add(slot)
     else {
       this.#due.add(slot)
@@ -295,7 +292,7 @@ export class ChangeFeed {
   }
 
   #hold(slot: Slot, chunk: Chunk): void {
-    slot.held = chunk
+    slot.sentChunk = chunk
     slot.idleHeartbeats = 0
     this.#chunksSent += 1
     if (chunk.holders === 0) this.#heldBytes += chunk.bytes.length
@@ -303,9 +300,9 @@ export class ChangeFeed {
   }
 
   #release(slot: Slot): void {
-    const chunk = slot.held
+    const chunk = slot.sentChunk
     if (chunk === null) return
-    slot.held = null
+    slot.sentChunk = null
     chunk.holders -= 1
     if (chunk.holders === 0) this.#heldBytes -= chunk.bytes.length
   }
@@ -320,8 +317,8 @@ export class ChangeFeed {
     for (const slot of this.#slots()) {
       slot.idleHeartbeats += 1
       if (slot.idleHeartbeats < 2) continue
-      if (slot.held !== null) {
-        const allowed = 1 + Math.ceil(slot.held.bytes.length / BYTES_PER_HEARTBEAT)
+      if (slot.sentChunk !== null) {
+        const allowed = 1 + Math.ceil(slot.sentChunk.bytes.length / BYTES_PER_HEARTBEAT)
         if (slot.idleHeartbeats > allowed) this.#endSubscription(slot, 'stalled', null)
       } else {
         slot.subscriber.heartbeat(slot.next >= this.#end ? this.#last : null)

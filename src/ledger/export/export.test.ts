@@ -57,7 +57,7 @@ async function refusalOf(bytes: Uint8Array, size?: number) {
 }
 
 /** A folder that a node has used, and its export. */
-async function livedIn(): Promise<{ folder: string; text: string }> {
+async function usedFolder(): Promise<{ folder: string; text: string }> {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
@@ -72,7 +72,7 @@ async function livedIn(): Promise<{ folder: string; text: string }> {
 }
 
 it('reads an unchanged export, in chunks of any size, compressed or not', async () => {
-  const { text } = await livedIn()
+  const { text } = await usedFolder()
   const bytes = Buffer.from(text)
   for (const size of [1, 7, 1_000, 1_000_000]) {
     expect(await refusalOf(bytes, size)).toBeNull()
@@ -81,7 +81,7 @@ it('reads an unchanged export, in chunks of any size, compressed or not', async 
 })
 
 it('reports a flipped bit in any byte, with its line', async () => {
-  const bytes = Buffer.from((await livedIn()).text)
+  const bytes = Buffer.from((await usedFolder()).text)
   let line = 1
   for (let at = 0; at < bytes.length; at += 1) {
     for (const bit of [0x01, 0x20]) {
@@ -101,7 +101,7 @@ it('reports a flipped bit in any byte, with its line', async () => {
 })
 
 it('rejects an export that was truncated anywhere, compressed or not', async () => {
-  const bytes = Buffer.from((await livedIn()).text)
+  const bytes = Buffer.from((await usedFolder()).text)
   for (let length = 0; length < bytes.length; length += 1) {
     const error = await refusalOf(bytes.subarray(0, length), bytes.length)
     expect(error, `cut to ${length} bytes`).not.toBeNull()
@@ -113,7 +113,7 @@ it('rejects an export that was truncated anywhere, compressed or not', async () 
 })
 
 it('reports exchanged, missing, repeated and added lines', async () => {
-  const lines = (await livedIn()).text.trimEnd().split('\n')
+  const lines = (await usedFolder()).text.trimEnd().split('\n')
   const [header = '', one = '', two = '', ...rest] = lines
   const findings = await Promise.all(
     [
@@ -134,11 +134,11 @@ it('reports exchanged, missing, repeated and added lines', async () => {
     [2, 'a block of height 0 must stand here'],
     [3, 'a block of height 1 must stand here'],
     [3, 'a block of height 1 must stand here'],
-    [7, 'something follows the end'],
-    [7, 'something follows the end'],
-    [2, 'the header gives 4 blocks; 0 stand here'],
-    [5, 'the header gives 4 blocks; 3 stand here'],
-    [2, 'the end is missing: the file was cut short'],
+    [7, 'there is data after the end line'],
+    [7, 'there is data after the end line'],
+    [2, 'the header announces 4 blocks, but there are 0'],
+    [5, 'the header announces 4 blocks, but there are 3'],
+    [2, 'the end line is missing: the file is truncated'],
   ])
 })
 
@@ -209,7 +209,7 @@ it('reports an impossible change in an import, and leaves the folder unchanged',
 
 it('rejects a deeply nested line without crashing', async () => {
   const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
-  const { text } = await livedIn()
+  const { text } = await usedFolder()
   const [header = '', ...rest] = text.split('\n')
   for (const line of [deep, rest[1]?.replace('"🍎\\n"', () => deep) ?? '']) {
     const error = await refusalOf(Buffer.from([header, rest[0], line, ...rest.slice(2)].join('\n')))
@@ -218,7 +218,7 @@ it('rejects a deeply nested line without crashing', async () => {
 })
 
 it('imports a chain that the node then continues, into files that only the owner can read', async () => {
-  const { folder, text } = await livedIn()
+  const { folder, text } = await usedFolder()
   const target = temporaryFolder()
   const key = existingNodeKey(folder)?.privateKey.export({ format: 'pem', type: 'pkcs8' }) ?? ''
   writeFileSync(join(target, 'node.key'), key, { mode: 0o600 })
@@ -249,7 +249,7 @@ it('imports a chain that the node then continues, into files that only the owner
 })
 
 it('imports only with the key of the chain, into a folder without a store or its WAL', async () => {
-  const { folder, text } = await livedIn()
+  const { folder, text } = await usedFolder()
   const codeIn = async (target: string) => {
     const chunks = chunksOf(Buffer.from(text))
     try {
@@ -272,7 +272,7 @@ it('imports only with the key of the chain, into a folder without a store or its
 })
 
 it('rejects the export of a damaged chain', async () => {
-  const { folder } = await livedIn()
+  const { folder } = await usedFolder()
   tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   await expect(exportOf(folder)).rejects.toMatchObject({
     code: 'CHAIN_DAMAGED',

@@ -195,6 +195,6 @@ function damaged(height: number, what: string, index: number | null = null): Exp
   const entry = index === null ? '' : `, entry ${index}`
   return new ExportError(
     'CHAIN_DAMAGED',
-    `the chain does not hold at height ${height}${entry}: ${what}`,
+    `the chain does not verify at height ${height}${entry}: ${what}`,
   )
 }

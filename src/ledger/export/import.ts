@@ -37,13 +37,13 @@ export interface ImportOptions {
  */
 export async function importExport(options: ImportOptions): Promise<ExportHeader & ExportEnd> {
   const { folder } = options
-  const held = lockFolder(folder)
+  const lock = lockFolder(folder)
   const side = join(folder, SIDE_FOLDER)
   try {
     if (hasStore(folder)) {
       throw new ExportError(
         'IMPORT_OVER_STORE',
-        `${folder} holds a store already: import into a folder that holds nothing but the key`,
+        `${folder} already contains a store: import into a folder that contains only the key`,
       )
     }
     emptySideFolder(side)
@@ -52,7 +52,7 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
     return done
   } finally {
     removeFolder(side)
-    held.release()
+    lock.release()
   }
 }
 
@@ -72,7 +72,7 @@ export function importAsNewChain(options: NewChainImportOptions): Promise<NewCha
     if (isSignedMirror(mirror)) {
       throw new ExportError(
         'IMPORT_OVER_STORE',
-        `${mirror} is a mirror that daicho restore has begun`,
+        `${mirror} is an incomplete mirror of daicho restore`,
       )
     }
     const side = join(folder, SIDE_FOLDER)
@@ -83,7 +83,7 @@ export function importAsNewChain(options: NewChainImportOptions): Promise<NewCha
         if (header.serverId === serverId && isKey) return
         throw new ExportError(
           'IMPORT_WITHOUT_KEY',
-          `the export is the chain of server id ${header.serverId}, and not one of the key ${vkey}`,
+          `the export is the chain of server id ${header.serverId}, which is not that of the key ${vkey}`,
         )
       })
       moveStore(side, mirror)
@@ -127,11 +127,11 @@ async function buildStore(
 function checkKey(folder: string, serverId: number): void {
   const key = existingNodeKey(folder)
   if (key?.serverId === serverId) return
-  const has = key === null ? 'no key' : `the key of server id ${key.serverId}`
+  const found = key === null ? 'no key' : `the key of server id ${key.serverId}`
   throw new ExportError(
     'IMPORT_WITHOUT_KEY',
-    `the export is the chain of server id ${serverId}, and ${folder} holds ${has}: ` +
-      'put the node.key of that node there; where that is lost, name its verifier key (--key), and the ' +
-      'data come back under a new chain',
+    `the export is the chain of server id ${serverId}, but ${folder} contains ${found}: ` +
+      'copy the node.key of that node to it; if it is lost, give its verifier key with --key to ' +
+      'restore the data under a new chain',
   )
 }

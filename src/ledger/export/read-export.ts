@@ -48,7 +48,7 @@ export interface ExportReceiver {
  */
 export async function readExport(
   chunks: AsyncIterable<Uint8Array>,
-  taker: ExportReceiver,
+  receiver: ExportReceiver,
 ): Promise<ExportHeader & ExportEnd> {
   let header: ExportHeader | null = null
   let verifier: LineVerifier | null = null
@@ -58,21 +58,22 @@ export async function readExport(
       at = 1
       header = headerIn(lines[0] ?? '')
       verifier = new LineVerifier(header)
-      await taker.header(header)
+      await receiver.header(header)
     }
     const blocks: ReadBlock[] = []
     try {
       for (; at < lines.length; at += 1) {
-        const block = verifier.take(lines[at] ?? '', first + at)
+        const block = verifier.verifyLine(lines[at] ?? '', first + at)
         if (block !== null) blocks.push(block)
       }
     } finally {
       // Blocks before a damaged line are also passed on.
-      if (blocks.length > 0) await taker.blocks(blocks, verifier.entries)
+      if (blocks.length > 0) await receiver.blocks(blocks, verifier.entries)
     }
   }
-  if (header === null || verifier === null) throw new ExportError('EXPORT_FOREIGN', 'it is empty')
-  return { ...header, ...verifier.ended() }
+  if (header === null || verifier === null)
+    throw new ExportError('EXPORT_FOREIGN', 'the file is empty')
+  return { ...header, ...verifier.totals() }
 }
 
 /** Complete lines that arrived together, without their line breaks. */
@@ -110,7 +111,7 @@ async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<LineB
     if (!isZlibError(error)) throw error
     throw damaged(`the compressed data are damaged: ${error.message}`, error)
   }
-  if (restBytes > 0) throw damaged('it is cut short')
+  if (restBytes > 0) throw damaged('the line is incomplete')
 }
 
 async function* decompressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -160,7 +161,7 @@ function headerIn(line: string): ExportHeader {
     )
   }
   const damaged = (what: string) => damagedExport({ line: 1, height: null, index: null, what })
-  if (headerLine(header) !== line) throw damaged('the header is not as daicho writes it')
+  if (headerLine(header) !== line) throw damaged('the header is not in canonical form')
   const { publicKey, serverId } = header
   if (publicKey !== null && serverIdOfHex(publicKey) !== serverId) {
     throw damaged(`the public key is not that of server id ${serverId}`)
@@ -182,9 +183,9 @@ class LineVerifier {
   }
 
   /** Returns the block on `line`, or null if it is the end line. Errors: EXPORT_DAMAGED. */
-  take(line: string, number: number): ReadBlock | null {
+  verifyLine(line: string, number: number): ReadBlock | null {
     this.#line = number
-    if (this.#isEnded) throw this.#damaged('something follows the end')
+    if (this.#isEnded) throw this.#damaged('there is data after the end line')
     const value = parsedLine(line)
     if (value === undefined) throw this.#damaged('it is not JSON')
     if (line.startsWith('{"daicho":')) {
@@ -196,29 +197,29 @@ class LineVerifier {
     const { block, effects } = decoded
     const fault = this.#erasures.block(block, effects)
     if (fault !== null) throw this.#damaged(fault.what, fault.index)
-    if (provenBlockJson(block) !== line) throw this.#damaged('the line is not as daicho writes it')
+    if (provenBlockJson(block) !== line) throw this.#damaged('the line is not in canonical form')
     this.#head = headOf(block)
     this.entries += block.entries.length
     return { block, effects, line: number }
   }
 
   /** Returns the content of the end line. Errors: EXPORT_DAMAGED if it is missing. */
-  ended(): ExportEnd {
+  totals(): ExportEnd {
     if (this.#isEnded) return this.#counted()
     this.#line += 1
-    throw this.#damaged('the end is missing: the file was cut short')
+    throw this.#damaged('the end line is missing: the file is truncated')
   }
 
   #end(line: string): void {
     const { size, headId } = this.#header
     const counted = this.#counted()
     if (counted.blocks !== size || counted.headId !== headId) {
-      throw this.#damaged(`the header gives ${size} blocks; ${counted.blocks} stand here`)
+      throw this.#damaged(`the header announces ${size} blocks, but there are ${counted.blocks}`)
     }
     const erasing = this.#erasures.end()
     if (erasing !== null) throw this.#damaged(erasing)
     if (endLine(counted) !== line) {
-      throw this.#damaged('the end does not count what stands before it')
+      throw this.#damaged('the totals of the end line do not match the lines before it')
     }
     this.#isEnded = true
   }

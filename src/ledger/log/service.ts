@@ -25,7 +25,7 @@ import { type Folder, type StoreReader, storedJson } from '../../storage/index.t
 import { LedgerError } from '../errors.ts'
 import type { NodeKey } from '../node-key.ts'
 import type { Platform } from '../platform.ts'
-import { beginSigning, expectSignedHead, signedHeadIn } from './signed-head.ts'
+import { expectSignedHead, signedHeadIn, storeEmptyHead } from './signed-head.ts'
 import { LogSigning } from './signing.ts'
 import type { SignedHeadUpdate, SignerStart } from './thread.ts'
 
@@ -61,9 +61,9 @@ export async function openLog(
 ): Promise<{ log: LedgerLog; signing: LogSigning }> {
   const verifier = { name: logOrigin(serverId), publicKey }
   if (durable) {
-    const kept = signedHeadIn(path)
-    await expectSignedHead(store, kept)
-    beginSigning(kept, verifier.name)
+    const signedHead = signedHeadIn(path)
+    await expectSignedHead(store, signedHead)
+    storeEmptyHead(signedHead, verifier.name)
   }
   const signing = new LogSigning(
     { folder: path, location, durable, verifier, privateKey },
@@ -121,7 +121,7 @@ export class LedgerLog {
     if (!(from <= size && size <= (await this.#committed()))) {
       throw new LedgerError(
         'SIZE_UNKNOWN',
-        'from and to are sizes of the log, the smaller one first',
+        'from and to must be sizes of the log, the smaller one first',
       )
     }
     await this.#signing.covering(size)
@@ -151,7 +151,10 @@ export class LedgerLog {
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
     if (block === undefined || text === undefined || !isOfItem(storedJson(text), db, id)) {
-      throw new LedgerError('POSITION_INVALID', `no entry of item ${id} of ${db} stands there`)
+      throw new LedgerError(
+        'POSITION_INVALID',
+        `there is no entry of item ${id} of ${db} at this position`,
+      )
     }
     return { block, index }
   }

@@ -39,7 +39,7 @@ export function signedHeadIn(folder: string): SignedHead {
         return checkpointOf(readFileSync(path, 'utf8'))
       } catch (error) {
         if (!(error instanceof ProofError)) throw error
-        throw new LedgerError('LOG_HEAD_DAMAGED', `${path} does not hold the head of a log`, {
+        throw new LedgerError('LOG_HEAD_DAMAGED', `${path} does not contain a signed head`, {
           cause: error,
         })
       }
@@ -80,15 +80,15 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
   if (signed === null) return
   const { serverId } = store
   if (signed.origin !== logOrigin(serverId)) {
-    throw new LedgerError('LOG_CONTRADICTED', `the signed head is of ${signed.origin}`)
+    throw new LedgerError('LOG_CONTRADICTED', `the signed head belongs to ${signed.origin}`)
   }
   const head = await store.head(serverId)
   const size = head === null ? 0 : head.height + 1
   if (size < signed.size) {
     throw new LedgerError(
       'STORE_ROLLED_BACK',
-      `the store has ${size} blocks, but this node has signed ${signed.size}: an older state was put ` +
-        'back; restore a state with all of them, or the chain would be forked',
+      `the store has ${size} blocks, but this node has signed ${signed.size}: an older copy was ` +
+        'restored; restore a copy with all signed blocks, because continuing would fork the chain',
     )
   }
   if (equalBytes(await rootAt(store, signed.size), signed.root)) return
@@ -108,7 +108,7 @@ export async function contradictionOf(store: StoreReader, text: string): Promise
     await expectSignedHead(store, { read: () => head, write() {} })
     return null
   } catch (error) {
-    if (error instanceof ProofError) return 'the file of the signed head does not hold one'
+    if (error instanceof ProofError) return 'the file of the signed head is malformed'
     if (error instanceof LedgerError) return error.message
     throw error
   }
@@ -121,11 +121,11 @@ export async function contradictionOf(store: StoreReader, text: string): Promise
 export function expectNoHead(folder: string, kept: SignedHead): void {
   const signed = kept.read()
   if (signed === null) return
-  const blocks = signed.size === 0 ? '' : `, of which ${signed.size} blocks are signed`
+  const blocks = signed.size === 0 ? '' : `, with ${signed.size} signed blocks`
   throw new LedgerError(
     'STORE_ROLLED_BACK',
-    `${folder} has lost its store${blocks}: put it back, or have the chain restored or imported; ` +
-      'a new one under the same key would fork the chain',
+    `the store of ${folder}${blocks} is missing: put it back, or run daicho restore or import; ` +
+      'a new store under the same key would fork the chain',
   )
 }
 
@@ -134,7 +134,7 @@ export function expectNoHead(folder: string, kept: SignedHead): void {
  * lost later is detected even if nothing was signed. After a crash before this, the store has no blocks, and the
  * next start calls this again.
  */
-export function beginSigning(kept: SignedHead, origin: string): void {
+export function storeEmptyHead(kept: SignedHead, origin: string): void {
   if (kept.read() !== null) return
   kept.write({ origin, size: 0, root: rootOf(EMPTY_FRONTIER) })
 }

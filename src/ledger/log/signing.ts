@@ -72,7 +72,9 @@ export class LogSigning {
       if (this.#stopped !== null) throw this.#stopped
       const cancelTimeout = this.#platform.schedule.after(WAIT_MS, () => {
         this.#waiting = this.#waiting.filter((waiting) => waiting.cancelTimeout !== cancelTimeout)
-        reject(new LedgerError('LOG_BEHIND', 'too much was written to be signed yet; ask again'))
+        reject(
+          new LedgerError('LOG_BEHIND', 'the newest blocks are not signed yet; try again shortly'),
+        )
       })
       this.#waiting.push({ size, resolve, reject, cancelTimeout })
       this.#sign()

@@ -63,9 +63,9 @@ async function expectConsistent(store: StoreReader, heads: readonly Checkpoint[]
 class Killed extends Error {}
 
 const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHead['write']][] = [
-  ['before the head is kept', false, (_, die) => () => die()],
+  ['before the head is stored', false, (_, die) => () => die()],
   [
-    'after the head is kept, before the note is given out',
+    'after the head is stored, before the note is published',
     true,
     (real, die) => (head) => {
       real.write(head)
@@ -74,44 +74,47 @@ const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHe
   ],
 ]
 
-it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKept, fault) => {
-  const { folder, node, write, key } = await writtenFolder()
-  const store = await openStoreReader(folder, { frozen: false })
-  // The node signs in its own folder when it is idle.
-  const real = signedHeadIn(temporaryFolder())
-  const given: Checkpoint[] = []
-  const give = async (note: string) =>
-    given.push(await openCheckpoint(nodeVerifySignature, key.verifier, note))
+it.each(FAULTS)(
+  'killed %s: the next signer contradicts no published head',
+  async (_, isKept, fault) => {
+    const { folder, node, write, key } = await writtenFolder()
+    const store = await openStoreReader(folder, { frozen: false })
+    // The node signs in its own folder when it is idle.
+    const real = signedHeadIn(temporaryFolder())
+    const given: Checkpoint[] = []
+    const give = async (note: string) =>
+      given.push(await openCheckpoint(nodeVerifySignature, key.verifier, note))
 
-  for (let round = 0; round < 5; round += 1) {
-    await write(3)
-    const signer = await LogSigner.open(store, real, key)
-    await give((await signer.advance()).note)
-    await write(2)
-    const before = real.read()
-    const dying = await LogSigner.open(
-      store,
-      {
-        read: real.read,
-        write: fault(real, () => {
-          throw new Killed()
-        }),
-      },
-      key,
-    )
-    await expect(dying.advance()).rejects.toThrow(Killed)
-    expect(real.read()?.size).toBe(isKept ? 5 * round + 5 : before?.size)
-    // Killed once more, then completed: the same size gives the same note.
-    const whole = await LogSigner.open(store, real, key)
-    const { note, size } = await whole.advance()
-    expect(size).toBe(5 * round + 5)
-    expect((await (await LogSigner.open(store, real, key)).advance()).note).toBe(note)
-    await give(note)
-  }
-  await expectConsistent(store, given)
-  await store.close()
-  await node.close()
-})
+    for (let round = 0; round < 5; round += 1) {
+      await write(3)
+      const signer = await LogSigner.open(store, real, key)
+      await give((await signer.advance()).note)
+      await write(2)
+      const before = real.read()
+      const dying = await LogSigner.open(
+        store,
+        {
+          read: real.read,
+          write: fault(real, () => {
+            throw new Killed()
+          }),
+        },
+        key,
+      )
+      await expect(dying.advance()).rejects.toThrow(Killed)
+      expect(real.read()?.size).toBe(isKept ? 5 * round + 5 : before?.size)
+      // Killed once more, then completed: the same size gives the same note.
+      const whole = await LogSigner.open(store, real, key)
+      const { note, size } = await whole.advance()
+      expect(size).toBe(5 * round + 5)
+      expect((await (await LogSigner.open(store, real, key)).advance()).note).toBe(note)
+      await give(note)
+    }
+    await expectConsistent(store, given)
+    await store.close()
+    await node.close()
+  },
+)
 
 it('killed while the head is written: the file has the old head or the new one', async () => {
   const { folder, node, write, key } = await writtenFolder()
@@ -157,7 +160,7 @@ it('does not sign a store with a changed entry, header or node', async () => {
   }
 })
 
-it('does not start if the store was restored from an older state, and says why', async () => {
+it('does not start if the store was restored from an older copy, and reports the reason', async () => {
   const { folder, node, write } = await writtenFolder()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   await write(3)
@@ -207,7 +210,7 @@ it('does not start or create files if the store is lost, at any time', async () 
   await some.node.close()
   for (const [{ folder }, signed] of [
     [none, ''],
-    [some, ', of which 2 blocks are signed'],
+    [some, ', with 2 signed blocks'],
   ] as const) {
     const moved = join(temporaryFolder(), 'ledger.db')
     renameSync(join(folder, 'ledger.db'), moved)
@@ -217,7 +220,7 @@ it('does not start or create files if the store is lost, at any time', async () 
       if (isKeyLost) rmSync(join(folder, 'node.key'))
       await expect(startLedgerNode({ folder })).rejects.toMatchObject({
         code: 'STORE_ROLLED_BACK',
-        message: expect.stringContaining(`${folder} has lost its store${signed}: put it back`),
+        message: expect.stringContaining(`the store of ${folder}${signed} is missing: put it back`),
       })
       writeFileSync(join(folder, 'node.key'), key)
     }

@@ -68,14 +68,14 @@ export interface SignedHeadUpdate {
  */
 export class LogSigner {
   readonly #store: StoreReader
-  readonly #kept: SignedHead
+  readonly #signedHead: SignedHead
   readonly #key: LogKey
   readonly #walk: ChainWalk
   #signed: SignedHeadUpdate | null = null
 
-  private constructor(store: StoreReader, kept: SignedHead, key: LogKey, walk: ChainWalk) {
+  private constructor(store: StoreReader, signedHead: SignedHead, key: LogKey, walk: ChainWalk) {
     this.#store = store
-    this.#kept = kept
+    this.#signedHead = signedHead
     this.#key = key
     this.#walk = walk
   }
@@ -100,7 +100,7 @@ export class LogSigner {
     const { verifier, privateKey } = this.#key
     const root = rootOf(this.#walk.frontier)
     const head: Checkpoint = { origin: verifier.name, size, root }
-    this.#kept.write(head)
+    this.#signedHead.write(head)
     const note = signedNote(verifier, checkpointText(head), (message) =>
       sign(null, message, privateKey),
     )
@@ -120,7 +120,7 @@ export class LogSigner {
         const where = finding.height === null ? '' : ` at height ${finding.height}`
         throw new LedgerError(
           'LOG_CONTRADICTED',
-          `the store does not hold${where}: ${finding.what}`,
+          `the store does not verify${where}: ${finding.what}`,
         )
       }
       if (blocks.length === 0) break

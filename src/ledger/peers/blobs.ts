@@ -18,8 +18,8 @@ const ROWS_PER_PAGE = 100
 const ROWS_MAX = 1_000
 const BLOBS_PER_PAGE = 16
 /**
- * Delay before all blobs are checked again: while some are missing (doubled each time up to the maximum), and
- * otherwise.
+ * Delays before all blobs are checked again: RETRY_MS while some are missing, doubled each time up to
+ * RETRY_MS_MAX; otherwise RESCAN_MS.
  */
 const RETRY_MS = 500
 const RETRY_MS_MAX = 30_000
@@ -55,7 +55,7 @@ export class ChainBlobs {
     throw new PeerError('CONTENT_ABSENT', `blob ${sha256} is not stored here`)
   }
 
-  /** Lists at most `limit` absent blobs that entries after position `after` (packed; -1: all) name. */
+  /** Lists at most `limit` missing blobs that entries after position `after` (packed; -1: all) name. */
   async absent(after: number, limit: number): Promise<MissingBlobs> {
     const blobs: MissingBlob[] = []
     let upTo = after
@@ -80,7 +80,7 @@ export class ChainBlobs {
   async add(sha256: string, from: number, bytes: Uint8Array): Promise<number> {
     const { length } = await this.#blob(sha256)
     if (length <= this.#bytesMax) return this.#files.addPart({ sha256, length }, from, bytes)
-    throw new PeerError('CONTENT_TOO_LARGE', `a content may have ${this.#bytesMax} bytes here`)
+    throw new PeerError('CONTENT_TOO_LARGE', `a blob may have at most ${this.#bytesMax} bytes here`)
   }
 
   /** Errors: CONTENT_UNKNOWN. */

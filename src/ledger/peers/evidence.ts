@@ -137,8 +137,8 @@ export async function ownChainConflict(source: ChainSource, own: OwnChain): Prom
   const size = last === null ? 0 : last.height + 1
   if (head.size > size) {
     return (
-      `a peer has ${head.size} blocks of this node's chain, and the store only ${size}: ` +
-      'an older state was put back, or another node has the same key; restore the chain from the peer'
+      `a peer has ${head.size} blocks of this node's chain, but the store only ${size}: ` +
+      'an older copy was restored, or another node has the same key; restore the chain from the peer'
     )
   }
   if (equalBytes(await rootAt(own.store, head.size), head.root)) return null

@@ -90,10 +90,10 @@ export interface MirrorOptions {
   readonly folder: string
   readonly serverId: number
   readonly key: VerifierKey
-  /** Is false if the folder is temporary. */
+  /** False for a temporary folder. */
   readonly durable: boolean
   /** Folder of the blobs; default: `folder`. */
-  readonly contentsFolder?: string
+  readonly blobsFolder?: string
   /** Maximum bytes of a blob; default: no bound. */
   readonly blobBytesMax?: number
   readonly platform?: Pick<Platform, 'openStore'>
@@ -150,9 +150,9 @@ export class Mirror {
       const size = head === null ? 0 : head.height + 1
       const frontier = await frontierAt(size, (nodes) => store.treeNodes(serverId, nodes))
       const seen = await checkpointIn(join(folder, SEEN_FILE), checkpoints)
-      const { contentsFolder = folder } = options
-      const files = await openBlobStore(contentsFolder, store, durable)
-      if (contentsFolder === folder) await files.recover()
+      const { blobsFolder = folder } = options
+      const files = await openBlobStore(blobsFolder, store, durable)
+      if (blobsFolder === folder) await files.recover()
       return new Mirror(options, { store, files, checkpoints, head, frontier, seen })
     } catch (error) {
       await store.close()
@@ -184,14 +184,14 @@ export class Mirror {
    * Accepts `head` if its log and the known ones continue each other. Stores evidence otherwise.
    * Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
    */
-  async follow(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
+  async acceptHead(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
     if (head.size <= this.size) {
       if (equalBytes(await rootAt(this.#store, head.size), head.root)) this.#expectNotFrozen()
-      else throw this.#frozen(head, 'the blocks that are kept here give another root')
+      else throw this.#frozen(head, 'the stored blocks have another root')
       if (head.size === this.size) this.#storeCheckpoint(head)
     } else if (seen !== null && head.size === seen.size) {
-      if (!equalBytes(seen.root, head.root)) throw this.#frozen(head, 'one size, two roots')
+      if (!equalBytes(seen.root, head.root)) throw this.#frozen(head, 'two roots for the same size')
     } else if (seen !== null) {
       // This also applies to a smaller head: only blocks that the newest head covers are stored, and only they can
       // prove a contradiction.
@@ -212,7 +212,7 @@ export class Mirror {
    * number of their entries.
    * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; those of `prove`.
    */
-  async take(
+  async add(
     values: readonly (Json | RawBlock)[],
     head: SignedCheckpoint,
     prove: FetchProof,
@@ -248,14 +248,14 @@ export class Mirror {
     } catch (error) {
       const isRefusal = error instanceof PeerError && error.code !== 'MIRROR_FROZEN'
       if (!isRefusal || !(await isFork(await this.#known()))) throw error
-      throw this.#frozen(head, 'the logs of the two do not begin with the same blocks')
+      throw this.#frozen(head, 'the two logs do not begin with the same blocks')
     }
   }
 
   async close(): Promise<void> {
-    const { folder, contentsFolder = folder } = this.#options
+    const { folder, blobsFolder = folder } = this.#options
     // If the blobs are in another folder, no row there names them yet; opening that folder checks them later.
-    if (contentsFolder === folder) await this.#files.close()
+    if (blobsFolder === folder) await this.#files.close()
     await this.#store.close()
   }
 
@@ -411,7 +411,7 @@ export async function pull(
     async () => {
       // Requested before the head is proven, but not used without the proof.
       let next = mirror.size < head.size ? pageAt(mirror.size) : null
-      await mirror.follow(head, prove)
+      await mirror.acceptHead(head, prove)
       let entries = 0
       while (next !== null) {
         const page: BlockPage = await next
@@ -419,7 +419,7 @@ export async function pull(
         const end = mirror.size + page.values.length
         // The source prepares the next page while this one is verified and stored.
         next = end < head.size ? pageAt(end) : null
-        entries += await mirror.take(page.values, head, prove)
+        entries += await mirror.add(page.values, head, prove)
         progress({ blocks: mirror.size, ofBlocks: head.size, entries })
       }
     },

@@ -20,7 +20,7 @@ import { type KnownPeer, nodeOfKey, type Peer, type PeerList } from './peer-list
 import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from './thread.ts'
 
 /** Maximum time that the start waits for the peers' copies of the node's own chain. */
-const ASK_MS = 3_000
+const OWN_CHAIN_CHECK_MS = 3_000
 /** Memory limit of the thread. It parses the replies of peers; if it runs out of memory, only the thread ends. */
 const OLD_MB = 512
 const YOUNG_MB = 16
@@ -62,7 +62,7 @@ export class Mirrors {
   #worker: Thread | null = null
   #cancelRestart: () => void = () => {}
   #closing = false
-  #onPeersAsked: () => void = () => {}
+  #onPeersChecked: () => void = () => {}
 
   /** Called when a peer has a copy of the node's own chain that contradicts it. */
   onConflict: (message: string) => void = () => {}
@@ -89,8 +89,8 @@ export class Mirrors {
     await this.#openMirrors()
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
-      const cancelTimeout = this.#platform.schedule.after(ASK_MS, resolve)
-      this.#onPeersAsked = () => {
+      const cancelTimeout = this.#platform.schedule.after(OWN_CHAIN_CHECK_MS, resolve)
+      this.#onPeersChecked = () => {
         cancelTimeout()
         resolve()
       }
@@ -133,7 +133,7 @@ export class Mirrors {
     if (serverId === this.#ownServerId) return this.#ownBlobs
     const mirror = this.#open.get(serverId)
     if (mirror !== undefined) return mirror.blobs
-    throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
+    throw new LedgerError('SERVERID_UNKNOWN', `there is no chain of server id ${serverId} here`)
   }
 
   /** The peer whose key has this name, or null. */
@@ -149,7 +149,7 @@ export class Mirrors {
   ): Promise<PushResult> {
     return new Promise((resolve) => {
       if (this.#closing || this.#pushes.size >= PUSHES_MAX) {
-        throw new PeerError('MIRROR_FAILED', 'too much is pushed at once; try again shortly')
+        throw new PeerError('MIRROR_FAILED', 'too many pushes are in progress; try again shortly')
       }
       this.#worker ??= this.#startWorker()
       this.#lastPushId += 1
@@ -207,7 +207,7 @@ export class Mirrors {
   /** The stores of the failed thread are consistent, so the next thread continues from them. */
   #workerFailed({ message }: Error): void {
     this.#worker = null
-    this.#onPeersAsked()
+    this.#onPeersChecked()
     const error = { code: 'MIRROR_FAILED', message }
     for (const resolve of this.#pushes.values()) {
       resolve({ size: 0, seen: 0, error })
@@ -242,7 +242,7 @@ export class Mirrors {
         this.#pushes.delete(message.id)
         break
       case 'peersAsked':
-        this.#onPeersAsked()
+        this.#onPeersChecked()
     }
   }
 
@@ -295,7 +295,10 @@ function storedHeads(folder: string, key: VerifierKey): SignedHeads {
   const covering = async (size: number) => {
     const head = await storedCheckpoint(folder, checkpoints)
     if (head !== null && head.size >= size) return head
-    throw new LedgerError('LOG_BEHIND', 'the mirror has not reached a signed head yet; ask again')
+    throw new LedgerError(
+      'LOG_BEHIND',
+      'the mirror has not reached a signed head yet; try again shortly',
+    )
   }
   return { newest: () => covering(0), covering }
 }

@@ -79,7 +79,7 @@ interface Note {
 }
 
 /**
- * Restores data whose key is lost. `fill` creates or completes a mirror of their chain in the given folder. If that
+ * Restores data whose node key is lost. `fill` creates or completes a mirror of the old chain in the given folder. If that
  * verifies, its databases become the first blocks of a chain with a new key.
  *
  * A crash before the note is written changes nothing. After a crash before the store is moved, there are the note,
@@ -95,7 +95,7 @@ export async function restoreAsNewChain(
 ): Promise<NewChain> {
   const { folder, vkey, threads } = options
   const { serverId } = nodeOfKey(vkey)
-  const held = lockFolder(folder)
+  const lock = lockFolder(folder)
   try {
     const isBuilt = hasStore(folder)
     const note = noteIn(folder)
@@ -115,7 +115,10 @@ export async function restoreAsNewChain(
     const mirrored = await verifyIn(mirror, threads)
     if (mirrored.finding !== null) {
       removeFolder(mirror)
-      throw new PeerError('RESTORE_REFUSED', `what came does not hold: ${mirrored.finding.what}`)
+      throw new PeerError(
+        'RESTORE_REFUSED',
+        `the received chain does not verify: ${mirrored.finding.what}`,
+      )
     }
     const side = join(folder, SIDE_FOLDER)
     const { own, absent } = await build(options, key, { mirror, side })
@@ -124,7 +127,7 @@ export async function restoreAsNewChain(
     moveStore(side, folder)
     return { mirrored, own, absent }
   } finally {
-    held.release()
+    lock.release()
   }
 }
 
@@ -147,8 +150,8 @@ async function builtBefore(
 function overStore(folder: string): PeerError {
   return new PeerError(
     'RESTORE_OVER_STORE',
-    `${folder} holds another node already, or its key: without the key of the chain, its data come ` +
-      'back in an empty folder',
+    `${folder} already contains another node or its key: without the key of the chain, ` +
+      'restore into an empty folder',
   )
 }
 
@@ -210,7 +213,7 @@ async function build(
   }
   const own = await verifyIn(side, threads)
   if (own.finding === null) return { own, absent: copier.absent }
-  throw new PeerError('RESTORE_REFUSED', `the new chain does not hold: ${own.finding.what}`)
+  throw new PeerError('RESTORE_REFUSED', `the new chain does not verify: ${own.finding.what}`)
 }
 
 /** Turns the databases of a store into operations that create them again. */
@@ -289,8 +292,8 @@ class DatabaseCopier {
         const expectSame = async (received: { sha256: string }) => {
           if (received.sha256 !== sha256) throw new PeerError('CONTENT_ABSENT', 'it was changed')
         }
-        const judgement = { isRecorded: () => true, mayBeRecorded: () => false }
-        await this.#target.add(chunksOf(blob), expectSame, judgement)
+        const outcome = { isRecorded: () => true, mayBeRecorded: () => false }
+        await this.#target.add(chunksOf(blob), expectSame, outcome)
         return true
       } finally {
         await blob.close()

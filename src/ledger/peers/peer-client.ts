@@ -60,7 +60,7 @@ export interface MissingBlob extends StoredBlob {
   readonly bytes: number
 }
 
-/** A page of absent blobs. */
+/** A page of missing blobs. */
 export interface MissingBlobs {
   readonly blobs: readonly MissingBlob[]
   /** Packed position of the last entry that was checked. The next page begins after it. */
@@ -97,7 +97,7 @@ export class PeerClient {
     return proof.map((hash) => {
       const bytes = typeof hash === 'string' ? fromBase64(hash) : null
       if (bytes?.length === HASH_BYTES) return bytes
-      throw malformed('this is not a consistency proof')
+      throw malformed('the reply is not a consistency proof')
     })
   }
 
@@ -106,7 +106,7 @@ export class PeerClient {
     const path = this.#path(`tile/${tilePath({ level: 0, index, width })}`)
     const tile = await this.#get(path, SMALL_BYTES_MAX)
     if (tile.length === width * HASH_BYTES) return tile
-    throw malformed('this is not a tile of the log')
+    throw malformed('the reply is not a tile of the log')
   }
 
   /** Returns at most `limit` blocks from height `from` on; fewer if they are too long together. */
@@ -119,7 +119,7 @@ export class PeerClient {
       if (values !== null && values.length > 0 && values.length <= limit) {
         return { values, bytes: body.length }
       }
-      throw malformed(`these are not up to ${limit} blocks from ${from} on`)
+      throw malformed(`the reply is not a list of at most ${limit} blocks from height ${from}`)
     } catch (error) {
       const isTooLong = error instanceof OutboundError && error.code === 'BODY_TOO_LARGE'
       if (!isTooLong || limit === 1) throw error
@@ -137,7 +137,7 @@ export class PeerClient {
     if (status === 404) return null
     if (status === 206 && body.length === length) return body
     if (status >= 400) throw this.#refusal(status, body)
-    throw malformed('this is not the part of a content that was asked for')
+    throw malformed('the reply is not the requested part of the blob')
   }
 
   /** Pushes blocks (`nextPush`); returns how much of the chain the node has then. */
@@ -148,7 +148,7 @@ export class PeerClient {
     if (reply.status !== 200) throw this.#refusal(reply.status, reply.body)
     const { size, seen } = jsonMembers(reply.body.toString())
     if (isSize(size) && isSize(seen)) return { size, seen }
-    throw malformed('the reply to a push does not say how far it is')
+    throw malformed('the reply to a push has no size of the mirror')
   }
 
   /** Lists blobs that the node does not have, named by entries after `after` (packed; -1: all). */
@@ -160,7 +160,7 @@ export class PeerClient {
     const upTo = typeof last === 'string' ? parsePosition(last) : null
     const isPage = blobs.length <= limit && typeof more === 'boolean' && !(more && upTo === null)
     if (!isPage || !blobs.every((blob) => blob !== null)) {
-      throw malformed('the reply does not say which contents are absent')
+      throw malformed('the reply is not a list of missing blobs')
     }
     // A mirror may have fewer entries than this node; the position never decreases.
     return { blobs, upTo: Math.max(after, upTo ?? -1), more }
@@ -205,9 +205,9 @@ export class PeerClient {
 
   #refusal(status: number, body: Buffer): PeerError {
     const code = codeIn(body)
-    const why = code === '' ? '' : ` with ${code}`
+    const reason = code === '' ? '' : ` with ${code}`
     const { host } = new URL(this.#options.url)
-    return new PeerError('REPLY_REFUSED', `${host} answered ${status}${why}`)
+    return new PeerError('REPLY_REFUSED', `${host} answered ${status}${reason}`)
   }
 }
 

@@ -39,7 +39,7 @@ export function knownPeer({ vkey, url, push = false }: Peer): KnownPeer {
   const { key, serverId } = nodeOfKey(vkey)
   if (url !== null) return { vkey, url: rootUrl(url), push, key, serverId }
   if (!push) return { vkey, url, push, key, serverId }
-  throw new PeerError('PEER_INVALID', 'pushing needs the address to push to')
+  throw new PeerError('PEER_INVALID', 'push requires a url')
 }
 
 /** Parses the verifier key of a node. Errors: PEER_INVALID. */
@@ -51,7 +51,10 @@ export function nodeOfKey(vkey: string): { key: VerifierKey; serverId: number } 
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
   }
-  throw new PeerError('PEER_INVALID', 'vkey is not the verifier key of a node: its …/vkey shows it')
+  throw new PeerError(
+    'PEER_INVALID',
+    'vkey is not the verifier key of a node; GET …/vkey of that node returns it',
+  )
 }
 
 /** Validates `url` as the root of a listener; returns it without the final slash. Errors: PEER_INVALID. */
@@ -63,7 +66,10 @@ export function rootUrl(url: string): string {
     parsed.pathname === '/' &&
     parsed.search + parsed.hash + parsed.username + parsed.password === ''
   if (isRoot) return parsed.origin
-  throw new PeerError('PEER_INVALID', 'url is the root of a listener, like https://b.example:4126')
+  throw new PeerError(
+    'PEER_INVALID',
+    'url must be the root of a listener, like https://b.example:4126',
+  )
 }
 
 /** Parses a setting: `<vkey>`, `<vkey> <url>` or `<vkey> <url> push`. Errors: PEER_INVALID. */
@@ -72,7 +78,10 @@ export function peerOfText(text: string): KnownPeer {
   if (more.length === 0 && (push === undefined || push === 'push')) {
     return knownPeer({ vkey, url, push: push === 'push' })
   }
-  throw new PeerError('PEER_INVALID', 'a peer is a verifier key, an address and the word push')
+  throw new PeerError(
+    'PEER_INVALID',
+    'a peer must be a verifier key, optionally followed by a URL and the word push',
+  )
 }
 
 /** The peers of a node: fixed ones from its settings, and those added at run time. */
@@ -116,7 +125,7 @@ export class PeerList {
   remove(serverId: number): void {
     const rest = this.#added.filter((peer) => peer.serverId !== serverId)
     if (this.#fixed.some((peer) => peer.serverId === serverId)) {
-      throw new PeerError('PEER_INVALID', 'this peer is named by the settings: take it out there')
+      throw new PeerError('PEER_INVALID', 'this peer comes from the settings: remove it there')
     }
     if (rest.length === this.#added.length) {
       throw new PeerError(
@@ -144,7 +153,7 @@ function expectOther({ serverId }: KnownPeer, ownServerId: number): void {
 }
 
 function tooMany(): PeerError {
-  return new PeerError('PEERS_TOO_MANY', `a node has ${PEERS_MAX} peers at most`)
+  return new PeerError('PEERS_TOO_MANY', `a node can have at most ${PEERS_MAX} peers`)
 }
 
 function storedPeers(path: string): KnownPeer[] {
@@ -156,6 +165,6 @@ function storedPeers(path: string): KnownPeer[] {
     if (typeof vkey === 'string' && (typeof url === 'string' || url === null)) {
       return knownPeer({ vkey, url, push: push === true })
     }
-    throw new PeerError('PEER_INVALID', `${path} does not hold a list of peers`)
+    throw new PeerError('PEER_INVALID', `${path} does not contain a list of peers`)
   })
 }

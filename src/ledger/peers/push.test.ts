@@ -114,7 +114,10 @@ it('rejects a push unless it is signed by the key of the chain, for this node, n
   const headers = signedFor(target, path, body, good)
   expect((await target.send('POST', path, body, headers)).status).toBe(200)
   const replayed = await target.send('POST', path, body, headers)
-  expect([replayed.status, replayed.json.message]).toEqual([401, 'the request was made before'])
+  expect([replayed.status, replayed.json.message]).toEqual([
+    401,
+    'the nonce of the request was used before',
+  ])
 })
 
 it('rejects a signed push with wrong blocks, with the reason, and stores nothing', async () => {

@@ -55,7 +55,7 @@ export class Pusher {
       const { size } = mirror
       mirror = await this.#peer.push(body)
       if (mirror.size <= size) {
-        throw new PeerError('REPLY_MALFORMED', 'the reply to a push does not say how far it is')
+        throw new PeerError('REPLY_MALFORMED', 'the reply to a push has no size of the mirror')
       }
       pushed()
     }
@@ -135,22 +135,22 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
   const head = await mirror.opened(push.checkpoint)
   if (blocks.length === 0) {
     // A longer log is checked when its blocks are pushed.
-    if (head.size <= mirror.size) await mirror.follow(head, prove)
+    if (head.size <= mirror.size) await mirror.acceptHead(head, prove)
     return
   }
   if (from > mirror.size) {
     throw new PeerError(
       'PUSH_GAP',
-      `${mirror.size} blocks are here, and the first pushed is ${from}`,
+      `this mirror has ${mirror.size} blocks, but the first pushed block has height ${from}`,
     )
   }
   await mirror.detectFork(
     head,
     (known) => isForkByProof(known, head, push),
     async () => {
-      await mirror.follow(head, prove)
+      await mirror.acceptHead(head, prove)
       const fresh = blocks.slice(mirror.size - from)
-      if (fresh.length > 0) await mirror.take(fresh, head, prove)
+      if (fresh.length > 0) await mirror.add(fresh, head, prove)
     },
   )
 }
@@ -193,17 +193,17 @@ function parsedPush(body: Uint8Array): ParsedPush {
     isJsonObject(proofs) &&
     isJsonObject(roots)
   if (isPush) return { from, blocks, checkpoint, proofs, roots }
-  throw new PeerError('PUSH_INVALID', 'a push is {from, blocks, checkpoint, proofs}')
+  throw new PeerError('PUSH_INVALID', 'a push must be {from, blocks, checkpoint, proofs}')
 }
 
 function proofIn(proofs: ParsedPush['proofs'], from: number): Uint8Array[] {
   const list = proofs[from]
   if (!Array.isArray(list)) {
-    throw new PeerError('LOG_UNPROVEN', `there is no proof from size ${from} on`)
+    throw new PeerError('LOG_UNPROVEN', `the proof from size ${from} is missing`)
   }
   return list.map((hash) => {
     const bytes = typeof hash === 'string' ? fromBase64(hash) : null
     if (bytes !== null) return bytes
-    throw new PeerError('PUSH_INVALID', 'a proof is a list of hashes')
+    throw new PeerError('PUSH_INVALID', 'a proof must be a list of hashes')
   })
 }

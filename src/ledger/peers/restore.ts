@@ -25,7 +25,7 @@ const SIDE_FOLDER = 'restore.partial'
 /** Provides a chain and its blobs. */
 export type RestoreSource = ChainSource & BlobSource
 
-/** What to restore, and where to. */
+/** Source and destination of a restore. */
 export interface RestoreOptions extends Omit<NewChainOptions, 'vkey'> {
   /**
    * A data folder with the key of the chain's node, and no store. If `vkey` is given, a folder with neither; the
@@ -69,11 +69,11 @@ export async function restoreChain(options: RestoreOptions): Promise<Restored> {
   }
   if (key?.serverId === serverId) return restoreWithKey(options, key)
   if (vkey !== null) return restoreWithoutKey(options, vkey)
-  const has = key === null ? 'no key' : `the key of server id ${key.serverId}`
+  const found = key === null ? 'no key' : `the key of server id ${key.serverId}`
   throw new PeerError(
     'RESTORE_WITHOUT_KEY',
-    `${folder} holds ${has}: put the node.key of server id ${serverId} there; where that is lost, ` +
-      'name its verifier key (--key), and the data come back under a new chain',
+    `${folder} contains ${found}: copy the node.key of server id ${serverId} to it; if it is lost, ` +
+      'give its verifier key with --key to restore the data under a new chain',
   )
 }
 
@@ -81,7 +81,7 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
   const { folder, serverId, clock } = options
   const key = { name: logOrigin(serverId), publicKey: ownKey.publicKey }
   const source = options.source(new NodeSigner(ownKey, clock))
-  const held = lockFolder(folder)
+  const lock = lockFolder(folder)
   const side = join(folder, SIDE_FOLDER)
   try {
     if (hasStore(folder)) {
@@ -89,13 +89,13 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
       removeFolder(side)
       return { own, mirrored: null, absent: await fetchBlobs(options, source) }
     }
-    const mirror = await openMirror({ folder: side, serverId, key, contentsFolder: folder })
+    const mirror = await openMirror({ folder: side, serverId, key, blobsFolder: folder })
     const absent = await fillMirror(mirror, source, options, ownKey)
     const own = await verified(side, options)
     moveStore(side, folder)
     return { own, mirrored: null, absent }
   } finally {
-    held.release()
+    lock.release()
   }
 }
 
@@ -122,7 +122,7 @@ async function openMirror(options: Omit<MirrorOptions, 'durable'>): Promise<Mirr
   }
 }
 
-/** Fetches all signed blocks, and their blobs; closes the mirror. Returns the number of absent blobs. */
+/** Fetches all signed blocks, and their blobs; closes the mirror. Returns the number of missing blobs. */
 async function fillMirror(
   mirror: Mirror,
   source: RestoreSource,
@@ -137,7 +137,10 @@ async function fillMirror(
   } catch (error) {
     if (!(error instanceof PeerError && / answered 401/.test(error.message))) throw error
     const vkey = verifierKeyText({ name: logOrigin(serverId), publicKey })
-    throw new PeerError(error.code, `${error.message}: this node must be a peer there, ${vkey}`)
+    throw new PeerError(
+      error.code,
+      `${error.message}: add this node as a peer there, with the key ${vkey}`,
+    )
   } finally {
     await mirror.close()
   }
@@ -162,7 +165,10 @@ async function verified(side: string, { folder, threads }: RestoreOptions): Prom
   // For example, the source hid entries as if they were erased. All data are discarded.
   removeFolder(side)
   const where = finding.height === null ? '' : `block ${finding.height}: `
-  throw new PeerError('RESTORE_REFUSED', `what the peer has does not hold: ${where}${finding.what}`)
+  throw new PeerError(
+    'RESTORE_REFUSED',
+    `the chain of the peer does not verify: ${where}${finding.what}`,
+  )
 }
 
 /** Verifies the store of an earlier restore that was complete. Errors: RESTORE_OVER_STORE. */
@@ -178,7 +184,7 @@ async function restoredBefore(
     if (size < head.size || !equalBytes(await rootAt(store, head.size), head.root)) {
       throw new PeerError(
         'RESTORE_OVER_STORE',
-        `${folder} holds a store already, which is not what the peer has: move ledger.db away first`,
+        `${folder} already contains a store with another chain: move ledger.db away first`,
       )
     }
     return verifyStore(store)

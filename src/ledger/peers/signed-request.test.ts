@@ -138,7 +138,10 @@ it('rejects another key, path, query, host, body or time, and a repeated request
   const once = headersOf(path)
   expect((await read(path, once)).json.ledgers).toHaveLength(1)
   const again = await read(path, once)
-  expect([again.status, again.json.message]).toEqual([401, 'the request was made before'])
+  expect([again.status, again.json.message]).toEqual([
+    401,
+    'the nonce of the request was used before',
+  ])
 })
 
 it('accepts a signature for one minute, and remembers its nonce for as long', async () => {
@@ -148,7 +151,7 @@ it('accepts a signature for one minute, and remembers its nonce for as long', as
   clock.time += 59_000
   expect((await read(path, headers)).status).toBe(200)
   clock.time += 1_000
-  expect((await read(path, headers)).json.message).toBe('the request was made before')
+  expect((await read(path, headers)).json.message).toBe('the nonce of the request was used before')
   clock.time += 1_000
   expect((await read(path, headers)).json.message).toContain('not valid now')
 })

@@ -120,13 +120,13 @@ export class SignedRequests {
     const { signature, digest, params, created, expires, nonce, keyId } = signatureIn(request)
     const nowS = Math.floor(this.#clock.now() / 1000)
     if (created > nowS + SKEW_S || expires < nowS || expires - created > VALID_S_MAX) {
-      throw refused('the signature is not valid now: the clocks may differ')
+      throw refused('the signature has expired or is not valid yet; check the clocks of both nodes')
     }
     const key = this.#keyOf(keyId)
     if (key === null) throw refused('the key is not that of a peer')
     const base = Buffer.from(signatureBase(componentsOf(request), digest, params))
     if (!(await nodeVerifySignature(key, base, signature))) {
-      throw refused('the signature does not hold')
+      throw refused('the signature is wrong')
     }
     this.#use(`${keyId} ${nonce}`, expires, nowS)
     return { keyId, digest }
@@ -135,7 +135,8 @@ export class SignedRequests {
   /** Verifies a request without a body. Errors: SIGNATURE_REFUSED. */
   async verifyBodiless(request: ReceivedRequest): Promise<void> {
     const { digest } = await this.verify(request)
-    if (!matchesDigest(digest, new Uint8Array())) throw refused('who reads signs for no body')
+    if (!matchesDigest(digest, new Uint8Array()))
+      throw refused('a read must be signed for an empty body')
   }
 
   /** Remembers only verified nonces, so that others cannot fill the map. Errors: SIGNATURE_REFUSED. */
@@ -144,16 +145,16 @@ export class SignedRequests {
       if (until >= nowS) break
       this.#used.delete(used)
     }
-    if (this.#used.has(nonce)) throw refused('the request was made before')
-    if (this.#used.size >= NONCES_MAX) throw refused('too many requests are remembered')
+    if (this.#used.has(nonce)) throw refused('the nonce of the request was used before')
+    if (this.#used.size >= NONCES_MAX) throw refused('too many signed requests; try again later')
     this.#used.set(nonce, expires)
   }
 }
 
 /** Whether `digest`, which was signed, is the digest of `body`. */
 export function matchesDigest(digest: string, body: Uint8Array): boolean {
-  const [given, own] = [Buffer.from(digest), Buffer.from(contentDigest(body))]
-  return given.length === own.length && timingSafeEqual(given, own)
+  const [received, expected] = [Buffer.from(digest), Buffer.from(contentDigest(body))]
+  return received.length === expected.length && timingSafeEqual(received, expected)
 }
 
 function contentDigest(body: Uint8Array): string {
@@ -184,7 +185,7 @@ function signatureIn({ headers }: ReceivedRequest) {
   const digest = textOf(headers['content-digest'])
   const [, params = '', created = '', expires = '', nonce = '', keyId = ''] = input ?? []
   if (input === null || encoded === null || !DIGEST.test(digest)) {
-    throw refused('the request is not signed as nodes sign (RFC 9421)')
+    throw refused('the request has no signature of a node (RFC 9421)')
   }
   const signature = Buffer.from(encoded[1] ?? '', 'base64')
   const [createdS, expiresS] = [Number(created), Number(expires)]

@@ -19,28 +19,28 @@ async function signed({ service }: LedgerNode): Promise<void> {
 }
 
 /** A node that mirrors `source`; `round` triggers the next round, and returns the delay after it. */
-async function following(source: LedgerNode) {
+async function startMirroring(source: LedgerNode) {
   const folder = temporaryFolder()
   const own = await startLedgerNode({ folder })
   onTestFinished(() => own.close())
   await own.send('POST', '/api/own')
-  const asked: string[] = []
+  const urls: string[] = []
   let next: () => void = () => {}
-  let rested: (ms: number) => void = () => {}
+  let onScheduled: (ms: number) => void = () => {}
   const platform = {
     ...systemPlatform,
     schedule: {
       after(ms: number, work: () => void) {
         next = work
-        rested(ms)
+        onScheduled(ms)
         return () => {}
       },
     },
     outbound: {
       ...systemPlatform.outbound,
-      get: (...given: Parameters<typeof systemPlatform.outbound.get>) => {
-        asked.push(given[0].pathname)
-        return systemPlatform.outbound.get(...given)
+      get: (...parameters: Parameters<typeof systemPlatform.outbound.get>) => {
+        urls.push(parameters[0].pathname)
+        return systemPlatform.outbound.get(...parameters)
       },
     },
   }
@@ -59,10 +59,10 @@ async function following(source: LedgerNode) {
   let ended: () => void = () => {}
   // Only the members that the program uses.
   await serveMirrors(start, port as unknown as ThreadPort, platform, () => ended())
-  const round = (turn: () => void): Promise<number> =>
+  const round = (trigger: () => void): Promise<number> =>
     new Promise((resolve) => {
-      rested = resolve
-      turn()
+      onScheduled = resolve
+      trigger()
     })
   const { verifierKey: vkey } = source.service.log
   const first = await round(() =>
@@ -71,7 +71,7 @@ async function following(source: LedgerNode) {
   return {
     first,
     round: () => round(() => next()),
-    ownAsked: () => asked.filter((path) => path.includes(`/${own.service.serverId}/`)).length,
+    ownRequests: () => urls.filter((path) => path.includes(`/${own.service.serverId}/`)).length,
     close: () =>
       new Promise<void>((resolve) => {
         ended = resolve
@@ -85,7 +85,7 @@ it('starts the next round soon after one that moved blocks, otherwise after the 
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')
   await signed(source)
-  const mirror = await following(source)
+  const mirror = await startMirroring(source)
   expect(mirror.first).toBe(100)
   expect(await mirror.round()).toBe(INTERVAL_MS)
   expect(await mirror.round()).toBe(INTERVAL_MS)
@@ -101,13 +101,13 @@ it('requests the own chain once per interval while blocks keep arriving', async 
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')
   await signed(source)
-  const mirror = await following(source)
-  const before = mirror.ownAsked()
+  const mirror = await startMirroring(source)
+  const before = mirror.ownRequests()
   for (let n = 0; n < 10; n += 1) {
     await source.send('POST', '/api/fruit', { id: `${n}` })
     await signed(source)
     expect(await mirror.round()).toBe(100)
   }
-  expect(mirror.ownAsked() - before).toBe(2)
+  expect(mirror.ownRequests() - before).toBe(2)
   await mirror.close()
 })

@@ -37,7 +37,7 @@ export interface MirrorsStart {
   readonly folder: string
   /** The node's own store. */
   readonly location: StoreLocation
-  /** Is false for a temporary folder. */
+  /** False for a temporary folder. */
   readonly durable: boolean
   /** The verifier key of this node. */
   readonly ownKey: string
@@ -89,7 +89,7 @@ export type ToMirrors =
       readonly id: number
       readonly vkey: string
       readonly body: Uint8Array
-      /** Is set if the body is a part of a blob: which blob, and its offset. */
+      /** Set if the body is a part of a blob: the blob, and the offset of the part. */
       readonly part: { readonly sha256: string; readonly from: number } | null
     }
   | { readonly kind: 'close' }
@@ -198,14 +198,14 @@ class MirrorsThread {
   async acceptPush({ id, vkey, body, part }: Extract<ToMirrors, { kind: 'push' }>): Promise<void> {
     const peer = knownPeer({ vkey, url: null })
     const result = await (part === null
-      ? this.#takeBlocks(peer, body)
-      : this.#takeBlobPart(peer, { ...part, body }))
+      ? this.#acceptBlocks(peer, body)
+      : this.#acceptBlobPart(peer, { ...part, body }))
     this.#send({ kind: 'pushed', id, result })
   }
 
-  async #takeBlocks(peer: KnownPeer, body: Uint8Array): Promise<PushResult> {
-    const taken = this.#runInTurn(peer, (mirror) => acceptPush(mirror, body))
-    const error = await taken.then(() => null, errorSummary)
+  async #acceptBlocks(peer: KnownPeer, body: Uint8Array): Promise<PushResult> {
+    const accepted = this.#runInTurn(peer, (mirror) => acceptPush(mirror, body))
+    const error = await accepted.then(() => null, errorSummary)
     if (error === null) this.#send({ kind: 'stored', serverId: peer.serverId })
     const currentMs = error === null ? this.#platform.clock.now() : null
     const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
@@ -213,7 +213,7 @@ class MirrorsThread {
   }
 
   /** Does not wait for tasks that add blocks. */
-  async #takeBlobPart(
+  async #acceptBlobPart(
     peer: KnownPeer,
     { sha256, from, body }: { sha256: string; from: number; body: Uint8Array },
   ): Promise<PushResult> {
@@ -247,7 +247,7 @@ class MirrorsThread {
 
   /** Asks the peer for the node's own chain, then begins rounds. */
   async #startRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
-    await this.#askForOwnChain(peer)
+    await this.#checkOwnChain(peer)
     void this.#runRounds(peer, rounds)
   }
 
@@ -291,7 +291,7 @@ class MirrorsThread {
       sinceOwnChainMs += delayMs
       if (sinceOwnChainMs >= intervalMs) {
         sinceOwnChainMs = 0
-        await this.#askForOwnChain(peer)
+        await this.#checkOwnChain(peer)
       }
       await new Promise<void>((resolve) => this.#platform.schedule.after(delayMs, resolve))
     }
@@ -355,7 +355,7 @@ class MirrorsThread {
     return state
   }
 
-  async #askForOwnChain(peer: KnownPeer): Promise<void> {
+  async #checkOwnChain(peer: KnownPeer): Promise<void> {
     try {
       const source = this.#client(peer, this.#own.store.serverId)
       const message = await ownChainConflict(source, this.#own)

@@ -168,7 +168,7 @@ it('content sent with an Idempotency-Key cannot be guessed or sent again after i
   expect([again.status, again.json.code, again.json.message]).toEqual([
     422,
     'IDEMPOTENCY_KEY_REUSED',
-    'what was sent with this key was erased since',
+    'the content of the request with this key was erased',
   ])
   expect((await replaced()).text).toBe(first[1])
   await node.close()

@@ -45,39 +45,44 @@ interface ErasedItem {
 export async function plannedErasure(
   store: StoreReader,
   { db, of, positions }: Extract<Operation, { kind: 'erase_item' }>,
-  taken: ReadonlySet<number>,
+  erasedInBatch: ReadonlySet<number>,
 ): Promise<PlannedErasure> {
   const database = await requireDatabase(store, db)
   const item = { database, id: of, current: await store.item(db, of) }
-  const named = positions ?? (await formerPositions(store, item))
+  const requested = positions ?? (await formerPositions(store, item))
   const erasable = new Set<number>()
   const freed = new Set<string>()
   let block: Block | undefined
   // In ascending order, so that a replaced attachment comes before the entry that replaced it.
-  for (const position of [...new Set(named)].sort((a, b) => a - b)) {
+  for (const position of [...new Set(requested)].sort((a, b) => a - b)) {
     const { height, index } = unpackPosition(position)
     if (block?.height !== height) [block] = await store.blocks(store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
     if (text === undefined || erasedEntryText(text, db, of) === null) {
-      const where = `${positionText(position)} is no revision of item ${of} of ${db}`
-      throw new LedgerError('POSITION_INVALID', `${where}, nor of what is attached to it`)
+      throw new LedgerError(
+        'POSITION_INVALID',
+        `${positionText(position)} is not a revision of item ${of} of ${db} or of its attachments`,
+      )
     }
     if (position === item.current?.revision) throw currentRevision(item, position)
-    if (taken.has(position) || (await store.eraser(position)) !== null) continue
+    if (erasedInBatch.has(position) || (await store.eraser(position)) !== null) continue
     erasable.add(position)
     const attachment = attachmentIn(text)
     if (attachment === null) continue
     const related = await relatedEntries(store.attachments, item, position, attachment)
     if (related.isCurrent) throw currentRevision(item, position)
     const { former, deletion } = related
-    if (former !== null && !erasable.has(former) && !taken.has(former)) {
+    if (former !== null && !erasable.has(former) && !erasedInBatch.has(former)) {
       throw neededRevision(position, former)
     }
     if (deletion !== null) erasable.add(deletion)
     freed.add(attachment.sha256)
   }
   if (erasable.size > ENTRIES_MAX) {
-    throw new LedgerError('UNIT_TOO_LARGE', `one request may erase ${ENTRIES_MAX} revisions`)
+    throw new LedgerError(
+      'UNIT_TOO_LARGE',
+      `one request may erase at most ${ENTRIES_MAX} revisions`,
+    )
   }
   if (erasable.size > 0) {
     return { positions: [...erasable].sort((a, b) => a - b), freed: [...freed] }
@@ -94,14 +99,14 @@ function attachmentIn(text: string): Attachment | null {
 
 function currentRevision({ id }: ErasedItem, position: number): LedgerError {
   const at = positionText(position)
-  const what = `${at} is what item ${id} or an attachment of it is now: change or delete it first`
-  return new LedgerError('REVISION_CURRENT', what)
+  const message = `${at} is the current revision of item ${id} or of its attachment: change or delete it first`
+  return new LedgerError('REVISION_CURRENT', message)
 }
 
 function neededRevision(position: number, former: number): LedgerError {
   const [at, before] = [positionText(position), positionText(former)]
-  const what = `${at} is all that says of the attachment at ${before} that it is no longer current`
-  return new LedgerError('REVISION_NEEDED', `${what}: erase ${before} too`)
+  const reason = `without ${at}, the attachment at ${before} would become current again`
+  return new LedgerError('REVISION_NEEDED', `${reason}: erase ${before} too`)
 }
 
 /**
@@ -128,7 +133,7 @@ async function formerPositions(store: StoreReader, item: ErasedItem): Promise<nu
 function tooMany(id: string): LedgerError {
   return new LedgerError(
     'UNIT_TOO_LARGE',
-    `item ${id} has more than ${ENTRIES_MAX} former revisions: name some of them`,
+    `item ${id} has more than ${ENTRIES_MAX} former revisions: give the positions of some of them`,
   )
 }
 

@@ -44,8 +44,8 @@ export class IdempotencyRecords {
     if (earlier.fingerprint === fingerprint) return { position, entries }
     const message =
       earlier.fingerprint === ERASED_FINGERPRINT
-        ? 'what was sent with this key was erased since'
-        : 'this Idempotency-Key was that of another request; a new request needs a new one'
+        ? 'the content of the request with this key was erased'
+        : 'this Idempotency-Key was used for another request; use a new key'
     throw new LedgerError('IDEMPOTENCY_KEY_REUSED', message)
   }
 

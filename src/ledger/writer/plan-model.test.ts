@@ -42,7 +42,7 @@ function storeOf(databases: Databases): StoreReader {
 }
 
 /** Applies one operation to `databases`: returns the entry that it makes, or its error code. */
-function done(databases: Databases, operation: Operation, revision: number): Members | string {
+function applied(databases: Databases, operation: Operation, revision: number): Members | string {
   const { kind, db } = operation
   const entry = { db, method: kind === 'patch_item' ? 'update_item' : kind, serverid: SERVER_ID }
   const items = databases.get(db)
@@ -139,24 +139,25 @@ it('a batch equals its units executed one after the other; a rejected unit has n
     const entries: Members[] = []
     const answers: unknown[] = []
     const outcomes: unknown[] = []
-    for (const [at, { unit, terms: asked }] of units.entries()) {
-      const trial: Databases = new Map([...databases].map(([of, items]) => [of, new Map(items)]))
-      const made: Members[] = []
-      let refusal = unexpected(trial, unit, asked)
+    for (const [at, { unit, terms: requests }] of units.entries()) {
+      const copy: Databases = new Map([...databases].map(([of, items]) => [of, new Map(items)]))
+      const madeEntries: Members[] = []
+      let refusal = unexpected(copy, unit, requests)
       for (const one of unit) {
         if (refusal !== null) break
-        const position = packPosition(HEIGHT, entries.length + made.length)
-        const result = done(trial, one, position)
+        const position = packPosition(HEIGHT, entries.length + madeEntries.length)
+        const result = applied(copy, one, position)
         if (typeof result === 'string') refusal = result
-        else made.push(result)
+        else madeEntries.push(result)
       }
       outcomes.push(refusal ?? entries.length)
       codes.add(refusal ?? 'done')
       if (refusal !== null) continue
-      databases = trial
+      databases = copy
       const idempotency = { key: `key ${at}`, fingerprint: 'f' }
-      if (asked) answers.push({ ...idempotency, index: entries.length, entries: made.length })
-      entries.push(...made)
+      if (requests)
+        answers.push({ ...idempotency, index: entries.length, entries: madeEntries.length })
+      entries.push(...madeEntries)
     }
 
     const asked = new Map<number, RequestConditions>()

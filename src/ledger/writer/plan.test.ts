@@ -29,11 +29,11 @@ it('small patches of large items do not make a block too large to store', async 
 
   const done = outcomes.filter((outcome) => 'index' in outcome)
   const fitting = Math.floor((128 * 1024 * 1024) / ITEM_CHARACTERS)
-  expect(done.length).toBe(fitting + 1) // and the small one behind them
+  expect(done.length).toBe(fitting + 1) // and the small one after them
   expect([entries.length, effects.length]).toEqual([done.length, done.length])
   expect(outcomes[fitting]).toEqual({
     code: 'WRITER_BUSY',
-    message: 'too much is being written at once; try again shortly',
+    message: 'too many changes are being written; try again shortly',
   })
   expect(outcomes.at(-1)).toEqual({ index: fitting })
 })

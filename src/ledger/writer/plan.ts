@@ -145,8 +145,8 @@ class Planner {
       if (revision === null && kind !== 'create_item') continue
       const at = revision === null ? null : positionText(revision)
       if (holds(precondition, at)) continue
-      const is = at === null ? 'not there' : `at ${at}`
-      throw new LedgerError('PRECONDITION_FAILED', `item ${id} of ${db} is ${is}`)
+      const state = at === null ? 'missing' : `at ${at}`
+      throw new LedgerError('PRECONDITION_FAILED', `item ${id} of ${db} is ${state}`)
     }
   }
 
@@ -319,7 +319,7 @@ class Planner {
   #add(entry: string, effect: WithoutPosition<Effect>): void {
     this.#characters += entry.length
     if (this.#characters > BLOCK_CHARACTERS_MAX) {
-      throw new LedgerError('WRITER_BUSY', 'too much is being written at once; try again shortly')
+      throw new LedgerError('WRITER_BUSY', 'too many changes are being written; try again shortly')
     }
     const position = packPosition(this.#height, this.entries.length)
     this.entries.push(entry)
@@ -340,8 +340,8 @@ type WithoutPosition<E> = E extends Effect ? Omit<E, 'position'> : never
  */
 export function checkAttachment(precondition: Precondition, current: Attachment | null): void {
   if (holds(precondition, current?.sha256 ?? null)) return
-  const what = current === null ? 'there is none' : `it is "${current.sha256}"`
-  throw new LedgerError('PRECONDITION_FAILED', `the attachment is another than was named: ${what}`)
+  const state = current === null ? 'there is no attachment' : `it has the tag "${current.sha256}"`
+  throw new LedgerError('PRECONDITION_FAILED', `the attachment fails the precondition: ${state}`)
 }
 
 function attachmentIn(text: string): Attachment {
@@ -370,7 +370,7 @@ function patched(
   if (Buffer.byteLength(merged) > ITEM_BYTES_MAX) {
     throw new LedgerError(
       'ITEM_TOO_LARGE',
-      `item ${id} of ${db} would pass ${ITEM_BYTES_MAX} bytes`,
+      `item ${id} of ${db} would exceed ${ITEM_BYTES_MAX} bytes`,
     )
   }
   return merged

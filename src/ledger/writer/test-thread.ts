@@ -20,7 +20,7 @@ export class FakeThread extends EventEmitter {
     this.emit('exit')
   }
 
-  says(message: FromWriter): void {
+  send(message: FromWriter): void {
     this.emit('message', message)
   }
 
@@ -35,9 +35,9 @@ export class FakeThread extends EventEmitter {
    * Stores the next block of `entries`, as if each unit had one; the writer ignores outcomes without a
    * unit.
    */
-  stores(height: number, entries: number): void {
+  sendCommitted(height: number, entries: number): void {
     const block = { height, id: `block ${height}`, entries, bytes: 1, ms: 1 }
     const units = Math.max(...this.blocks())
-    this.says({ block, outcomes: Array.from({ length: units }, (_, index) => ({ index })) })
+    this.send({ block, outcomes: Array.from({ length: units }, (_, index) => ({ index })) })
   }
 }

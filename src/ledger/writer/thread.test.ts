@@ -7,8 +7,8 @@ import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { type FromWriter, packBatch, type ToWriter } from './messages.ts'
 import { pauseAfter, serveWriter } from './thread.ts'
 
-/** The writer's thread on a real store, some of whose methods are replaced by `overrides`. */
-async function started(overrides: Partial<Store>) {
+/** The writer thread on a real store, some of whose methods are replaced by `overrides`. */
+async function startThread(overrides: Partial<Store>) {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const sent: FromWriter[] = []
@@ -71,7 +71,7 @@ const failing = (code: StoreErrorCode) => async () => {
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 it('reports failed maintenance at once, closes the store and writes nothing more', async () => {
-  const { sent, due, ask, isClosed } = await started({ maintain: failing('STORE_FAILED') })
+  const { sent, due, ask, isClosed } = await startThread({ maintain: failing('STORE_FAILED') })
   due.shift()?.()
   await turn()
   expect(sent.at(-1)).toEqual({
@@ -82,7 +82,7 @@ it('reports failed maintenance at once, closes the store and writes nothing more
 })
 
 it('retries maintenance after the disk was full, and writes in between', async () => {
-  const { sent, due, ask, isClosed } = await started({ maintain: failing('STORE_FULL') })
+  const { sent, due, ask, isClosed } = await startThread({ maintain: failing('STORE_FULL') })
   due.shift()?.()
   await turn()
   expect([sent, due.length, isClosed()]).toEqual([[{ ready: true }], 1, false])
@@ -91,7 +91,7 @@ it('retries maintenance after the disk was full, and writes in between', async (
 })
 
 it('stops after an index change failed on the disk', async () => {
-  const { ask, isClosed } = await started({ addIndex: failing('STORE_FAILED') })
+  const { ask, isClosed } = await startThread({ addIndex: failing('STORE_FAILED') })
   expect(await ask({ index: 'add', db: 'd', path: 'n' })).toEqual({
     ...{ indexed: null, refused: 'WRITER_STOPPED', stopped: true, unknown: true },
     reason: 'the store failed: disk I/O error',

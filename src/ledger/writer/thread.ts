@@ -285,7 +285,7 @@ export async function serveWriter(
     const store = await platform.openStore(start)
     const head = await store.head(start.serverId)
     if (head === null && (await store.databases()).length > 0) {
-      throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
+      throw new StoreError('STORE_DAMAGED', 'the store has databases but no chain')
     }
     const writer = new WriterThread(store, start.difficulty, port, platform)
     port.on('message', (message: ToWriter) => writer.receive(message))

@@ -21,39 +21,39 @@ function unitOf(entries: number, bytes = 0): UnitOfWork {
 }
 
 /** Records the outcome of a promise. */
-function fate(promise: Promise<unknown>): Promise<unknown> {
+function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.catch((error: unknown) => error)
 }
 
 /** Waits until the writer has closed its open block. */
-async function gathered(): Promise<void> {
+async function untilBatchCloses(): Promise<void> {
   for (let turns = 0; turns < 20; turns += 1) await turn()
 }
 
 let thread: FakeThread
 let writer: LedgerWriter
-async function started(says: FromWriter, first: () => void = () => {}): Promise<LedgerWriter> {
+async function startWriter(firstMessage: FromWriter, first: () => void = () => {}): Promise<LedgerWriter> {
   thread = new FakeThread()
   const platform = { startThread: () => thread as unknown as Thread }
   const starting = LedgerWriter.start(START, { now: () => 5_000 }, platform)
   first()
-  thread.says(says)
+  thread.send(firstMessage)
   return starting
 }
 beforeEach(async () => {
-  writer = await started({ ready: true })
+  writer = await startWriter({ ready: true })
 })
 
 it('reports why it cannot start', async () => {
-  const tooNew = started({ code: 'STORE_TOO_NEW', failed: 'of a later version' })
+  const tooNew = startWriter({ code: 'STORE_TOO_NEW', failed: 'of a later version' })
   await expect(tooNew).rejects.toMatchObject({
     code: 'STORE_TOO_NEW',
     message: 'of a later version',
   })
-  const starting = started({ ready: true }, () => thread.emit('error', new Error('no memory')))
+  const starting = startWriter({ ready: true }, () => thread.emit('error', new Error('no memory')))
   await expect(starting).rejects.toMatchObject({
     code: 'STORE_FAILED',
-    message: "the writer's thread cannot start: no memory",
+    message: 'the writer thread cannot start: no memory',
   })
 })
 
@@ -64,7 +64,7 @@ describe('blocks', () => {
     void writer.record(unitOf(1), { precondition: null, idempotency })
     void writer.record(unitOf(1), { precondition: ANY, idempotency: null })
     expect(thread.sent).toEqual([])
-    await gathered()
+    await untilBatchCloses()
     expect(thread.sent).toEqual([
       {
         units: expect.any(Array),
@@ -81,7 +81,7 @@ describe('blocks', () => {
 
   it('of long changes are transferred to the thread without a copy', async () => {
     void writer.record(unitOf(1, MIB))
-    await gathered()
+    await untilBatchCloses()
     const [message] = thread.sent
     const units = message !== undefined && 'units' in message ? message.units : []
     expect(units.map((unit) => unit instanceof Uint8Array && unit.buffer)).toEqual(thread.moved)
@@ -93,9 +93,9 @@ describe('blocks', () => {
     await turn()
     void writer.record(unitOf(1))
     expect(thread.blocks()).toEqual([])
-    await gathered()
+    await untilBatchCloses()
     expect(thread.blocks()).toEqual([3])
-    thread.stores(0, 3)
+    thread.sendCommitted(0, 3)
     for (let n = 0; n < 40; n += 1) {
       void writer.record(unitOf(1))
       void writer.record(unitOf(1))
@@ -109,43 +109,43 @@ describe('blocks', () => {
       for (let n = 0; n < count; n += 1) void writer.record(unitOf(1))
     }
     come(10)
-    await gathered()
+    await untilBatchCloses()
     come(10)
-    await gathered()
+    await untilBatchCloses()
     expect(thread.blocks()).toEqual([10])
     // With twenty concurrent requests, eight are enough for a block.
-    thread.stores(0, 10)
+    thread.sendCommitted(0, 10)
     expect(thread.blocks()).toEqual([10, 10])
     come(7)
     expect(thread.blocks()).toEqual([10, 10])
     come(1)
     expect(thread.blocks()).toEqual([10, 10, 8])
     come(30)
-    await gathered()
+    await untilBatchCloses()
     expect(thread.blocks()).toEqual([10, 10, 8])
     expect(writer.depth).toBe(48)
-    thread.stores(1, 10)
+    thread.sendCommitted(1, 10)
     expect(thread.blocks()).toEqual([10, 10, 8, 30])
     expect(writer.depth).toBe(38)
   })
 
   it('wait for clients that were just answered and continue', async () => {
     void writer.record(unitOf(1))
-    await gathered()
+    await untilBatchCloses()
     for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
-    thread.stores(0, 1)
+    thread.sendCommitted(0, 1)
     expect(thread.blocks()).toEqual([1])
     void writer.record(unitOf(1))
-    await gathered()
+    await untilBatchCloses()
     expect(thread.blocks()).toEqual([1, 3])
   })
 
   it('are not split with seven concurrent requests', async () => {
     for (let n = 0; n < 7; n += 1) void writer.record(unitOf(1))
-    await gathered()
-    thread.stores(0, 7)
+    await untilBatchCloses()
+    thread.sendCommitted(0, 7)
     for (let n = 0; n < 6; n += 1) void writer.record(unitOf(1))
-    await gathered()
+    await untilBatchCloses()
     void writer.record(unitOf(1))
     expect(thread.blocks()).toEqual([7, 6])
   })
@@ -153,14 +153,14 @@ describe('blocks', () => {
   it.each([
     ['1,024 entries', [[600], [424], [1]], [2, 1]],
     ['4 MiB', [[1, 2 * MIB], [1, 2 * MIB], [1]], [2, 1]],
-    ['one unit that is larger', [[1_025], [1], [1, 5 * MIB], [1]], [1, 1, 1, 1]],
+    ['a single larger unit', [[1_025], [1], [1, 5 * MIB], [1]], [1, 1, 1, 1]],
   ] as const)('hold at most %s', async (_, units, blocks) => {
     for (const [entries, bytes] of units) void writer.record(unitOf(entries, bytes))
-    await gathered()
+    await untilBatchCloses()
     for (const height of blocks.keys()) {
       expect(thread.blocks()).toEqual(blocks.slice(0, height + 1))
-      thread.stores(height, 1)
-      await gathered()
+      thread.sendCommitted(height, 1)
+      await untilBatchCloses()
     }
     expect([thread.blocks(), writer.depth, writer.queueBytes]).toEqual([blocks, 0, 0])
   })
@@ -168,13 +168,13 @@ describe('blocks', () => {
 
 describe('replies', () => {
   it('contain the position of each change, after the block was announced', async () => {
-    const told: unknown[] = []
-    writer.onCommit = (last) => told.push(last)
-    const answers = [unitOf(1), unitOf(1)].map(async (unit) => told.push(await writer.record(unit)))
-    await gathered()
-    thread.stores(3, 2)
+    const committed: unknown[] = []
+    writer.onCommit = (last) => committed.push(last)
+    const answers = [unitOf(1), unitOf(1)].map(async (unit) => committed.push(await writer.record(unit)))
+    await untilBatchCloses()
+    thread.sendCommitted(3, 2)
     await Promise.all(answers)
-    expect(told).toEqual([
+    expect(committed).toEqual([
       packPosition(3, 1),
       { height: 3, index: 0, blockId: 'block 3' },
       { height: 3, index: 1, blockId: 'block 3' },
@@ -183,10 +183,10 @@ describe('replies', () => {
 
   it('differ per change: done, done before, rejected', async () => {
     const units = [unitOf(1), unitOf(1), unitOf(1), unitOf(1)]
-    const answers = units.map((unit) => fate(writer.record(unit)))
-    await gathered()
+    const answers = units.map((unit) => outcomeOf(writer.record(unit)))
+    await untilBatchCloses()
     const earlier = { position: 9, entries: 2 }
-    thread.says({
+    thread.send({
       block: { height: 0, id: 'b', entries: 3, bytes: 1, ms: 1 },
       outcomes: [
         { index: 0 },
@@ -205,9 +205,9 @@ describe('replies', () => {
 
   it('of a full disk refer to one failure, until a block is stored again', async () => {
     const full = async () => {
-      const answer = fate(writer.record(unitOf(1)))
-      await gathered()
-      thread.says({ refused: 'STORE_FULL', reason: 'no room', stopped: false, unknown: false })
+      const answer = outcomeOf(writer.record(unitOf(1)))
+      await untilBatchCloses()
+      thread.send({ refused: 'STORE_FULL', reason: 'no room', stopped: false, unknown: false })
       return answer
     }
     const first = await full()
@@ -215,29 +215,29 @@ describe('replies', () => {
     expect(await full()).toMatchObject({ cause: first })
     expect(writer.failure).toBe(first)
     // A rejected batch makes no block, so the state of the disk stays unknown.
-    const answer = fate(writer.record(unitOf(1)))
-    await gathered()
+    const answer = outcomeOf(writer.record(unitOf(1)))
+    await untilBatchCloses()
     const refusal = { code: 'ITEM_NOT_FOUND', message: 'none' } as const
-    thread.says({ block: null, outcomes: [refusal] })
+    thread.send({ block: null, outcomes: [refusal] })
     expect(await answer).toMatchObject({ code: 'ITEM_NOT_FOUND' })
     expect(writer.failure).toBe(first)
     void writer.record(unitOf(1))
-    await gathered()
-    thread.stores(0, 1)
+    await untilBatchCloses()
+    thread.sendCommitted(0, 1)
     expect(writer.failure).toBeNull()
   })
 
   it('are the same for all pending changes if the outcome is unknown, and later changes are rejected', async () => {
-    const written = fate(writer.record(unitOf(1)))
-    await gathered()
-    const waiting = [fate(writer.record(unitOf(1))), fate(writer.changeIndex('add', INDEX))]
-    thread.says({ refused: 'WRITER_STOPPED', reason: 'torn', stopped: true, unknown: true })
+    const written = outcomeOf(writer.record(unitOf(1)))
+    await untilBatchCloses()
+    const waiting = [outcomeOf(writer.record(unitOf(1))), outcomeOf(writer.changeIndex('add', INDEX))]
+    thread.send({ refused: 'WRITER_STOPPED', reason: 'torn', stopped: true, unknown: true })
     expect(await written).toMatchObject({
       code: 'WRITER_STOPPED',
-      message: 'it is not known what was written: torn',
+      message: 'the outcome of the write is unknown: torn',
     })
     const stopped = { code: 'WRITER_STOPPED', message: 'torn' }
-    const later = [fate(writer.record(unitOf(1))), fate(writer.changeIndex('add', INDEX))]
+    const later = [outcomeOf(writer.record(unitOf(1))), outcomeOf(writer.changeIndex('add', INDEX))]
     expect(await Promise.all([...waiting, ...later])).toMatchObject(Array(4).fill(stopped))
     expect([writer.depth, writer.queueBytes, thread.blocks()]).toEqual([0, 0, [1]])
     await writer.close()
@@ -249,30 +249,30 @@ describe('replies', () => {
     {
       code: 'OUTCOME_UNKNOWN',
       unknown: true,
-      message: 'it is not known what was written: no reply',
+      message: 'the outcome of the write is unknown: no reply',
     },
   ] as const)('are $code until the database server answers again', async (each) => {
-    const written = fate(writer.record(unitOf(1)))
-    await gathered()
-    thread.says({ refused: each.code, reason: 'no reply', stopped: false, unknown: each.unknown })
+    const written = outcomeOf(writer.record(unitOf(1)))
+    await untilBatchCloses()
+    thread.send({ refused: each.code, reason: 'no reply', stopped: false, unknown: each.unknown })
     expect(await written).toMatchObject({ code: each.code, message: each.message })
     expect(writer.failure).toMatchObject({ code: each.code })
-    thread.says({ available: true })
+    thread.send({ available: true })
     expect(writer.failure).toBeNull()
   })
 
   it('are STORE_ROLLED_BACK for good if the database lacks acknowledged blocks', async () => {
-    const written = fate(writer.record(unitOf(1)))
-    await gathered()
+    const written = outcomeOf(writer.record(unitOf(1)))
+    await untilBatchCloses()
     const refused = 'STORE_ROLLED_BACK'
-    thread.says({ refused, reason: 'block 7 is missing', stopped: true, unknown: false })
+    thread.send({ refused, reason: 'block 7 is missing', stopped: true, unknown: false })
     expect(await written).toMatchObject({ code: refused })
     expect(writer.failure).toMatchObject({ code: refused, message: 'block 7 is missing' })
     await expect(writer.record(unitOf(1))).rejects.toMatchObject({ code: refused })
   })
 
   it('are WRITER_STOPPED at once when maintenance fails, with its reason', async () => {
-    thread.says({ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' })
+    thread.send({ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' })
     const stopped = { code: 'WRITER_STOPPED', message: 'the store failed: disk I/O error' }
     expect(writer.failure).toMatchObject(stopped)
     await expect(writer.record(unitOf(1))).rejects.toMatchObject(stopped)
@@ -280,22 +280,22 @@ describe('replies', () => {
   })
 
   it('are WRITER_STOPPED after a failed index change, which may or may not be stored', async () => {
-    const changed = fate(writer.changeIndex('add', INDEX))
-    thread.says({ indexed: null, refused: 'WRITER_STOPPED', reason: 'torn', stopped: true })
+    const changed = outcomeOf(writer.changeIndex('add', INDEX))
+    thread.send({ indexed: null, refused: 'WRITER_STOPPED', reason: 'torn', stopped: true })
     expect(await changed).toMatchObject({
       code: 'WRITER_STOPPED',
-      message: 'it is not known whether the index was changed: torn',
+      message: 'it is unknown whether the index was changed: torn',
     })
     await expect(writer.record(unitOf(1))).rejects.toMatchObject({ message: 'torn' })
   })
 
   it.each([
-    ['error', new Error('out of memory'), "the writer's thread failed: out of memory"],
-    ['exit', 1, "the writer's thread has ended"],
+    ['error', new Error('out of memory'), 'the writer thread failed: out of memory"],
+    ['exit', 1, 'the writer thread has ended"],
   ])('are given when the thread ends by %s', async (event, value, message) => {
-    const sent = fate(writer.record(unitOf(1)))
-    await gathered()
-    const waiting = fate(writer.record(unitOf(1)))
+    const sent = outcomeOf(writer.record(unitOf(1)))
+    await untilBatchCloses()
+    const waiting = outcomeOf(writer.record(unitOf(1)))
     thread.emit(event, value)
     const stopped = { code: 'WRITER_STOPPED', message }
     expect(await Promise.all([sent, waiting])).toMatchObject([stopped, stopped])
@@ -323,8 +323,8 @@ describe('the queue', () => {
     void writer.record(half)
     expect(writer.queueBytes).toBe(128 * MIB)
     await expect(writer.record(unitOf(1))).rejects.toMatchObject(BUSY)
-    await gathered()
-    thread.stores(0, 1)
+    await untilBatchCloses()
+    thread.sendCommitted(0, 1)
     void writer.record(unitOf(1))
     expect(writer.queueBytes).toBe(64 * MIB + 129)
   })
@@ -332,28 +332,28 @@ describe('the queue', () => {
   it('accepts 100 index changes, which are answered in order', async () => {
     const told: unknown[] = []
     writer.onCommit = (last) => told.push(last)
-    const changes = Array.from({ length: 100 }, () => fate(writer.changeIndex('add', INDEX)))
+    const changes = Array.from({ length: 100 }, () => outcomeOf(writer.changeIndex('add', INDEX)))
     await expect(writer.changeIndex('remove', INDEX)).rejects.toMatchObject(BUSY)
     expect(thread.sent).toEqual(Array(100).fill({ index: 'add', ...INDEX }))
-    thread.says({ indexed: 'done' })
-    thread.says({ indexed: null, refused: 'STORE_FULL', reason: 'no room', stopped: false })
+    thread.send({ indexed: 'done' })
+    thread.send({ indexed: null, refused: 'STORE_FULL', reason: 'no room', stopped: false })
     expect(await Promise.all(changes.slice(0, 2))).toMatchObject([
       'done',
       { code: 'STORE_FULL', message: 'nothing was changed: no room' },
     ])
     expect(told).toEqual([null])
-    void fate(writer.changeIndex('remove', INDEX))
+    void outcomeOf(writer.changeIndex('remove', INDEX))
     expect(thread.sent.at(-1)).toEqual({ index: 'remove', ...INDEX })
   })
 })
 
 it('answers an index change while a block is written, and the block too', async () => {
   const written = writer.record(unitOf(1))
-  await gathered()
+  await untilBatchCloses()
   const changed = writer.changeIndex('add', INDEX)
-  thread.says({ indexed: 'done' })
+  thread.send({ indexed: 'done' })
   expect([await changed, writer.depth]).toEqual(['done', 1])
-  thread.stores(0, 1)
+  thread.sendCommitted(0, 1)
   expect(await written).toMatchObject({ height: 0, index: 0 })
 })
 
@@ -368,9 +368,9 @@ describe('closing', () => {
         message: 'the node is closing',
       })
     }
-    thread.stores(0, 1)
+    thread.sendCommitted(0, 1)
     expect(thread.sent.at(-1)).toEqual({ close: true })
-    thread.says({ closed: true })
+    thread.send({ closed: true })
     thread.emit('exit', 0)
     await closed
   })
@@ -379,7 +379,7 @@ describe('closing', () => {
     const changed = writer.changeIndex('add', INDEX)
     void writer.close()
     expect(thread.sent).toEqual([{ index: 'add', ...INDEX }])
-    thread.says({ indexed: 'done' })
+    thread.send({ indexed: 'done' })
     await changed
     expect(thread.sent.at(-1)).toEqual({ close: true })
   })
@@ -394,7 +394,7 @@ it('only the owner changes the databases of a network', async () => {
   writer.owned.add('a')
   await expect(writer.record(unitOf(1))).rejects.toMatchObject({
     code: 'OWNED_BY_NETWORK',
-    message: 'database a is changed through its network only',
+    message: 'database a can be changed only through its network',
   })
   void writer.record(unitOf(1), undefined, true)
   void writer.record([{ kind: 'create_db', db: 'b' }])
@@ -407,7 +407,7 @@ it('when suspended, rejects new changes and writes pending ones', async () => {
   writer.suspend(why as never)
   await expect(writer.record(unitOf(1))).rejects.toBe(why)
   expect(writer.failure).toBe(why)
-  await gathered()
-  thread.stores(0, 1)
+  await untilBatchCloses()
+  thread.sendCommitted(0, 1)
   expect(await waiting).toMatchObject({ height: 0 })
 })

@@ -119,10 +119,10 @@ export class LedgerWriter {
     this.#worker = worker
     this.#clock = clock
     worker.on('message', (message: FromWriter) => this.#receive(message))
-    worker.on('error', (error) => this.#stop(`the writer's thread failed: ${error.message}`))
+    worker.on('error', (error) => this.#stop(`the writer thread failed: ${error.message}`))
     this.#ended = new Promise((resolve) => {
       worker.on('exit', () => {
-        this.#stop("the writer's thread has ended")
+        this.#stop('the writer thread has ended')
         resolve()
       })
     })
@@ -144,7 +144,7 @@ export class LedgerWriter {
     })
     await new Promise<void>((resolve, reject) => {
       const failed = ({ message }: Error) =>
-        reject(new StoreError('STORE_FAILED', `the writer's thread cannot start: ${message}`))
+        reject(new StoreError('STORE_FAILED', `the writer thread cannot start: ${message}`))
       worker.once('error', failed)
       worker.once('message', (message: FromWriter) => {
         worker.off('error', failed)
@@ -329,7 +329,7 @@ export class LedgerWriter {
         if (error?.code === 'STORE_DAMAGED') this.#failed ??= error
       }
     } else if ('refused' in message) {
-      const what = message.unknown ? 'it is not known what was written' : 'nothing was written'
+      const what = message.unknown ? 'the outcome of the write is unknown' : 'nothing was written'
       const error = this.#refusal(message, what)
       for (const pending of answered) pending.reject(error)
       if (!message.stopped) this.#failed ??= error
@@ -343,7 +343,7 @@ export class LedgerWriter {
     const change = this.#indexChanges.shift()
     if (message.indexed === null) {
       const what = message.stopped
-        ? 'it is not known whether the index was changed'
+        ? 'it is unknown whether the index was changed'
         : 'nothing was changed'
       change?.reject(this.#refusal(message, what))
     } else {
@@ -373,14 +373,17 @@ export class LedgerWriter {
 }
 
 function busy(): LedgerError {
-  return new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
+  return new LedgerError('WRITER_BUSY', 'too many changes are pending; try again shortly')
 }
 
 /** Errors: OWNED_BY_NETWORK. */
 function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
   for (const { db } of unit) {
     if (!owned.has(db)) continue
-    throw new LedgerError('OWNED_BY_NETWORK', `database ${db} is changed through its network only`)
+    throw new LedgerError(
+      'OWNED_BY_NETWORK',
+      `database ${db} can be changed only through its network`,
+    )
   }
 }
 
