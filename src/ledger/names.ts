@@ -21,7 +21,7 @@ export function checkDatabaseName(name: string): void {
     throw invalid('DATABASE_NAME_INVALID', 'a database name', DATABASE_NAME_BYTES_MAX)
   }
   if (RESERVED.has(name)) {
-    throw new LedgerError('DATABASE_NAME_RESERVED', `the database name ${name} is reserved`)
+    throw new LedgerError('DATABASE_NAME_RESERVED', `no database can be called ${name}`)
   }
 }
 

@@ -118,7 +118,7 @@ function feedMetrics(registry: Registry, { feed }: LedgerService): void {
     'daicho_feed_left_total',
     'Ended subscriptions of the change feed, by reason',
     ['why'],
-    () => Object.entries(feed.ended).map(([reason, count]) => [{ reason }, count]),
+    () => Object.entries(feed.ended).map(([why, count]) => [{ why }, count]),
   )
 }
 

@@ -153,7 +153,7 @@ it('accepts a signature for one minute, and remembers its nonce for as long', as
   clock.time += 1_000
   expect((await read(path, headers)).json.message).toBe('the nonce of the request was used before')
   clock.time += 1_000
-  expect((await read(path, headers)).json.message).toContain('not valid now')
+  expect((await read(path, headers)).json.message).toContain('not valid yet')
 })
 
 it('a token takes precedence: a signature does not replace an invalid one', async () => {

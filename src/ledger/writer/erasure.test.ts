@@ -227,13 +227,13 @@ it('an entry counts as erased only if the chain erases it', async () => {
     `CAST(substr(blinds, 1, ${at * 32}) || zeroblob(32) || substr(blinds, ${at * 32 + 33}) AS BLOB)`
   await expectFindings(folder, [
     [`UPDATE blocks SET blinds = ${zeros(1)} WHERE height = 1`, 'no entry erases it'],
-    ['INSERT INTO erasures VALUES (16385, 49152)', '2 entries are noted as erased'],
+    ['INSERT INTO erasures VALUES (16385, 49152)', '2 entries are recorded as erased'],
     ['DELETE FROM erasures', 'no entry erases it'],
     [
       `UPDATE blocks SET body = replace(body, 'ann', 'eve') WHERE height = 1`,
       'item ann, not item eve',
     ],
     ['UPDATE blocks SET blinds = randomblob(64) WHERE height = 1', 'do not match'],
-    ['INSERT INTO uncompacted VALUES (5)', 'is noted as an erasure'],
+    ['INSERT INTO uncompacted VALUES (5)', 'is recorded as an erasure'],
   ])
 })

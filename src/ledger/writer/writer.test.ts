@@ -32,7 +32,10 @@ async function untilBatchCloses(): Promise<void> {
 
 let thread: FakeThread
 let writer: LedgerWriter
-async function startWriter(firstMessage: FromWriter, first: () => void = () => {}): Promise<LedgerWriter> {
+async function startWriter(
+  firstMessage: FromWriter,
+  first: () => void = () => {},
+): Promise<LedgerWriter> {
   thread = new FakeThread()
   const platform = { startThread: () => thread as unknown as Thread }
   const starting = LedgerWriter.start(START, { now: () => 5_000 }, platform)
@@ -170,7 +173,9 @@ describe('replies', () => {
   it('contain the position of each change, after the block was announced', async () => {
     const committed: unknown[] = []
     writer.onCommit = (last) => committed.push(last)
-    const answers = [unitOf(1), unitOf(1)].map(async (unit) => committed.push(await writer.record(unit)))
+    const answers = [unitOf(1), unitOf(1)].map(async (unit) =>
+      committed.push(await writer.record(unit)),
+    )
     await untilBatchCloses()
     thread.sendCommitted(3, 2)
     await Promise.all(answers)
@@ -230,7 +235,10 @@ describe('replies', () => {
   it('are the same for all pending changes if the outcome is unknown, and later changes are rejected', async () => {
     const written = outcomeOf(writer.record(unitOf(1)))
     await untilBatchCloses()
-    const waiting = [outcomeOf(writer.record(unitOf(1))), outcomeOf(writer.changeIndex('add', INDEX))]
+    const waiting = [
+      outcomeOf(writer.record(unitOf(1))),
+      outcomeOf(writer.changeIndex('add', INDEX)),
+    ]
     thread.send({ refused: 'WRITER_STOPPED', reason: 'torn', stopped: true, unknown: true })
     expect(await written).toMatchObject({
       code: 'WRITER_STOPPED',
@@ -290,8 +298,8 @@ describe('replies', () => {
   })
 
   it.each([
-    ['error', new Error('out of memory'), 'the writer thread failed: out of memory"],
-    ['exit', 1, 'the writer thread has ended"],
+    ['error', new Error('out of memory'), 'the writer thread failed: out of memory'],
+    ['exit', 1, 'the writer thread has ended'],
   ])('are given when the thread ends by %s', async (event, value, message) => {
     const sent = outcomeOf(writer.record(unitOf(1)))
     await untilBatchCloses()
