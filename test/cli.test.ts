@@ -301,7 +301,7 @@ describe('serve', () => {
     renameSync(key, `${key}.away`)
     expectRefusal(await serve(folder), 78, /holds a store but not its key node\.key/)
     writeFileSync(key, 'not a key')
-    expectRefusal(await serve(folder), 78, /does not hold an Ed25519 key/)
+    expectRefusal(await serve(folder), 78, /does not contain an Ed25519 key/)
     const other = temporaryFolder()
     await (await startLedgerNode({ folder: other })).close()
     writeFileSync(key, readFileSync(join(other, 'node.key')))

@@ -138,7 +138,7 @@ it('an invalid store yields neither a backup nor an export: exit code 1 with the
     runDaicho(['export', folder, '--out', join(to, 'export')]),
   ])
   expect([backup.code, json.code, exported.code]).toEqual([1, 1, 1])
-  expect(backup.stdout).toMatch(/^NO BACKUP: the store does not hold at height 1, entry 1: /)
+  expect(backup.stdout).toMatch(/^NO BACKUP: the store does not verify at height 1, entry 1: /)
   expect(JSON.parse(json.stdout)).toMatchObject({
     status: false,
     path: null,
@@ -183,14 +183,14 @@ it('exports to a file, a compressed file or a pipe; each one verifies and import
   expectRefusal(
     await runDaicho(['import', plain], variables),
     78,
-    /holds no key: put the node\.key/,
+    /contains no key: copy the node\.key/,
   )
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
   const imported = await runDaicho(['import', packed, '--json'], variables)
   expect(JSON.parse(imported.stdout)).toMatchObject({ status: true, blocks: 3, entries: 5, headId })
   expect(imported.stderr).toMatch(/^importing 100 %/m)
   expect(await verifyFolder(target)).toMatchObject({ finding: null, headId, items: 3 })
-  expectRefusal(await runDaicho(['import', plain], variables), 78, /holds a store already/)
+  expectRefusal(await runDaicho(['import', plain], variables), 78, /already contains a store/)
 })
 
 it('verify and import report a damaged line of an export with line, height and entry, and exit with 1', async () => {
@@ -293,7 +293,7 @@ it('a backup, export or import killed at any moment leaves nothing incomplete, a
   }
   for (const [args, variables] of runs) {
     const { code, stderr } = await runDaicho(args, variables)
-    if (args[0] === 'import' && code === 78) expect(stderr).toMatch(/holds a store already/)
+    if (args[0] === 'import' && code === 78) expect(stderr).toMatch(/already contains a store/)
     else expect([args[0], code]).toEqual([args[0], 0])
   }
   expect(await verifyFolder(target)).toMatchObject({ finding: null, entries: 40_001 })

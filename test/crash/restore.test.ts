@@ -219,7 +219,7 @@ it('refuses incompatible sources with one line, and leaves the folder unchanged'
   const taken = { SYSTEM_FOLDER: stranger, PEERS_ALLOW_PRIVATE: '1' }
   const allowed = { SYSTEM_FOLDER: empty, PEERS_ALLOW_PRIVATE: '1' }
   for (const [args, env, code, line] of [
-    [[...from, ...id], allowed, 78, /holds no key: put the node.key of server id \d+ there/],
+    [[...from, ...id], allowed, 78, /contains no key: copy the node.key of server id \d+ to it/],
     [[...from, ...id, '--key', 'x'], allowed, 2, /vkey is not the verifier key of a node/],
     [[...from, ...id, '--key', other], allowed, 2, /not that of server id/],
     [[...from, ...id, '--key', vkey], taken, 78, /in an empty folder/],

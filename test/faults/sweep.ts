@@ -248,7 +248,7 @@ async function run(
     for (const name of ended?.code === 0 ? readdirSync(backups) : []) {
       if (name.startsWith('.')) continue
       const found = await verify(join(backups, name))
-      if (found !== null) failure = `the backup does not hold: ${found}`
+      if (found !== null) failure = `the backup does not verify: ${found}`
     }
   }
   const isKilled = programs.some(({ child }) => child.signalCode === 'SIGKILL')

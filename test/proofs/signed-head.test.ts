@@ -27,8 +27,8 @@ it('an older state of the store contradicts the last signed head', async () => {
   expect(await found(folder)).toEqual([0, null])
   copyFileSync(join(folder, 'kept.db'), join(folder, 'ledger.db'))
   const older =
-    'the store has 2 blocks, but this node has signed 3: an older state was put back; restore a ' +
-    'state with all of them, or the chain would be forked'
+    'the store has 2 blocks, but this node has signed 3: an older copy was restored; restore a ' +
+    'copy with all signed blocks, because continuing would fork the chain'
   expect(await found(folder)).toEqual([1, nowhere(older)])
   const { stdout } = await runDaicho(['verify', folder])
   expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries hold before it)\n`)

@@ -87,7 +87,7 @@ function backupText(
     const { height = null, index = null, what } = verification?.finding ?? {}
     const entry = index === null ? '' : `, entry ${index}`
     const position = height === null ? '' : ` at height ${height}${entry}`
-    return `NO BACKUP: the store does not hold${position}: ${what}`
+    return `NO BACKUP: the store does not verify${position}: ${what}`
   }
   return [
     `Backed up: ${count(blocks, 'block')}, ${verification === null ? 'not verified' : 'everything holds'}.`,
