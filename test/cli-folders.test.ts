@@ -82,7 +82,7 @@ it('exits with 78 for a folder that cannot be created', async (test) => {
   ] as const) {
     const { code, stdout, stderr } = await runDaicho(args, env)
     expect([args, code, stdout]).toEqual([args, 78, ''])
-    expect(stderr).toMatch(/^daicho: [^\n]*cannot be made: ENOENT[^\n]*\n$/)
+    expect(stderr).toMatch(/^daicho: [^\n]*cannot create the folder [^\n]*ENOENT[^\n]*\n$/)
   }
 })
 
@@ -94,8 +94,13 @@ it('names a data folder that is a file, or inside a file, with the reason', asyn
   for (const [args, env, code, line] of [
     [['user', 'list'], { SYSTEM_FOLDER: file }, 78, /SYSTEM_FOLDER: there is no folder/],
     [['index', 'list'], { SYSTEM_FOLDER: file }, 78, /SYSTEM_FOLDER: there is no folder/],
-    [['serve', '--only', 'ledger'], { SYSTEM_FOLDER: file }, 78, /cannot be made: EEXIST/],
-    [['backup', lived, join(file, 'in')], {}, 78, /cannot be made: ENOTDIR/],
+    [
+      ['serve', '--only', 'ledger'],
+      { SYSTEM_FOLDER: file },
+      78,
+      /cannot create the folder .*: EEXIST/,
+    ],
+    [['backup', lived, join(file, 'in')], {}, 78, /cannot create the folder .*: ENOTDIR/],
     [['verify', join(file, 'in')], {}, 2, /there is no folder/],
   ] as const) {
     const ended = await runDaicho(args, env)
@@ -108,9 +113,9 @@ it('names a data folder that is a file, or inside a file, with the reason', asyn
 it('verify rejects flags that it does not use, and invalid addresses', async () => {
   const folder = await livedIn()
   for (const [args, line] of [
-    [[folder, '--key', 'x'], '--key is of no use for a folder or an export'],
-    [[folder, '--state', 'x'], '--state is of no use for a folder or an export'],
-    [['-', '--token', 'x'], '--token is of no use for a folder or an export'],
+    [[folder, '--key', 'x'], '--key does not apply to a folder or an export'],
+    [[folder, '--state', 'x'], '--state does not apply to a folder or an export'],
+    [['-', '--token', 'x'], '--token does not apply to a folder or an export'],
     [['http://'], 'http:// is not the address of a ledger'],
   ] as const) {
     const ended = await runDaicho(['verify', ...args])

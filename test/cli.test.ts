@@ -299,7 +299,7 @@ describe('serve', () => {
     const store = join(folder, 'ledger.db')
 
     renameSync(key, `${key}.away`)
-    expectRefusal(await serve(folder), 78, /holds a store but not its key node\.key/)
+    expectRefusal(await serve(folder), 78, /contains a store but not its key node\.key/)
     writeFileSync(key, 'not a key')
     expectRefusal(await serve(folder), 78, /does not contain an Ed25519 key/)
     const other = temporaryFolder()

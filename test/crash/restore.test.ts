@@ -222,7 +222,7 @@ it('refuses incompatible sources with one line, and leaves the folder unchanged'
     [[...from, ...id], allowed, 78, /contains no key: copy the node.key of server id \d+ to it/],
     [[...from, ...id, '--key', 'x'], allowed, 2, /vkey is not the verifier key of a node/],
     [[...from, ...id, '--key', other], allowed, 2, /not that of server id/],
-    [[...from, ...id, '--key', vkey], taken, 78, /in an empty folder/],
+    [[...from, ...id, '--key', vkey], taken, 78, /into an empty folder/],
     [[...id], allowed, 2, /--from/],
     [[...from, '--serverid', 'x'], allowed, 2, /server id/],
     [[...from, ...id], { PEERS_ALLOW_PRIVATE: '1' }, 78, /SYSTEM_FOLDER/],

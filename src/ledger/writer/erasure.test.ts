@@ -231,7 +231,7 @@ it('an entry counts as erased only if the chain erases it', async () => {
     ['DELETE FROM erasures', 'no entry erases it'],
     [
       `UPDATE blocks SET body = replace(body, 'ann', 'eve') WHERE height = 1`,
-      'item ann, not item eve',
+      'item ann is stored as created here instead of item eve',
     ],
     ['UPDATE blocks SET blinds = randomblob(64) WHERE height = 1', 'do not match'],
     ['INSERT INTO uncompacted VALUES (5)', 'is recorded as an erasure'],
