@@ -102,7 +102,7 @@ it('stops after an index change failed on the disk', async () => {
 
 it('plans a batch again if another process has appended first', async () => {
   let appends = 0
-  const { ask } = await started({
+  const { ask } = await startThread({
     async append() {
       appends += 1
       if (appends < 4) throw new StoreError('HEAD_MOVED', 'another process was first')
@@ -115,7 +115,7 @@ it('plans a batch again if another process has appended first', async () => {
 
 it('rejects a batch as temporary if other processes always append first', async () => {
   let appends = 0
-  const { ask, isClosed } = await started({
+  const { ask, isClosed } = await startThread({
     async append() {
       appends += 1
       throw new StoreError('HEAD_MOVED', 'another process was first')
@@ -136,7 +136,7 @@ it.each([
   'survives $code, reports the end of the outage, and writes the next batch',
   async (each) => {
     let isOut = true
-    const { ask, due, sent, isClosed } = await started({
+    const { ask, due, sent, isClosed } = await startThread({
       exclusive(work) {
         return isOut ? failing(each.code)() : work(null)
       },
@@ -159,7 +159,7 @@ it.each([
 )
 
 it('stops for good if the database lacks acknowledged blocks', async () => {
-  const { ask, isClosed } = await started({ exclusive: failing('STORE_ROLLED_BACK') })
+  const { ask, isClosed } = await startThread({ exclusive: failing('STORE_ROLLED_BACK') })
   expect(await ask(unit())).toMatchObject({ refused: 'STORE_ROLLED_BACK', stopped: true })
   expect(isClosed()).toBe(true)
 })
