@@ -1,7 +1,7 @@
 import { definitionOf, type NetworkDefinition } from './definition/definition.ts'
 
 const MODEL = `/**
- * A market where traders own commodities and hand them on.
+ * A market where traders own commodities and trade them.
  */
 namespace org.acme.mynetwork
 
@@ -55,7 +55,7 @@ rule Administrator {
 `
 
 const SCRIPT = `/**
- * Hands a commodity on, and tells everyone.
+ * Transfers a commodity to a new owner and emits an event.
  * @param {org.acme.mynetwork.Trade} trade
  * @transaction
  */
@@ -75,10 +75,7 @@ const PACKAGE = {
   description: 'Traders and their commodities',
 }
 
-/**
- * The network that a node serves when it was given none.
- * Source: specification, “N: business network”.
- */
+/** Returns the network that a node serves if none is configured. Source: specification, “N: business network”. */
 export function defaultNetwork(): NetworkDefinition {
   return definitionOf({
     packed: null,

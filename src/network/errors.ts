@@ -2,42 +2,40 @@ import { CodedError } from '../base/coded-error.ts'
 import type { Finding } from './language/source.ts'
 import type { Problem } from './model/validation.ts'
 
-/** Every way a network refuses. */
+/** Error codes of networks. */
 export type NetworkErrorCode =
-  | 'NETWORK_UNREADABLE' // no directory or archive of a network, or not a safe one
-  | 'NETWORK_INVALID' // its files have errors: `findings`
+  | 'NETWORK_UNREADABLE' // not a directory or archive of a network, or unsafe paths in it
+  | 'NETWORK_INVALID' // the files of the network have errors; see `findings`
   | 'NETWORK_EXISTS'
   | 'NETWORK_NOT_FOUND'
   | 'NETWORK_REMOVED'
-  | 'NETWORK_NAME_TAKEN' // a database that is no network's has its name
-  | 'NETWORK_VERSION_SAME' // an upgrade to the deployed archive
-  | 'UPGRADE_INVALID' // stored resources do not fit the new model: `problems`
+  | 'NETWORK_NAME_TAKEN' // another database of the ledger has this name
+  | 'NETWORK_VERSION_SAME' // an upgrade to an archive that is already deployed
+  | 'UPGRADE_INVALID' // stored resources are invalid in the new model; see `problems`
   | 'TYPE_NOT_FOUND'
   | 'RESOURCE_NOT_FOUND'
   | 'RESOURCE_EXISTS'
-  | 'RESOURCE_INVALID' // not an instance of its type: `problems`
-  | 'RESOURCE_ID_MISMATCH' // the body names another id than the path
-  | 'RESOURCE_CHANGED' // `If-Match` names another revision
-  | 'TRANSACTION_FAILED' // a processor threw; its message is kept
-  | 'PROCESSOR_DEADLINE' // its processors took too long
-  | 'PROCESSOR_MEMORY' // they took more memory than there is for them
+  | 'RESOURCE_INVALID' // not a valid instance of its type; see `problems`
+  | 'RESOURCE_ID_MISMATCH' // the ids in the body and the path differ
+  | 'RESOURCE_CHANGED' // `If-Match` contains another revision
+  | 'TRANSACTION_FAILED' // a processor threw; the message is that of its error
+  | 'PROCESSOR_DEADLINE' // the processors of a transaction took too long
+  | 'PROCESSOR_MEMORY' // the processors of a transaction used too much memory
   | 'QUERY_NOT_FOUND'
-  | 'PARAMETER_INVALID' // of a query: `problems`
-  | 'FILTER_INVALID' // `problems`
+  | 'PARAMETER_INVALID' // a query or its parameters are invalid; see `problems`
+  | 'FILTER_INVALID' // see `problems`
   | 'ACCESS_DENIED'
-  | 'IDENTITY_UNKNOWN' // no identity, or a revoked one
+  | 'IDENTITY_UNKNOWN' // the identity does not exist or is revoked
   | 'LIST_EMPTY'
-  | 'UNIT_TOO_LARGE' // more resources than one block holds
+  | 'UNIT_TOO_LARGE' // more resources than fit into one block
   | 'NETWORK_BUSY'
 
-/** Details of a refusal. */
 export interface NetworkErrorDetails {
   readonly problems?: readonly Problem[]
   readonly findings?: readonly Finding[]
   readonly cause?: unknown
 }
 
-/** Thrown by this module. */
 export class NetworkError extends CodedError<NetworkErrorCode> {
   override readonly name = 'NetworkError'
   /** Problems of a request or of stored resources. */

@@ -1,5 +1,5 @@
-// Hostile scripts of a network, over HTTP: each ends with its documented error, harms no one else, and does not
-// affect the next transaction.
+// Hostile scripts, tested over HTTP. Each fails with its documented error and does not affect other networks or later
+// transactions.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
 
@@ -29,7 +29,7 @@ const run = (code: string) => node.send('POST', '/api/Run', { code })
 const ask = async (code: string) => (await node.send('POST', '/api/Ask', { code })).json
 
 const DEADLINE = [504, 'PROCESSOR_DEADLINE']
-// On a slow machine a bomb may reach the deadline first.
+// On a slow machine the deadline may come before the memory limit.
 const MEMORY = [500, 'PROCESSOR_MEMORY']
 const FAILED = [422, 'TRANSACTION_FAILED']
 
@@ -38,7 +38,7 @@ it.each([
   ['an endless loop of awaits', 'for (;;) await null', [DEADLINE]],
   ['waiting for ever', 'await new Promise(() => {})', [DEADLINE]],
   [
-    'asking for ever',
+    'endless requests',
     'const r = await getAssetRegistry("org.test.Thing"); for (;;) await r.exists("a")',
     [DEADLINE],
   ],
@@ -64,10 +64,14 @@ it.each([
     await r.addAll(Array.from({ length: 3000 }, (_, n) => f.newResource("org.test", "Thing", "t" + n)))`,
     [FAILED, DEADLINE],
   ],
-  ['a way out', 'this.constructor.constructor("return process")().exit()', [FAILED]],
+  [
+    'an escape through the constructor',
+    'this.constructor.constructor("return process")().exit()',
+    [FAILED],
+  ],
   ['an answer that is not JSON', 'JSON.stringify = () => "{"; return 1', [FAILED]],
   [
-    'questions that are no JSON',
+    'requests that are not JSON',
     'JSON.stringify = () => "{"; (await getAssetRegistry("org.test.Thing")).getAll()',
     [FAILED],
   ],
@@ -81,17 +85,17 @@ it.each([
     [FAILED, MEMORY],
   ],
 ])('%s', async (_name, code, allowed) => {
-  const elsewhere = node.send('POST', '/other/api/Ask', { code: 'return left += 1' })
+  const otherNetwork = node.send('POST', '/other/api/Ask', { code: 'return left += 1' })
   const reply = await run(code)
-  const { statusCode, code: said } = reply.json.error
-  expect(allowed).toContainEqual([statusCode, said])
+  const { statusCode, code: errorCode } = reply.json.error
+  expect(allowed).toContainEqual([statusCode, errorCode])
   expect(reply.text).not.toMatch(/\bat .*\.ts|node_modules/)
-  expect((await elsewhere).json).toBe('1')
+  expect((await otherNetwork).json).toBe('1')
   expect(await ask('return left += 1')).toBe('1')
   expect((await node.send('GET', '/api/Thing')).json).toHaveLength(1)
 })
 
-it('effects of one transaction are invisible to the next', async () => {
+it('hides the sandbox state of a transaction from the next one', async () => {
   const spoil = `left = 9; Object.prototype.own = 1; Array.prototype.map = null; JSON.parse = () => 7
     Promise.prototype.then = null; globalThis.run = globalThis.ask = null; Map.prototype.get = null
     Math.random = () => 4; getAssetRegistry = null; Object.defineProperty(globalThis, "x", { value: 1 })`

@@ -1,4 +1,4 @@
-// Decisions of access rules, with conditions evaluated in the sandbox, over HTTP.
+// Access rules, tested over HTTP. Their conditions are evaluated in the sandbox.
 import { expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf } from '../support/gateway.ts'
 
@@ -114,7 +114,7 @@ async function bearer(node: GatewayNode, name: string) {
 }
 const ids = (list: { id: string }[]) => list.map(({ id }) => id)
 
-it('filters lists, counts and queries row by row; a denied read looks like a missing item', async () => {
+it('filters lists, counts and queries by resource, and reports an unreadable resource as missing', async () => {
   const { ann, node } = await started(ofOwner('READ'))
   expect(ids((await ann('GET', 'Account'))[1])).toEqual(['a', 'c'])
   expect(ids((await ann('GET', 'queries/all'))[1])).toEqual(['a', 'c'])
@@ -128,7 +128,7 @@ it('filters lists, counts and queries row by row; a denied read looks like a mis
   expect((await ann('POST', 'Peek', { id: 'a' }))[0]).toBe(200)
 })
 
-it('rejects changes without a matching rule before any effect', async () => {
+it('rejects changes without a matching rule and changes nothing', async () => {
   const { ann, node } = await started(ofOwner('READ'))
   const denied = [403, 'ACCESS_DENIED']
   expect(await ann('POST', 'Account', { id: 'z', owner: 'ann' })).toEqual(denied)
@@ -146,7 +146,7 @@ it('evaluates UPDATE rules with the stored version, not the new one', async () =
   expect((await node.send('GET', '/api/Account/a')).json.owner).toContain('#bob')
 })
 
-it('limits a rule to one transaction, which its condition can read', async () => {
+it('applies a rule only during its transaction, which its condition can read', async () => {
   const within = {
     participant: '"ANY"',
     operation: 'READ, UPDATE',
@@ -201,7 +201,7 @@ it.each(['(a.nothing.there)', '((() => { for (;;); })())', '(process.exit())', '
   },
 )
 
-it('a namespace covers the types that it declares, not their subtypes in other namespaces', async () => {
+it('applies a rule for a namespace to the types declared in it, not to their subtypes elsewhere', async () => {
   const base = {
     participant: '"org.test.Person"',
     operation: 'READ',
@@ -216,7 +216,7 @@ it('a namespace covers the types that it declares, not their subtypes in other n
   expect(ids((await own.ann('GET', 'Account'))[1])).toEqual(['a', 'b', 'c'])
 })
 
-it('state left by one condition is invisible to the next', async () => {
+it('hides the sandbox state of a condition from the next one', async () => {
   const condition =
     '((globalThis.seen = (globalThis.seen || 0) + 1) === 1 || a.getIdentifier() > "a")'
   const about = {

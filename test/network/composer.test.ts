@@ -1,4 +1,4 @@
-// Behaviour of Hyperledger Composer 0.20.9 that its users rely on, over HTTP.
+// Behaviour of Hyperledger Composer 0.20.9 that its users rely on, tested over HTTP.
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
 
@@ -68,7 +68,7 @@ describe('a transaction', () => {
 })
 
 describe('a missing required array', () => {
-  it('is empty, also for null; an optional one stays absent', async () => {
+  it('becomes empty, also for null; an optional array stays absent', async () => {
     const kept = { $class: 'org.test.Thing', id: 'a', tags: [], numbers: [], links: [], parts: [] }
     const created = await send('POST', '/api/Thing', { id: 'a', tags: null, notes: null })
     expect([created.status, created.json]).toEqual([200, kept])
@@ -82,7 +82,7 @@ describe('a missing required array', () => {
   })
 })
 
-describe('a refused value', () => {
+describe('the error for an invalid value', () => {
   it('names the expected array', async () => {
     const wrong = { id: 'c', tags: 'text', numbers: 5, links: { name: 'a' }, parts: 'a' }
     const { status, details } = await errorOf(send('POST', '/api/Thing', wrong))
@@ -97,7 +97,7 @@ describe('a refused value', () => {
     )
   })
 
-  it('names an element of an array by its own type', async () => {
+  it('names the type of an array element', async () => {
     const { details } = await errorOf(send('POST', '/api/Thing', { id: 'c', tags: ['a', 1] }))
     expect(details).toEqual([{ path: '/tags/1', code: 'WRONG_TYPE', message: 'must be a String' }])
   })
@@ -167,7 +167,7 @@ describe('resources that a processor creates', () => {
     ])
   })
 
-  it('are rejected beyond 64 levels and accepted up to there', async () => {
+  it('are accepted up to 64 levels of nesting and rejected beyond', async () => {
     const returned = async (count: number) =>
       (await send('POST', '/api/Ask', { code: `${linked(count)}; return link` })).status
     expect([await returned(63), await returned(64)]).toEqual([200, 422])
@@ -193,7 +193,7 @@ describe('fields of a filter', () => {
 })
 
 describe('a user ID', () => {
-  it('is issued once in a network, also after its revocation', async () => {
+  it('can be issued only once in a network, even after its revocation', async () => {
     const own = await gateway({ deploy: [networkOf(MODEL)] })
     await own.send('POST', '/api/Person', [{ name: 'ann' }, { name: 'bob' }])
     const issue = (name: string, userID: string) =>

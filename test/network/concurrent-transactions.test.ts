@@ -1,5 +1,4 @@
-// Concurrent transactions: each sees the writes of those before it, and nothing that they left
-// in the sandbox.
+// Concurrent transactions: each sees the writes of the earlier ones, but not the state they left in the sandbox.
 import fc from 'fast-check'
 import { expect, it, onTestFinished } from 'vitest'
 import { openLedger } from '../../src/ledger/core.ts'
@@ -38,7 +37,7 @@ async function started() {
   const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
   const network = await networks.deploy(definitionOf({ packed: null, files }))
   await network.change({ kind: 'create', type: 'org.ahead.Account', body: { id: 'a' } }, ADMIN)
-  /** Outcome of each of `codes`, submitted concurrently. */
+  /** Submits `codes` concurrently and returns their outcomes. */
   const submitAll = async (codes: readonly string[]) => {
     const all = codes.map((code) =>
       network.submit(type(network, 'Run'), { account: 'a', code }, ADMIN),
@@ -47,7 +46,7 @@ async function started() {
     return ends.map((end) => (end.status === 'fulfilled' ? 'done' : String(end.reason.code)))
   }
   const account = () => network.lookUp({ type: 'org.ahead.Account', id: 'a' })
-  /** Findings of a replay of the whole ledger. */
+  /** Replays the whole ledger and returns the findings. */
   const finding = async () => (await networks.verify(NAME, nothing)).finding
   return { network, networks, submitAll, account, finding }
 }
@@ -59,7 +58,7 @@ function type(network: BusinessNetwork, name: string): TypeDeclaration {
 }
 
 const registry = `const registry = await getAssetRegistry('org.ahead.Account');`
-/** Adds one to the given thing. */
+/** Code that adds one to the account of the transaction. */
 const ADD = `${registry} tx.account.balance += 1; await registry.update(tx.account)`
 const DONE = 'done'
 
@@ -80,13 +79,13 @@ it.each([
      const made = getFactory().newResource('org.ahead', 'Account', 'a');
      made.balance = balance + 1; await registry.add(made)`,
   ],
-])('fifty concurrent transactions that each add one to %s add up to fifty', async (_what, code) => {
+])('adds up fifty concurrent transactions that each add one to %s', async (_label, code) => {
   const { submitAll, account, finding } = await started()
   expect(await submitAll(Array(50).fill(code))).toEqual(Array(50).fill(DONE))
   expect([(await account())?.balance, await finding()]).toEqual([50, null])
 })
 
-it('leftovers in the sandbox and writes of a failed transaction are invisible to later ones', async () => {
+it('hides the sandbox state and the writes of a failed transaction from later ones', async () => {
   const { submitAll, account, finding } = await started()
   const leave = `globalThis.left = 1; Array.prototype.map = null; JSON.stringify = () => '{"$class":1}'`
   const fail = `${ADD}; throw new Error('no')`
@@ -98,9 +97,9 @@ it('leftovers in the sandbox and writes of a failed transaction are invisible to
   expect([(await account())?.balance, await finding()]).toEqual([7, null])
 })
 
-it('rejected writes are invisible to transactions that started after them', async () => {
+it('hides rejected writes from transactions that started after them', async () => {
   const { submitAll, account, finding } = await started()
-  // Continues as if its write had succeeded until that is rejected: by then later ones have run.
+  // The transaction continues until its write is rejected. By then later transactions have run.
   const refused = `${registry} tx.account.balance += 100
     try { await registry.add(tx.account) }
     catch { tx.account.balance -= 99; await registry.update(tx.account) }`
@@ -110,7 +109,7 @@ it('rejected writes are invisible to transactions that started after them', asyn
   expect([(await account())?.balance, await finding()]).toEqual([codes.length, null])
 })
 
-it('concurrent transactions of any kind are each applied once, in order', async () => {
+it('applies each of many concurrent transactions once, in order', async () => {
   const { submitAll, account, finding } = await started()
   const asked = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const made = `${registry} const { balance } = tx.account; await registry.remove('a')
@@ -137,25 +136,25 @@ it('concurrent transactions of any kind are each applied once, in order', async 
   expect(await finding()).toBe(null)
 })
 
-it('an endless transaction is stopped without affecting others', async () => {
+it('stops an endless transaction without affecting others', async () => {
   const { submitAll, account, finding } = await started()
   const ends = await submitAll([ADD, 'for (;;);', ADD, ADD])
   expect(ends).toEqual([DONE, 'PROCESSOR_DEADLINE', DONE, DONE])
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
 })
 
-it('a transaction that exhausts memory delays no other transaction', async () => {
+it('does not delay other transactions if one exhausts its memory', async () => {
   const { submitAll, account, finding } = await started()
   const asked = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const bomb = 'const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))'
-  // The later ones that started with it did not run; those after these have started, and send requests.
+  // The first transactions after the bomb had been sent to the same thread; the last ones send requests of their own.
   const codes = [...Array(14).fill(ADD), bomb, ADD, ...Array(8).fill(asked)]
   const ends = codes.map((code) => (code === bomb ? 'PROCESSOR_MEMORY' : DONE))
   expect(await submitAll(codes)).toEqual(ends)
   expect([(await account())?.balance, await finding()]).toEqual([codes.length - 1, null])
 })
 
-it('a resource replaced between two transactions has its new value in the second one', async () => {
+it('shows a transaction the new value of a resource that was replaced just before', async () => {
   const { network, submitAll, account, finding } = await started()
   const before = submitAll([ADD, ADD])
   const replaced = network.change(
@@ -174,7 +173,7 @@ it('a resource replaced between two transactions has its new value in the second
   expect([(await account())?.balance, await finding()]).toEqual([102, null])
 })
 
-it('a resource added by one transaction exists when a later one that references it starts', async () => {
+it('lets a transaction refer to a resource that an earlier one has added', async () => {
   const { network, account, finding } = await started()
   const add = `${registry} const made = getFactory().newResource('org.ahead', 'Account', 'b')
     made.balance = 5; await registry.add(made)`
@@ -190,7 +189,7 @@ it('a resource added by one transaction exists when a later one that references 
   expect([(await account())?.balance, await finding()]).toEqual([5, null])
 })
 
-it('a transaction that the engine cannot interrupt ends with its thread, and later ones are decided', async () => {
+it('ends the thread of a transaction that the engine cannot interrupt, and decides later ones', async () => {
   const { submitAll, account, finding } = await started()
   const endless = '[].indexOf.call({ length: 1e15 }, 1)'
   const ends = await submitAll([ADD, endless, ADD, endless, ADD])
@@ -198,7 +197,7 @@ it('a transaction that the engine cannot interrupt ends with its thread, and lat
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
 })
 
-it('transactions queued after the removal of their network are rejected, earlier ones are recorded', async () => {
+it('rejects transactions queued after the removal of their network, and records earlier ones', async () => {
   const { networks, submitAll, finding } = await started()
   const before = submitAll([ADD, ADD])
   const removed = networks.remove(NAME)
@@ -208,9 +207,9 @@ it('transactions queued after the removal of their network are rejected, earlier
   ])
 })
 
-it('writes of a transaction rejected at its end do not affect the next one', async () => {
+it('hides the writes of a transaction that is rejected at its end from the next one', async () => {
   const { submitAll, account, finding } = await started()
-  // Rejected at the end, because it is not an event: its writes never happened.
+  // The transaction is rejected at its end, because it emits something that is not an event.
   const refused = `${registry} tx.account.balance = 100; await registry.update(tx.account)
     emit(tx.account)`
   expect(await submitAll([refused, ADD])).toEqual(['TRANSACTION_FAILED', DONE])

@@ -1,4 +1,4 @@
-// Replies to changes that access rules deny, by the other operations they allow: as Composer 0.20.9
+// Replies to changes that access rules deny. They depend on the operations that are allowed, as in Composer 0.20.9
 // (registry.js of composer-runtime, businessnetworkconnector.js of loopback-connector-composer).
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
@@ -41,7 +41,7 @@ const BASE =
 const PERSON = 'org.test.Person'
 const THING = 'org.test.Thing'
 
-/** A network under `rules`; answers requests of ann as status, code and message. */
+/** Starts a network with `rules`. Its `send` returns status, code and message of a request of ann. */
 async function under(rules: string) {
   const files = { 'permissions.acl': rules + BASE, 'lib/change.js': LIB }
   const node = await gateway({ deploy: [networkOf(MODEL, files)] })
@@ -51,13 +51,13 @@ async function under(rules: string) {
   const body = { participant: 'org.test.Person#ann', userID: 'ann' }
   const { json } = await node.send('POST', '/api/system/identities/issue', body)
   const headers = { authorization: `Bearer ${json.userSecret}` }
-  const ask = async (method: string, path: string, sent?: object) => {
+  const send = async (method: string, path: string, sent?: object) => {
     const { status, json: reply } = await node.send(method, path, sent, headers)
     const error = reply?.error
     return error === undefined ? [status] : [status, error.code, error.message]
   }
-  const submit = (how: string, id: string) => ask('POST', '/api/Change', { how, id })
-  return { node, ask, submit }
+  const submit = (how: string, id: string) => send('POST', '/api/Change', { how, id })
+  return { node, send, submit }
 }
 
 const refused = (operation: string, id: string) => [
@@ -89,55 +89,55 @@ it.each([
     rule('D', `: "${PERSON}"`, 'CREATE, UPDATE, DELETE', `: "${THING}"`, 'action: DENY') +
       allow('R', PERSON, 'ALL', THING),
   ],
-])('returns 403 with the text of a denial with %s', async (_name, rules) => {
-  const { ask, submit } = await under(rules)
-  expect(await ask('GET', '/api/Thing/1')).toEqual([200])
-  expect(await ask('PUT', '/api/Thing/1', {})).toEqual(refused('UPDATE', '1'))
-  expect(await ask('PATCH', '/api/Thing/1', {})).toEqual(refused('UPDATE', '1'))
-  expect(await ask('DELETE', '/api/Thing/1')).toEqual(refused('DELETE', '1'))
-  expect(await ask('POST', '/api/Thing', { id: '9' })).toEqual(refused('CREATE', '9'))
+])('returns 403 with the message of a denial if the rules allow %s', async (_name, rules) => {
+  const { send, submit } = await under(rules)
+  expect(await send('GET', '/api/Thing/1')).toEqual([200])
+  expect(await send('PUT', '/api/Thing/1', {})).toEqual(refused('UPDATE', '1'))
+  expect(await send('PATCH', '/api/Thing/1', {})).toEqual(refused('UPDATE', '1'))
+  expect(await send('DELETE', '/api/Thing/1')).toEqual(refused('DELETE', '1'))
+  expect(await send('POST', '/api/Thing', { id: '9' })).toEqual(refused('CREATE', '9'))
   for (const how of ['update', 'updateRead']) {
     expect(await submit(how, '1')).toEqual(refused('UPDATE', '1'))
   }
   for (const how of ['remove', 'removeRead']) {
     expect(await submit(how, '1')).toEqual(refused('DELETE', '1'))
   }
-  expect(await ask('PUT', '/api/Thing/none', {})).toEqual(missing('none'))
-  expect(await ask('DELETE', '/api/Thing/none')).toEqual(missing('none'))
+  expect(await send('PUT', '/api/Thing/none', {})).toEqual(missing('none'))
+  expect(await send('DELETE', '/api/Thing/none')).toEqual(missing('none'))
 })
 
 it('reports a missing resource if neither READ nor the change is allowed', async () => {
-  const { ask, submit } = await under('')
+  const { send, submit } = await under('')
   for (const [method, body] of [
     ['GET', undefined],
     ['PUT', {}],
-    // The body is validated only if the caller may know that the resource exists.
+    // The body is validated only if the caller may read the resource.
     ['PUT', { size: 'large' }],
     ['PATCH', {}],
     ['DELETE', undefined],
   ] as const) {
-    expect(await ask(method, '/api/Thing/1', body)).toEqual(missing('1'))
-    expect(await ask(method, '/api/Thing/none', body)).toEqual(missing('none'))
+    expect(await send(method, '/api/Thing/1', body)).toEqual(missing('1'))
+    expect(await send(method, '/api/Thing/none', body)).toEqual(missing('none'))
   }
   for (const how of ['update', 'updateRead', 'remove', 'removeRead']) {
     expect(await submit(how, '1')).toEqual(failed(notThere('1')))
     expect(await submit(how, 'none')).toEqual(failed(notThere('none')))
   }
-  expect(await ask('POST', '/api/Thing', { id: '1' })).toEqual(refused('CREATE', '1'))
+  expect(await send('POST', '/api/Thing', { id: '1' })).toEqual(refused('CREATE', '1'))
 })
 
-it('replaces with UPDATE and without READ; merging and REST removal read first', async () => {
-  const { node, ask, submit } = await under(allow('U', PERSON, 'UPDATE, DELETE', THING))
+it('needs only UPDATE to replace a resource, but also READ to patch or remove it over HTTP', async () => {
+  const { node, send, submit } = await under(allow('U', PERSON, 'UPDATE, DELETE', THING))
   const size = async (id: string) => (await node.send('GET', `/api/Thing/${id}`)).json.size
-  expect(await ask('PUT', '/api/Thing/1', { size: 3 })).toEqual([200])
+  expect(await send('PUT', '/api/Thing/1', { size: 3 })).toEqual([200])
   expect(await size('1')).toBe(3)
-  expect(await ask('PUT', '/api/Thing/1', { size: 'large' })).toEqual([
+  expect(await send('PUT', '/api/Thing/1', { size: 'large' })).toEqual([
     422,
     'RESOURCE_INVALID',
     expect.stringContaining('/size'),
   ])
-  expect(await ask('PATCH', '/api/Thing/1', { size: 4 })).toEqual(missing('1'))
-  expect(await ask('DELETE', '/api/Thing/1')).toEqual(missing('1'))
+  expect(await send('PATCH', '/api/Thing/1', { size: 4 })).toEqual(missing('1'))
+  expect(await send('DELETE', '/api/Thing/1')).toEqual(missing('1'))
   expect(await submit('update', '2')).toEqual([200])
   expect(await size('2')).toBe(5)
   expect(await submit('updateRead', '3')).toEqual(failed(notThere('3')))
@@ -146,12 +146,16 @@ it('replaces with UPDATE and without READ; merging and REST removal read first',
   expect(await submit('removeRead', '5')).toEqual(failed(notThere('5')))
 })
 
-it('adds with CREATE and without READ, and reports a taken identifier', async () => {
-  const { ask, submit } = await under(allow('C', PERSON, 'CREATE', THING))
-  expect(await ask('POST', '/api/Thing', { id: '8' })).toEqual([200])
-  expect(await ask('GET', '/api/Thing/8')).toEqual(missing('8'))
-  expect(await ask('POST', '/api/Thing', { id: '8' })).toEqual([409, 'RESOURCE_EXISTS', taken('8')])
+it('needs only CREATE to add a resource, and reports an existing id', async () => {
+  const { send, submit } = await under(allow('C', PERSON, 'CREATE', THING))
+  expect(await send('POST', '/api/Thing', { id: '8' })).toEqual([200])
+  expect(await send('GET', '/api/Thing/8')).toEqual(missing('8'))
+  expect(await send('POST', '/api/Thing', { id: '8' })).toEqual([
+    409,
+    'RESOURCE_EXISTS',
+    taken('8'),
+  ])
   expect(await submit('add', '9')).toEqual([200])
   expect(await submit('add', '9')).toEqual(failed(taken('9')))
-  expect(await ask('PUT', '/api/Thing/8', {})).toEqual(missing('8'))
+  expect(await send('PUT', '/api/Thing/8', {})).toEqual(missing('8'))
 })

@@ -1,4 +1,4 @@
-// Receivers of events, live and replayed.
+// Tests which participants receive an event, both live and replayed.
 import { expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
 import { gateway, networkOf } from '../support/gateway.ts'
@@ -34,7 +34,7 @@ rule Admin { description: "d" participant: "${SYSTEM}.NetworkAdmin" operation: A
 ${rule('End', 'READ', ': "org.test.End"')}`
 const SUBMIT = rule('Submit', 'CREATE', ': "org.test.Say"')
 
-/** Events that ann receives under `rules` after the administrator emitted one for ann and one for bob. */
+/** Returns the events that ann receives under `rules` when the administrator emits events about ann and bob. */
 async function received(rules: string, about: object = {}): Promise<string[]> {
   const files = { 'lib/say.js': LIB, 'permissions.acl': rules + BASE }
   const node = await gateway({ deploy: [networkOf(MODEL, files, about)] })
@@ -50,7 +50,7 @@ async function received(rules: string, about: object = {}): Promise<string[]> {
     const ended = new Promise<string[]>((resolve) => {
       socket.on('message', (data) => {
         const { $class, text } = JSON.parse(String(data))
-        // Rules let everybody read this one, so no other event is pending.
+        // Everybody may read this last event, so no other event is pending.
         if ($class === 'org.test.End') resolve(texts)
         else texts.push(text)
       })
@@ -74,7 +74,7 @@ it('sends an event that no rule names to participants that may submit its transa
   expect(await received(SUBMIT)).toEqual(EVERYTHING)
 })
 
-it('compares the transaction with the condition under which it may be submitted', async () => {
+it('sends an event that no rule names only if the transaction matches the condition for submitting it', async () => {
   const mine = rule(
     'Mine',
     'CREATE',
@@ -84,18 +84,18 @@ it('compares the transaction with the condition under which it may be submitted'
   expect(await received(mine)).toEqual(['loud to ann', 'soft to ann'])
 })
 
-it('sends it to participants that a wildcard lets read it', async () => {
+it('sends an event to participants that may read it because of a wildcard', async () => {
   expect(await received(rule('R', 'READ', ': "org.test.**"'))).toEqual(EVERYTHING)
 })
 
-it('does not send it to participants that may neither submit nor read', async () => {
+it('does not send an event that no rule names to participants that may neither submit nor read', async () => {
   expect(await received('')).toEqual([])
   expect(await received(rule('D', 'CREATE', ': "org.test.Say"', 'action: DENY') + SUBMIT)).toEqual(
     [],
   )
 })
 
-it('compares an event that a READ rule names with the rules', async () => {
+it('applies the rules to an event that a READ rule names', async () => {
   const denied = rule('D', 'READ', ': "org.test.Loud"', 'action: DENY')
   expect(await received(denied + SUBMIT)).toEqual(['soft to ann', 'soft to bob'])
   const allowed = rule('R', 'READ', ': "org.test.Loud"')
@@ -109,19 +109,19 @@ it('compares an event that a READ rule names with the rules', async () => {
   expect(await received(own + SUBMIT)).toEqual(['loud to ann', 'soft to ann'])
 })
 
-it('does not take wildcards and rules without READ as naming an event', async () => {
+it('ignores wildcards and rules without READ when it checks whether a rule names an event', async () => {
   const wild = rule('D', 'READ', ': "org.test.*"', 'action: DENY')
   const other = rule('C', 'CREATE', ': "org.test.Said"', 'action: DENY')
-  // The rule that names the last event follows the wildcard: move it to the front.
+  // A rule for the last event must come before the wildcard.
   const end = rule('First', 'READ', ': "org.test.End"')
   expect(await received(end + wild + other + SUBMIT)).toEqual(EVERYTHING)
 })
 
-it('sends everything to everyone, as Composer does, with a READ rule for the system’s Event', async () => {
+it('sends all events to everyone, like Composer, with a READ rule for the system type Event', async () => {
   expect(await received(rule('All', 'READ', `: "${SYSTEM}.Event"`))).toEqual(EVERYTHING)
 })
 
-it('with daicho.strictEvents, every event needs READ', async () => {
+it('requires READ for every event with daicho.strictEvents', async () => {
   const about = { daicho: { strictEvents: true } }
   expect(await received(SUBMIT, about)).toEqual([])
   const wild = rule('R', 'READ', ': "org.test.*"')

@@ -1,4 +1,4 @@
-// The networks in examples/, over HTTP.
+// The networks in examples/, tested over HTTP.
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
 import { definitionOf, readNetwork } from '../../src/network/index.ts'
@@ -7,7 +7,7 @@ import { gateway } from '../support/gateway.ts'
 const example = (name: string) =>
   definitionOf(readNetwork(fileURLToPath(new URL(`../../examples/${name}`, import.meta.url))))
 
-it('letters of credit: from the application to the payment, readable by the parties', async () => {
+it('runs a letter of credit from the application to the payment, readable only by its parties', async () => {
   const node = await gateway({ deploy: [example('letters-of-credit')] })
   const bank = (partyId: string) => ({ partyId, name: partyId })
   await node.send('POST', '/api/Bank', ['east', 'west', 'north'].map(bank))
@@ -82,7 +82,7 @@ it('letters of credit: from the application to the payment, readable by the part
   expect([verified.finding, verified.transactions]).toEqual([null, 14])
 })
 
-it('fund transfers: manual and by standing order, and their queries', async () => {
+it('runs manual fund transfers and standing orders, and queries them', async () => {
   const node = await gateway({ deploy: [example('fund-transfers')] })
   const post = async (path: string, body: unknown) => {
     const { status, json } = await node.send('POST', `/api/${path}`, body)

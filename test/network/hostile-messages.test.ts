@@ -1,5 +1,5 @@
-// Messages from a sandbox are untrusted: if a processor sends undocumented messages, only its transaction
-// fails, soon and with a reason.
+// Messages from a sandbox are untrusted. If a processor sends undocumented messages, only its transaction fails,
+// quickly and with a reason.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -177,7 +177,7 @@ it('rejects writes whose total is too large, also repeated writes of one resourc
   expect((await node.send('GET', '/api/Thing')).text).toBe('[]')
 })
 
-it('a stop after the reply fails the transaction: its progress is random', async () => {
+it('fails a transaction that does not stop after its result, because its progress is random', async () => {
   const code = '(async () => { for (;;) await null })(); return'
   const { json } = await node.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([504, 'PROCESSOR_DEADLINE'])
@@ -191,7 +191,7 @@ it('rejects a return value that is not in the declared enum', async () => {
   expect((await node.send('POST', '/api/Pick', { code: 'return "RED"' })).json).toBe('RED')
 })
 
-it('a condition that forges its own result denies', async () => {
+it('denies access if a condition forges its result', async () => {
   expect((await node.send('POST', '/api/Judged', { spoil: '' })).status).toBe(200)
   for (const spoil of [
     'Array.prototype.toJSON = () => undefined',
@@ -203,17 +203,17 @@ it('a condition that forges its own result denies', async () => {
   }
 })
 
-it('rejects a text if matching a pattern of the model takes too long', async () => {
+it('rejects a string if matching it with a pattern of the model takes too long', async () => {
   const { status, json } = await node.send('POST', '/api/Thing', {
     id: 'x',
     word: `${'a'.repeat(99)}!`,
   })
   expect([status, json.error.code, json.error.message]).toEqual([
-    ...[422, 'RESOURCE_INVALID', '/word: takes too long to be compared with /^(a+)+$/'],
+    ...[422, 'RESOURCE_INVALID', '/word: takes too long to match /^(a+)+$/'],
   ])
 })
 
-it('rejects an object as the class of a resource over HTTP, too', async () => {
+it('rejects an object as the class of a resource in a request', async () => {
   const { status, json } = await node.send('POST', '/api/Thing', {
     $class: { toString: 1 },
     id: 'x',

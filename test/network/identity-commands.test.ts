@@ -7,7 +7,7 @@ const ADMIN = 'org.hyperledger.composer.system.NetworkAdmin#admin'
 const NETWORK = 'trade-network'
 const CERTIFICATE = 'ab'.repeat(32)
 
-it('issues, binds, lists and revokes identities of a stopped node; errors are one line', async () => {
+it('issues, binds, lists and revokes identities of a stopped node, and prints errors in one line', async () => {
   const node = { SYSTEM_FOLDER: temporaryFolder() }
   const identity = (...args: string[]) => runDaicho(['network', 'identity', ...args], node)
   const deployed = await runDaicho(['network', 'deploy', 'test/networks/trade'], node)
@@ -32,11 +32,11 @@ it('issues, binds, lists and revokes identities of a stopped node; errors are on
   const states = identities.map((one: Record<string, string>) => [one.name, one.state])
   expect(Object.fromEntries(states)).toEqual({ ann: 'REVOKED', admin: 'BOUND' })
 
-  for (const [args, said] of [
+  for (const [args, stderr] of [
     [['list', 'none'], 'daicho: there is no network none\n'],
     [['revoke', NETWORK, 'x'], "daicho: Object with ID 'x' does not exist\n"],
   ] as const) {
-    expect(await identity(...args)).toEqual({ code: 1, stdout: '', stderr: said })
+    expect(await identity(...args)).toEqual({ code: 1, stdout: '', stderr })
   }
   const here = await runDaicho(['network', 'list'], { SYSTEM_FOLDER: '/none/of/it' })
   expect([here.code, here.stderr]).toEqual([
@@ -45,7 +45,7 @@ it('issues, binds, lists and revokes identities of a stopped node; errors are on
   ])
 })
 
-it('issue --issuer grants the issuer right, which list shows', async () => {
+it('grants the issuer right with issue --issuer, and shows it in list', async () => {
   const node = { SYSTEM_FOLDER: temporaryFolder() }
   const identity = (...args: string[]) => runDaicho(['network', 'identity', ...args], node)
   await runDaicho(['network', 'deploy', 'test/networks/trade'], node)

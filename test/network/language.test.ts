@@ -1,4 +1,4 @@
-// Features of the modelling language in test networks, and complete error reports.
+// Features of the modelling language, and reports with all errors.
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/base/json.ts'
 import { checkNetwork, findingText, type NetworkDefinition } from '../../src/network/index.ts'
@@ -6,24 +6,24 @@ import { relationshipText, targetOf, targetOfCanonical } from '../../src/network
 import { checkInstance } from '../../src/network/model/validation.ts'
 import { networkOf } from '../support/gateway.ts'
 
-/** The findings for a network with these files, as text. */
+/** Returns the findings in a network with these files, as text. */
 function findingsIn(files: Readonly<Record<string, string>>): string[] {
   const all = { 'package.json': '{"name":"n","version":"1.0.0"}', 'permissions.acl': '', ...files }
   const buffers = Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)
   return checkNetwork({ packed: null, files: new Map(buffers) }).findings.map(findingText)
 }
 
-/** Problems of `value` as an instance of `type`: pointers with codes; empty if it is valid. */
+/** Returns the problems of `value` as an instance of `type`: pointers with codes; empty if it is valid. */
 function problemsOf({ model, ...strictness }: NetworkDefinition, type: string, value: JsonObject) {
   const declared = model.type(type)
-  if (declared === null) throw new Error(`no type ${type}`)
+  if (declared === null) throw new Error(`unknown type ${type}`)
   const { problems } = checkInstance(model, declared, value, strictness)
   return (problems ?? []).map(({ path, code }) => `${path} ${code}`)
 }
 
 function kept({ model, ...strictness }: NetworkDefinition, type: string, value: JsonObject) {
   const declared = model.type(type)
-  if (declared === null) throw new Error(`no type ${type}`)
+  if (declared === null) throw new Error(`unknown type ${type}`)
   return checkInstance(model, declared, value, strictness).resource
 }
 
@@ -49,7 +49,7 @@ describe('types', () => {
     participant Person identified by name { o String name }`)
   const crate = { id: '1', size: { width: 1 }, shapes: [] }
 
-  it('abstract types have no instances; their subtypes have their properties', () => {
+  it('rejects instances of abstract types, and inherits their properties to subtypes', () => {
     expect(problemsOf(network, 'org.test.Crate', crate)).toEqual([])
     expect(problemsOf(network, 'org.test.Crate', { ...crate, $class: 'org.test.Thing' })).toEqual([
       '/$class WRONG_CLASS',
@@ -61,7 +61,7 @@ describe('types', () => {
     ])
   })
 
-  it('$class selects a concept that extends the declared one', () => {
+  it('accepts a $class that extends the declared concept', () => {
     const size = { $class: 'org.test.Box', width: 1, depth: 2 }
     expect(kept(network, 'org.test.Crate', { ...crate, size })).toMatchObject({ size })
     expect(
@@ -75,7 +75,7 @@ describe('types', () => {
     ])
   })
 
-  it('defaults apply to absent members; optional members may be absent or null', () => {
+  it('applies defaults to absent members; optional members may be absent or null', () => {
     expect(kept(network, 'org.test.Crate', { ...crate, labels: null, keeper: null })).toEqual({
       $class: 'org.test.Crate',
       id: '1',
@@ -87,7 +87,7 @@ describe('types', () => {
     })
   })
 
-  it('arrays, enums, dates and relationships are validated element by element, with all errors', () => {
+  it('validates each element of arrays, and enums, dates and relationships, and reports all errors', () => {
     const wrong = {
       ...crate,
       labels: ['a', 1, null],
@@ -112,7 +112,7 @@ describe('types', () => {
     ])
   })
 
-  it('relationships and dates are normalized', () => {
+  it('normalizes relationships and dates', () => {
     const given = {
       ...crate,
       made: '2026-11-20T21:00:00+09:00',
@@ -151,7 +151,7 @@ describe('values', () => {
     ])
   })
 
-  it('supports ranges, half-open or closed, bounds included', () => {
+  it('supports ranges with one or two bounds, inclusive', () => {
     expect(problems({ low: 0, high: 10, between: -1.5 })).toEqual([])
     expect(problems({ low: -1, high: 11, between: 1.6 })).toEqual([
       '/low OUT_OF_RANGE',
@@ -160,7 +160,7 @@ describe('values', () => {
     ])
   })
 
-  it('accepts integers up to 2^53-1, and fractions only in networks made for Composer', () => {
+  it('accepts integers up to 2^53-1, and fractions for integers only in networks made for Composer', () => {
     expect(problems({ long: 2 ** 53 - 1 })).toEqual([])
     expect(problems({ long: 2 ** 53 })).toEqual(['/long NUMBER_TOO_LARGE'])
     expect(problems({ low: 1.5, long: 1e300 })).toEqual([
@@ -179,7 +179,7 @@ describe('values', () => {
 })
 
 describe('files', () => {
-  it('imports types by name and with a star, across several namespaces; own types take precedence', () => {
+  it('imports types by name and with a star from several namespaces; own types take precedence', () => {
     const found = findingsIn({
       'models/a.cto': 'namespace org.a\nconcept One {}\nconcept Two {}\nconcept Mine {}',
       'models/deep/b.cto': `namespace org.b
@@ -211,14 +211,14 @@ describe('files', () => {
     expect(model.type('org.test.Ask')?.decorators[0]?.arguments).toEqual(['Hint[]'])
   })
 
-  it('a property may have the name of an Object member, and is reported if missing', () => {
+  it('accepts properties with names of Object members, and reports them if missing', () => {
     const odd = networkOf(`namespace org.test
       concept Odd { o String toString optional o String constructor }`)
     expect(problemsOf(odd, 'org.test.Odd', { constructor: 'x' })).toEqual([])
     expect(problemsOf(odd, 'org.test.Odd', {})).toEqual(['/constructor MISSING'])
   })
 
-  it('every network has the system types', () => {
+  it('adds the system types to every network', () => {
     const { model } = networkOf('namespace org.test asset A identified by a { o String a }')
     const names = ['Asset', 'Participant', 'Transaction', 'Event', 'NetworkAdmin', 'Identity']
     for (const name of [...names, 'Network', 'HistorianRecord', 'AddAsset']) {
@@ -241,13 +241,13 @@ describe('relationships', () => {
     ['org.test.Thing#100%', { type: 'org.test.Thing', id: '100%' }],
     ['', 'the id is empty'],
     ['org.test.Thing#', 'the id is empty'],
-    ['resource:a', 'a relationship is written resource:<type>#<id>'],
-    ['resource:', 'a relationship is written resource:<type>#<id>'],
+    ['resource:a', 'a relationship must have the form resource:<type>#<id>'],
+    ['resource:', 'a relationship must have the form resource:<type>#<id>'],
     ['org.test.None#a', 'there is no type org.test.None'],
-    ['org.test.Person#a', 'org.test.Person is no org.test.Thing'],
+    ['org.test.Person#a', 'the type must be org.test.Thing, not org.test.Person'],
   ])('parses %j as a relationship to a Thing as %j', (text, target) => {
     const declared = model.type('org.test.Thing')
-    if (declared === null) throw new Error('there is one')
+    if (declared === null) throw new Error('unknown type')
     expect(targetOf(text, declared, model)).toEqual(target)
   })
 
@@ -270,7 +270,7 @@ describe('relationships', () => {
 })
 
 // Each line with a number in a comment has exactly one error.
-const PLANTED = `namespace org.test
+const WITH_ERRORS = `namespace org.test
 import org.missing.Type // 1
 enum Colour { o RED
   o RED } // 2
@@ -300,7 +300,7 @@ concept H identified by h { // 18
   o String h }
 transaction I { o String transactionId } // 19
 asset J identified by j {
-  o Integer j } // 20 is told at the line before
+  o Integer j } // 20 is reported in the previous line
 transaction K identified by k { // 21
   o String k }
 event L identified by l { // 22
@@ -308,9 +308,9 @@ event L identified by l { // 22
 `
 
 describe('errors', () => {
-  it('a model with 22 planted errors has 22 findings, each with its location', () => {
-    const found = findingsIn({ 'models/m.cto': PLANTED })
-    const lines = PLANTED.split('\n')
+  it('reports all 22 errors of a model with their locations', () => {
+    const found = findingsIn({ 'models/m.cto': WITH_ERRORS })
+    const lines = WITH_ERRORS.split('\n')
     const planted = [...lines.entries()].flatMap(([at, line]) => {
       const number = /\/\/ (\d+)/.exec(line)?.[1]
       return number === undefined ? [] : [number === '20' ? at : at + 1]
@@ -321,7 +321,7 @@ describe('errors', () => {
     expect(places).toEqual(planted.sort((a, b) => a - b))
   })
 
-  it('a processor function declares one existing transaction type', () => {
+  it('reports processors without an existing transaction type', () => {
     const script = `/** @transaction */ const a = 1
 /** @transaction */ function b(tx) {}
 /**
@@ -340,14 +340,14 @@ function f() {}`
     const model = `namespace org.test asset Thing identified by id { o String id } transaction Run {}`
     const found = findingsIn({ 'models/m.cto': model, 'lib/s.js': script })
     expect(found.map((text) => text.replace(/^.*: error: /, ''))).toEqual([
-      'no function follows this @transaction',
-      'b has no @param {type} to say what it is for',
-      'there is no transaction org.test.None for c',
-      'there is no transaction org.test.Thing for d',
+      'there is no function after this @transaction',
+      'the processor b needs @param {<transaction type>} <name> in its comment',
+      'there is no transaction type org.test.None, which the processor c names',
+      'there is no transaction type org.test.Thing, which the processor d names',
     ])
   })
 
-  it('syntax errors do not hide each other, nor errors of other files', () => {
+  it('reports errors after a syntax error, and in all files', () => {
     const found = findingsIn({
       'package.json': '{"name":"Bad Name","version":"one"}',
       'models/m.cto':
@@ -362,7 +362,7 @@ function f() {}`
     })
     expect(found).toEqual([
       expect.stringMatching(/^lib\/a\.js:2:1: error: /),
-      'lib/b.js:2:12: error: there is no transaction org.test.None for g',
+      'lib/b.js:2:12: error: there is no transaction type org.test.None, which the processor g names',
       'models/m.cto:2:23: error: expected the identifying field, found “{”',
       'models/m.cto:6:5: error: expected a property: “o” or “-->”, found “y”',
       'models/m.cto:9:15: error: there is no type Strin',
@@ -370,13 +370,15 @@ function f() {}`
       expect.stringMatching(/^package\.json: error: “version” must be/),
       'permissions.acl:3:20: error: expected CREATE, READ, UPDATE, DELETE or ALL, found “WRITE”',
       'permissions.acl:8:13: error: there is no namespace org.nowhere',
-      expect.stringMatching(/^permissions\.acl:9:\d+: error: the condition is no expression/),
-      'queries.qry:1:29: error: there are no resources of a type org.test.B to select',
+      expect.stringMatching(
+        /^permissions\.acl:9:\d+: error: the condition is not a JavaScript expression/,
+      ),
+      'queries.qry:1:29: error: org.test.B is not an asset, participant or transaction type',
       'queries.qry:2:29: error: expected the type to select, found “}”',
     ])
   })
 
-  it('without permissions.acl everyone may do everything, with a warning', () => {
+  it('warns if permissions.acl is missing, and then allows everything', () => {
     const { findings, definition } = checkNetwork({
       packed: null,
       files: new Map([
@@ -385,7 +387,7 @@ function f() {}`
       ]),
     })
     expect(findings.map(findingText)).toEqual([
-      'permissions.acl: warning: missing: everyone may do everything',
+      'permissions.acl: warning: the file is missing, so everyone may do everything',
     ])
     expect(definition?.rules).toBeNull()
   })

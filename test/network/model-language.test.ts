@@ -1,9 +1,9 @@
-// Each form of the modelling language, with the verdict of Hyperledger Composer and with ours. Composer's verdicts
-// come from composer-common 0.20.9 (ModelManager.addModelFiles), which was run on every row.
+// Each construct of the modelling language: whether Hyperledger Composer accepts it, and whether daicho does. The
+// results for Composer come from composer-common 0.20.9 (ModelManager.addModelFiles), run on every row.
 import { describe, expect, it } from 'vitest'
 import { checkNetwork, findingText } from '../../src/network/index.ts'
 
-/** Declarations that the rows build on. */
+/** Declarations that the tested ones use. */
 const BASE = `namespace org.test
 asset Base identified by b { o String b }
 abstract asset Abstract { o String a }
@@ -15,7 +15,7 @@ transaction Move {}
 event Moved {}
 `
 
-/** The first error in a network with these models, or null. */
+/** Returns the first error in a network with these models, or null. */
 function errorIn(models: readonly string[]): string | null {
   const files = new Map([
     ['package.json', Buffer.from('{"name":"n","version":"1.0.0"}')],
@@ -26,8 +26,8 @@ function errorIn(models: readonly string[]): string | null {
   return first === undefined ? null : findingText(first)
 }
 
-/** The declarations of a row, after those that it builds on. */
-function errorBehindBase(declarations: string): string | null {
+/** Returns the first error in `declarations` after those of BASE, or null. */
+function errorAfterBase(declarations: string): string | null {
   return errorIn([BASE + declarations])
 }
 
@@ -182,8 +182,8 @@ const FIELDS_OF_NEITHER = [
   ...['Integer', 'Boolean', 'DateTime', 'Size'].map((type) => `o ${type} a regex=/a/`),
 ]
 
-/** With the reason. */
-const ONLY_OURS: readonly [string, string][] = [
+/** Accepted by daicho but rejected by Composer, with the reason. */
+const ONLY_DAICHO: readonly [string, string][] = [
   ['either order', 'asset X extends Abstract identified by v { o String v }'],
   ['either order', 'participant X extends Member identified by v { o String v }'],
   ['any space', 'asset X identified  by v { o String v }'],
@@ -211,46 +211,49 @@ const ONLY_OURS: readonly [string, string][] = [
   ['either order', ofField('o Double a range=[0.0,1.0] default=0.5')],
 ]
 
-/** With our error. docs/reference/gateway/networks.md has the reasons. */
-const ONLY_COMPOSERS: readonly [string, string][] = [
-  ['asset X identified by v { o String[] v }', 'v identifies X, so it is a String'],
-  ['concept Asset { o String a }', 'the name Asset is taken by the language'],
-  ['concept String { o String a }', 'the name String is taken by the language'],
-  [ofField('o String $x'), 'no property can be called $x'],
+/** Accepted by Composer but rejected by daicho, with the error. Reasons: docs/reference/gateway/networks.md. */
+const ONLY_COMPOSER: readonly [string, string][] = [
+  ['asset X identified by v { o String[] v }', 'v identifies X, so it must be a String'],
+  ['concept Asset { o String a }', 'Asset is a reserved name'],
+  ['concept String { o String a }', 'String is a reserved name'],
+  [ofField('o String $x'), '$x is not a valid name of a property'],
   [ofField('o String \\u0061bc'), 'expected the name of the property, found “\\”'],
   [ofField('oString a'), 'expected a property: “o” or “-->”, found “oString”'],
   ['@a(0x1F) concept X {}', 'expected “)”, found “x1F”'],
-  ['@returns(Nothing) transaction X {}', 'there is no type Nothing to return'],
-  [ofField('o String[] a default="x"'), 'a can have no default'],
-  [ofField('o Size a default="x"'), 'a can have no default'],
+  ['@returns(Nothing) transaction X {}', 'there is no type Nothing, which @returns names'],
+  [ofField('o String[] a default="x"'), 'a cannot have a default'],
+  [ofField('o Size a default="x"'), 'a cannot have a default'],
   [ofField('o Colour a default="x"'), 'the default of a must be a value of Colour'],
   [ofField('o DateTime a default="x"'), 'the default of a must be a date and time'],
-  [ofField('o Integer a default=5 range=[0,2]'), 'the default of a is none of its values'],
-  [ofField('o String a default="y" regex=/x/'), 'the default of a is none of its values'],
+  [ofField('o Integer a default=5 range=[0,2]'), 'the default of a is outside of its range'],
+  [
+    ofField('o String a default="y" regex=/x/'),
+    'the default of a does not match its regular expression',
+  ],
 ]
 
 describe('declarations and fields', () => {
   it.each([...DECLARATIONS_OF_BOTH, ...FIELDS_OF_BOTH.map(ofField)])(
-    'accepts like Composer: %s',
+    'accepts, like Composer: %s',
     (text) => {
-      expect(errorBehindBase(text)).toBeNull()
+      expect(errorAfterBase(text)).toBeNull()
     },
   )
 
   it.each([...DECLARATIONS_OF_NEITHER, ...FIELDS_OF_NEITHER.map(ofField)])(
-    'rejects like Composer: %s',
+    'rejects, like Composer: %s',
     (text) => {
-      expect(errorBehindBase(text)).toMatch(/^models\/m0\.cto:\d+:\d+: error: ./)
+      expect(errorAfterBase(text)).toMatch(/^models\/m0\.cto:\d+:\d+: error: ./)
     },
   )
 
-  it.each(ONLY_OURS)('accepts what Composer rejects, %s: %s', (_reason, text) => {
-    expect(errorBehindBase(text)).toBeNull()
+  it.each(ONLY_DAICHO)('accepts, unlike Composer, %s: %s', (_reason, text) => {
+    expect(errorAfterBase(text)).toBeNull()
   })
 
-  it.each(ONLY_COMPOSERS)('rejects what Composer accepts: %s', (text, message) => {
-    expect(errorBehindBase(text)).toMatch(/^models\/m0\.cto:10:\d+: error: /)
-    expect(errorBehindBase(text)?.endsWith(message), errorBehindBase(text) ?? '').toBe(true)
+  it.each(ONLY_COMPOSER)('rejects, unlike Composer: %s', (text, message) => {
+    expect(errorAfterBase(text)).toMatch(/^models\/m0\.cto:10:\d+: error: /)
+    expect(errorAfterBase(text)?.endsWith(message), errorAfterBase(text) ?? '').toBe(true)
   })
 })
 
@@ -265,7 +268,7 @@ describe('files and imports', () => {
     ['with an address', [importing('import org.other.A from https://example.org/a.cto'), other]],
     ['all, with an address', [importing('import org.other.* from github://a/b/c.cto'), other]],
     ['several on a line', ['namespace org.test import org.other.A import org.other.B', other]],
-    ['one twice', [importing('import org.other.A\nimport org.other.A'), other]],
+    ['a type twice', [importing('import org.other.A\nimport org.other.A'), other]],
     [
       'own types first',
       [importing('import org.other.*', 'concept A {} concept X { o A a }'), other],
@@ -285,11 +288,11 @@ describe('files and imports', () => {
       ],
     ],
     ['nothing', ['namespace org.test']],
-    ['nothing, behind comments', ['/* a */\n// b\nnamespace org.test\nconcept X {}']],
-    ['nothing, behind a byte order mark', ['\ufeffnamespace org.test\nconcept X {}']],
+    ['nothing, after comments', ['/* a */\n// b\nnamespace org.test\nconcept X {}']],
+    ['nothing, after a byte order mark', ['\ufeffnamespace org.test\nconcept X {}']],
     ['nothing, in a namespace of one part', ['namespace test\nconcept X {}']],
     ['nothing, in a namespace with digits', ['namespace org1.v2\nconcept X {}']],
-  ])('accepts like Composer a file that imports %s', (_label, models) => {
+  ])('accepts, like Composer, a file that imports %s', (_label, models) => {
     expect(errorIn(models)).toBeNull()
   })
 
@@ -308,21 +311,23 @@ describe('files and imports', () => {
     ['nothing, with a dash in its namespace', ['namespace org-x.test\nconcept X {}']],
     ['nothing, with a number in its namespace', ['namespace org.2v\nconcept X {}']],
     ['nothing, and is empty', ['']],
-  ])('rejects like Composer a file that imports %s', (_label, models) => {
+  ])('rejects, like Composer, a file that imports %s', (_label, models) => {
     expect(errorIn(models)).toMatch(/^models\/m[01]\.cto:\d+:\d+: error: ./)
   })
 
-  it('accepts qualified names without an import, and imports anywhere, unlike Composer', () => {
+  it('accepts, unlike Composer, qualified names without an import, and imports after declarations', () => {
     expect(errorIn(['namespace org.test\nconcept X {}\nimport org.other.A', other])).toBeNull()
     expect(errorIn([importing('', 'concept X { o org.other.A a }'), other])).toBeNull()
   })
 
-  it('rejects two types of one short name, of which Composer takes one silently', () => {
+  it('rejects two types with the same short name, of which Composer silently uses one', () => {
     const own = importing('import org.other.A', 'concept A {} concept X { o A a }')
-    expect(errorIn([own, other])).toMatch(/: the imported org\.other\.A clashes with org\.test\.A$/)
+    expect(errorIn([own, other])).toMatch(
+      /: the imported org\.other\.A conflicts with org\.test\.A$/,
+    )
     const third = 'namespace org.third\nconcept A {}'
     expect(errorIn([importing('import org.other.A\nimport org.third.A'), other, third])).toMatch(
-      /: the imported org\.third\.A clashes with org\.other\.A$/,
+      /: the imported org\.third\.A conflicts with org\.other\.A$/,
     )
   })
 })

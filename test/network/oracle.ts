@@ -1,5 +1,5 @@
-// A second, independent parser of model files and validator of instances, for comparison in tests.
-// Limited to the syntax of the sample networks and the tests; works line by line with regular expressions.
+// An independent parser of model files and validator of instances, with which tests compare daicho's. It supports
+// only the syntax of the sample networks and tests, and works line by line with regular expressions.
 
 /** A property, parsed from a line of a model file. */
 export interface OracleProperty {
@@ -26,7 +26,7 @@ const HEAD =
 const FIELD = /^\s*(o|-->)\s+(\w+)(\[\])?\s+(\w+)(.*)$/
 const VALUE = /^\s*o\s+(\w+)\s*$/
 
-/** The types of one model file, by short name. */
+/** Parses the types of one model file. Keys are short names. */
 export function oracleTypes(text: string): Map<string, OracleType> {
   const types = new Map<string, OracleType>()
   const plain = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/\/\/.*/g, '')
@@ -90,7 +90,7 @@ function oracleId(types: ReadonlyMap<string, OracleType>, type: OracleType): str
   return type.id ?? (parent === undefined ? null : oracleId(types, parent))
 }
 
-/** Whether `type` is `wanted` or a subtype. */
+/** Whether `type` is `wanted` or one of its subtypes. */
 export function oracleIsA(
   types: ReadonlyMap<string, OracleType>,
   type: string,

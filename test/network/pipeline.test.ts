@@ -1,4 +1,4 @@
-// Transactions while a block is being written, with a disk that replies when the test says so.
+// Transactions while a block is being written. The test controls when the disk completes a write.
 import type { Worker } from 'node:worker_threads'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { openLedger } from '../../src/ledger/core.ts'
@@ -14,7 +14,7 @@ import {
 import { HandClock } from '../support/ledger-node.ts'
 import { watchSandboxThreads } from '../support/sandbox-threads.ts'
 
-/** A block waiting for the disk. */
+/** A pending write of a block. */
 interface Held {
   readonly entries: number
   /** Completes the write. */
@@ -23,7 +23,7 @@ interface Held {
   refuse(): void
 }
 
-/** The default network on a ledger whose blocks the test releases one by one. */
+/** Starts the default network on a ledger whose writes the test completes one by one. */
 async function started() {
   const { service, close } = await openLedger({
     folder: null,
@@ -59,7 +59,7 @@ async function started() {
     await networks.close()
     await close()
   })
-  /** The next block waiting for the disk. */
+  /** Resolves to the next pending write. */
   const next = async (): Promise<Held> => {
     const first = held.shift()
     if (first !== undefined) return first
@@ -106,12 +106,12 @@ const owner = async (network: BusinessNetwork) => {
   const rice = { type: 'org.acme.mynetwork.Commodity', id: 'RICE' }
   return String((await network.lookUp(rice))?.owner).replace(/.*#/, '')
 }
-/** The upgrade adds a field to traders. */
+/** An upgrade that adds a field to traders. */
 const MODEL_2 = `namespace org.acme.mynetwork
 participant Trader identified by tradeId {
   o String tradeId o String firstName o String lastName o String grade
 }`
-/** State of `work` so far. */
+/** Returns whether `work` is pending, fulfilled or rejected. */
 function watched(work: Promise<unknown>) {
   const seen = { state: 'open', work: work.catch(() => {}) }
   work.then(
@@ -125,14 +125,14 @@ function watched(work: Promise<unknown>) {
   return seen
 }
 
-it('a transaction is decided on the result of earlier ones while these are being written', async () => {
+it('decides a transaction on the results of earlier ones that are still being written', async () => {
   const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
   const made = watched(create(network))
   const trades = ['bob', 'eve'].map((name) => watched(trade(network, name)))
   const first = await next()
-  // All three see the commodity, which is not on disk yet.
+  // All three see the commodity, although it is not on the disk yet.
   const refused = watched(create(network))
   await decided(4)
   const all = () => [made, ...trades, refused].map(({ state }) => state)
@@ -154,7 +154,7 @@ it('a transaction is decided on the result of earlier ones while these are being
   expect([await owner(network), published, held]).toEqual(['eve', [2], []])
 })
 
-it('a failed write also fails all work based on it, and the next block starts from the stored state', async () => {
+it('fails all transactions decided on a failed write, and starts the next block from the stored state', async () => {
   const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
@@ -169,7 +169,7 @@ it('a failed write also fails all work based on it, and the next block starts fr
     ),
   ]
   await decided(4)
-  // Sent before the write fails, and decided around that time.
+  // Sent before the write fails, and decided before or after that.
   const inBetween = watched(network.change({ kind: 'start' }, ADMIN))
   first.refuse()
   await inBetween.work
@@ -189,7 +189,7 @@ it('a failed write also fails all work based on it, and the next block starts fr
   expect([again.state, await owner(network), published]).toEqual(['done', 'ann', []])
 })
 
-it('concurrent transactions share blocks; a single one is written immediately', async () => {
+it('writes a single transaction immediately, and concurrent ones in shared blocks', async () => {
   const { network, next } = await started()
   const made = create(network)
   ;(await next()).store()
@@ -218,7 +218,7 @@ function definitionWith(name: string, model: string) {
   return definitionOf({ packed: null, files })
 }
 
-it('a rejected deployment or upgrade leaves no thread, and releases its name', async () => {
+it('ends the thread of a rejected deployment or upgrade, and releases its name', async () => {
   const { service, network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const added = network.change({ kind: 'create', type: TRADER, body: trader }, ADMIN)
@@ -237,12 +237,12 @@ it('a rejected deployment or upgrade leaves no thread, and releases its name', a
   expect(await service.databases()).toContain('another')
 })
 
-it('of two concurrent deployments of one name, one succeeds, the other is rejected, and the network is served', async () => {
+it('accepts one of two concurrent deployments with the same name, rejects the other, and serves the network', async () => {
   const { networks, next } = await started()
   const both = [1, 2].map(() => watched(networks.deploy(definitionWith('another', MODEL_2))))
   const first = await next()
   first.store()
-  // If both were recorded, the block of the other one would wait for the disk as well.
+  // If both were recorded, there would be another pending write.
   void next().then((block) => block.store())
   await Promise.all(both.map(({ work }) => work))
   const states = both.map(({ state }) => state).toSorted()
@@ -250,7 +250,7 @@ it('of two concurrent deployments of one name, one succeeds, the other is reject
   expect(networks.get('another')).not.toBeNull()
 })
 
-it('resources added while an upgrade is recorded are validated by the deployed version', async () => {
+it('validates resources added during an upgrade with the version that is deployed then', async () => {
   const { network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const add = (tradeId: string) =>
@@ -265,7 +265,7 @@ it('resources added while an upgrade is recorded are validated by the deployed v
   const second = watched(add('bob'))
   upgrade.store()
   await upgraded
-  // If it were accepted, its block would be waiting for the disk now.
+  // If it were accepted, there would be a pending write.
   await Promise.race([second.work, next()])
   expect(second.state).toBe('/grade: Trader needs grade')
 })

@@ -1,4 +1,4 @@
-// Guarantees for processors that networks depend on, over HTTP.
+// The guarantees for processors that networks rely on, tested over HTTP.
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 
@@ -72,7 +72,7 @@ async function started() {
       ],
     },
   ])
-  /** Runs code as a transaction; returns its result. */
+  /** Runs `code` as a transaction and returns its result. */
   const ask = async (code: string) => {
     const reply = await node.send('POST', '/api/Ask', {
       code: `return String(await (async () => {${code}})())`,
@@ -85,7 +85,7 @@ async function started() {
   return { node, ask, run, ann }
 }
 
-it('(a) one id is one object within a transaction, on every path to it', async () => {
+it('(a) represents a resource by one object within a transaction, however it was reached', async () => {
   const { node, ask } = await started()
   const code = `const registry = await things(), owners = await people()
     const a = await registry.get('a'), ann = await owners.get('ann')
@@ -104,7 +104,7 @@ it('(a) one id is one object within a transaction, on every path to it', async (
   expect(same.status).toBe(200)
 })
 
-it('(a) an object that gets another id is found by that id, whether read or only referenced before', async () => {
+it('(a) finds an object by its new id after a change of the id, whether it was read or only referenced', async () => {
   const { ask } = await started()
   const code = `const a = await (await things()).get('a'), owner = a.owner
     a.id = 'z'
@@ -116,7 +116,7 @@ it('(a) an object that gets another id is found by that id, whether read or only
   expect(await ask(code)).toBe(`${thing},${person}`)
 })
 
-it('(b) a dangling relationship has its id, and throws for other members', async () => {
+it('(b) gives a dangling relationship its id, and throws when other members are read', async () => {
   const { ask } = await started()
   const code = `const c = await (await things()).get('c')
     const said = [c.owner.getIdentifier(), c.owner.$identifier, c.owner.name, c.owner.getType()]
@@ -128,7 +128,7 @@ it('(b) a dangling relationship has its id, and throws for other members', async
   expect(await ask(code)).toBe(`gone|gone|gone|Person|${missing}`)
 })
 
-it('(c) relationships resolve immediately, and reads and queries see earlier writes', async () => {
+it('(c) resolves relationships immediately, and shows earlier writes in reads and queries', async () => {
   const { ask, node } = await started()
   const code = `const registry = await things(), said = []
     const a = await registry.get('a'); said.push(a.owner.age, typeof a.made)
@@ -156,7 +156,7 @@ it('(c) relationships resolve immediately, and reads and queries see earlier wri
   expect((await node.send('GET', '/api/queries/taggedBoth')).json).toEqual([])
 })
 
-it('(d) the clock is fixed to the transaction, in UTC, and random numbers follow from its id', async () => {
+it('(d) fixes the clock to the time of the transaction, in UTC, and derives random numbers from its id', async () => {
   const { node } = await started()
   const code = `return [Date.now(), new Date().getTime(), +new Date(Date.now()), new Date(0).getHours(),
     new Date(2020, 0, 1).toISOString(), new Date() instanceof Date, Date() === String(new Date()),
@@ -174,7 +174,7 @@ it('runs all matching processors, including those of supertypes, in order', asyn
   expect(reply.status).toBe(200)
 })
 
-it('returns the declared @returns type, and records nothing with @commit(false)', async () => {
+it('returns a value of the @returns type, and records nothing with @commit(false)', async () => {
   const { node, ask } = await started()
   expect(await ask('return 5')).toBe('5')
   const wrong = await node.send('POST', '/api/Ask', { code: 'return 5' })
@@ -210,7 +210,7 @@ it('writes nothing for a failed transaction, and logs its console output', async
     ['await post("http://example.org", tx)', 'a transaction cannot reach the network'],
     ['await query("nothing")', 'there is no query nothing'],
     ['await query("byAmount", { least: "x", most: 1 })', 'the query takes least'],
-    ['await query(buildQuery("SELECT x"))', 'the query is wrong'],
+    ['await query(buildQuery("SELECT x"))', 'the query is invalid'],
     [
       'await (await getTransactionRegistry("org.test.Quiet")).add(factory.newTransaction(NS, "Quiet"))',
       '',
@@ -232,9 +232,9 @@ it('lets a processor continue after a caught error', async () => {
   expect(await ask(code)).toBe('on')
 })
 
-it('throws a rejected write at its call', async () => {
-  const said: string[] = []
-  const log = (_network: string, _level: string, text: string) => said.push(text)
+it('throws at the call of a rejected write', async () => {
+  const logged: string[] = []
+  const log = (_network: string, _level: string, text: string) => logged.push(text)
   const node = await gateway({ deploy: [definition], log, deadlineMs: 1_000 })
   await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 't3' }])
   const run = async (code: string) => (await node.send('POST', '/api/Run', { code })).json
@@ -255,7 +255,7 @@ it('throws a rejected write at its call', async () => {
     (await run(`await (await things()).remove('none'); throw new Error('later')`)).error.message,
   ).toBe("Object with ID 'none' in collection with ID 'Asset:org.test.Thing' does not exist")
   // Output of a repeated run is logged once.
-  expect(said).toEqual(['begin', 'taken', 'begin', 'taken', 'begin', 'taken'])
+  expect(logged).toEqual(['begin', 'taken', 'begin', 'taken', 'begin', 'taken'])
 })
 
 it('records the transaction, its historian record and its writes in one block, in this order', async () => {
@@ -286,15 +286,15 @@ it('records the transaction, its historian record and its writes in one block, i
 })
 
 it('logs console output without extra formatting', async () => {
-  const said: string[] = []
+  const logged: string[] = []
   const log = (network: string, level: string, text: string) => {
-    said.push(`${network} ${level} ${text}`)
+    logged.push(`${network} ${level} ${text}`)
   }
   const node = await gateway({ deploy: [definition], log })
   await node.send('POST', '/api/Run', {
     code: 'console.log("a", 1, { b: [2] }); console.error(new Error("e"))',
   })
-  expect(said).toEqual(['test-network log a 1 {"b":[2]}', 'test-network error Error: e'])
+  expect(logged).toEqual(['test-network log a 1 {"b":[2]}', 'test-network error Error: e'])
 })
 
 it('runs twenty concurrent transactions one after the other', async () => {

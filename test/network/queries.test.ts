@@ -1,5 +1,5 @@
-// Queries: accepted and rejected ones, and their results. The verdicts are those of Composer 0.20.9
-// (QueryFile.validate and QueryCompiler) for the same model.
+// Accepted and rejected queries, and the results of queries. Composer 0.20.9 (QueryFile.validate and QueryCompiler)
+// accepts and rejects the same queries for the same model.
 import { describe, expect, it } from 'vitest'
 import { checkNetwork } from '../../src/network/index.ts'
 import { gateway, networkOf } from '../support/gateway.ts'
@@ -19,7 +19,7 @@ participant Person identified by name { o String name o Integer age default=0 }
 transaction Find { o String code }
 event E { }`
 
-/** Errors and warnings of a network with the query. */
+/** Returns the errors and warnings of a network with the query. */
 function findingsOf(statement: string) {
   const text = `query q { description: "d" statement: ${statement} }`
   const files = {
@@ -73,20 +73,20 @@ describe('deployment', () => {
   })
 
   it.each([
-    ['line == _$p', 'line has properties and equals no value'],
-    ['lines == _$p', 'lines has properties and equals no value'],
-    ['owner.name == "x"', 'owner.name lies behind a relationship'],
-    ['owner.age > _$p', 'owner.age lies behind a relationship'],
-    ['tags CONTAINS 5', '5 is no value of tags'],
-    ['note CONTAINS "a"', 'note is no array'],
+    ['line == _$p', 'line is an object, which equals no value'],
+    ['lines == _$p', 'lines is an object, which equals no value'],
+    ['owner.name == "x"', 'owner.name is a property of another resource'],
+    ['owner.age > _$p', 'owner.age is a property of another resource'],
+    ['tags CONTAINS 5', '5 does not have the type of tags'],
+    ['note CONTAINS "a"', 'note is not an array'],
     ['nothing CONTAINS "a"', 'Thing has no property nothing'],
-    ['lines CONTAINS "a"', 'elements of lines have properties and equal no value'],
-    ['line CONTAINS (what == "a")', 'line is no array'],
-    ['owners CONTAINS (name == "a")', 'owners holds relationships'],
-  ])('accepts %s, which matches nothing, with a warning', (condition, warning) => {
+    ['lines CONTAINS "a"', 'the elements of lines are objects, which equal no value'],
+    ['line CONTAINS (what == "a")', 'line is not an array'],
+    ['owners CONTAINS (name == "a")', 'the elements of owners are relationships'],
+  ])('accepts %s with a warning that nothing matches', (condition, warning) => {
     expect(findingsOf(where(condition))).toEqual({
       errors: [],
-      warnings: [`${warning}: nothing matches (query on Thing)`],
+      warnings: [`${warning}: no resource matches (query on Thing)`],
     })
   })
 
@@ -109,7 +109,7 @@ describe('deployment', () => {
     expect(findingsOf(where(condition)).errors).toHaveLength(1)
   })
 
-  it('accepts a query on an abstract type, and none on events, concepts, enums and unknown types', () => {
+  it('accepts a query on an abstract type, but not on events, concepts, enums and unknown types', () => {
     expect(findingsOf('SELECT org.test.Base').errors).toEqual([])
     for (const type of ['E', 'Line', 'Colour', 'Nope']) {
       expect([type, findingsOf(`SELECT org.test.${type}`).errors.length]).toEqual([type, 1])
@@ -228,7 +228,7 @@ describe('a query', () => {
   }
   const ids = (json: { id: string }[]) => json.map(({ id }) => id).join()
 
-  it('finds matching resources, arrays by their elements', async () => {
+  it('finds matching resources, arrays by any of their elements', async () => {
     const node = await started()
     for (const [path, found] of RESULTS) {
       const { status, json } = await node.send('GET', `/api/queries/${path}`)
@@ -236,7 +236,7 @@ describe('a query', () => {
     }
   })
 
-  it('accepts a list for CONTAINS from a processor; arrays match if they contain all of it', async () => {
+  it('accepts a list of values for CONTAINS from a processor, which matches arrays with all of them', async () => {
     const node = await started()
     const find = async (code: string) => {
       const { status, json } = await node.send('POST', '/api/Find', { code })

@@ -1,4 +1,4 @@
-// The public sample networks load, and their models accept the same instances as an independent parser.
+// Loads the public sample networks, and compares their models with those of an independent parser (the oracle).
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -90,7 +90,7 @@ interface Generated {
   readonly value: JsonObject
 }
 
-/** An instance of a concrete type, mostly valid, sometimes with one error. */
+/** Generates instances of concrete types, mostly valid, sometimes with one error. */
 function anyInstance(types: ReadonlyMap<string, OracleType>, namespace: string) {
   const concrete = [...types.values()].filter(
     ({ kind, isAbstract }) => kind !== 'enum' && !isAbstract,

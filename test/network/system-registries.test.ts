@@ -1,4 +1,4 @@
-// The network and its registries as processors, queries and relationships read them.
+// The network and its registries are resources, which processors, queries and relationships can read.
 import { expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf } from '../support/gateway.ts'
 
@@ -61,7 +61,7 @@ async function ask(node: GatewayNode, code: string, more: object = {}, headers =
   return status === 200 ? JSON.parse(json) : [status, json.error.code]
 }
 
-it('gives the network and the registries of its types to processors and queries', async () => {
+it('lets processors and queries read the network and the registries of its types', async () => {
   const node = await started()
   for (const [name, expected] of [
     ['Network', [NETWORK]],
@@ -98,7 +98,7 @@ it('gives the network and the registries of its types to processors and queries'
   expect((await node.send('GET', '/api/queries/byName')).json).toEqual([registry('Asset', 'Thing')])
 })
 
-it('reads all resources of every system type in processors and queries', async () => {
+it('lets processors and queries read all resources of every system type', async () => {
   const node = await started()
   for (const [name, kind] of Object.entries(KINDS)) {
     const counts = `const registry = await get${kind}Registry('${SYSTEM}.${name}')
@@ -111,7 +111,7 @@ it('reads all resources of every system type in processors and queries', async (
   }
 })
 
-it('follows relationships to them, in processors, transactions and replies', async () => {
+it('resolves relationships to registries in processors, transactions and replies', async () => {
   const node = await started()
   const thing = `(await (await getAssetRegistry('org.test.Thing')).get('1'))`
   const name = 'Asset registry for org.test.Thing'
@@ -125,7 +125,7 @@ it('follows relationships to them, in processors, transactions and replies', asy
   ])
 })
 
-it('rejects changes of them and applies access rules to reads', async () => {
+it('rejects changes of registries and applies access rules to reads', async () => {
   const node = await started()
   for (const name of ['Network', 'AssetRegistry', 'Identity', 'HistorianRecord']) {
     const change = `const registry = await getAssetRegistry('${SYSTEM}.${name}')
@@ -152,7 +152,7 @@ it('rejects changes of them and applies access rules to reads', async () => {
   }
 })
 
-it('follows the model of an upgrade, and the replay of a ledger reads the same', async () => {
+it('updates registries with an upgrade, and reads the same ones when a ledger is replayed', async () => {
   const node = await started()
   const names = `return (await query('allAssetRegistry')).map((one) => one.registryId)`
   expect(await ask(node, names)).toEqual(['org.test.Thing'])

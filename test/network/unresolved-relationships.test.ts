@@ -1,5 +1,5 @@
-// Relationships in processors to resources that do not exist or that the caller may not read, as in Composer
-// 0.20.9 (invalidrelationship.js of composer-runtime).
+// Relationships to resources that do not exist or that the caller may not read. Processors see the same as in
+// Composer 0.20.9 (invalidrelationship.js of composer-runtime).
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 
@@ -33,7 +33,7 @@ async function started() {
 }
 
 it.each(['gone', 'hidden'])(
-  'is undefined for undeclared properties and throws for declared ones: %s',
+  'returns undefined for undeclared properties and throws for declared ones, if the target is %s',
   async (id) => {
     const ask = await started()
     const missing = `Object with ID '${id}' in collection with ID 'Asset:org.test.Thing' does not exist`
@@ -62,7 +62,7 @@ it.each(['gone', 'hidden'])(
   },
 )
 
-it('is the same for a property of a property', async () => {
+it('does the same for a property of a property', async () => {
   const ask = await started()
   expect(
     await ask('there', 'return [thing.colour, thing.next.id, typeof thing.next.size]'),
@@ -73,7 +73,7 @@ it('is the same for a property of a property', async () => {
   ])
 })
 
-/** A network with a chain of 80 things, each of which leads to the next. */
+/** Starts a network with 80 things, each with a relationship to the next one. */
 async function chained(rules: string) {
   const files = { 'lib/ask.js': LIB, 'permissions.acl': rules }
   const node = await gateway({ deploy: [networkOf(MODEL, files)] })
@@ -84,7 +84,7 @@ async function chained(rules: string) {
 const ALL =
   'rule All { description: "d" participant: "ANY" operation: ALL resource: "**" action: ALLOW }'
 
-it('follows relationships of relationships up to 64 levels, and counts only the final run', async () => {
+it('follows up to 64 levels of relationships, and applies the effects of repeated runs once', async () => {
   const ask = await chained(ALL)
   const follow = (start: string, count: number) =>
     `let at = ${start}; for (let n = 0; n < ${count}; n += 1) at = at.next; return at.colour`
@@ -104,7 +104,7 @@ it('follows relationships of relationships up to 64 levels, and counts only the 
   expect((await ask(add)).json).toBe('82')
 })
 
-it('sees earlier writes through relationships, also of unread resources', async () => {
+it('shows earlier writes through relationships, also of resources that were not read', async () => {
   const ask = await chained(ALL)
   const code = `const things = await getAssetRegistry('org.test.Thing'), factory = getFactory()
     const made = (id, colour) => Object.assign(factory.newResource('org.test', 'Thing', id), { colour })
@@ -116,7 +116,7 @@ it('sees earlier writes through relationships, also of unread resources', async 
   expect(JSON.parse((await ask(code)).json)).toEqual(['yellow', 'black'])
 })
 
-it('conditions follow relationships of relationships as well', async () => {
+it('follows several levels of relationships in conditions too', async () => {
   const condition = 'condition: (ask.thing.next.next.next.next.next.id === "5") action: ALLOW'
   const rules = `
     rule Five { description: "d" participant: "ANY" operation: CREATE resource(ask): "org.test.Ask" ${condition} }

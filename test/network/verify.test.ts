@@ -1,4 +1,4 @@
-// `daicho network verify`, and the state after a killed node, with real files and processes.
+// `daicho network verify`, and the state after a node is killed, tested with real files and processes.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ async function folderOf(): Promise<string> {
   return folder
 }
 
-it('SIGKILL during a thousand transactions leaves only complete ones, and verify passes', async () => {
+it('leaves only complete transactions after SIGKILL, which pass verify', async () => {
   const folder = await folderOf()
   const variables = { SYSTEM_FOLDER: folder, LOG_LEVEL: 'fatal' }
   const flags = ['serve', '--only', 'gateway', '--gateway-port', '0', '--json']
@@ -67,7 +67,7 @@ async function bump(tx) {
   await (await getAssetRegistry('org.test.Thing')).update(tx.thing)
 }`
 
-it('verifies a network across upgrades, and finds a write that no processor made', async () => {
+it('verifies a network across upgrades, and finds a write that does not come from a processor', async () => {
   const folder = await folderOf()
   const node = await startGateway({
     folder,
@@ -119,7 +119,7 @@ it('verifies a network across upgrades, and finds a write that no processor made
   ])
 })
 
-it('reports each transaction before it is replayed', async () => {
+it('reports progress before each transaction is replayed', async () => {
   const node = await gateway({ deploy: [networkOf(MODEL, { 'lib/bump.js': bump('1') })] })
   await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 'b' }])
   await node.send('POST', '/api/Bump', { thing: 'a' })
@@ -130,7 +130,7 @@ it('reports each transaction before it is replayed', async () => {
   expect(reports).toEqual([0, 1, 2, 3].map((height) => ({ height, transactions: height + 1 })))
 })
 
-it('rejects instead of reporting a finding if the scripts cannot be loaded', async () => {
+it('fails without a finding if the scripts cannot be loaded', async () => {
   const folder = await folderOf()
   const node = await startGateway({
     folder,

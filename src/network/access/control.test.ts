@@ -5,7 +5,7 @@ import { Model, type TypeDeclaration } from '../model/model.ts'
 import {
   type AccessContext,
   AccessControl,
-  type AskCondition,
+  type ConditionEvaluator,
   checkRules,
   type Subject,
 } from './control.ts'
@@ -23,16 +23,16 @@ function typeOf(
   }
 }
 
-const held = typeOf('asset', 'org.base.Held')
-const account = typeOf('asset', 'org.base.bank.Account', held)
+const base = typeOf('asset', 'org.base.Base')
+const account = typeOf('asset', 'org.base.bank.Account', base)
 const near = typeOf('asset', 'org.basement.Near')
 const person = typeOf('participant', 'org.test.Person')
 const boss = typeOf('participant', 'org.test.Boss', person)
 const move = typeOf('transaction', 'org.test.Move')
-const types = [held, account, near, person, boss, move]
+const types = [base, account, near, person, boss, move]
 const model = new Model(new Map(types.map((type) => [type.qualifiedName, type])))
 
-/** The rules that `text` gives, and what is wrong with it. */
+/** Parses and checks rules, and returns them with the findings. */
 function rulesOf(text: string) {
   const file = { path: 'permissions.acl', text }
   const findings = new Findings()
@@ -48,7 +48,7 @@ const rule = (name: string, parts: Record<string, string>) =>
     ...{ participant: '"ANY"', operation: 'ALL', resource: '"**"', action: 'ALLOW' },
     ...parts,
   })
-    .sort(([one], [other]) => ORDER.indexOf(one) - ORDER.indexOf(other))
+    .sort(([a], [b]) => ORDER.indexOf(a) - ORDER.indexOf(b))
     .map(([part, value]) => `${part}: ${value}`)
     .join(' ')} }\n`
 const ORDER = ['participant', 'operation', 'resource', 'transaction', 'condition', 'action']
@@ -59,25 +59,25 @@ const subjectOf = (type: TypeDeclaration, id: string): Subject => ({
   ...{ type, id },
   content: () => null,
 })
-const ofHeld = subjectOf(held, 'h')
+const ofBase = subjectOf(base, 'h')
 const ofAccount = subjectOf(account, 'a')
 const ofNear = subjectOf(near, 'n')
-const never: AskCondition = () => Promise.reject(new Error('nothing is to be asked'))
+const never: ConditionEvaluator = () => Promise.reject(new Error('unexpected evaluation'))
 
 const decided = (
   text: string,
   context: AccessContext = ann,
-  ask = never,
-  subjects: readonly Subject[] = [ofHeld, ofAccount, ofNear],
-) => new AccessControl(rulesOf(text).rules).decide('READ', subjects, context, ask)
+  evaluate = never,
+  subjects: readonly Subject[] = [ofBase, ofAccount, ofNear],
+) => new AccessControl(rulesOf(text).rules).decide('READ', subjects, context, evaluate)
 
-it('without rules all is allowed, with none that match nothing', async () => {
+it('allows everything without rules, and denies if no rule matches', async () => {
   const open = new AccessControl(null)
-  expect(await open.decide('DELETE', [ofHeld, ofNear], ann, never)).toEqual([true, true])
-  expect(open.allowsAll('DELETE', held, ann)).toBe(true)
+  expect(await open.decide('DELETE', [ofBase, ofNear], ann, never)).toEqual([true, true])
+  expect(open.allowsAll('DELETE', base, ann)).toBe(true)
   const closed = new AccessControl([])
-  expect(await closed.decide('READ', [ofHeld, ofNear], ann, never)).toEqual([false, false])
-  expect(closed.allowsAll('READ', held, ann)).toBe(false)
+  expect(await closed.decide('READ', [ofBase, ofNear], ann, never)).toEqual([false, false])
+  expect(closed.allowsAll('READ', base, ann)).toBe(false)
   expect(await decided(rule('R', { operation: 'CREATE, UPDATE, DELETE' }))).toEqual([
     ...[false, false, false],
   ])
@@ -89,12 +89,12 @@ it.each<[string, boolean[]]>([
   ['"org.base.*"', [true, false, false]],
   ['"org.base.**"', [true, true, false]],
   ['"org.base.bank.*"', [false, true, false]],
-  ['"org.base.Held"', [true, true, false]],
+  ['"org.base.Base"', [true, true, false]],
   ['"org.base.bank.Account"', [false, true, false]],
-  ['"org.base.Held#a"', [false, true, false]],
-  ['"org.base.Held#n"', [false, false, false]],
+  ['"org.base.Base#a"', [false, true, false]],
+  ['"org.base.Base#n"', [false, false, false]],
   ['"org.basement.Near#n"', [false, false, true]],
-])('a rule about %s is about these', async (resource, expected) => {
+])('applies a rule for the resource %s to Base, Account, Near: %j', async (resource, expected) => {
   expect(await decided(rule('R', { resource }))).toEqual(expected)
 })
 
@@ -105,70 +105,74 @@ it.each<[string, string, boolean]>([
   ['"org.test.Person#ann"', 'bob', false],
   ['"org.test.Boss"', 'ann', false],
   ['"org.test.*"', 'ann', true],
-])('a rule for %s holds for %s: %s', async (participant, id, expected) => {
-  const context = { ...ann, participant: { type: person, id } }
-  expect(await decided(rule('R', { participant }), context, never, [ofHeld])).toEqual([expected])
-  const other = { ...ann, participant: { type: boss, id } }
-  const isBoss = participant === '"org.test.Boss"'
-  expect(await decided(rule('R', { participant }), other, never, [ofHeld])).toEqual([
-    expected || isBoss,
-  ])
-})
+])(
+  'applies a rule for the participant %s to the person %s: %s',
+  async (participant, id, expected) => {
+    const context = { ...ann, participant: { type: person, id } }
+    expect(await decided(rule('R', { participant }), context, never, [ofBase])).toEqual([expected])
+    const other = { ...ann, participant: { type: boss, id } }
+    const isBoss = participant === '"org.test.Boss"'
+    expect(await decided(rule('R', { participant }), other, never, [ofBase])).toEqual([
+      expected || isBoss,
+    ])
+  },
+)
 
-it('a rule for a transaction holds while one of that type is processed', async () => {
+it('applies a rule for a transaction only while a transaction of its type is processed', async () => {
   const within = rule('R', { transaction: '"org.test.Move"' })
-  expect(await decided(within, ann, never, [ofHeld])).toEqual([false])
-  expect(await decided(within, inMove, never, [ofHeld])).toEqual([true])
-  const other = { ...ann, transaction: { type: held, id: 't1' } }
-  expect(await decided(within, other, never, [ofHeld])).toEqual([false])
-  expect(await decided(rule('R', {}), inMove, never, [ofHeld])).toEqual([true])
+  expect(await decided(within, ann, never, [ofBase])).toEqual([false])
+  expect(await decided(within, inMove, never, [ofBase])).toEqual([true])
+  const other = { ...ann, transaction: { type: base, id: 't1' } }
+  expect(await decided(within, other, never, [ofBase])).toEqual([false])
+  expect(await decided(rule('R', {}), inMove, never, [ofBase])).toEqual([true])
 })
 
-it('of several rules the first that matches decides, each instance by itself', async () => {
-  const deny = rule('D', { resource: '"org.base.Held#h"', action: 'DENY' })
+it('decides for each instance by the first rule that matches it', async () => {
+  const deny = rule('D', { resource: '"org.base.Base#h"', action: 'DENY' })
   const allow = rule('A', { resource: '"org.base.**"' })
   expect(await decided(deny + allow)).toEqual([false, true, false])
   expect(await decided(allow + deny)).toEqual([true, true, false])
 })
 
-it('a condition is asked once, of those that no rule before it has decided', async () => {
-  const asked: [string, string[]][] = []
-  const ask: AskCondition = async (of, subjects) => {
-    asked.push([`${of.name} ${of.condition}`, subjects.map(({ id }) => id)])
+it('evaluates a condition once, for the instances that no earlier rule has decided', async () => {
+  const evaluations: [string, string[]][] = []
+  const evaluate: ConditionEvaluator = async ({ name, condition }, subjects) => {
+    evaluations.push([`${name} ${condition}`, subjects.map(({ id }) => id)])
     return subjects.map(({ id }) => id === 'h')
   }
   const first = rule('F', { resource: '"org.base.bank.Account"', action: 'DENY' })
   const some = rule('S', { condition: '(some)' })
   const rest = rule('T', { resource: '"org.base.**"', condition: '(rest)' })
   const last = rule('L', { resource: '"org.base.**"', condition: '(last)' })
-  expect(await decided(first + some + rest + last, ann, ask)).toEqual([true, false, false])
-  expect(asked).toEqual([['S some', ['h', 'n']]])
-  asked.length = 0
-  expect(await decided(some + rest + rule('E', {}) + last, ann, ask)).toEqual([true, true, true])
-  expect(asked).toEqual([
+  expect(await decided(first + some + rest + last, ann, evaluate)).toEqual([true, false, false])
+  expect(evaluations).toEqual([['S some', ['h', 'n']]])
+  evaluations.length = 0
+  const rules = some + rest + rule('E', {}) + last
+  expect(await decided(rules, ann, evaluate)).toEqual([true, true, true])
+  expect(evaluations).toEqual([
     ['S some', ['h', 'a', 'n']],
     ['T rest', ['a']],
   ])
 })
 
-it('a condition that throws does not hold in an ALLOW, and holds in a DENY', async () => {
-  const ask: AskCondition = async () => [true, false, null]
+it('treats a condition that throws as false in an ALLOW rule and as true in a DENY rule', async () => {
+  const evaluate: ConditionEvaluator = async () => [true, false, null]
   const condition = '(x)'
-  expect(await decided(rule('A', { condition }), ann, ask)).toEqual([true, false, false])
+  expect(await decided(rule('A', { condition }), ann, evaluate)).toEqual([true, false, false])
   const denied = rule('D', { condition, action: 'DENY' }) + rule('A', {})
-  expect(await decided(denied, ann, ask)).toEqual([false, true, false])
+  expect(await decided(denied, ann, evaluate)).toEqual([false, true, false])
 })
 
-it('says of a whole type what holds for all of it, and that it depends where it does', () => {
-  const all = (text: string, type = held, context: AccessContext = ann) =>
+it('decides for all instances of a type at once, or returns null if it depends on the instance', () => {
+  const all = (text: string, type = base, context: AccessContext = ann) =>
     new AccessControl(rulesOf(text).rules).allowsAll('READ', type, context)
   const allow = rule('A', {})
   const deny = rule('D', { action: 'DENY' })
-  const one = { resource: '"org.base.Held#h"' }
+  const one = { resource: '"org.base.Base#h"' }
   expect([all(allow + deny), all(deny + allow)]).toEqual([true, false])
   expect(all(rule('A', { operation: 'CREATE' }) + deny)).toBe(false)
   expect(all(rule('A', { transaction: '"org.test.Move"' }) + deny)).toBe(false)
-  expect(all(rule('A', { transaction: '"org.test.Move"' }) + deny, held, inMove)).toBe(true)
+  expect(all(rule('A', { transaction: '"org.test.Move"' }) + deny, base, inMove)).toBe(true)
   expect(all(rule('O', one) + deny)).toBeNull()
   expect(all(rule('O', one) + deny, near)).toBe(false)
   expect(all(rule('C', { condition: '(x)' }) + deny)).toBeNull()
@@ -176,26 +180,26 @@ it('says of a whole type what holds for all of it, and that it depends where it 
   expect(all(rule('N', { resource: '"org.base.*"' }), account)).toBe(false)
 })
 
-it('rules name types and namespaces that are there, each in its place', () => {
+it('reports rules that name unknown types or namespaces, or types of the wrong kind', () => {
   const found = (parts: Record<string, string>) => rulesOf(rule('R', parts)).found
   const wrong: [Record<string, string>, string][] = [
     [{ resource: '"org.nowhere.*"' }, 'there is no namespace org.nowhere'],
     [{ resource: '"org.bas.**"' }, 'there is no namespace org.bas'],
     [{ resource: '"org.test.None"' }, 'there is no type org.test.None'],
-    [{ participant: '"org.base.Held"' }, 'org.base.Held is no participant'],
+    [{ participant: '"org.base.Base"' }, 'the type org.base.Base is asset, not participant'],
     [{ participant: '"org.test.None"' }, 'there is no type org.test.None'],
-    [{ transaction: '"org.base.Held"' }, 'org.base.Held is no transaction'],
+    [{ transaction: '"org.base.Base"' }, 'the type org.base.Base is asset, not transaction'],
     [{ transaction: '"org.nowhere.**"' }, 'there is no namespace org.nowhere'],
   ]
   for (const [parts, message] of wrong) {
     expect(found(parts)).toEqual([expect.stringMatching(/^permissions\.acl:1:\d+: error: /)])
     expect(found(parts)[0]).toContain(message)
   }
-  const taken: Record<string, string>[] = [
+  const valid: Record<string, string>[] = [
     ...[{ resource: '"org.**"' }, { resource: '"org.base.*"' }, { resource: '"org.test.Move"' }],
     ...[{ participant: '"org.test.Boss"' }, { transaction: '"org.test.Move"' }],
   ]
-  for (const parts of taken) expect(found(parts)).toEqual([])
+  for (const parts of valid) expect(found(parts)).toEqual([])
   expect(found({ resource: '"org.*"' })).toHaveLength(1)
   const { rules } = rulesOf(rule('R', { condition: '(a && b)', operation: 'READ, DELETE' }))
   expect(rules).toMatchObject([

@@ -3,24 +3,24 @@ import type { Bound, Operation, Pattern, RuleNode } from '../language/rule-parse
 import type { Findings, SourceFile } from '../language/source.ts'
 import { isA, type Model, type Target, type TypeDeclaration } from '../model/model.ts'
 
-/** A rule whose names all exist. */
+/** A checked access rule: all types and namespaces that it names exist. */
 export interface AccessRule {
   readonly name: string
   readonly description: string
   readonly participant: Bound
   readonly operations: readonly Operation[]
   readonly resource: Bound
-  /** Only while a transaction of this kind is processed; null for always. */
+  /** If set, the rule applies only while a matching transaction is processed. */
   readonly transaction: Bound | null
   /** A JavaScript expression over the rule's variables, or null. */
   readonly condition: string | null
   readonly allows: boolean
 }
 
-/** The file of access rules in a network. */
+/** The file with the access rules of a network. */
 const RULES_FILE = 'permissions.acl'
 
-/** Checks the names in rules; adds problems to `findings`. */
+/** Checks the names in rules and adds problems to `findings`. */
 export function checkRules(
   nodes: readonly RuleNode[],
   model: Model,
@@ -44,12 +44,12 @@ export function checkRules(
     const type = model.type(pattern.type)
     if (type === null) findings.error(file, at, `there is no type ${pattern.type}`)
     else if (kind !== null && type.kind !== kind) {
-      findings.error(file, at, `${pattern.type} is no ${kind}`)
+      findings.error(file, at, `the type ${pattern.type} is ${type.kind}, not ${kind}`)
     }
   }
 }
 
-/** Whether a READ rule names the type of an event, or one that it extends; wildcards name none. */
+/** Whether a READ rule names the type of an event, or a type that it extends. Wildcards do not count. */
 export function namesEvent(
   rules: readonly AccessRule[] | null,
   event: Target,
@@ -63,8 +63,8 @@ export function namesEvent(
 }
 
 /**
- * Whether `pattern` covers the instance `id` of `type`; null when that depends on an id that is not
- * known yet. A namespace covers the types that are declared in it, not those that extend them.
+ * Whether `pattern` covers the instance `id` of `type`. If `id` is null, returns null if the result depends on the
+ * id. A namespace covers the types declared in it, but not their subtypes in other namespaces.
  */
 function covers(pattern: Pattern, type: TypeDeclaration, id: Target['id'] | null): boolean | null {
   switch (pattern.kind) {
@@ -80,32 +80,32 @@ function covers(pattern: Pattern, type: TypeDeclaration, id: Target['id'] | null
   }
 }
 
-/** One instance of a type, as rules see it. */
+/** The type and id of a resource, for which rules are evaluated. */
 export interface Instance {
   readonly type: TypeDeclaration
   readonly id: string
 }
 
 export interface Subject extends Instance {
-  /** The content for conditions, before a change; null if there is none. */
+  /** Returns the content before a change, for conditions; null for a resource that does not exist yet. */
   readonly content: () => JsonObject | null
 }
 
 export interface AccessContext {
   readonly participant: Instance
-  /** The transaction that is being processed; null for a plain read. */
+  /** The transaction in progress; null for a request outside of a transaction. */
   readonly transaction: Instance | null
 }
 
 export type ConditionalRule = AccessRule & { readonly condition: string }
 
-/** Evaluates the condition of `rule` for each of `subjects`: true, false, or null where it throws. */
-export type AskCondition = (
+/** Evaluates the condition of `rule` for each of `subjects`: true, false, or null if it throws. */
+export type ConditionEvaluator = (
   rule: ConditionalRule,
   subjects: readonly Subject[],
 ) => Promise<readonly (boolean | null)[]>
 
-/** Decides by the first rule that matches. No match denies; without rules everything is allowed. */
+/** Evaluates access rules: the first match decides, and no match denies. Without rules everything is allowed. */
 export class AccessControl {
   readonly #rules: readonly AccessRule[] | null
 
@@ -114,33 +114,31 @@ export class AccessControl {
   }
 
   /**
-   * Whether the context may do `operation` on each of `subjects`. A condition that throws does not
-   * hold in an ALLOW, and holds in a DENY: in doubt nothing is allowed.
+   * Returns for each of `subjects` whether `operation` is allowed. If a condition throws, an ALLOW rule does not
+   * match and a DENY rule does, so that errors never allow anything.
    */
   async decide(
     operation: Operation,
     subjects: readonly Subject[],
     context: AccessContext,
-    ask: AskCondition,
+    evaluate: ConditionEvaluator,
   ): Promise<readonly boolean[]> {
     if (this.#rules === null) return subjects.map(() => true)
     const allowed = new Set<Subject>()
-    let open = subjects
+    let undecided = subjects
     for (const rule of this.#rules) {
-      if (open.length === 0) break
+      if (undecided.length === 0) break
       if (!applies(rule, operation, context)) continue
-      const covered = open.filter(({ type, id }) => covers(rule.resource.pattern, type, id))
+      const covered = undecided.filter(({ type, id }) => covers(rule.resource.pattern, type, id))
       if (covered.length === 0) continue
-      const matched = new Set(await matchedBy(rule, covered, ask))
+      const matched = new Set(await matchedBy(rule, covered, evaluate))
       if (rule.allows) for (const subject of matched) allowed.add(subject)
-      open = open.filter((subject) => !matched.has(subject))
+      undecided = undecided.filter((subject) => !matched.has(subject))
     }
     return subjects.map((subject) => allowed.has(subject))
   }
 
-  /**
-   * The same for all instances of `type` at once: true, false, or null when it depends on which one.
-   */
+  /** Whether `operation` is allowed on all instances of `type`; null if it depends on the instance. */
   allowsAll(operation: Operation, type: TypeDeclaration, context: AccessContext): boolean | null {
     if (this.#rules === null) return true
     for (const rule of this.#rules) {
@@ -153,7 +151,7 @@ export class AccessControl {
   }
 }
 
-/** Whether a rule is about this operation of this participant in this transaction. */
+/** Whether a rule applies to this operation, participant and transaction. */
 function applies(
   rule: AccessRule,
   operation: Operation,
@@ -169,10 +167,10 @@ function applies(
 async function matchedBy(
   rule: AccessRule,
   subjects: readonly Subject[],
-  ask: AskCondition,
+  evaluate: ConditionEvaluator,
 ): Promise<readonly Subject[]> {
   const { condition } = rule
   if (condition === null) return subjects
-  const answers = await ask({ ...rule, condition }, subjects)
-  return subjects.filter((_subject, at) => answers[at] ?? !rule.allows)
+  const results = await evaluate({ ...rule, condition }, subjects)
+  return subjects.filter((_subject, at) => results[at] ?? !rule.allows)
 }

@@ -22,25 +22,25 @@ export interface NetworkPackage {
   readonly name: string
   readonly version: string
   readonly description: string
-  /** Whether 1.5 is refused for an Integer. */
+  /** Whether an Integer property rejects 1.5. */
   readonly strictNumbers: boolean
-  /** Whether relationships must lead to something. */
+  /** Whether the targets of relationships must exist. */
   readonly strictReferences: boolean
-  /** Whether every event needs READ, also one that no rule names. */
+  /** Whether subscribers need READ access to every event, also to events that no rule names. */
   readonly strictEvents: boolean
 }
 
-/** Paths of the gateway, and database names of the ledger, that no network can take. */
+/** Names that a network cannot have, because the gateway or the ledger uses them as paths. */
 const RESERVED = ['api', 'explorer', 'status', 'networks', 'config', 'ledgers', 'dbs', 'serverid']
 const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/
 const VERSION = /^\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]{1,64})?$/
 
-/** Reads a `package.json`; adds problems to `findings`. */
+/** Reads a `package.json` and adds problems to `findings`. */
 function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
   const json = parsed(file, findings)
   const { name, version, description, engines, daicho } = json
   if (typeof name !== 'string' || !NAME.test(name) || RESERVED.includes(name)) {
-    const form = 'lower-case letters, digits, “-”, “_” and “.”, 64 at most'
+    const form = 'at most 64 lower-case letters, digits, “-”, “_” and “.”, and not a reserved name'
     findings.errorIn(file.path, `“name” must be the name of the network: ${form}`)
   }
   if (typeof version !== 'string' || !VERSION.test(version)) {
@@ -62,9 +62,9 @@ function parsed(file: SourceFile, findings: Findings): JsonObject {
   try {
     const json: unknown = parseJson(file.text)
     if (isJsonObject(json)) return json
-    findings.errorIn(file.path, 'this is no JSON object')
+    findings.errorIn(file.path, 'not a JSON object')
   } catch (error) {
-    findings.errorIn(file.path, `this is not JSON: ${error instanceof Error ? error.message : ''}`)
+    findings.errorIn(file.path, `not valid JSON: ${error instanceof Error ? error.message : ''}`)
   }
   return { name: 'unnamed', version: '0.0.0' }
 }
@@ -84,9 +84,9 @@ function flag(
 
 /** A function of `lib/` that runs for transactions of a type. */
 export interface Processor {
-  /** The function's name. */
+  /** Name of the function. */
   readonly name: string
-  /** Qualified name of the transaction type; its subtypes run it too. */
+  /** Qualified name of the transaction type. The function also runs for subtypes. */
   readonly transaction: string
   readonly path: string
 }
@@ -96,8 +96,8 @@ const DOC_COMMENT =
 const PARAMETER = /@param\s*\{\s*([\p{L}\p{Nd}_$.]+)\s*\}/u
 
 /**
- * The processors that the scripts of a network declare: functions under a comment that has
- * `@transaction` and the type in `@param {ns.Type} name`. Adds problems to `findings`.
+ * Finds the processors in the scripts of a network: functions with a doc comment that contains `@transaction` and
+ * `@param {ns.Type} name`. Adds problems to `findings`.
  */
 function processorsOf(
   scripts: readonly SourceFile[],
@@ -109,17 +109,25 @@ function processorsOf(
       const [, comment = '', name] = match
       if (!/@transaction\b/.test(comment)) return []
       if (name === undefined) {
-        findings.error(file, match.index, 'no function follows this @transaction')
+        findings.error(file, match.index, 'there is no function after this @transaction')
         return []
       }
       const [, transaction] = PARAMETER.exec(comment) ?? []
       if (transaction === undefined) {
-        findings.error(file, match.index, `${name} has no @param {type} to say what it is for`)
+        findings.error(
+          file,
+          match.index,
+          `the processor ${name} needs @param {<transaction type>} <name> in its comment`,
+        )
         return []
       }
       if (model.type(transaction)?.kind !== 'transaction') {
         const at = match.index + match[0].indexOf(transaction)
-        findings.error(file, at, `there is no transaction ${transaction} for ${name}`)
+        findings.error(
+          file,
+          at,
+          `there is no transaction type ${transaction}, which the processor ${name} names`,
+        )
         return []
       }
       return [{ name, transaction, path: file.path }]
@@ -127,14 +135,14 @@ function processorsOf(
   )
 }
 
-/** A network whose files have no errors. */
+/** A checked network: its files have no errors. */
 export interface NetworkDefinition extends NetworkPackage {
-  /** Its `.bna`, as it came; one that came as a directory is packed. */
+  /** The original `.bna`; or an archive of the directory, if the network was read from one. */
   readonly archive: Buffer
   /** SHA-256 of the archive, in hexadecimal. */
   readonly sha256: string
   readonly model: Model
-  /** In their order; null when the network has none, and everyone may do everything. */
+  /** Access rules in their order; null if the network has none, which allows everything. */
   readonly rules: readonly AccessRule[] | null
   readonly queries: ReadonlyMap<string, NamedQuery>
   readonly scripts: readonly SourceFile[]
@@ -142,7 +150,7 @@ export interface NetworkDefinition extends NetworkPackage {
   readonly warnings: readonly Finding[]
 }
 
-/** The findings in a network's files; `definition` is null if one is an error. */
+/** The findings in a network's files. `definition` is null if there are errors. */
 export interface NetworkReport {
   readonly findings: readonly Finding[]
   readonly definition: NetworkDefinition | null
@@ -156,7 +164,7 @@ export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   const about = readPackage(read('package.json'), findings)
 
   const models = paths.filter((path) => path.endsWith('.cto')).map(read)
-  if (models.length === 0) findings.errorIn('models', 'there is no model: no .cto file')
+  if (models.length === 0) findings.errorIn('models', 'there is no model (.cto file)')
   const parsed = models.flatMap((file) => parseModelFile(file, findings) ?? [])
   const model = checkModel(parsed, findings)
 
@@ -167,7 +175,8 @@ export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   const rules = files.has('permissions.acl')
     ? checkRules(parseRules(read('permissions.acl'), findings), model, findings, read)
     : null
-  if (rules === null) findings.warning('permissions.acl', 'missing: everyone may do everything')
+  if (rules === null)
+    findings.warning('permissions.acl', 'the file is missing, so everyone may do everything')
   const queries = files.has('queries.qry')
     ? checkQueries(parseQueries(read('queries.qry'), findings), model, findings, read)
     : new Map<string, NamedQuery>()
@@ -180,7 +189,7 @@ export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   return { findings: found, definition: { ...about, archive, sha256, ...parts, warnings: found } }
 }
 
-/** The network in `source`. Errors: NETWORK_INVALID with all that is wrong. */
+/** Returns the network in `source`. Errors: NETWORK_INVALID with all findings. */
 export function definitionOf(source: NetworkSource): NetworkDefinition {
   const { findings, definition } = checkNetwork(source)
   if (definition !== null) return definition
@@ -191,7 +200,7 @@ export function definitionOf(source: NetworkSource): NetworkDefinition {
   throw new NetworkError('NETWORK_INVALID', message, { findings })
 }
 
-/** The network in a `.bna`. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
+/** Returns the network in a `.bna`. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
 export function definitionIn(archive: Buffer): NetworkDefinition {
   return definitionOf({ files: readArchive(archive), packed: archive })
 }
@@ -201,7 +210,7 @@ function textOf(path: string, files: NetworkFiles, findings: Findings): SourceFi
   try {
     return { path, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
   } catch {
-    findings.errorIn(path, 'this is not UTF-8')
+    findings.errorIn(path, 'not valid UTF-8')
     return { path, text: '' }
   }
 }

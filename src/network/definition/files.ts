@@ -4,53 +4,52 @@ import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { parseJson } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 
-/** The files that make a network, by their paths in its directory, sorted. */
+/** The files of a network. Keys are paths relative to its directory, sorted. */
 export type NetworkFiles = ReadonlyMap<string, Buffer>
 
-/** The files of a network, and the archive that they came in, if any. */
+/** The files of a network, and their archive if they were read from one. */
 export interface NetworkSource {
   readonly files: NetworkFiles
   readonly packed: Buffer | null
 }
 
-/** Bytes of all files of a network together. */
+/** Maximum total size of the files of a network. */
 const NETWORK_BYTES_MAX = 10 * 1024 * 1024
-/** Files of a network. */
 const NETWORK_FILES_MAX = 500
-/** Characters of a message: the paths of an archive may be of any length. */
+/** Maximum length of a message; paths in an archive can have any length. */
 const MESSAGE_LENGTH_MAX = 1_000
 
 const SINGLE = ['package.json', 'README.md', 'permissions.acl', 'queries.qry']
 
-/** Whether the file at `path` belongs to a network; others are ignored. */
+/** Whether the file at `path` is a part of a network. Other files are ignored. */
 function isNetworkFile(path: string): boolean {
   if (SINGLE.includes(path)) return true
   if (path.startsWith('models/') || path.startsWith('node_modules/')) return path.endsWith('.cto')
   return path.startsWith('lib/') && path.endsWith('.js')
 }
 
-/** Whether `path` stays in the directory that it starts from. */
+/** Whether `path` is relative and does not leave its directory. */
 function isPlainPath(path: string): boolean {
   if (path === '' || path.length > 512 || /[\\\0:]/.test(path)) return false
   return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
 }
 
-/** Gathers files within the bounds of a network. */
+/** Collects the files of a network and enforces the limits. */
 class FileSet {
   readonly #files = new Map<string, Buffer>()
   #bytes = 0
 
   /** Errors: NETWORK_UNREADABLE. */
   add(path: string, content: Buffer): void {
-    if (!isPlainPath(path)) throw unreadable(`the path ${JSON.stringify(path)} is not a plain one`)
-    if (this.#files.has(path)) throw unreadable(`${path} is there twice`)
+    if (!isPlainPath(path)) throw unreadable(`invalid path ${JSON.stringify(path)}`)
+    if (this.#files.has(path)) throw unreadable(`duplicate file ${path}`)
     this.#bytes += content.length
     this.#files.set(path, content)
     if (this.#bytes > NETWORK_BYTES_MAX) {
-      throw unreadable(`a network has at most ${NETWORK_BYTES_MAX} bytes`)
+      throw unreadable(`the files of the network have more than ${NETWORK_BYTES_MAX} bytes`)
     }
     if (this.#files.size > NETWORK_FILES_MAX) {
-      throw unreadable(`a network has at most ${NETWORK_FILES_MAX} files`)
+      throw unreadable(`the network has more than ${NETWORK_FILES_MAX} files`)
     }
   }
 
@@ -78,20 +77,20 @@ const STORED = 0
 const DEFLATED = 8
 const UTF8 = 1 << 11
 const ENCRYPTED = 1
-/** 1980-01-01: equal files give equal bytes, whenever they are packed. */
+/** 1980-01-01, so that archives of equal files are equal. */
 const DOS_DATE = (1 << 5) | 1
-/** Members that an archive may list, those that are passed over included. */
+/** Maximum number of files in an archive, including those that are ignored. */
 const MEMBERS_MAX = 4 * NETWORK_FILES_MAX
 const SYMBOLIC_LINK = 0o120000
 const FILE_TYPE = 0o170000
 
-/** The network in a `.bna`. Errors: NETWORK_UNREADABLE. */
+/** Returns the files in a `.bna`. Errors: NETWORK_UNREADABLE. */
 export function readArchive(archive: Buffer): NetworkFiles {
   try {
     return filesIn(archive)
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
-    throw unreadable('the archive ends too early', error)
+    throw unreadable('the archive is incomplete', error)
   }
 }
 
@@ -116,17 +115,17 @@ function endOf(archive: Buffer): number {
   for (let at = archive.length - END_BYTES; at >= from; at -= 1) {
     if (archive.readUInt32LE(at) === END) return at
   }
-  throw unreadable('this is neither a directory nor an archive of a network')
+  throw unreadable('not a directory or a .bna archive of a network')
 }
 
-/** Adds the member whose entry in the central directory is at `at`. */
+/** Adds the file whose entry in the central directory starts at `at`. */
 function addMember(archive: Buffer, at: number, name: string, set: FileSet): void {
   if (name.endsWith('/')) return
   const mode = archive.readUInt32LE(at + 38) >>> 16
   if ((mode & FILE_TYPE) === SYMBOLIC_LINK) throw unreadable(`${name} is a symbolic link`)
-  // Also for a file that would be ignored: such an archive is an attack.
+  // Rejected even if the file would be ignored: such an archive is an attack.
   if (/(^|[\\/])\.\.([\\/]|$)|^[\\/]|^[a-z]:/i.test(name)) {
-    throw unreadable(`the path ${JSON.stringify(name)} leaves the archive`)
+    throw unreadable(`the path ${JSON.stringify(name)} points outside of the archive`)
   }
   if (!isNetworkFile(name)) return
   const flags = archive.readUInt16LE(at + 8)
@@ -148,16 +147,16 @@ function addMember(archive: Buffer, at: number, name: string, set: FileSet): voi
 
 function unpacked(packed: Buffer, method: number, plainBytes: number, name: string): Buffer {
   if (method === STORED) return Buffer.from(packed)
-  if (method !== DEFLATED) throw unreadable(`${name} is packed in an unknown way`)
+  if (method !== DEFLATED) throw unreadable(`${name} has an unsupported compression method`)
   try {
-    // The bound is the size that was announced: a bomb stops there.
+    // The announced size is the limit, which stops a decompression bomb.
     return inflateRawSync(packed, { maxOutputLength: Math.max(1, plainBytes) })
   } catch (error) {
     throw unreadable(`${name} is damaged`, error)
   }
 }
 
-/** The `.bna` of `files`: equal files give equal bytes, as long as the compression is the same. */
+/** Returns the `.bna` of `files`. Equal files give equal archives if the zlib version is the same. */
 export function writeArchive(files: NetworkFiles): Buffer {
   const parts: Buffer[] = []
   const directory: Buffer[] = []
@@ -188,7 +187,7 @@ export function writeArchive(files: NetworkFiles): Buffer {
   return Buffer.concat([...parts, central, end])
 }
 
-/** The 26 bytes that local header and central directory share. */
+/** Returns the 26 bytes that the local header and the central directory have in common. */
 function commonHeader(content: Buffer, packed: Buffer, name: Buffer): Buffer {
   const header = Buffer.alloc(26)
   header.writeUInt16LE(20, 0)
@@ -205,10 +204,10 @@ function commonHeader(content: Buffer, packed: Buffer, name: Buffer): Buffer {
 
 /** Maximum number of entries read in a network's directory. */
 const ENTRIES_MAX = 20_000
-/** Folders that can hold files of a network. */
+/** Folders that can contain files of a network. */
 const FOLDERS = ['models', 'lib', 'node_modules']
 
-/** The network in the directory, or in the `.bna` archive, at `path`. Errors: NETWORK_UNREADABLE. */
+/** Reads the network in the directory or `.bna` archive at `path`. Errors: NETWORK_UNREADABLE. */
 export function readNetwork(path: string): NetworkSource {
   try {
     const stat = lstatSync(path)
@@ -238,7 +237,7 @@ function readDirectory(root: string): NetworkFiles {
       if (entry.isDirectory()) {
         if (isOnTheWay(path, dependencies)) walk(path)
       } else if (entry.isSymbolicLink() && (isWanted || FOLDERS.includes(path))) {
-        // Its target, anywhere on the machine, would be packed and recorded.
+        // Following it would record a file from anywhere on this machine in the ledger.
         throw unreadable(`${path} is a symbolic link`)
       } else if (entry.isFile() && isWanted) {
         const file = join(root, path)
@@ -251,7 +250,7 @@ function readDirectory(root: string): NetworkFiles {
   return set.files()
 }
 
-/** Of `node_modules`, only the packages that the network depends on itself. */
+/** Whether to read the folder `path`: in `node_modules`, only direct dependencies of the network are read. */
 function isOnTheWay(path: string, dependencies: readonly string[]): boolean {
   const [top = '', ...rest] = path.split('/')
   if (!FOLDERS.includes(top)) return false
@@ -267,7 +266,7 @@ function dependenciesOf(path: string): string[] {
     const { dependencies }: { dependencies?: object } = parseJson(readFileSync(path, 'utf8'))
     return Object.keys(dependencies ?? {})
   } catch {
-    // `readPackage` reports a missing or damaged file.
+    // `readPackage` reports an invalid file.
     return []
   }
 }

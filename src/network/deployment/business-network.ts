@@ -7,7 +7,7 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import { writtenQuery } from '../queries/check.ts'
+import { parseStatement } from '../queries/check.ts'
 import {
   entryOf,
   objectIn,
@@ -121,7 +121,7 @@ export class BusinessNetwork {
     query: ParameterTexts,
     caller: Caller,
   ): Promise<Listing> {
-    const written = writtenQuery(text, this.#definition.model)
+    const written = parseStatement(text, this.#definition.model)
     return runQuery(this.#guard(caller), written, parameterTexts(parameters), query)
   }
 

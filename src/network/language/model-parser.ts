@@ -1,6 +1,6 @@
 import { type Findings, type SourceFile, SyntaxFailure, Tokens } from './source.ts'
 
-// The syntax tree of a model file. `at` is an offset in its text.
+// The syntax tree of a model file. `at` is an offset in the file.
 
 export type DeclarationKind = 'asset' | 'participant' | 'transaction' | 'event' | 'concept' | 'enum'
 
@@ -11,11 +11,11 @@ export type Primitive = (typeof PRIMITIVES)[number]
 export interface Decorator {
   readonly name: string
   readonly at: number
-  /** Names are texts too: `@returns(Quote)` has the argument `Quote`. */
+  /** A name is stored as a string: `@returns(Quote)` has the argument `'Quote'`. */
   readonly arguments: readonly (string | number | boolean)[]
 }
 
-/** The options behind a property's name. */
+/** The options after the name of a property. */
 export interface PropertyMeta {
   readonly optional: boolean
   readonly default: { readonly value: string | number | boolean; readonly at: number } | null
@@ -32,7 +32,7 @@ export interface PropertyNode extends PropertyMeta {
   readonly name: string
   readonly at: number
   readonly relationship: boolean
-  /** As written: built in, of this namespace, imported, or qualified. */
+  /** The name as written: of a built-in type, a type of this namespace, an imported type, or a qualified name. */
   readonly type: string
   readonly typeAt: number
   readonly array: boolean
@@ -75,12 +75,12 @@ const KINDS: readonly DeclarationKind[] = [
   'concept',
   'enum',
 ]
-/** First tokens of a declaration: parsing resumes there after an error. */
+/** Tokens that can start a declaration. After an error, parsing resumes there. */
 const STARTS = new Set<string>([...KINDS, 'abstract', '@'])
 
 /**
- * Parses one model file; null without a namespace. Adds problems to `findings`: parsing resumes behind
- * each error, so that all are reported.
+ * Parses one model file; returns null if it has no namespace. Adds all errors to `findings`: parsing resumes after
+ * each of them.
  * Source: the modelling language of Hyperledger Composer 0.20; docs/decisions/0027-networks-in-the-ledger.md.
  */
 export function parseModelFile(file: SourceFile, findings: Findings): ModelFile | null {
@@ -118,7 +118,7 @@ class ModelParser {
     return { file: tokens.file, namespace, namespaceAt, imports, declarations }
   }
 
-  /** Runs `read`; after an error, `skip` moves to where parsing can resume. */
+  /** Runs `read`. After an error, `skip` moves to a token where parsing can resume. */
   #recovering(read: () => void, skip: () => void): void {
     const { start } = this.#tokens.current
     try {
@@ -148,7 +148,7 @@ class ModelParser {
     }
   }
 
-  /** `from <address>` says where others may fetch the model; here it is among the network's files. */
+  /** Skips `from <address>`, with which Composer can fetch the imported model; here it must be a file of the network. */
   #from(node: ImportNode): ImportNode {
     const tokens = this.#tokens
     if (!tokens.is('from')) return node
@@ -174,7 +174,7 @@ class ModelParser {
       const none = { superType: null, identifiedBy: null, properties: [] }
       return { kind, name, at, abstract, ...none, values, decorators }
     }
-    // Composer's grammar has “identified by” first; networks written for daicho may have “extends” first.
+    // Composer requires “identified by” before “extends”; daicho accepts both orders.
     let identifiedBy = this.#identifiedBy()
     const superType = tokens.accept('extends') ? tokens.qualifiedName('a type to extend') : null
     identifiedBy ??= this.#identifiedBy()
@@ -196,7 +196,7 @@ class ModelParser {
       this.#decorators()
       this.#tokens.expect('o')
       const { text: name, start: at } = this.#tokens.expectKind('name', 'a value of the enum')
-      // Composer's grammar allows it here, where it means nothing.
+      // Composer accepts “optional” here, although it has no meaning.
       this.#tokens.accept('optional')
       values.push({ name, at })
     })
@@ -209,14 +209,14 @@ class ModelParser {
     return properties
   }
 
-  /** Members between braces; an error in one does not hide those of the next. */
+  /** Parses members between braces, and reports the errors of all of them. */
   #members(read: () => void): void {
     const tokens = this.#tokens
     tokens.expect('{')
     while (!tokens.is('}')) {
       const ended = tokens.ended
       if (ended || (STARTS.has(tokens.current.text) && !tokens.is('@'))) {
-        // Keep the declaration, or every use of its name would be reported as well.
+        // Keeps the declaration, so that uses of its name are not reported too.
         tokens.unexpected('“}”')
         return
       }
@@ -269,7 +269,7 @@ class ModelParser {
     if (kind === 'number') return Number(tokens.take().text)
     if (kind === 'name' && (text === 'true' || text === 'false'))
       return tokens.take().text === 'true'
-    throw tokens.unexpected('a text in quotes, a number, true or false')
+    throw tokens.unexpected('a string in quotes, a number, true or false')
   }
 
   #range(): { lower: number | null; upper: number | null } {

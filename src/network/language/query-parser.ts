@@ -1,6 +1,6 @@
 import { type Findings, type SourceFile, SyntaxFailure, Tokens } from './source.ts'
 
-// The syntax tree of `queries.qry`. `at` is an offset in its text.
+// The syntax tree of `queries.qry`. `at` is an offset in the file.
 
 /** One side of a comparison. */
 export type Operand =
@@ -25,7 +25,7 @@ export type Condition =
       readonly at: number
     }
   | {
-      /** The array at `path` holds each of `values`, or an element for which `where` holds. */
+      /** The array at `path` contains all of `values`, or an element that matches `where`. */
       readonly kind: 'contains'
       readonly path: readonly string[]
       readonly values: readonly Operand[]
@@ -42,7 +42,7 @@ export interface QueryNode {
   readonly description: string
   readonly type: string
   readonly typeAt: number
-  /** The registry named after FROM, when it is not the type's own. */
+  /** The name after FROM; null without FROM. */
   readonly registry: string | null
   readonly where: Condition | null
   readonly order: readonly {
@@ -54,7 +54,7 @@ export interface QueryNode {
   readonly skip: Bound | null
 }
 
-/** Conditions inside conditions at most. */
+/** Maximum nesting depth of conditions. */
 const DEPTH_MAX = 32
 const PARAMETER = '_$'
 const HEX_DIGITS = /^[xX][\da-fA-F]+$/
@@ -64,7 +64,7 @@ const CONSTANTS = new Map<string, boolean | null>([
   ['null', null],
 ])
 
-/** Parses the named queries of a network; adds problems to `findings`. */
+/** Parses the named queries of a network and adds problems to `findings`. */
 export function parseQueries(file: SourceFile, findings: Findings): QueryNode[] {
   const tokens = new Tokens(file, findings)
   const queries: QueryNode[] = []
@@ -72,7 +72,7 @@ export function parseQueries(file: SourceFile, findings: Findings): QueryNode[] 
     try {
       const query = new QueryParser(tokens).query()
       if (queries.some(({ name }) => name === query.name)) {
-        tokens.failure(query.at, `a query ${query.name} exists already`)
+        tokens.failure(query.at, `duplicate query ${query.name}`)
       }
       queries.push(query)
     } catch (error) {
@@ -151,7 +151,7 @@ class QueryParser {
     if (kind === 'value' && Number.isInteger(operand.value) && Number(operand.value) >= 0) {
       return operand
     }
-    throw this.#tokens.failure(operand.at, 'a count is an integer from 0, or a parameter')
+    throw this.#tokens.failure(operand.at, 'LIMIT and SKIP need an integer from 0, or a parameter')
   }
 
   #or(): Condition {
@@ -170,7 +170,8 @@ class QueryParser {
     if (!tokens.is('(')) return this.#comparison()
     const { start } = tokens.take()
     this.#depth += 1
-    if (this.#depth > DEPTH_MAX) throw tokens.failure(start, `more than ${DEPTH_MAX} levels`)
+    if (this.#depth > DEPTH_MAX)
+      throw tokens.failure(start, `conditions are nested more than ${DEPTH_MAX} levels deep`)
     const condition = this.#or()
     this.#depth -= 1
     tokens.expect(')')
@@ -195,7 +196,7 @@ class QueryParser {
     const operator = this.#operator()
     const right = this.#operand()
     if (left.kind !== 'path' && right.kind !== 'path') {
-      throw tokens.failure(left.at, 'one side of a comparison is a property')
+      throw tokens.failure(left.at, 'one side of a comparison must be a property')
     }
     return { kind: 'compare', operator, left, right, at }
   }
@@ -234,7 +235,10 @@ class QueryParser {
   #element(): Operand {
     const operand = this.#operand()
     if (operand.kind !== 'path') return operand
-    throw this.#tokens.failure(operand.at, 'an array contains a value, a parameter, or (…)')
+    throw this.#tokens.failure(
+      operand.at,
+      'CONTAINS needs a value, a parameter, or a condition in parentheses',
+    )
   }
 
   #operand(): Operand {
@@ -243,7 +247,7 @@ class QueryParser {
     if (kind === 'string' || kind === 'number') {
       const { end } = tokens.take()
       const { current } = tokens
-      // Only queries have hexadecimal numbers, which are two tokens in the other languages.
+      // `Tokens` reads a hexadecimal number as two tokens, because only queries can contain one.
       const isHex = text === '0' && current.start === end && HEX_DIGITS.test(current.text)
       const digits = isHex ? text + tokens.take().text : text
       return { kind: 'value', value: kind === 'string' ? text : Number(digits), at }

@@ -1,28 +1,26 @@
 import { type Findings, type SourceFile, SyntaxFailure, scriptErrorOf, Tokens } from './source.ts'
 
-// What `permissions.acl` says. `at` is an offset in its text.
+// The syntax tree of `permissions.acl`. `at` is an offset in the file.
 
 const OPERATIONS = ['CREATE', 'READ', 'UPDATE', 'DELETE'] as const
-/** One of them. */
 export type Operation = (typeof OPERATIONS)[number]
 
 /**
- * The participants or resources of a rule: everything (`**`, and `ANY` of participants), all types of a
- * namespace (`ns.*`), also of those below it (`ns.**`), a type with its subtypes, or one instance.
+ * The participants or resources of a rule: all (`**`, or `ANY` for participants), those of the types in a namespace
+ * (`ns.*`) or also in nested namespaces (`ns.**`), those of a type and its subtypes, or a single one (`ns.Type#id`).
  */
 export type Pattern =
   | { readonly kind: 'any' }
   | { readonly kind: 'namespace'; readonly namespace: string; readonly deep: boolean }
   | { readonly kind: 'type'; readonly type: string; readonly id: string | null }
 
-/** A pattern, with the name of the matched resource in conditions. */
+/** A pattern, with the name of the variable that contains the matched resource in conditions. */
 export interface Bound {
   readonly pattern: Pattern
   readonly variable: string | null
   readonly at: number
 }
 
-/** One rule. */
 export interface RuleNode {
   readonly name: string
   readonly at: number
@@ -31,15 +29,15 @@ export interface RuleNode {
   readonly operations: readonly Operation[]
   readonly resource: Bound
   readonly transaction: Bound | null
-  /** One JavaScript expression. */
+  /** A JavaScript expression. */
   readonly condition: { readonly text: string; readonly at: number } | null
   readonly allows: boolean
 }
 
-/** The end of a condition: a parenthesis with the next part of the rule behind it. */
+/** The end of a condition: a closing parenthesis before `action:`. */
 const CONDITION_END = /\)(?=(?:\s+|\/\/[^\n]*\n|\/\*[\s\S]*?\*\/)*action\s*:)/g
 
-/** Parses the access rules of a network, in order; adds problems to `findings`. */
+/** Parses the access rules of a network, in order, and adds problems to `findings`. */
 export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
   const tokens = new Tokens(file, findings)
   const rules: RuleNode[] = []
@@ -47,7 +45,7 @@ export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
     try {
       const rule = readRule(tokens)
       if (rules.some(({ name }) => name === rule.name)) {
-        tokens.failure(rule.at, `a rule ${rule.name} exists already`)
+        tokens.failure(rule.at, `duplicate rule ${rule.name}`)
       }
       rules.push(rule)
     } catch (error) {
@@ -88,9 +86,9 @@ function readRule(tokens: Tokens): RuleNode {
 function readPart(tokens: Tokens, parts: Parts): void {
   const { text: part, start } = tokens.expectKind('name', 'a part of the rule, or “}”')
   const isKnown = ['description', 'operation', 'condition', 'action', ...BOUND].includes(part)
-  if (!isKnown) throw tokens.failure(start, `a rule has no part ${part}`)
+  if (!isKnown) throw tokens.failure(start, `unknown part ${part} of a rule`)
   const key = { operation: 'operations', action: 'allows' }[part] ?? part
-  if (key in parts) throw tokens.failure(start, `the rule has two parts ${part}`)
+  if (key in parts) throw tokens.failure(start, `duplicate part ${part} of the rule`)
   if (part === 'participant' || part === 'resource' || part === 'transaction') {
     parts[part] = readBound(tokens, part)
     return
@@ -116,7 +114,7 @@ function readBound(tokens: Tokens, part: string): Bound {
   if (kind !== 'string') throw tokens.unexpected(`the ${part} in quotes`)
   const { text } = tokens.take()
   const pattern = patternOf(text, part === 'participant')
-  if (pattern === null) throw tokens.failure(at, `“${text}” names no ${part}`)
+  if (pattern === null) throw tokens.failure(at, `“${text}” is not a valid ${part}`)
   return { pattern, variable, at }
 }
 
@@ -156,9 +154,10 @@ function readCondition(tokens: Tokens): { text: string; at: number } {
   const { start } = tokens.current
   CONDITION_END.lastIndex = start
   const end = CONDITION_END.exec(tokens.file.text)
-  if (end === null) throw tokens.failure(start, 'the condition has no end: “)” and then an action')
+  if (end === null)
+    throw tokens.failure(start, 'the condition does not end with “)” before an action')
   const written = tokens.file.text.slice(start, end.index + 1)
-  // Skip the condition first, so that an error in it does not hide the rest of the rule.
+  // Skips the condition, so that errors in the rest of the rule are reported too.
   tokens.skipTo(end.index + 1)
   const wrong = scriptErrorOf(written)
   if (wrong !== null) {
@@ -166,7 +165,7 @@ function readCondition(tokens: Tokens): { text: string; at: number } {
     const line = lines.reduce((sum, text) => sum + text.length + 1, 0)
     tokens.failure(
       start + line + wrong.column - 1,
-      `the condition is no expression: ${wrong.message}`,
+      `the condition is not a JavaScript expression: ${wrong.message}`,
     )
   }
   return { text: written.slice(1, -1).trim(), at: start + 1 }

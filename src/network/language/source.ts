@@ -6,20 +6,20 @@ export interface SourceFile {
   readonly text: string
 }
 
-/** An error or a warning about one position in a network's files. */
+/** An error or a warning about a position in a network's files. */
 export interface Finding {
   readonly severity: 'error' | 'warning'
   readonly path: string
-  /** From 1; 0 for the whole file, or its absence. */
+  /** Line number from 1; 0 if the finding is about the whole file, or a missing file. */
   readonly line: number
-  /** From 1, in UTF-16 units; 0 if `line` is. */
+  /** Column from 1, in UTF-16 units; 0 if `line` is 0. */
   readonly column: number
   readonly message: string
 }
 
-/** Findings that one report holds at most. */
+/** Maximum number of findings in a report. */
 const FINDINGS_MAX = 1_000
-/** Characters of one message: names that it holds may be of any length. */
+/** Maximum length of a message, which may contain names of any length. */
 const MESSAGE_LENGTH_MAX = 1_000
 
 /** Collects all findings of a network. */
@@ -28,17 +28,17 @@ export class Findings {
 
   /** Adds an error at `offset` of `file`. */
   error(file: SourceFile, offset: number, message: string): void {
-    this.#add({ severity: 'error', path: file.path, ...placeOf(file.text, offset), message })
+    this.#add({ severity: 'error', path: file.path, ...positionAt(file.text, offset), message })
   }
 
-  /** Adds a warning about the file at `path`, or its absence. */
+  /** Adds a warning about the file at `path`, which may be missing. */
   warning(path: string, message: string): void {
     this.#add({ severity: 'warning', path, line: 0, column: 0, message })
   }
 
   /** Adds an error about the whole file at `path`, or at a known position. */
-  errorIn(path: string, message: string, place = { line: 0, column: 0 }): void {
-    this.#add({ severity: 'error', path, ...place, message })
+  errorIn(path: string, message: string, position = { line: 0, column: 0 }): void {
+    this.#add({ severity: 'error', path, ...position, message })
   }
 
   /** Whether there are no errors. */
@@ -46,7 +46,7 @@ export class Findings {
     return !this.#list.some(({ severity }) => severity === 'error')
   }
 
-  /** All findings, by file and position. */
+  /** Returns all findings, sorted by file and position. */
   sorted(): Finding[] {
     return this.#list.toSorted(
       (a, b) => compare(a.path, b.path) || a.line - b.line || a.column - b.column,
@@ -63,16 +63,16 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : Number(a > b)
 }
 
-function placeOf(text: string, offset: number): { line: number; column: number } {
+function positionAt(text: string, offset: number): { line: number; column: number } {
   const before = text.slice(0, offset)
   const lineStart = before.lastIndexOf('\n') + 1
   return { line: before.split('\n').length, column: offset - lineStart + 1 }
 }
 
-/** `file:line:column: message`, as compilers print it. */
+/** Returns `file:line:column: severity: message`, like a compiler. */
 export function findingText({ path, line, column, message, severity }: Finding): string {
-  const place = line === 0 ? path : `${path}:${line}:${column}`
-  return `${place}: ${severity}: ${message}`
+  const location = line === 0 ? path : `${path}:${line}:${column}`
+  return `${location}: ${severity}: ${message}`
 }
 
 /** Kinds of tokens; `end` is the last token. */
@@ -80,13 +80,13 @@ export type TokenKind = 'name' | 'number' | 'string' | 'symbol' | 'end'
 
 export interface Token {
   readonly kind: TokenKind
-  /** The source text; of a string, its value. */
+  /** The source text, or the value of a string. */
   readonly text: string
   readonly start: number
   readonly end: number
 }
 
-/** A syntax error that is reported already; caught where parsing can resume. */
+/** Thrown after a syntax error was added to the findings, and caught where parsing can resume. */
 export class SyntaxFailure extends Error {}
 
 const SPACE = /(?:[\s\ufeff]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/)+/y
@@ -97,9 +97,8 @@ const SYMBOL = /-->|==|!=|>=|<=|\*\*|[{}()[\],:;.=<>*@#/-]/y
 const REGEX = /\/((?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+)\/([a-z]*)/y
 
 /**
- * The tokens of one file, read one after the other. The three languages of a network (models, access
- * rules, queries) have the same tokens: names, numbers, strings in either quotes, comments as in
- * JavaScript.
+ * Tokenizes a file. The three languages of a network (models, access rules, queries) have the same tokens: names,
+ * numbers, strings in single or double quotes, and JavaScript comments.
  */
 export class Tokens {
   readonly file: SourceFile
@@ -118,7 +117,7 @@ export class Tokens {
     return this.#current
   }
 
-  /** Whether there are no more. */
+  /** Whether there are no more tokens. */
   get ended(): boolean {
     return this.#current.kind === 'end'
   }
@@ -134,7 +133,7 @@ export class Tokens {
     return (kind === 'name' || kind === 'symbol') && this.#current.text === text
   }
 
-  /** Takes the current token. */
+  /** Returns the current token and moves to the next one. */
   take(): Token {
     const token = this.#current
     this.#previousEnd = token.end
@@ -142,37 +141,37 @@ export class Tokens {
     return token
   }
 
-  /** Takes the current token if it is `text`. */
+  /** Moves to the next token if the current one is `text`. */
   accept(text: string): boolean {
     if (!this.is(text)) return false
     this.take()
     return true
   }
 
-  /** Takes `text`. Errors: SyntaxFailure. */
+  /** Returns the current token, which must be `text`, and moves to the next one. Errors: SyntaxFailure. */
   expect(text: string): Token {
     if (!this.is(text)) throw this.unexpected(`“${text}”`)
     return this.take()
   }
 
-  /** Takes a token of a kind. Errors: SyntaxFailure, which says that `what` is expected. */
-  expectKind(kind: TokenKind, what: string): Token {
-    if (this.#current.kind !== kind) throw this.unexpected(what)
+  /** Like `expect`, for any token of `kind`. The error message says that `expected` was expected. */
+  expectKind(kind: TokenKind, expected: string): Token {
+    if (this.#current.kind !== kind) throw this.unexpected(expected)
     return this.take()
   }
 
-  /** A name with dots, with the place where it starts. */
-  qualifiedName(what: string): { name: string; at: number } {
-    const first = this.expectKind('name', what)
+  /** Reads names separated by dots. `at` is the offset of the first one. */
+  qualifiedName(expected: string): { name: string; at: number } {
+    const first = this.expectKind('name', expected)
     let name = first.text
     while (this.is('.')) {
       this.take()
-      name += `.${this.expectKind('name', what).text}`
+      name += `.${this.expectKind('name', expected).text}`
     }
     return { name, at: first.start }
   }
 
-  /** A regular expression; the current token is its first slash. */
+  /** Reads a regular expression. The current token must be its first slash. */
   regex(): { source: string; flags: string; at: number } {
     const { start } = this.#current
     REGEX.lastIndex = start
@@ -182,17 +181,17 @@ export class Tokens {
     return { source: match[1] ?? '', flags: match[2] ?? '', at: start }
   }
 
-  /** Goes on at `offset`. */
+  /** Continues at `offset`. */
   skipTo(offset: number): void {
     this.#previousEnd = offset
     this.#current = this.#read(offset)
   }
 
-  /** Reports that `what` was expected instead of the current token. */
-  unexpected(what: string): SyntaxFailure {
+  /** Reports that `expected` was expected instead of the current token. */
+  unexpected(expected: string): SyntaxFailure {
     const { kind, text, start } = this.#current
     const found = kind === 'end' ? 'the end of the file' : `“${text.slice(0, 40)}”`
-    return this.failure(start, `expected ${what}, found ${found}`)
+    return this.failure(start, `expected ${expected}, found ${found}`)
   }
 
   /** Reports `message` at `offset`. */
@@ -210,11 +209,11 @@ export class Tokens {
       pattern.lastIndex = start
       const match = pattern.exec(text)
       if (match === null) continue
-      const [written] = match
-      const shown = kind === 'string' ? unquoted(written) : written
-      return { kind, text: shown, start, end: pattern.lastIndex }
+      const [source] = match
+      const value = kind === 'string' ? unquoted(source) : source
+      return { kind, text: value, start, end: pattern.lastIndex }
     }
-    // A character of no language: a symbol that nobody expects.
+    // Any other character becomes a symbol, which the parsers report as unexpected.
     const end = start + ((text.codePointAt(start) ?? 0) > 0xffff ? 2 : 1)
     return { kind: 'symbol', text: text.slice(start, end), start, end }
   }
@@ -229,15 +228,15 @@ const PATTERNS: readonly [TokenKind, RegExp][] = [
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' }
 
-function unquoted(written: string): string {
-  return written
+function unquoted(source: string): string {
+  return source
     .slice(1, -1)
-    .replace(/\\(?:u([0-9a-fA-F]{4})|(.))/g, (_, hex: string | undefined, one: string) =>
-      hex === undefined ? (ESCAPES[one] ?? one) : String.fromCharCode(Number.parseInt(hex, 16)),
+    .replace(/\\(?:u([0-9a-fA-F]{4})|(.))/g, (_, hex: string | undefined, char: string) =>
+      hex === undefined ? (ESCAPES[char] ?? char) : String.fromCharCode(Number.parseInt(hex, 16)),
     )
 }
 
-/** Where and why a text is not JavaScript; line and column from 1, in that text. */
+/** A syntax error in a script; line and column start at 1. */
 export interface ScriptError {
   readonly message: string
   readonly line: number
@@ -246,18 +245,18 @@ export interface ScriptError {
 
 const SCRIPT_NAME = 'script'
 
-/** Why `text` is not JavaScript, or null when it is. It is compiled and never run. */
+/** Returns the syntax error in a script, or null. The script is compiled but never run. */
 export function scriptErrorOf(text: string): ScriptError | null {
   try {
     new Script(text, { filename: SCRIPT_NAME })
     return null
   } catch (error) {
-    // Brackets in brackets take all of the stack.
-    if (error instanceof RangeError) return { message: 'it nests too deeply', line: 1, column: 1 }
+    // Deeply nested brackets exceed the stack of V8's parser.
+    if (error instanceof RangeError) return { message: 'nested too deeply', line: 1, column: 1 }
     if (!(error instanceof SyntaxError)) throw error
-    // V8 tells the place only here: “script:<line>”, the line itself, and carets under the fault.
-    const [place = '', , carets = ''] = error.stack?.split('\n') ?? []
-    const line = Number(place.slice(SCRIPT_NAME.length + 1)) || 1
+    // Only the stack has the position: “script:<line>”, then the source line, then carets below the error.
+    const [location = '', , carets = ''] = error.stack?.split('\n') ?? []
+    const line = Number(location.slice(SCRIPT_NAME.length + 1)) || 1
     return { message: error.message, line, column: carets.indexOf('^') + 1 || 1 }
   }
 }

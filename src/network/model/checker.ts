@@ -15,7 +15,7 @@ import { inRange, instantOf } from './validation.ts'
 
 /** Resolves the names in one model file. */
 class Scope {
-  /** Short names to qualified ones; the first entry wins. */
+  /** Maps short names to qualified names. The first entry for a name is kept. */
   readonly #names = new Map<string, string>()
   readonly #known: ReadonlySet<string>
 
@@ -23,14 +23,14 @@ class Scope {
     this.#known = known
   }
 
-  /** The qualified name of `name`, which is short or qualified; null if it is unknown. */
+  /** Returns the qualified name of a short or qualified name, or null if it is unknown. */
   resolve(name: string): string | null {
     return this.#names.get(name) ?? (this.#known.has(name) ? name : null)
   }
 
   /**
-   * The scope of `file`: its own types, those it imports by name, the system's four, and those it
-   * imports with a star, in this order.
+   * Returns the scope of `file`: its own types, types imported by name, the four system types, and types imported
+   * with a star. The earlier ones take precedence.
    */
   static of(
     file: ModelFile,
@@ -47,8 +47,9 @@ class Scope {
       } else if (type !== null && !declarations.some(({ name }) => name === type)) {
         findings.error(file.file, at, `there is no type ${type} in ${namespace}`)
       } else if (type !== null && !scope.#add(type, `${namespace}.${type}`)) {
-        const other = scope.resolve(type)
-        findings.error(file.file, at, `the imported ${namespace}.${type} clashes with ${other}`)
+        const existing = scope.resolve(type)
+        const message = `the imported ${namespace}.${type} conflicts with ${existing}`
+        findings.error(file.file, at, message)
       }
     }
     for (const name of SYSTEM_ROOTS) scope.#add(name, `${SYSTEM_NAMESPACE}.${name}`)
@@ -74,8 +75,7 @@ interface Decorated {
 }
 
 /**
- * Checks the decorators that mean something here: `@returns(Type)` and `@commit(true|false)`. All
- * others are notes of the network's author.
+ * Checks the decorators that daicho uses: `@returns(Type)` and `@commit(true|false)`. All others are ignored.
  */
 function checkDecorators(
   decorators: readonly Decorator[],
@@ -85,24 +85,24 @@ function checkDecorators(
 ): void {
   const seen = new Set<string>()
   for (const { name, at, arguments: values } of decorators) {
-    if (seen.has(name)) findings.error(file, at, `@${name} stands here twice`)
+    if (seen.has(name)) findings.error(file, at, `duplicate decorator @${name}`)
     seen.add(name)
     if (name === 'commit' && kind === 'transaction') {
       const [value] = values
       if (values.length !== 1 || typeof value !== 'boolean') {
-        findings.error(file, at, '@commit takes true or false')
+        findings.error(file, at, '@commit needs one argument: true or false')
       }
     }
     if (name === 'returns' && kind === 'transaction') {
       const [type] = values
       if (values.length !== 1 || typeof type !== 'string') {
-        findings.error(file, at, '@returns takes the name of a type')
+        findings.error(file, at, '@returns needs one argument: the name of a type')
         continue
       }
       const element = type.replace(/\[\]$/, '')
       const known = PRIMITIVES.some((primitive) => primitive === element)
       if (!known && typeNamed(element) === null) {
-        findings.error(file, at, `there is no type ${element} to return`)
+        findings.error(file, at, `there is no type ${element}, which @returns names`)
       }
     }
   }
@@ -110,7 +110,7 @@ function checkDecorators(
 
 const NUMBERS: readonly string[] = ['Double', 'Integer', 'Long']
 
-/** Reports an error. Returns null, the value of a rejected property. */
+/** Reports an error and returns null, which replaces the rejected value. */
 type Report = (at: number, message: string) => null
 
 /** Checks default, regex and range of a property against its type. */
@@ -123,11 +123,13 @@ function checkedMeta(
   const range = checkedRange(node, primitive, report)
   const regex = checkedRegex(node, primitive, report)
   const preset = checkedDefault(node, primitive, type, report)
-  const { default: given, name } = node
-  if (given !== null && preset !== null) {
+  const { default: declared, name } = node
+  if (declared !== null && preset !== null) {
     const outside = typeof preset === 'number' && !inRange(preset, range)
     const unmatched = typeof preset === 'string' && regex?.test(preset) === false
-    if (outside || unmatched) report(given.at, `the default of ${name} is none of its values`)
+    if (outside) report(declared.at, `the default of ${name} is outside of its range`)
+    if (unmatched)
+      report(declared.at, `the default of ${name} does not match its regular expression`)
   }
   return { default: preset, regex, range }
 }
@@ -139,14 +141,15 @@ function checkedRange(
 ): Property['range'] {
   if (range === null) return null
   const { lower, upper, at } = range
-  if (!NUMBERS.includes(primitive ?? '')) return report(at, `${name} is no number to have a range`)
+  if (!NUMBERS.includes(primitive ?? ''))
+    return report(at, `${name} cannot have a range: it is not a number`)
   if (lower === null && upper === null) return report(at, `the range of ${name} has no bound`)
   if (lower !== null && upper !== null && lower > upper) {
-    return report(at, `the range of ${name} is empty: ${lower} is above ${upper}`)
+    return report(at, `the range of ${name} is empty: ${lower} is greater than ${upper}`)
   }
   const whole = (bound: number | null) => bound === null || Number.isSafeInteger(bound)
   if (primitive === 'Double' || (whole(lower) && whole(upper))) return { lower, upper }
-  return report(at, `the range of ${name} has integers for bounds`)
+  return report(at, `the bounds of the range of ${name} must be integers`)
 }
 
 function checkedRegex(
@@ -157,32 +160,32 @@ function checkedRegex(
   if (regex === null) return null
   const { source, flags, at } = regex
   if (primitive !== 'String') {
-    return report(at, `${name} is no String to match a regular expression`)
+    return report(at, `${name} cannot have a regular expression: it is not a String`)
   }
   try {
-    // With `g` or `y` a test begins where the last one ended.
+    // Without `g` and `y`, with which a test starts at the end of the previous match.
     return new RegExp(source, flags.replace(/[gy]/g, ''))
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    return report(at, `the regular expression of ${name} is none: ${reason}`)
+    return report(at, `the regular expression of ${name} is invalid: ${reason}`)
   }
 }
 
 function checkedDefault(
-  { default: given, name, array, relationship }: PropertyNode,
+  { default: declared, name, array, relationship }: PropertyNode,
   primitive: Primitive | null,
   type: TypeDeclaration | null,
   report: Report,
 ): string | number | boolean | null {
-  if (given === null) return null
-  const { value, at } = given
-  const wrong = (what: string) => report(at, `the default of ${name} must be ${what}`)
+  if (declared === null) return null
+  const { value, at } = declared
+  const wrong = (expected: string) => report(at, `the default of ${name} must be ${expected}`)
   if (relationship || array || (primitive === null && type?.kind !== 'enum')) {
-    return report(at, `${name} can have no default`)
+    return report(at, `${name} cannot have a default`)
   }
   switch (primitive) {
     case 'String':
-      return typeof value === 'string' ? value : wrong('a text in quotes')
+      return typeof value === 'string' ? value : wrong('a string in quotes')
     case 'Boolean':
       return typeof value === 'boolean' ? value : wrong('true or false')
     case 'DateTime':
@@ -197,7 +200,7 @@ function checkedDefault(
   }
 }
 
-/** A type while it is being checked: a `TypeDeclaration` that is filled in step by step. */
+/** A `TypeDeclaration` while it is being checked and completed. */
 interface Draft extends TypeDeclaration {
   readonly node: DeclarationNode
   readonly file: SourceFile
@@ -211,8 +214,8 @@ interface Draft extends TypeDeclaration {
 }
 
 /**
- * Checks model files and makes the model of them. Adds all problems to `findings`; the
- * model then lacks the rejected types and properties.
+ * Checks model files and returns their model. Adds all problems to `findings`; the model omits the rejected types
+ * and properties.
  * Source: the rules of Hyperledger Composer 0.20; docs/decisions/0027-networks-in-the-ledger.md.
  */
 export function checkModel(files: readonly ModelFile[], findings: Findings): Model {
@@ -240,9 +243,9 @@ function namespacesOf(files: readonly ModelFile[], findings: Findings) {
   const namespaces = new Map<string, readonly DeclarationNode[]>()
   for (const { namespace, namespaceAt, declarations, file } of files) {
     if (namespace === SYSTEM_NAMESPACE && file !== SYSTEM_MODEL) {
-      findings.error(file, namespaceAt, `the namespace ${namespace} belongs to the system`)
+      findings.error(file, namespaceAt, `the namespace ${namespace} is reserved for system types`)
     } else if (namespaces.has(namespace)) {
-      findings.error(file, namespaceAt, `another file has the namespace ${namespace} already`)
+      findings.error(file, namespaceAt, `another file already has the namespace ${namespace}`)
     } else {
       namespaces.set(namespace, declarations)
     }
@@ -260,17 +263,13 @@ function draftsOf(
   )
   const drafts = new Map<string, Draft>()
   for (const file of files) {
-    // The first of two files with the same namespace counts.
+    // Of several files with the same namespace, only the first is used.
     if (namespaces.get(file.namespace) !== file.declarations) continue
     const scope = Scope.of(file, namespaces, known, findings)
     for (const node of file.declarations) {
       const draft = draftOf(node, file, scope, findings)
       if (drafts.has(draft.qualifiedName)) {
-        findings.error(
-          file.file,
-          node.at,
-          `a type ${node.name} exists already in ${file.namespace}`,
-        )
+        findings.error(file.file, node.at, `duplicate type ${node.name} in ${file.namespace}`)
       } else {
         drafts.set(draft.qualifiedName, draft)
       }
@@ -288,12 +287,12 @@ function draftOf(
   const { kind, name, abstract, decorators } = node
   const isSystem = file === SYSTEM_MODEL
   if (isPrimitive(name) || (!isSystem && SYSTEM_ROOTS.includes(name))) {
-    findings.error(file, node.at, `the name ${name} is taken by the language`)
+    findings.error(file, node.at, `${name} is a reserved name`)
   }
   const values = new Set<string>()
   for (const value of node.values) {
     if (values.has(value.name)) {
-      findings.error(file, value.at, `${name} has the value ${value.name} already`)
+      findings.error(file, value.at, `duplicate value ${value.name} of ${name}`)
     }
     values.add(value.name)
   }
@@ -321,15 +320,19 @@ function linkSuperType(draft: Draft, drafts: ReadonlyMap<string, Draft>, finding
   const { name: written, at } = node.superType
   const found = typeNamed(written, draft, drafts)
   if (found === null) {
-    findings.error(file, at, `there is no type ${written} for ${name} to extend`)
+    findings.error(file, at, `there is no type ${written}, which ${name} extends`)
   } else if (found.kind !== kind) {
-    findings.error(file, at, `${name} is ${kind}, and ${written} which it extends is ${found.kind}`)
+    findings.error(
+      file,
+      at,
+      `${name} is ${kind}, but it extends ${written}, which is ${found.kind}`,
+    )
   } else {
     draft.superType = found
   }
 }
 
-/** A type that is its own ancestor extends nothing, so that everyone else's walk ends. */
+/** Reports a type that extends itself, and removes its super type, so that loops over super types end. */
 function breakCycle(draft: Draft, findings: Findings): void {
   const seen = new Set<Draft>()
   for (let at: Draft | null = draft; at !== null; at = at.superType) {
@@ -353,9 +356,9 @@ function complete(draft: Draft, drafts: ReadonlyMap<string, Draft>, findings: Fi
   }
   for (const property of node.properties) {
     if (draft.properties.has(property.name)) {
-      const inherited = superType?.properties.has(property.name) === true
-      const where = inherited ? `${name} inherits` : `${name} has`
-      findings.error(file, property.at, `${where} a property ${property.name} already`)
+      const isInherited = superType?.properties.has(property.name) === true
+      const verb = isInherited ? 'inherits' : 'has'
+      findings.error(file, property.at, `${name} already ${verb} a property ${property.name}`)
       continue
     }
     const checked = checkedProperty(property, draft, drafts, findings)
@@ -377,7 +380,7 @@ function checkedProperty(
     return null
   }
   if (name.startsWith('$') || name === '__proto__') {
-    return report(node.at, `no property can be called ${name}`)
+    return report(node.at, `${name} is not a valid name of a property`)
   }
   checkDecorators(decorators, draft, findings, (named) => typeNamed(named, draft, drafts))
   const primitive = isPrimitive(node.type) ? node.type : null
@@ -386,8 +389,8 @@ function checkedProperty(
     return report(node.typeAt, `there is no type ${node.type}`)
   }
   if (relationship && (type === null || !isIdentified(type))) {
-    const what = 'an asset, a participant, a transaction or an event'
-    return report(node.typeAt, `a relationship leads to ${what}, not to ${node.type}`)
+    const expected = 'an asset, a participant, a transaction or an event'
+    return report(node.typeAt, `the target of a relationship must be ${expected}, not ${node.type}`)
   }
   const meta = checkedMeta(node, primitive, type, report)
   return { name, relationship, array, optional, primitive, type, decorators, ...meta }
@@ -402,17 +405,18 @@ function checkIdentifier(draft: Draft, findings: Findings): void {
     const needed = kind === 'asset' || kind === 'participant'
     const unresolved = node.superType !== null && superType === null
     if (needed && inherited === null && !draft.abstract && !unresolved) {
-      findings.error(file, node.at, `${name} needs “identified by”, or to extend what has it`)
+      findings.error(file, node.at, `${name} needs “identified by”, or a super type with it`)
     }
     return
   }
   const { name: field, at } = identifiedBy
   const isSystem = file === SYSTEM_MODEL
   if (kind === 'concept' || (!isSystem && (kind === 'transaction' || kind === 'event'))) {
-    const own = kind === 'concept' ? 'has no identity' : `is identified by its ${kind} id`
-    findings.error(file, at, `${name} is ${kind}, which ${own}`)
+    const reason =
+      kind === 'concept' ? 'a concept has no identity' : `the server assigns the id of a ${kind}`
+    findings.error(file, at, `${name} cannot have “identified by”: ${reason}`)
   } else if (inherited === field) {
-    findings.error(file, at, `${name} is identified by ${inherited} already, which it inherits`)
+    findings.error(file, at, `${name} already inherits “identified by ${inherited}”`)
   } else {
     draft.identifier = field
     checkIdentifying(draft, field, at, findings)
@@ -423,13 +427,13 @@ function checkIdentifying(draft: Draft, field: string, at: number, findings: Fin
   const { node, file, name } = draft
   const property = draft.properties.get(field)
   if (property === undefined) {
-    // One that is declared wrongly was reported there.
+    // The property is declared, but was rejected and reported.
     if (node.properties.some((declared) => declared.name === field)) return
-    findings.error(file, at, `${name} has no property ${field} to be identified by`)
+    findings.error(file, at, `${name} is identified by ${field}, but has no such property`)
   } else if (property.primitive !== 'String' || property.array) {
-    findings.error(file, at, `${field} identifies ${name}, so it is a String`)
+    findings.error(file, at, `${field} identifies ${name}, so it must be a String`)
   } else if (property.optional) {
-    findings.error(file, at, `${field} identifies ${name}, so it is not optional`)
+    findings.error(file, at, `${field} identifies ${name}, so it must not be optional`)
   }
 }
 

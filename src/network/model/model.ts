@@ -1,14 +1,14 @@
 import type { DeclarationKind, Decorator, Primitive } from '../language/model-parser.ts'
 
-/** A property of a type, checked. */
+/** A checked property of a type. */
 export interface Property {
   readonly name: string
   readonly relationship: boolean
   readonly array: boolean
   readonly optional: boolean
-  /** The built-in type of its values; null if `type` is set. */
+  /** The built-in type of the property; null if `type` is set. */
   readonly primitive: Primitive | null
-  /** The declared type; null exactly when it is built in. */
+  /** The declared type of the property; null if `primitive` is set. */
   readonly type: TypeDeclaration | null
   readonly default: string | number | boolean | null
   readonly regex: RegExp | null
@@ -16,7 +16,7 @@ export interface Property {
   readonly decorators: readonly Decorator[]
 }
 
-/** A type of a network, checked. */
+/** A checked type of a network. */
 export interface TypeDeclaration {
   readonly kind: DeclarationKind
   readonly qualifiedName: string
@@ -24,16 +24,16 @@ export interface TypeDeclaration {
   readonly name: string
   readonly abstract: boolean
   readonly superType: TypeDeclaration | null
-  /** The identifying property, own or inherited; null where instances have no identity. */
+  /** The own or inherited identifying property; null if instances have no identity. */
   readonly identifier: string | null
-  /** By name, inherited ones first. */
+  /** Own and inherited properties by name, inherited ones first. */
   readonly properties: ReadonlyMap<string, Property>
   /** The values of an enum. */
   readonly values: ReadonlySet<string>
   readonly decorators: readonly Decorator[]
 }
 
-/** All types of a network, the system's included. */
+/** All types of a network, including the system types. */
 export class Model {
   readonly #types: ReadonlyMap<string, TypeDeclaration>
 
@@ -41,17 +41,17 @@ export class Model {
     this.#types = types
   }
 
-  /** The type of that qualified name, or null. */
+  /** Returns the type with this qualified name, or null. */
   type(qualifiedName: string): TypeDeclaration | null {
     return this.#types.get(qualifiedName) ?? null
   }
 
-  /** All types, in the order they were declared, the system's first. */
+  /** Returns all types in the order of their declarations, system types first. */
   types(): Iterable<TypeDeclaration> {
     return this.#types.values()
   }
 
-  /** Whether there is a namespace of this name, or, with `deep`, one below it. */
+  /** Whether this namespace exists, or if `deep` is set, a namespace nested in it. */
   hasNamespace(namespace: string, deep: boolean): boolean {
     for (const type of this.#types.values()) {
       if (type.namespace === namespace) return true
@@ -70,20 +70,20 @@ export function isA(type: TypeDeclaration, ancestor: TypeDeclaration | string): 
   return false
 }
 
-/** Kinds whose instances have an identity, and so can be related to. */
+/** Whether instances of a type have an identity, so that relationships can point to them. */
 export function isIdentified({ kind }: TypeDeclaration): boolean {
   return kind !== 'concept' && kind !== 'enum'
 }
 
-/** How a property's type is written in a model file. */
+/** Returns the type of a property as written in a model file. */
 export function typeText({ primitive, type, array }: Property): string {
   return `${primitive ?? type?.name ?? ''}${array ? '[]' : ''}`
 }
 
 /**
- * The property that `path` leads to from an instance of `type`, through concepts and nested
- * resources; null when it leads to none. Where a member may hold one of several types, a property of
- * any of them counts. Nothing lies behind a relationship: it is a text.
+ * Returns the property at `path` in instances of `type`, through concepts and nested resources; null if there is
+ * none. If a member can have several types, the property may belong to any of them. A path cannot continue after a
+ * relationship, which is a string.
  */
 export function propertyAt(
   model: Model,
@@ -105,7 +105,7 @@ function subtypes(model: Model, type: TypeDeclaration): TypeDeclaration[] {
   return [...model.types()].filter((each) => isA(each, type))
 }
 
-/** The identity of a resource, which may not exist. */
+/** The type and id of a resource, which may not exist. */
 export interface Target {
   /** Qualified name. */
   readonly type: string
@@ -113,12 +113,12 @@ export interface Target {
 }
 
 const SCHEME = 'resource:'
-/** An id that is written as it is. */
+/** An id without characters to escape. */
 const PLAIN_ID = /^[\w.-]*$/
 
 /**
- * The canonical text of a relationship, `resource:<qualified type>#<id>`. The id is written as in a
- * URI's fragment (RFC 3986), so other characters than plain ASCII are percent-encoded.
+ * Returns the canonical text of a relationship, `resource:<qualified type>#<id>`. The id is percent-encoded as in
+ * the fragment of a URI (RFC 3986).
  */
 export function relationshipText({ type, id }: Target): string {
   const text = PLAIN_ID.test(id) ? id : encodeURI(id).replaceAll('#', '%23')
@@ -126,24 +126,25 @@ export function relationshipText({ type, id }: Target): string {
 }
 
 /**
- * Parses the text of a relationship to `declared`: `resource:ns.Type#id`, `ns.Type#id`, or a
- * bare id of the declared type. Returns the reason as a text if it is invalid.
+ * Parses the text of a relationship to `declared`: `resource:ns.Type#id`, `ns.Type#id`, or only the id. Returns an
+ * error message if it is invalid.
  */
 export function targetOf(text: string, declared: TypeDeclaration, model: Model): Target | string {
   const rest = text.startsWith(SCHEME) ? text.slice(SCHEME.length) : text
   const hash = rest.indexOf('#')
   if (hash === -1) {
-    if (rest !== text) return `a relationship is written ${SCHEME}<type>#<id>`
+    if (rest !== text) return `a relationship must have the form ${SCHEME}<type>#<id>`
     return rest === '' ? 'the id is empty' : { type: declared.qualifiedName, id: rest }
   }
   const type = model.type(rest.slice(0, hash))
   if (type === null) return `there is no type ${rest.slice(0, hash)}`
-  if (!isA(type, declared)) return `${type.qualifiedName} is no ${declared.qualifiedName}`
+  if (!isA(type, declared))
+    return `the type must be ${declared.qualifiedName}, not ${type.qualifiedName}`
   const id = decoded(rest.slice(hash + 1))
   return id === '' ? 'the id is empty' : { type: type.qualifiedName, id }
 }
 
-/** The target of a canonical text. */
+/** Returns the target of the canonical text of a relationship; null for any other text. */
 export function targetOfCanonical(text: string): Target | null {
   const hash = text.indexOf('#')
   if (!text.startsWith(SCHEME) || hash === -1) return null
@@ -155,7 +156,7 @@ function decoded(id: string): string {
   try {
     return decodeURIComponent(id)
   } catch {
-    // A percent sign that encodes nothing is one.
+    // With invalid percent-encoding, the text is the id.
     return id
   }
 }

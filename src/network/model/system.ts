@@ -1,23 +1,23 @@
 import type { SourceFile } from '../language/source.ts'
 
-/** The namespace that every network has, and that every file of access rules names. */
+/** The namespace of the system types, which every network has. */
 export const SYSTEM_NAMESPACE = 'org.hyperledger.composer.system'
 
-/** The qualified name of a type of the system's namespace. */
+/** Returns the qualified name of a system type. */
 export const systemType = (name: string): string => `${SYSTEM_NAMESPACE}.${name}`
 
-/** Types whose instances are the registries of a network; they follow from its model. */
+/** Types whose instances are the registries of a network. They are derived from its model and not stored. */
 export const REGISTRY_TYPES: ReadonlySet<string> = new Set(
   ['AssetRegistry', 'ParticipantRegistry', 'TransactionRegistry'].map(systemType),
 )
 
-/** The types that every model file may name without importing them. */
+/** Types that every model file can use without an import. */
 export const SYSTEM_ROOTS: readonly string[] = ['Asset', 'Participant', 'Transaction', 'Event']
 
 /**
- * The system's own model. Names and fields are those of Hyperledger Composer 0.20, because rules,
- * processors and clients of networks name them. Ours are `Identity.canIssue`, the right to manage
- * identities, which Composer keeps outside of the ledger, and `RemoveBusinessNetwork`.
+ * The model of the system types. Names and fields are those of Hyperledger Composer 0.20, because rules, processors
+ * and clients use them. daicho adds `Identity.canIssue`, the right to manage identities, which Composer stores
+ * outside of the ledger, and `RemoveBusinessNetwork`.
  */
 export const SYSTEM_MODEL: SourceFile = {
   path: '(system model)',

@@ -30,9 +30,9 @@ export type ProblemCode =
   | 'REFERENCE_MISSING'
   | 'REPEATED'
 
-/** A problem of a value. */
+/** An error in a value. */
 export interface Problem {
-  /** JSON pointer (RFC 6901) to it; empty for the whole value. */
+  /** JSON pointer (RFC 6901) to the invalid part; empty for the whole value. */
   readonly path: string
   readonly code: ProblemCode
   readonly message: string
@@ -41,7 +41,7 @@ export interface Problem {
 /** Maximum number of reported problems. */
 export const PROBLEMS_MAX = 100
 
-/** `path` with one more step. */
+/** Returns the JSON pointer `path` extended by `step`. */
 export function pointer(path: string, step: string | number): string {
   return `${path}/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
@@ -49,32 +49,31 @@ export function pointer(path: string, step: string | number): string {
 const ISO =
   /^([+-]\d{6}|\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d:?\d\d)?)?$/i
 
-/** The form of the result, for the years that have four digits. */
-const STORED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+/** The normalized form, for years with four digits. */
+const NORMALIZED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /**
- * Normalizes an ISO 8601 text to `2026-11-20T12:00:00.000Z`; null if it is none.
- * Without a zone it is UTC; a date alone is its midnight. Dates that the calendar does not have (30
- * February) are invalid.
+ * Normalizes an ISO 8601 date or time to `2026-11-20T12:00:00.000Z`; null if it is invalid, e.g. 30 February.
+ * The default time is midnight, the default zone UTC.
  */
 export function instantOf(text: string): string | null {
-  // Most texts have that form already.
-  if (STORED.test(text) && isSame(text)) return text
+  // A shortcut for texts that are already normalized, as most are.
+  if (NORMALIZED.test(text) && roundTrips(text)) return text
   const match = ISO.exec(text)
   if (match === null) return null
   const [, year, month, day, hour = '00', minute = '00', second = '00', fraction = '', zone] = match
   const local = new Date(
     `${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.slice(0, 3).padEnd(3, '0')}Z`,
   )
-  // A Date beyond the end of a month rolls over.
+  // `Date` turns 30 February into 2 March.
   if (Number.isNaN(local.getTime()) || local.getUTCDate() !== Number(day)) return null
   const offset = offsetMs(zone)
   const instant = offset === null ? null : new Date(local.getTime() - offset)
   return instant === null || Number.isNaN(instant.getTime()) ? null : instant.toISOString()
 }
 
-/** Whether `text` is a date of the calendar: others do not round-trip. */
-function isSame(text: string): boolean {
+/** Whether the date in `text` exists: `Date` changes all others. */
+function roundTrips(text: string): boolean {
   const instant = new Date(text)
   return !Number.isNaN(instant.getTime()) && instant.toISOString() === text
 }
@@ -87,29 +86,29 @@ function offsetMs(zone: string | undefined): number | null {
   return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000
 }
 
-/** How long one text may be compared with the regular expression of a model, milliseconds. */
+/** Maximum time for matching a text with a regular expression of a model. */
 const COMPARISON_MS = 100
-/** Comparisons that ran out of time while the process hardly had the processor are repeated. */
+/** A match that timed out because the process got little CPU time is repeated up to this number of attempts. */
 const ATTEMPTS_MAX = 5
-/** Texts that are compared at once are no longer, UTF-16 units. */
-const SHORT_LENGTH = 256
+/** Longer texts are always matched with a timeout; in UTF-16 units. */
+const SHORT_LENGTH_MAX = 256
 
-/** The globals of the script below. Creating a context takes too long for each comparison. */
-const compared = createContext({})
+/** The globals of the script below. Reused, because creating a context for each match takes too long. */
+const globals = createContext({})
 const COMPARISON = new Script('pattern.test(text)')
 
 /**
- * Whether `pattern` of a model matches `text` of a request; null if that takes too long: backtracking may
- * take years, and it would block this thread.
+ * Whether `pattern` of a model matches `text` of a request; null if that takes too long. Without a limit,
+ * catastrophic backtracking would block this thread.
  */
 export function matchesPattern(pattern: RegExp, text: string): boolean | null {
-  if (isQuick(pattern.source) && text.length <= SHORT_LENGTH) return pattern.test(text)
-  Object.assign(compared, { pattern, text })
+  if (isQuick(pattern.source) && text.length <= SHORT_LENGTH_MAX) return pattern.test(text)
+  Object.assign(globals, { pattern, text })
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
     const before = process.cpuUsage()
     try {
-      // The timeout also interrupts backtracking.
-      return COMPARISON.runInContext(compared, { timeout: COMPARISON_MS }) === true
+      // Unlike a timer, the timeout of `vm` interrupts backtracking.
+      return COMPARISON.runInContext(globals, { timeout: COMPARISON_MS }) === true
     } catch {
       const { user, system } = process.cpuUsage(before)
       if (user + system > (COMPARISON_MS * 1_000) / 2) return null
@@ -118,28 +117,28 @@ export function matchesPattern(pattern: RegExp, text: string): boolean | null {
   return null
 }
 
-/** Whether `source` repeats little and never a group, so that backtracking is cheap. */
+/** Whether `source` has at most two quantifiers, none of them for a group, so that backtracking is cheap. */
 function isQuick(source: string): boolean {
   return !/\)[*+?{]/.test(source) && (source.match(/[*+?{]/g)?.length ?? 0) <= 2
 }
 
-/** How strictly instances are judged. */
+/** Options of the validation. */
 export interface Strictness {
-  /** Whether 1.5 is refused for an Integer or a Long. */
+  /** Whether an Integer or a Long rejects 1.5. */
   readonly strictNumbers: boolean
 }
 
-/** An instance in the form in which it is kept, or everything that is wrong with it. */
+/** A normalized instance, or all problems of an invalid one. */
 export type Checked =
   | { readonly resource: JsonObject; readonly problems: null }
   | { readonly resource: null; readonly problems: readonly Problem[] }
 
 /**
- * Judges `value` as an instance of `type`, a concrete one, and puts it into the form in which it is
- * kept and sent: Composer's JSON, with `$class` everywhere, defaults filled in, null members left
- * out, relationships and moments in their canonical texts.
+ * Validates `value` as an instance of the concrete type `type` and normalizes it to the form that is stored and
+ * sent: Composer's JSON, with `$class` in every object, with defaults, without null members, with canonical
+ * relationships and dates.
  *
- * All problems are told, PROBLEMS_MAX at most, each with a JSON pointer.
+ * Reports all problems up to PROBLEMS_MAX, each with a JSON pointer.
  */
 export function checkInstance(
   model: Model,
@@ -156,7 +155,7 @@ export function checkInstance(
 
 class InstanceChecker {
   readonly problems: Problem[] = []
-  /** Where it is in the value: most have no problem, and need no pointer. */
+  /** The path of the current value. It becomes a JSON pointer only if there is a problem. */
   readonly #steps: (string | number)[] = []
   readonly #model: Model
   readonly #strictNumbers: boolean
@@ -169,27 +168,27 @@ class InstanceChecker {
   instance(value: JsonObject, declared: TypeDeclaration): JsonObject | null {
     const type = this.#classOf(value, declared)
     if (type === null) return null
-    const kept: JsonObject = { $class: type.qualifiedName }
+    const normalized: JsonObject = { $class: type.qualifiedName }
     for (const [name, property] of type.properties) {
       const member = Object.hasOwn(value, name) ? (value[name] ?? null) : null
       this.#steps.push(name)
       const checked = this.#member(member, property, type)
       this.#steps.pop()
-      if (checked !== null) kept[name] = checked
+      if (checked !== null) normalized[name] = checked
     }
     for (const name of Object.keys(value)) {
       if (name === '$class' || type.properties.has(name)) continue
       this.#wrong('UNKNOWN_PROPERTY', `${type.name} has no property ${name}`, name)
     }
-    return kept
+    return normalized
   }
 
   #classOf({ $class: named }: JsonObject, declared: TypeDeclaration): TypeDeclaration | null {
     const name = named === undefined ? declared.qualifiedName : named
     const type = typeof name === 'string' ? this.#model.type(name) : null
     if (type === null || !isA(type, declared)) {
-      const what = `${declared.qualifiedName} or a type that extends it`
-      return this.#wrong('WRONG_CLASS', `$class must be ${what}`, '$class')
+      const message = `$class must be ${declared.qualifiedName} or a type that extends it`
+      return this.#wrong('WRONG_CLASS', message, '$class')
     }
     if (!type.abstract) return type
     const code = named === undefined ? 'MISSING' : 'ABSTRACT_CLASS'
@@ -201,7 +200,7 @@ class InstanceChecker {
     if (value === null) {
       if (property.default !== null) return property.default
       if (property.optional) return null
-      // As in Composer's REST server, which cannot tell a missing array from an empty one.
+      // Like Composer's REST server, which does not distinguish a missing array from an empty one.
       if (property.array) return []
       return this.#wrong('MISSING', `${owner.name} needs ${property.name}`)
     }
@@ -215,14 +214,14 @@ class InstanceChecker {
     if (!Array.isArray(value)) {
       return this.#wrong('WRONG_TYPE', `must be an array, ${typeText(property)}`)
     }
-    const kept: Json[] = []
+    const elements: Json[] = []
     for (const [index, element] of value.entries()) {
       if (this.problems.length >= PROBLEMS_MAX) return null
       this.#steps.push(index)
-      kept.push(this.#value(element, property))
+      elements.push(this.#value(element, property))
       this.#steps.pop()
     }
-    return kept
+    return elements
   }
 
   #value(value: Json, property: Property): Json {
@@ -242,7 +241,7 @@ class InstanceChecker {
     const target =
       typeof value === 'string'
         ? targetOf(value, type, this.#model)
-        : 'a relationship is a text, resource:<type>#<id>'
+        : 'a relationship must be a string of the form resource:<type>#<id>'
     if (typeof target === 'string') return this.#wrong('WRONG_RELATIONSHIP', target)
     return relationshipText(target)
   }
@@ -257,7 +256,7 @@ class InstanceChecker {
       case 'DateTime': {
         if (typeof value !== 'string') return this.#wrongType(property)
         const instant = instantOf(value)
-        return instant ?? this.#wrong('NOT_A_DATE', 'must be a date and time, ISO 8601')
+        return instant ?? this.#wrong('NOT_A_DATE', 'must be a date and time in ISO 8601 format')
       }
       default:
         if (typeof value !== 'number') return this.#wrongType(property)
@@ -268,7 +267,7 @@ class InstanceChecker {
   #text(value: string, { regex }: Property): Json {
     const matches = regex === null || matchesPattern(regex, value)
     if (matches === true) return value
-    const message = matches === null ? 'takes too long to be compared with' : 'must match'
+    const message = matches === null ? 'takes too long to match' : 'must match'
     return this.#wrong('PATTERN_MISMATCH', `${message} ${regex}`)
   }
 
@@ -278,11 +277,11 @@ class InstanceChecker {
     }
     if (primitive !== 'Double') {
       if (Math.abs(value) > Number.MAX_SAFE_INTEGER) {
-        const message = 'whole numbers are kept from -(2^53-1) to 2^53-1'
+        const message = 'must be an integer from -(2^53-1) to 2^53-1'
         return this.#wrong('NUMBER_TOO_LARGE', message)
       }
       if (this.#strictNumbers && !Number.isInteger(value)) {
-        return this.#wrong('NOT_AN_INTEGER', `must be a whole number, ${primitive}`)
+        return this.#wrong('NOT_AN_INTEGER', `must be an integer, ${primitive}`)
       }
     }
     if (inRange(value, range)) return value
@@ -305,7 +304,7 @@ class InstanceChecker {
   }
 }
 
-/** Whether `value` is in `range`, whose bounds belong to it. */
+/** Whether `value` is in `range`, including its bounds. */
 export function inRange(value: number, range: Property['range']): boolean {
   if (range === null) return true
   return value >= (range.lower ?? value) && value <= (range.upper ?? value)

@@ -9,18 +9,18 @@ import { Findings, type SourceFile } from '../language/source.ts'
 import { type Model, type Property, propertyAt, type TypeDeclaration } from '../model/model.ts'
 import { canonical, type ParameterType } from './predicate.ts'
 
-/** A query whose names and types are right. */
+/** A checked query: its types and properties exist. */
 export interface NamedQuery
   extends Pick<QueryNode, 'name' | 'description' | 'where' | 'order' | 'limit' | 'skip'> {
   readonly type: TypeDeclaration
-  /** The parameters of a request, by name. */
+  /** Types of the parameters, by name. */
   readonly parameters: ReadonlyMap<string, ParameterType>
 }
 
-/** The file of queries in a network. */
+/** The file with the queries of a network. */
 const QUERIES_FILE = 'queries.qry'
 
-/** Checks the types and fields of queries; adds problems to `findings`. */
+/** Checks the types and properties in queries and adds problems to `findings`. */
 export function checkQueries(
   nodes: readonly QueryNode[],
   model: Model,
@@ -32,7 +32,11 @@ export function checkQueries(
   for (const node of nodes) {
     const type = model.type(node.type)
     if (type === null || !SELECTABLE.includes(type.kind)) {
-      findings.error(file, node.typeAt, `there are no resources of a type ${node.type} to select`)
+      findings.error(
+        file,
+        node.typeAt,
+        `${node.type} is not an asset, participant or transaction type`,
+      )
       continue
     }
     const checker = new QueryChecker(type, model, findings, file)
@@ -60,7 +64,7 @@ class QueryChecker {
     this.#file = file
   }
 
-  /** Checks `condition` of instances of `holder`. */
+  /** Checks `condition` for instances of `holder`. */
   condition(condition: Condition, holder: TypeDeclaration): void {
     switch (condition.kind) {
       case 'and':
@@ -75,7 +79,7 @@ class QueryChecker {
     }
   }
 
-  /** The property at `path`; behind a relationship, where nothing matches, that of its type. */
+  /** Returns the property at `path`, also if the path continues after a relationship, which matches nothing. */
   property(path: readonly string[], holder: TypeDeclaration, at: number): Property | null {
     const property = this.#find(path, holder)
     if (property === null) this.#wrong(at, `${holder.name} has no property ${path.join('.')}`)
@@ -88,9 +92,9 @@ class QueryChecker {
     for (let length = path.length - 1; length > 0; length -= 1) {
       const link = propertyAt(this.#model, holder, path.slice(0, length))
       if (link?.relationship !== true || link.type === null) continue
-      const behind = this.#find(path.slice(length), link.type)
-      if (behind !== null) this.#idle(`${path.join('.')} lies behind a relationship`)
-      return behind
+      const property = this.#find(path.slice(length), link.type)
+      if (property !== null) this.#warn(`${path.join('.')} is a property of another resource`)
+      return property
     }
     return null
   }
@@ -101,22 +105,22 @@ class QueryChecker {
 
   #compare(condition: Extract<Condition, { kind: 'compare' }>, holder: TypeDeclaration): void {
     const { left, right, operator, at } = condition
-    const [side, other] = left.kind === 'path' ? [left, right] : [right, left]
-    if (side.kind !== 'path' || other.kind === 'path') {
-      this.#wrong(at, 'a property is compared with a value or a parameter')
+    const [side, operand] = left.kind === 'path' ? [left, right] : [right, left]
+    if (side.kind !== 'path' || operand.kind === 'path') {
+      this.#wrong(at, 'a property must be compared with a value or a parameter')
       return
     }
     const property = this.property(side.path, holder, side.at)
     if (property === null) return
     if (property.primitive === 'Boolean' && operator !== '==' && operator !== '!=') {
-      this.#wrong(at, `${side.path.join('.')} has no order: only == and != compare it`)
+      this.#wrong(at, `${side.path.join('.')} is a Boolean: only == and != can compare it`)
     } else if (!isCompound(property)) {
-      this.#operand(other, property, true)
-    } else if (other.kind === 'parameter') {
-      this.#idle(`${side.path.join('.')} has properties and equals no value`)
-      this.#operand(other, property, true)
+      this.#operand(operand, property, true)
+    } else if (operand.kind === 'parameter') {
+      this.#warn(`${side.path.join('.')} is an object, which equals no value`)
+      this.#operand(operand, property, true)
     } else {
-      this.#wrong(side.at, `${side.path.join('.')} has properties: compare those`)
+      this.#wrong(side.at, `${side.path.join('.')} is an object: compare its properties`)
     }
   }
 
@@ -125,27 +129,28 @@ class QueryChecker {
     const name = path.join('.')
     const property = this.#find(path, holder)
     if (property === null) {
-      // Composer accepts an unknown property here unless it has to tell the type of a parameter.
+      // Composer accepts an unknown property here, unless it needs the property's type for a parameter.
       if (where !== null || values.some(({ kind }) => kind === 'parameter')) {
         this.#wrong(at, `${holder.name} has no property ${name}`)
-      } else this.#idle(`${holder.name} has no property ${name}`)
+      } else this.#warn(`${holder.name} has no property ${name}`)
       return
     }
-    if (!property.array) this.#idle(`${name} is no array`)
+    if (!property.array) this.#warn(`${name} is not an array`)
     if (where !== null) {
       if (property.type === null || property.type.kind === 'enum') {
-        this.#wrong(at, `elements of ${name} have no properties`)
+        this.#wrong(at, `the elements of ${name} have no properties`)
         return
       }
-      if (property.relationship) this.#idle(`${name} holds relationships`)
+      if (property.relationship) this.#warn(`the elements of ${name} are relationships`)
       this.condition(where, property.type)
       return
     }
-    if (isCompound(property)) this.#idle(`elements of ${name} have properties and equal no value`)
+    if (isCompound(property))
+      this.#warn(`the elements of ${name} are objects, which equal no value`)
     for (const value of values) this.#operand(value, property, false)
   }
 
-  /** Checks a value that is compared with `property`; unless `strict`, one of another type may be. */
+  /** Checks a value compared with `property`. A value of another type is an error if `strict`, else a warning. */
   #operand(operand: Operand, property: Property, strict: boolean): void {
     if (operand.kind === 'parameter') {
       this.parameters.set(operand.name, property)
@@ -153,9 +158,9 @@ class QueryChecker {
     }
     if (operand.kind !== 'value' || isCompound(property)) return
     if (this.#fits(operand.value, property)) return
-    const text = `${JSON.stringify(operand.value)} is no value of ${property.name}`
+    const text = `${JSON.stringify(operand.value)} does not have the type of ${property.name}`
     if (strict) this.#wrong(operand.at, text)
-    else this.#idle(text)
+    else this.#warn(text)
   }
 
   #fits(value: string | number | boolean | null, property: Property): boolean {
@@ -168,17 +173,17 @@ class QueryChecker {
       case 'Long':
         return typeof value === 'number'
       case 'DateTime':
-        // As Composer does: a text in another form is compared as it is.
+        // Like Composer, accepts every format that `Date` can parse; it is compared as a string.
         return typeof value === 'string' && !Number.isNaN(Date.parse(value))
       default:
         return typeof value === 'string' && canonical(value, property, this.#model) !== undefined
     }
   }
 
-  /** Warns of a part that Composer accepts although no resource matches it. */
-  #idle(message: string): void {
+  /** Adds a warning about a condition that Composer accepts, but that no resource matches. */
+  #warn(message: string): void {
     const { path } = this.#file
-    this.#findings.warning(path, `${message}: nothing matches (query on ${this.#type.name})`)
+    this.#findings.warning(path, `${message}: no resource matches (query on ${this.#type.name})`)
   }
 
   #wrong(at: number, message: string): void {
@@ -190,13 +195,16 @@ function isCompound({ primitive, relationship, type }: Property): boolean {
   return primitive === null && !relationship && type?.kind !== 'enum'
 }
 
-/** Characters of a query that a processor writes itself. */
+/** Maximum length of a query from a client or a processor. */
 const TEXT_LENGTH_MAX = 10_000
 
-/** The query with the statement `text`: `SELECT …`. Errors: PARAMETER_INVALID. */
-export function writtenQuery(text: string, model: Model): NamedQuery {
+/** Parses and checks the statement `SELECT …` of a client or a processor. Errors: PARAMETER_INVALID. */
+export function parseStatement(text: string, model: Model): NamedQuery {
   if (text.length > TEXT_LENGTH_MAX) {
-    throw new NetworkError('PARAMETER_INVALID', `a query has ${TEXT_LENGTH_MAX} characters at most`)
+    throw new NetworkError(
+      'PARAMETER_INVALID',
+      `a query may have at most ${TEXT_LENGTH_MAX} characters`,
+    )
   }
   const file = { path: 'query', text: `query written { statement:\n${text}\n}` }
   const findings = new Findings()
@@ -205,6 +213,6 @@ export function writtenQuery(text: string, model: Model): NamedQuery {
   )
   if (query !== undefined && findings.clean) return query
   const [first] = findings.sorted()
-  const message = `the query is wrong: ${first?.message ?? 'it selects nothing'}`
+  const message = `the query is invalid: ${first?.message ?? 'it has no statement'}`
   throw new NetworkError('PARAMETER_INVALID', message)
 }

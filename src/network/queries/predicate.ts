@@ -11,45 +11,45 @@ import {
 } from '../model/model.ts'
 import { instantOf } from '../model/validation.ts'
 
-/** A value that properties are compared with. */
+/** A value in a comparison. */
 export type QueryValue = string | number | boolean | null
 
-/** The type of a parameter: that of the property it is compared with, or a count. */
+/** The type of a parameter: the property it is compared with, or `count` for LIMIT and SKIP. */
 export type ParameterType = Property | 'count'
 
-/** The name of a parameter's type, for people. */
+/** Returns the name of a parameter's type for messages. */
 export function parameterTypeText(type: ParameterType): string {
   if (type === 'count') return 'Integer'
   return type.relationship ? `relationship to ${type.type?.name}` : (type.primitive ?? 'String')
 }
 
-/** The value of a parameter's text `given`; undefined if it is invalid. */
+/** Converts the text of a parameter to its type; returns undefined if it is invalid. */
 export function parameterValue(
-  given: string,
+  text: string,
   type: ParameterType,
   model: Model,
 ): QueryValue | undefined {
-  if (type === 'count') return /^\d{1,15}$/.test(given) ? Number(given) : undefined
+  if (type === 'count') return /^\d{1,15}$/.test(text) ? Number(text) : undefined
   switch (type.primitive) {
     case 'String':
-      return given
+      return text
     case 'Boolean':
-      return given === 'true' || given === 'false' ? given === 'true' : undefined
+      return text === 'true' || text === 'false' ? text === 'true' : undefined
     case 'DateTime':
-      return instantOf(given) ?? undefined
+      return instantOf(text) ?? undefined
     case 'Double':
-      return numberIn(given)
+      return numberIn(text)
     case 'Integer':
     case 'Long': {
-      const value = numberIn(given)
+      const value = numberIn(text)
       return Number.isSafeInteger(value) ? value : undefined
     }
     case null:
-      return canonical(given, type, model)
+      return canonical(text, type, model)
   }
 }
 
-/** The stored form of a text: relationships and instants are normalized. */
+/** Returns a text in its stored form: normalizes relationships and dates; undefined if it is invalid. */
 export function canonical(text: string, property: Property, model: Model): string | undefined {
   if (property.primitive === 'DateTime') return instantOf(text) ?? undefined
   const { type, relationship } = property
@@ -58,15 +58,14 @@ export function canonical(text: string, property: Property, model: Model): strin
   return typeof target === 'string' ? undefined : relationshipText(target)
 }
 
-/** Values of the parameters of a query as texts, from which each comparison takes its type's value. */
+/** The parameters of a query as texts. Each comparison converts them to the type of its property. */
 export type Arguments = ReadonlyMap<string, readonly string[]>
 
-/** A condition of a query with its arguments. */
+/** A condition of a query with the values of its parameters. */
 export interface Predicate {
-  /** The part that a store evaluates; a match may still fail `holds`, unless `exact`. */
+  /** Evaluated by the store. Unless `exact`, each match must also be checked with `holds`. */
   readonly where: Where
   readonly exact: boolean
-  /** Whether the condition holds. */
   holds(resource: JsonObject): boolean
 }
 
@@ -76,18 +75,18 @@ const NEVER: Predicate = exactly({
   test: { kind: 'equals', values: [] },
 })
 
-/** The predicate of `condition`, which was checked, over instances of `type`. */
+/** Returns the predicate of a checked condition for instances of `type`. */
 export function predicateOf(
   condition: Condition | null,
   type: TypeDeclaration,
   model: Model,
-  given: Arguments,
+  parameters: Arguments,
 ): Predicate {
   if (condition === null) return { where: ALWAYS, exact: true, holds: () => true }
   switch (condition.kind) {
     case 'and':
     case 'or': {
-      const parts = condition.parts.map((part) => predicateOf(part, type, model, given))
+      const parts = condition.parts.map((part) => predicateOf(part, type, model, parameters))
       const isAnd = condition.kind === 'and'
       return {
         where: { kind: isAnd ? 'all' : 'any', of: parts.map(({ where }) => where) },
@@ -99,9 +98,9 @@ export function predicateOf(
       }
     }
     case 'compare':
-      return exactly(comparisonOf(condition, type, model, given))
+      return exactly(comparisonOf(condition, type, model, parameters))
     case 'contains':
-      return containsOf(condition, type, model, given)
+      return containsOf(condition, type, model, parameters)
   }
 }
 
@@ -115,22 +114,22 @@ function comparisonOf(
   { operator, left, right }: Extract<Condition, { kind: 'compare' }>,
   type: TypeDeclaration,
   model: Model,
-  given: Arguments,
+  parameters: Arguments,
 ): Where {
   const isForward = left.kind === 'path'
-  const [side, other] = isForward ? [left, right] : [right, left]
+  const [side, operand] = isForward ? [left, right] : [right, left]
   const path = side.kind === 'path' ? side.path : []
-  const [value, ...others] = operandValues(other, path, type, model, given)
-  const asked = isForward ? operator : MIRRORED[operator]
-  // A list is no value that anything equals.
-  const isOne = value !== undefined && others.length === 0
-  const test: Test = isOne ? testOf(asked, value) : { kind: 'equals', values: [] }
-  return { kind: 'condition', path, negated: asked === '!=', test }
+  const [value, ...more] = operandValues(operand, path, type, model, parameters)
+  const normalized = isForward ? operator : MIRRORED[operator]
+  // A list of values equals nothing.
+  const isSingle = value !== undefined && more.length === 0
+  const test: Test = isSingle ? testOf(normalized, value) : { kind: 'equals', values: [] }
+  return { kind: 'condition', path, negated: normalized === '!=', test }
 }
 
 function testOf(operator: keyof typeof MIRRORED, value: QueryValue): Test {
   const isEquality = operator === '==' || operator === '!='
-  // No order has a place for null and booleans: nothing is less than they are.
+  // null and booleans have no order: <, <=, > and >= match nothing.
   if (isEquality || value === null || typeof value === 'boolean') {
     return { kind: 'equals', values: isEquality ? [value] : [] }
   }
@@ -143,22 +142,22 @@ function containsOf(
   { path, values, where }: Extract<Condition, { kind: 'contains' }>,
   type: TypeDeclaration,
   model: Model,
-  given: Arguments,
+  parameters: Arguments,
 ): Predicate {
   const property = propertyAt(model, type, path)
-  // Nothing lies behind a relationship, and nothing but an array contains something.
+  // CONTAINS matches only arrays, and a path cannot continue after a relationship.
   if (property?.array !== true || (where !== null && property.relationship)) return NEVER
   if (where === null || property.type === null) {
     const of = values
-      .flatMap((each) => operandValues(each, path, type, model, given))
+      .flatMap((each) => operandValues(each, path, type, model, parameters))
       .map((value): Where => {
         const test: Test = { kind: 'equals', values: [value] }
         return { kind: 'condition', path, negated: false, test }
       })
     return exactly({ kind: 'all', of })
   }
-  // One element must fulfil all of it; a path can only say that some element fulfils each part.
-  const inner = predicateOf(where, property.type, model, given)
+  // A single element must match the whole condition. The store could only check each part for any element.
+  const inner = predicateOf(where, property.type, model, parameters)
   const holds = (resource: JsonObject) =>
     reached(resource, path)
       .flat()
@@ -166,21 +165,21 @@ function containsOf(
   return { where: ALWAYS, exact: false, holds }
 }
 
-/** The values of an operand that is compared with the property at `path`: several of a list. */
+/** Returns the values of an operand, converted to the type of the property at `path`; several for a list. */
 function operandValues(
   operand: Operand,
   path: readonly string[],
   type: TypeDeclaration,
   model: Model,
-  given: Arguments,
+  parameters: Arguments,
 ): QueryValue[] {
   const property = propertyAt(model, type, path)
   switch (operand.kind) {
     case 'path':
       return []
     case 'parameter': {
-      const texts = given.get(operand.name) ?? []
-      // One that is no value of the property equals none of them.
+      const texts = parameters.get(operand.name) ?? []
+      // A text that cannot be converted is kept: it equals no value of the property.
       return texts.map((text) => (property && parameterValue(text, property, model)) ?? text)
     }
     case 'value': {

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../base/json.ts'
 import {
   type AccessContext,
   AccessControl,
-  type AskCondition,
+  type ConditionEvaluator,
   type Instance,
   type Subject,
 } from '../access/control.ts'
@@ -191,7 +191,7 @@ export class Guard implements ResourceReader {
     return this.#control.decide(operation, subjects, this.#context, this.#ask)
   }
 
-  readonly #ask: AskCondition = async (rule, subjects) => {
+  readonly #ask: ConditionEvaluator = async (rule, subjects) => {
     const { participant, resource, transaction } = rule
     this.#participant ??= this.#readParticipant()
     const request = {

@@ -3,7 +3,7 @@ import { FilterError } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
-import { writtenQuery } from '../queries/check.ts'
+import { parseStatement } from '../queries/check.ts'
 import { objectIn } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
 import {
@@ -184,7 +184,7 @@ export class TransactionSession implements GuestHost {
   #query({ name, text: statement, parameters }: JsonObject): Promise<JsonObject[]> {
     const query =
       typeof statement === 'string'
-        ? writtenQuery(statement, this.#model)
+        ? parseStatement(statement, this.#model)
         : this.#guard.definition.queries.get(requireString(name ?? ''))
     if (query === undefined) {
       throw new NetworkError(
