@@ -8,11 +8,17 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import type { Finding } from './verify/chain-walk.ts'
 import { verifyStore } from './verify/verify.ts'
 
-/** Creates a folder with a chain of every kind of entry, and a deleted database not yet purged. */
+/** Creates a folder with a filled store. */
 export async function filledFolder(also: readonly Entry[] = []): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  await fillStore(folder, also)
+  return folder
+}
+
+/** Creates a chain of every kind of entry, and a deleted database not yet purged. */
+export async function fillStore(location: string, also: readonly Entry[] = []): Promise<void> {
+  const store = await openStore({ location, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(
     store,
     [entry.createDb('gone'), entry.create('gone', 'x'), entry.update('gone', 'x')],
@@ -54,15 +60,14 @@ export async function filledFolder(also: readonly Entry[] = []): Promise<string>
   // A declared index that is not built yet, a complete one, and one of a deleted database.
   await store.addIndex('veg', 'n')
   await store.close()
-  return folder
 }
 
 /** An entry that erases the first revision of item a of fruit. */
 export const ERASING = [entry.erase('fruit', 'a', ['1.1'])]
 
-/** Returns the finding of a verification of the store in `folder`. */
-export async function findingIn(folder: string): Promise<Finding | null> {
-  const store = await openStoreReader(folder, { frozen: true })
+/** Returns the finding of a verification. */
+export async function findingIn(location: string): Promise<Finding | null> {
+  const store = await openStoreReader(location, { frozen: true })
   try {
     return (await verifyStore(store)).finding
   } finally {

@@ -1,0 +1,115 @@
+import pg from 'pg'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { sharedPostgres } from '../../../test/postgres/shared.ts'
+import type { Entry } from '../../chain/index.ts'
+import { openStore, openStoreReader } from '../open.ts'
+import { ERASING, fillStore, findingIn } from '../test-filled.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import { verifyStore } from '../verify/verify.ts'
+import { describeVerify, type FilledStore } from '../verify-contract.ts'
+
+const postgres = await sharedPostgres()
+const serverId = CONTRACT_SERVER_ID
+
+async function newDatabase(): Promise<{ location: string; client: pg.Client }> {
+  const database = await postgres.newDatabase()
+  const client = new pg.Client(database.url)
+  await client.connect()
+  onTestFinished(async () => {
+    await client.end()
+    await database[Symbol.asyncDispose]()
+  })
+  return { location: database.url, client }
+}
+
+async function filled(also: readonly Entry[] = []): Promise<FilledStore & { client: pg.Client }> {
+  const { location, client } = await newDatabase()
+  await fillStore(location, also)
+  return { location, client, tamper: async (sql) => void (await client.query(sql)) }
+}
+
+/** Changes one bit of the last or first byte of a value; of a number, a bit in which neighbours are equal. */
+function changed(value: unknown, last: boolean): unknown {
+  if (typeof value === 'boolean') return !value
+  if (typeof value === 'string') {
+    // The driver returns the integers of int8 columns as text.
+    if (/^-?\d{1,16}$/.test(value)) {
+      const bit = last ? 2 ** 20 : 2 ** 30
+      const number = Number(value)
+      return `${number + (Math.floor(number / bit) % 2 === 0 ? bit : -bit)}`
+    }
+    const at = last ? value.length - 1 : 0
+    const unit = String.fromCharCode(value.charCodeAt(at) ^ 16)
+    return value.slice(0, at) + unit + value.slice(at + 1)
+  }
+  if (!(value instanceof Uint8Array)) return 7
+  const at = last ? value.length - 1 : 0
+  return Buffer.from(value.map((byte, i) => (i === at ? byte ^ 1 : byte)))
+}
+
+describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () => {
+  describeVerify('PostgreSQL', filled)
+
+  it('finds one changed value in every column of every row of every table', async () => {
+    const { location, client } = await filled(ERASING)
+    const { rows: columns } = await client.query<{ table: string; column: string }>(
+      `SELECT table_name AS table, column_name AS column FROM information_schema.columns
+        WHERE table_schema = 'public' AND table_name <> 'daicho_schema' ORDER BY 1, 2`,
+    )
+    const tables = Map.groupBy(columns, ({ table }) => table)
+    expect([...tables.keys()]).toEqual([
+      ...['answers', 'attachments', 'blocks', 'databases', 'dropped', 'erasures'],
+      ...['index_entries', 'indexes', 'items', 'node', 'superseded', 'tree', 'uncompacted'],
+    ])
+    let changes = 0
+    for (const [table, ofTable] of tables) {
+      const { rows } = await client.query(`SELECT ctid, * FROM ${table}`)
+      expect([table, rows.length > 0]).toEqual([table, true])
+      for (const row of rows) {
+        // The rows of a deleted database are being removed, and cannot be read.
+        if ((table === 'items' || table === 'superseded') && row.db === '0') continue
+        if (table === 'index_entries' && row.number === '1') continue
+        let ctid = row.ctid
+        for (const { column } of ofTable) {
+          const set = async (value: unknown) => {
+            const sql = `UPDATE ${table} SET ${column} = $1 WHERE ctid = $2 RETURNING ctid`
+            const updated = await client.query(sql, [value, ctid])
+            ctid = updated.rows[0].ctid
+          }
+          for (const last of [true, false]) {
+            await set(changed(row[column], last))
+            const finding = await findingIn(location)
+            expect(finding?.what, `${table}.${column} of ${JSON.stringify(row)}`).toMatch(/./)
+            await set(row[column])
+            changes += 1
+          }
+        }
+      }
+    }
+    expect(changes).toBeGreaterThan(100)
+    expect(await findingIn(location)).toBeNull()
+  })
+
+  it('finds the same with threads', async () => {
+    const { location, client } = await newDatabase()
+    const store = await openStore({ location, serverId, durable: false })
+    await store.transaction(async () => {
+      await appendEntries(store, [entry.createDb('fruit')])
+      for (let n = 0; n < 200; n += 1)
+        await appendEntries(store, [entry.create('fruit', `${n}`)], n)
+    })
+    await store.close()
+    const verified = async (threads?: { location: string; count: number }) => {
+      const reader = await openStoreReader(location, { frozen: true })
+      const verification = await verifyStore(reader, threads === undefined ? {} : { threads })
+      await reader.close()
+      return verification
+    }
+    const intact = { blocks: 201, entries: 201, items: 200, finding: null }
+    expect(await verified({ location, count: 2 })).toMatchObject(intact)
+    await client.query(`UPDATE items SET item = '{}' WHERE id = '150'`)
+    const alone = await verified()
+    expect(alone.finding).toMatchObject({ height: 151, index: 0 })
+    expect(await verified({ location, count: 2 })).toEqual(alone)
+  })
+})
