@@ -58,16 +58,17 @@ export async function openStoreReader(
  */
 export async function openBlobStore(
   location: StoreLocation,
-  { attachments }: Pick<StoreReader, 'serverId' | 'attachments'>,
+  { attachments }: Pick<StoreReader, 'attachments'>,
   durable: boolean,
 ): Promise<BlobStore> {
-  return new FileBlobStore(location, attachments, durable)
+  if (!isDatabaseUrl(location)) return new FileBlobStore(location, attachments, durable)
+  const { openPostgresBlobs } = await import('./postgres/blobs.ts')
+  return openPostgresBlobs({ url: location, durable })
 }
 
-/** Opens the blobs of the chain of `store` for verification. */
-export async function openBlobInventory(
-  location: StoreLocation,
-  _store: Pick<StoreReader, 'serverId'>,
-): Promise<BlobInventory> {
-  return new BlobFiles(location, false)
+/** Opens the blobs of a store for verification. */
+export async function openBlobInventory(location: StoreLocation): Promise<BlobInventory> {
+  if (!isDatabaseUrl(location)) return new BlobFiles(location, false)
+  const { openPostgresBlobs } = await import('./postgres/blobs.ts')
+  return openPostgresBlobs({ url: location, durable: false })
 }

@@ -1,9 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { attachmentEraser, BlobStage, sha256OfText } from '../test-blobs.ts'
+import { BlobStage, sha256OfText } from '../test-blobs.ts'
 
 let stage: BlobStage
 beforeEach(async () => {
@@ -42,16 +41,6 @@ describe('a blob that arrives in parts', () => {
     ])
   })
 
-  it('ignores a part that does not start where the others end, and returns that offset', async () => {
-    expect(await add(2, text.slice(2))).toBe(0)
-    expect(await add(0, text.slice(0, 4))).toBe(4)
-    expect(await add(0, text.slice(0, 6))).toBe(4)
-    expect(await add(5, text.slice(5))).toBe(4)
-    expect(await Promise.all([add(4, text.slice(4, 9)), add(4, text.slice(4, 9))])).toEqual([9, 9])
-    expect(await add(9, text.slice(9))).toBe(text.length)
-    expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
-  })
-
   it('continues after a crash, unless no entry names it any more', async () => {
     await add(0, text.slice(0, 4))
     const other = { sha256: sha256OfText('nobody'), length: 6 }
@@ -69,33 +58,6 @@ describe('a blob that arrives in parts', () => {
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
   })
 
-  it('is rejected if its bytes are wrong or too many, and then restarts', async () => {
-    for (const parts of [
-      ['from elsewherE'],
-      ['from', ' elsewherE'],
-      [`${text}!`],
-      ['', 'x'.repeat(14)],
-    ]) {
-      const all = async () => {
-        let here = 0
-        for (const part of parts) here = await add(here, part)
-        return here
-      }
-      const outcome = await all().catch(({ code }) => code)
-      expect([parts, outcome]).toEqual([parts, parts[0] === `${text}!` ? 0 : 'CONTENT_DIFFERS'])
-      expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })
-    }
-    expect(await add(0, text)).toBe(text.length)
-  })
-
-  it('without bytes is complete after its first part', async () => {
-    const empty = { sha256: sha256OfText(''), length: 0 }
-    await stage.recordAttachment('n', '')
-    expect(await stage.blobs.progress(empty)).toEqual({ isComplete: false, bytes: 0 })
-    expect(await add(0, '', empty)).toBe(0)
-    expect(await stage.blobs.progress(empty)).toEqual({ isComplete: true, bytes: 0 })
-  })
-
   it('restarts after a failed sync: a second sync would report success', async () => {
     const file = await open(join(stage.folder, 'ledger.db'))
     const sync = vi.spyOn(Object.getPrototypeOf(file), 'sync')
@@ -106,27 +68,6 @@ describe('a blob that arrives in parts', () => {
     expect(stage.incoming()).toEqual([])
     sync.mockRestore()
     expect(await add(0, text)).toBe(text.length)
-  })
-
-  it('stays removed if its entry is erased during the transfer', async () => {
-    const forget = () =>
-      stage.blobs.eraseRows(
-        async () => {
-          const database = new DatabaseSync(join(stage.folder, 'ledger.db'))
-          const [row] = await stage.reader.attachments.byPosition(-1, 1)
-          attachmentEraser(database)(row?.position ?? -1)
-          database.close()
-          stage.reader.refresh()
-          return { result: undefined, freed: [content.sha256] }
-        },
-        () => false,
-      )
-    await add(0, text.slice(0, 4))
-    await forget()
-    expect(stage.incoming()).toEqual([])
-    expect(await add(0, text)).toBe(text.length)
-    expect(existsSync(stage.pathOf(text))).toBe(false)
-    expect(await stage.finding()).toBeNull()
   })
 
   it('of the wrong length is replaced by the right bytes', async () => {

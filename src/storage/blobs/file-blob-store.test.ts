@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import {
   existsSync,
   mkdirSync,
@@ -13,8 +12,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { until } from '../../../test/support/until.ts'
+import { beforeEach, expect, it, vi } from 'vitest'
+import { type BlobsUnderTest, describeBlobs } from '../blob-contract.ts'
 import {
   attachmentEraser,
   BlobStage,
@@ -24,6 +23,30 @@ import {
   sha256OfText,
 } from '../test-blobs.ts'
 import { FileBlobStore } from './file-blob-store.ts'
+
+async function filesUnderTest(): Promise<BlobsUnderTest> {
+  const location = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  const incoming = join(location, 'attachments', 'incoming')
+  const pathOf = (sha256: string) =>
+    join(location, 'attachments', sha256.slice(0, 2), sha256.slice(2))
+  return {
+    location,
+    damage: async (sha256, bytes) => {
+      if (bytes === null) rmSync(pathOf(sha256))
+      else writeFileSync(pathOf(sha256), bytes)
+    },
+    eraseRows: async (positions) => {
+      const database = new DatabaseSync(join(location, 'ledger.db'))
+      positions.forEach(attachmentEraser(database))
+      database.close()
+    },
+    unfinished: async () => (existsSync(incoming) ? readdirSync(incoming).length : 0),
+    abandon: async () => {},
+    remove: async () => rmSync(location, { recursive: true }),
+  }
+}
+
+describeBlobs('files', filesUnderTest)
 
 let stage: BlobStage
 beforeEach(async () => {
@@ -44,18 +67,6 @@ it('a blob is complete and in place before its entry is recorded, and is stored 
   expect(await stage.finding()).toBeNull()
 })
 
-it('stores blobs of any length, in chunks of any length, byte for byte', async () => {
-  for (const length of [0, 1, 262_143, 262_144, 262_145, 900_000]) {
-    const bytes = Buffer.from(Array.from({ length }, (_, at) => (at * 7 + length) & 255))
-    const pieces = async function* () {
-      for (let at = 0; at < length; at += 77_777) yield bytes.subarray(at, at + 77_777)
-    }
-    const sha256 = await stage.blobs.add(pieces(), async (content) => content.sha256, RECORDED)
-    expect([length, sha256]).toEqual([length, hash('sha256', bytes, 'hex')])
-    expect((await bytesOf(stage.blobs, { sha256, length }))?.equals(bytes)).toBe(true)
-  }
-})
-
 it('syncs the bytes before the rename, and the rename before the entry', async () => {
   await stage.put('first', 'what makes the folders')
   expect(await stage.recordSyncs('seven b', () => stage.put('n', 'seven b'))).toEqual([
@@ -65,87 +76,20 @@ it('syncs the bytes before the rename, and the rename before the entry', async (
   ])
 })
 
-it('another upload repairs a damaged file', async () => {
-  await stage.put('one', 'precious')
-  writeFileSync(stage.pathOf('precious'), 'precioux')
-  expect(await stage.finding()).toContain('does not match its SHA-256')
-  await stage.put('two', 'precious')
-  expect(await stage.finding()).toBeNull()
-})
-
-describe('leaves nothing', () => {
-  it('of aborted uploads and rejected entries', async () => {
-    async function* broken(): AsyncGenerator<Uint8Array> {
-      yield Buffer.alloc(600_000)
-      throw new Error('broken off')
-    }
-    await expect(stage.blobs.add(broken(), async () => {}, RECORDED)).rejects.toThrow('broken off')
-    const refused = stage.blobs.add(
-      chunksOf('refused'),
-      () => Promise.reject(new Error('no')),
-      RECORDED,
-    )
-    await expect(refused).rejects.toThrow('no')
+it('leaves nothing of an upload when the disk is full: STORE_FULL', async () => {
+  const probe = await open(join(stage.folder, 'node.key'), 'w')
+  const kind = Object.getPrototypeOf(probe)
+  await probe.close()
+  const full = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+  for (const method of ['write', 'sync']) {
+    const spy = vi.spyOn(kind, method).mockRejectedValueOnce(full)
+    await expect(stage.put('x', `without room to ${method}`)).rejects.toMatchObject({
+      code: 'STORE_FULL',
+    })
+    spy.mockRestore()
     expect(stage.incoming()).toEqual([])
-    expect(existsSync(stage.pathOf('refused'))).toBe(false)
-  })
-
-  it('of an upload when the disk is full: STORE_FULL', async () => {
-    const probe = await open(join(stage.folder, 'node.key'), 'w')
-    const kind = Object.getPrototypeOf(probe)
-    await probe.close()
-    const full = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
-    for (const method of ['write', 'sync']) {
-      const spy = vi.spyOn(kind, method).mockRejectedValueOnce(full)
-      await expect(stage.put('x', `without room to ${method}`)).rejects.toMatchObject({
-        code: 'STORE_FULL',
-      })
-      spy.mockRestore()
-      expect(stage.incoming()).toEqual([])
-    }
-    await stage.put('x', 'with room')
-    expect(await stage.finding()).toBeNull()
-  })
-})
-
-it('a rejected upload does not remove a blob that another one has recorded or will record', async () => {
-  const steps: string[] = []
-  let goOn = () => {}
-  const halted = new Promise<void>((resolve) => {
-    goOn = resolve
-  })
-  // The first has placed the blob and waits; the second is rejected in between.
-  const first = stage.blobs.add(
-    chunksOf('shared'),
-    async () => {
-      steps.push('placed')
-      await halted
-      await stage.recordAttachment('n', 'shared')
-    },
-    RECORDED,
-  )
-  await until('the blob is in place', () => steps.length === 1)
-  const refuse = () =>
-    stage.blobs.add(chunksOf('shared'), () => Promise.reject(new Error('no')), RECORDED)
-  await expect(refuse()).rejects.toThrow('no')
-  expect(existsSync(stage.pathOf('shared'))).toBe(true)
-  goOn()
-  await first
-  await expect(refuse()).rejects.toThrow('no')
-  expect(readFileSync(stage.pathOf('shared'), 'utf8')).toBe('shared')
-})
-
-it('removes a blob for which nothing was recorded, unless other entries name it', async () => {
-  await stage.put('one', 'named')
-  const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
-  for (const text of ['named', 'named by nobody']) {
-    expect(await stage.blobs.add(chunksOf(text), async () => 'answered before', nothing)).toBe(
-      'answered before',
-    )
   }
-  expect(existsSync(stage.pathOf('named'))).toBe(true)
-  expect(existsSync(stage.pathOf('named by nobody'))).toBe(false)
-  await stage.blobs.close()
+  await stage.put('x', 'with room')
   expect(await stage.finding()).toBeNull()
 })
 
@@ -206,30 +150,6 @@ it('verification finds missing, truncated, changed and unnamed blobs', async () 
   mkdirSync(stray, { recursive: true })
   writeFileSync(join(stray, 'c'.repeat(62)), '')
   expect(await stage.finding()).toBe(`blob ab${'c'.repeat(62)} is stored, but no entry names it`)
-})
-
-it('an erased entry removes its blob, unless another entry names it', async () => {
-  await stage.put('one', 'mine')
-  await stage.put('two', 'shared')
-  await stage.put('three', 'shared')
-  const erase = (...names: string[]) =>
-    stage.blobs.eraseRows(async () => {
-      const database = new DatabaseSync(join(stage.folder, 'ledger.db'))
-      const forget = attachmentEraser(database)
-      const rows = await stage.reader.attachments.byPosition(-1, 10)
-      for (const { name, position } of rows) if (names.includes(name)) forget(position)
-      database.close()
-      stage.reader.refresh()
-      return { result: null, freed: [sha256OfText('mine'), sha256OfText('shared')] }
-    }, RECORDED.mayBeRecorded)
-  await erase('one', 'two')
-  expect([existsSync(stage.pathOf('mine')), existsSync(stage.pathOf('shared'))]).toEqual([
-    false,
-    true,
-  ])
-  await erase('three')
-  expect(existsSync(stage.pathOf('shared'))).toBe(false)
-  expect(await stage.finding()).toBeNull()
 })
 
 it('concurrent uploads, rejections and erasures of few blobs leave exactly the named blobs', async () => {

@@ -50,12 +50,23 @@ const MIGRATIONS: readonly string[] = [
   `CREATE TABLE erasures (position int8 NOT NULL, eraser int8 NOT NULL,
     PRIMARY KEY (position))`,
   `CREATE TABLE uncompacted (position int8 NOT NULL, PRIMARY KEY (position))`,
+  `CREATE TABLE blobs (sha256 ${TEXT} NOT NULL, upload uuid NOT NULL, PRIMARY KEY (sha256))`,
+  'CREATE INDEX blobs_by_upload ON blobs (upload)',
+  `CREATE TABLE blob_chunks (upload uuid NOT NULL, start int8 NOT NULL, bytes bytea NOT NULL,
+    PRIMARY KEY (upload, start))`,
+  // Uncompressed, so that a part of a row can be read alone.
+  'ALTER TABLE blob_chunks ALTER COLUMN bytes SET STORAGE EXTERNAL',
+  `CREATE TABLE blob_uploads (upload uuid NOT NULL, sha256 ${TEXT}, parts boolean NOT NULL,
+    expires timestamptz NOT NULL, PRIMARY KEY (upload))`,
+  'CREATE INDEX blob_uploads_by_content ON blob_uploads (sha256)',
+  'CREATE UNIQUE INDEX blob_uploads_in_parts ON blob_uploads (sha256) WHERE parts',
 ]
 
 /** The tables besides `node`. */
 export const TABLES = [
   ...['databases', 'dropped', 'blocks', 'items', 'attachments', 'superseded', 'answers'],
   ...['indexes', 'index_entries', 'tree', 'erasures', 'uncompacted'],
+  ...['blobs', 'blob_chunks', 'blob_uploads'],
 ] as const
 
 const SQL = {

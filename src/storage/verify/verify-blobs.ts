@@ -39,7 +39,7 @@ export async function verifyBlobs(
   location: StoreLocation,
   options: VerifyBlobsOptions = {},
 ): Promise<BlobVerification> {
-  const inventory = await openBlobInventory(location, store)
+  const inventory = await openBlobInventory(location)
   try {
     return await verifyIn(inventory, store, location, options)
   } finally {
