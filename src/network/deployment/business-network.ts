@@ -62,17 +62,17 @@ export class BusinessNetwork {
   /** The events of its transactions. */
   readonly events: EventFeed
   readonly #deps: NetworkDeps
-  readonly #database: ResourceDatabase
+  #database: ResourceDatabase
   readonly #pipeline: Pipeline
   #definition: NetworkDefinition
 
   /** `isRecorded` is whether the ledger has the network; its first change records it otherwise. */
   constructor(deps: NetworkDeps, definition: NetworkDefinition, isRecorded: boolean) {
     const { ledger, clock, log } = deps
-    const { name, model } = definition
+    const { name } = definition
     this.#deps = deps
     this.#definition = definition
-    this.#database = new ResourceDatabase(name, ledger.reader, registriesOf(model))
+    this.#database = databaseOf(definition, ledger)
     this.events = new EventFeed(this.#database)
     const parts = {
       database: ledger.ownDatabase(name),
@@ -236,7 +236,7 @@ export class BusinessNetwork {
         const writes = await upgradedResources(this.#database, next, defaults)
         await this.#record('StartBusinessNetwork', item, writes)
         this.#definition = next
-        this.#database.setRegistries(registriesOf(next.model))
+        this.#database = databaseOf(next, this.#deps.ledger)
         await this.#pipeline.exchange(thread)
       })
     } catch (error) {
@@ -264,7 +264,7 @@ export class BusinessNetwork {
     const { name } = this.#definition
     const transaction = transactionOf(systemType(verb), this.#pipeline.stamp(), {})
     const changes = [...recordsOf(transaction, ADMIN, []), ...writes]
-    const deployment = this.#deploymentBefore(this.#definition, this.#pipeline.isRecorded) ?? []
+    const deployment = this.#deploymentBefore(this.#definition, this.#pipeline.isRecorded)
     const entries = changes.map((change) => entryOf(name, change))
     const itemChange: Change = { method: 'update_item', db: name, item }
     await this.#pipeline.record(unitOf([...deployment, itemChange, ...entries]))
@@ -283,13 +283,17 @@ export class BusinessNetwork {
     })
   }
 
-  /** The changes that record the network itself; null when the ledger has them. */
-  #deploymentBefore(definition: NetworkDefinition, isRecorded: boolean): Change[] | null {
-    return isRecorded ? null : deploymentChanges(definition, this.#deps.version)
+  /** The changes that record the network itself; none when the ledger has them. */
+  #deploymentBefore(definition: NetworkDefinition, isRecorded: boolean): Change[] {
+    return isRecorded ? [] : deploymentChanges(definition, this.#deps.version)
   }
 
   #guard(caller: Caller): Guard {
     const evaluate = this.#pipeline.evaluate.bind(this.#pipeline)
     return new Guard({ definition: this.#definition, caller, database: this.#database, evaluate })
   }
+}
+
+function databaseOf({ name, model }: NetworkDefinition, { reader }: LedgerService) {
+  return new ResourceDatabase(name, reader, registriesOf(model))
 }

@@ -79,8 +79,8 @@ interface Exclusive {
  * that was decided before it. Decisions that arrive while a block is being written go into the next
  * block, all of them or none. An answer, also a refusal, is sent when all decisions before it are durable.
  * When a block is refused, everything that was decided on top of it is refused with the same error, and
- * the thread starts again from the ledger. When the thread dies, the request that it was at fails, and
- * another thread takes the rest once the decisions are durable. So a crash leaves whole transactions.
+ * another thread starts from the ledger. When the thread dies, the request that it was at fails, and
+ * another one takes the rest once the decisions are durable. So a crash leaves whole transactions.
  */
 export class Pipeline {
   readonly #parts: PipelineParts
@@ -341,7 +341,8 @@ export class Pipeline {
     undone.push(...this.#sent.values())
     this.#decided = []
     this.#sent.clear()
-    this.#thread?.post({ reset: true })
+    // The thread goes on from what is void now; the next request starts another one from the ledger.
+    void this.exchange(null)
     for (const { reject } of undone) reject(error)
     this.#advance()
   }

@@ -119,17 +119,12 @@ export interface ResourceReader {
 export class ResourceDatabase implements ResourceReader {
   readonly name: string
   readonly #ledger: LedgerReader
-  #registries: ResourceReader
+  readonly #registries: ResourceReader
 
-  /** `registries` are the resources of the registry types. */
+  /** `registries` are the resources of the registry types, which follow from the model. */
   constructor(name: string, ledger: LedgerReader, registries: ResourceReader) {
     this.name = name
     this.#ledger = ledger
-    this.#registries = registries
-  }
-
-  /** Replaces the registries, which follow from the model. */
-  setRegistries(registries: ResourceReader): void {
     this.#registries = registries
   }
 

@@ -15,24 +15,24 @@ const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024
 
 /** The item that records `definition`. Errors: NETWORK_UNREADABLE when its archive is too large. */
 export function networkItem(definition: NetworkDefinition, runtimeVersion: string): JsonObject {
-  const { name, version, archive, sha256 } = definition
+  const { archive } = definition
   if (archive.length > ARCHIVE_BYTES_MAX) {
     const message = `the archive of a network that is deployed has ${ARCHIVE_BYTES_MAX} bytes at most`
     throw new NetworkError('NETWORK_UNREADABLE', message)
   }
-  const target = { type: systemType('Network'), id: name }
-  const resource = { $class: target.type, networkId: name, runtimeVersion }
-  return { ...itemOf(target, resource), version, sha256, archive: archive.toString('base64') }
+  return { ...itemWithoutArchive(definition, runtimeVersion), archive: archive.toString('base64') }
 }
 
 /** The item of a removed network: as before, but without the archive, which the chain still has. */
-export function tombstone(
-  { name, version, sha256 }: NetworkDefinition,
-  runtimeVersion: string,
-): JsonObject {
+export function tombstone(definition: NetworkDefinition, runtimeVersion: string): JsonObject {
+  return { ...itemWithoutArchive(definition, runtimeVersion), removed: true }
+}
+
+function itemWithoutArchive(definition: NetworkDefinition, runtimeVersion: string): JsonObject {
+  const { name, version, sha256 } = definition
   const target = { type: systemType('Network'), id: name }
   const resource = { $class: target.type, networkId: name, runtimeVersion }
-  return { ...itemOf(target, resource), version, sha256, removed: true }
+  return { ...itemOf(target, resource), version, sha256 }
 }
 
 /** Whether an item is a tombstone. */

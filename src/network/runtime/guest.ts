@@ -186,7 +186,7 @@ export class Guest {
 
   #load({ program, scripts }: GuestOptions): void {
     const context = this.#context
-    const gap = stackIn(this.#memory)
+    const stack = stackIn(Buffer.from(this.#memory.buffer))
     const host = context.newFunction('host', (request) => {
       const promise = context.newPromise()
       this.#requests.push({ text: context.getString(request), promise })
@@ -205,7 +205,7 @@ export class Guest {
     if (entry.error !== undefined) throw this.#bootError(program, entry.error)
     this.#entry = entry.value
     for (const script of scripts) this.#evaluated(script).dispose()
-    this.#booted = usedParts(this.#memory, gap)
+    this.#booted = usedParts(Buffer.from(this.#memory.buffer), stack)
     this.#bootedBytes = this.#memory.buffer.byteLength
   }
 
@@ -239,7 +239,8 @@ interface GuestRequest {
   readonly promise: QuickJSDeferredPromise
 }
 
-const NO_HOST: GuestHost = {
+/** Answers nothing. */
+export const NO_HOST: GuestHost = {
   answer: () => Promise.reject(new Error('the host is not there')),
   log: () => {},
 }
@@ -255,43 +256,45 @@ interface Range {
   readonly to: number
 }
 
-function isZero(memory: Buffer, at: number): boolean {
-  return Buffer.compare(memory.subarray(at, at + PIECE_BYTES), ZEROS) === 0
+interface MemoryPart {
+  readonly from: number
+  readonly bytes: Uint8Array
+}
+
+/** The first piece from `at` on that is not zero, or the end of the memory. */
+function nextUsed(memory: Buffer, at: number): number {
+  let used = at
+  while (used < memory.length && ZEROS.equals(memory.subarray(used, used + PIECE_BYTES))) {
+    used += PIECE_BYTES
+  }
+  return used
 }
 
 /**
  * The stack of an engine that has run nothing yet: the longest run of zeros in front of something else.
  * Between calls nothing on it counts, and it is longer than all that is used.
  */
-function stackIn({ buffer }: WasmMemory): Range {
-  const memory = Buffer.from(buffer)
+function stackIn(memory: Buffer): Range {
   let stack: Range = { from: 0, to: 0 }
-  let end = 0
-  for (let at = 0; at < memory.length; at += PIECE_BYTES) {
-    if (isZero(memory, at)) continue
-    if (at - end > stack.to - stack.from) stack = { from: end, to: at }
-    end = at + PIECE_BYTES
+  for (let from = 0; from < memory.length; ) {
+    const to = nextUsed(memory, from)
+    if (to < memory.length && to - from > stack.to - stack.from) stack = { from, to }
+    from = to + PIECE_BYTES
   }
   return stack
 }
 
-interface MemoryPart {
-  readonly from: number
-  readonly bytes: Uint8Array
-}
-
 /** A copy of all that an engine has in memory, except the part of its stack that is zeros. */
-function usedParts({ buffer }: WasmMemory, stack: Range): MemoryPart[] {
-  const memory = Buffer.from(buffer)
+function usedParts(memory: Buffer, stack: Range): MemoryPart[] {
   const from = Math.min(stack.from + MARGIN_BYTES, stack.to)
-  let to = from
-  while (to < stack.to && isZero(memory, to)) to += PIECE_BYTES
+  const to = Math.min(nextUsed(memory, from), stack.to)
   let end = memory.length
-  while (end > to && isZero(memory, end - PIECE_BYTES)) end -= PIECE_BYTES
-  const part = (start: number, behind: number) => ({
-    ...{ from: start, bytes: Uint8Array.from(memory.subarray(start, behind)) },
-  })
-  return [part(0, from), part(to, end)]
+  while (end > to && nextUsed(memory.subarray(0, end), end - PIECE_BYTES) === end)
+    end -= PIECE_BYTES
+  return [
+    { from: 0, bytes: Buffer.from(memory.subarray(0, from)) },
+    { from: to, bytes: Buffer.from(memory.subarray(to, end)) },
+  ]
 }
 
 /** `<name>: <message>` of a thrown value, which can be anything. */

@@ -4,7 +4,7 @@ import type { Model, Property } from '../model/model.ts'
 import type { Script } from './guest.ts'
 
 /** The parts of the program, in order of their dependencies. */
-const PARTS = ['resources', 'processors', 'conditions']
+const PARTS = ['resources', 'program']
 
 /** The scripts that a guest loads. */
 export interface GuestScripts {

@@ -43,8 +43,8 @@ export interface DeciderParts {
   readonly scripts: Scripts
   /** The durable resources. */
   readonly database: ResourceReader
-  /** Records the network itself, before its first change; null when it is recorded. */
-  readonly deployment: readonly Change[] | null
+  /** Records the network itself, before its first change; empty when it is recorded. */
+  readonly deployment: readonly Change[]
   /** Receives the lines that scripts write to their console. */
   readonly log: (line: LogLine) => void
 }
@@ -71,28 +71,23 @@ type Kind<Name extends ChangeRequest['kind']> = Extract<ChangeRequest, { kind: N
  */
 export class Decider {
   readonly #parts: DeciderParts
-  #deployment: readonly Change[] | null
-  /** Whether a decision records the deployment already. */
-  #isDeploying = false
+  /** Records the network itself; empty when it is recorded, or a decision records it. */
+  #deployment: readonly Change[]
   /** All resources: the durable ones with the decisions that are not durable yet. */
-  #state: Overlay
+  readonly #state: Overlay
 
   constructor(parts: DeciderParts) {
     this.#parts = parts
     this.#deployment = parts.deployment
-    this.#state = this.#freshState()
+    this.#state = new Overlay(parts.database)
+    for (const change of parts.deployment) {
+      for (const made of resourceChangesIn(change)) this.#state.apply(made)
+    }
   }
 
   /** The decisions up to `id` are durable. */
   durable(id: number): void {
-    this.#deployment = null
     this.#state.drop(id)
-  }
-
-  /** Forgets the decisions that are not durable. */
-  reset(): void {
-    this.#isDeploying = false
-    this.#state = this.#freshState()
   }
 
   /**
@@ -107,12 +102,11 @@ export class Decider {
       return { reply, unit: null, transactionAt: 0, writeAt: 0, events: [] }
     }
     const changes = [...recordsOf(transaction, request.caller, events), ...draft.changes]
-    const before = this.#isDeploying ? [] : (this.#deployment ?? [])
     const entries = changes.map((change) => entryOf(definition.name, change))
-    const unit = unitOf([...before, ...entries])
-    this.#isDeploying = true
+    const unit = unitOf([...this.#deployment, ...entries])
+    const transactionAt = this.#deployment.length
+    this.#deployment = []
     for (const change of changes) this.#state.apply(change, id)
-    const transactionAt = before.length
     const writeAt = draft.changes.length > 0 ? transactionAt + 2 : transactionAt
     return { reply, unit, transactionAt, writeAt, events }
   }
@@ -214,14 +208,6 @@ export class Decider {
   /** Errors: TYPE_NOT_FOUND for a type that an upgrade took away. */
   #typeOf(name: string): TypeDeclaration {
     return requireType(this.#parts.definition.model, name)
-  }
-
-  #freshState(): Overlay {
-    const state = new Overlay(this.#parts.database)
-    for (const change of this.#deployment ?? []) {
-      for (const made of resourceChangesIn(change)) state.apply(made)
-    }
-    return state
   }
 }
 

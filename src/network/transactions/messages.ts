@@ -86,8 +86,8 @@ export interface ThreadStart {
     | {
         readonly kind: 'serve'
         readonly archive: Uint8Array
-        /** Records the network itself, before its first change; null when it is recorded. */
-        readonly deployment: readonly Change[] | null
+        /** Records the network itself, before its first change; empty when it is recorded. */
+        readonly deployment: readonly Change[]
       }
     | { readonly kind: 'verify'; readonly name: string }
 }
@@ -120,8 +120,6 @@ export type ToThread =
   | { readonly id: number; readonly condition: ConditionRequest }
   /** The decisions up to this id are durable. */
   | { readonly durable: number }
-  /** The decisions that are not durable are void. */
-  | { readonly reset: true }
 
 /** From the thread. */
 export type FromThread =

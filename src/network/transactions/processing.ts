@@ -57,14 +57,13 @@ export async function process(
   const processors = processorsFor(type, transaction.target.id, guard.definition)
   const request = requestOf(transaction, guard.caller, processors)
   const untilMs = performance.now() + scripts.deadlineMs
-  for (let reads = 0; ; reads = reads * 2 || 1) {
-    const levels = { reads, transaction: Math.min(Math.max(1, 2 * reads), LEVELS_MAX) }
+  for (let levels = 1; ; levels *= 2) {
     const draft = new Draft(guard, transaction)
     const session = new TransactionSession(draft, levels)
     const text = requestText(request, await session.resolved())
-    const answer = await scripts.process(text, session, untilMs - performance.now())
+    const answer = await scripts.call('processors', text, session, untilMs - performance.now())
     if (session.defect !== null) throw session.defect
-    if (isUnresolved(answer) && reads < LEVELS_MAX) continue
+    if (isUnresolved(answer) && levels < LEVELS_MAX) continue
     for (const line of session.logged) log(line)
     if (!('value' in answer)) throw failure(answer, session.denied)
     if (isUnresolved(answer)) {

@@ -103,7 +103,7 @@ class Replay {
       const definition = definitionInItem(JSON.stringify(item), this.#name)
       const scripts = new Scripts(definition, this.#limits)
       this.#state.standOn(registriesOf(definition.model))
-      const parts = { definition, scripts, database: this.#state, deployment: null }
+      const parts = { definition, scripts, database: this.#state, deployment: [] }
       this.#deployed = {
         model: definition.model,
         decider: new Decider({ ...parts, log: () => {} }),

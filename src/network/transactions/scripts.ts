@@ -5,7 +5,13 @@ import type { Target } from '../model/model.ts'
 import type { ResourceReader } from '../resources/database.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import { Resolution, type Resolved } from '../resources/references.ts'
-import { Guest, type GuestAnswer, GuestBootError, type GuestHost } from '../runtime/guest.ts'
+import {
+  Guest,
+  type GuestAnswer,
+  GuestBootError,
+  type GuestHost,
+  NO_HOST,
+} from '../runtime/guest.ts'
 import { type GuestScripts, guestScripts } from '../runtime/program.ts'
 
 /** Memory of one guest, bytes: the engine's and the scripts'. */
@@ -50,11 +56,6 @@ export class Scripts {
     await this.#guest('processors')
   }
 
-  /** Runs processors; `leftMs` is the time that they have. Errors: NETWORK_INVALID. */
-  async process(request: string, host: GuestHost, leftMs: number): Promise<GuestAnswer> {
-    return this.#call('processors', request, host, leftMs)
-  }
-
   /** How long the processors of one transaction may take. */
   get deadlineMs(): number {
     return this.#limits.deadlineMs
@@ -77,12 +78,13 @@ export class Scripts {
     for (let levels = 0; ; levels = levels * 2 || 1) {
       const resolved = await new Resolution(this.#definition.model, read).of(roots, levels)
       const request = requestText(condition, resolved)
-      const answer = await this.#call('conditions', request, NO_HOST, this.#limits.deadlineMs)
+      const answer = await this.call('conditions', request, NO_HOST, this.#limits.deadlineMs)
       if (!isUnresolved(answer) || levels >= LEVELS_MAX) return valuesIn(answer, resources.length)
     }
   }
 
-  async #call(
+  /** Calls a guest. Errors: NETWORK_INVALID. */
+  async call(
     role: 'processors' | 'conditions',
     request: string,
     host: GuestHost,
@@ -144,11 +146,6 @@ export function resolvedText(resolved: readonly Resolved[]): string {
 /** Whether a guest needed a resource that it was not sent. */
 export function isUnresolved(answer: GuestAnswer): boolean {
   return 'value' in answer && answer.value === 'unresolved'
-}
-
-const NO_HOST: GuestHost = {
-  answer: () => Promise.reject(new Error('a condition reads relationships only')),
-  log: () => {},
 }
 
 /** The values in a guest's answer, which is not trusted: anything else counts as thrown. */

@@ -32,12 +32,6 @@ const LOG_LENGTH_MAX = 4_096
 /** Characters of one answer to a processor: all that a list or a query found. */
 const ANSWER_LENGTH_MAX = 16 * 1024 * 1024
 
-/** Levels of relationships that are resolved with the transaction, and with each resource it reads. */
-export interface Levels {
-  readonly transaction: number
-  readonly reads: number
-}
-
 /**
  * Serves the processors of one transaction. They are not trusted: all that they ask for is checked here,
  * by the model and by the access rules.
@@ -46,7 +40,7 @@ export class TransactionSession implements GuestHost {
   readonly #draft: Draft
   readonly #guard: Guard
   readonly #model: Model
-  readonly #levels: Levels
+  readonly #levels: number
   readonly #resolution: Resolution
   /** Lines of the console. */
   readonly logged: LogLine[] = []
@@ -54,8 +48,11 @@ export class TransactionSession implements GuestHost {
   #denied: NetworkError | null = null
   #defect: unknown = null
 
-  /** `draft` receives the writes of the processors; they read through it. */
-  constructor(draft: Draft, levels: Levels) {
+  /**
+   * `draft` receives the writes of the processors; they read through it. `levels` of relationships are
+   * resolved from the transaction, and from each resource that they read.
+   */
+  constructor(draft: Draft, levels: number) {
     this.#draft = draft
     this.#guard = draft.guard
     this.#model = draft.guard.definition.model
@@ -78,7 +75,7 @@ export class TransactionSession implements GuestHost {
     const { participant, identity } = this.#guard.caller
     const own = identity === null ? [] : [{ type: systemType('Identity'), id: identity }]
     const { resource } = this.#draft.transaction
-    return this.#resolution.of([resource], this.#levels.transaction, [participant, ...own])
+    return this.#resolution.of([resource], this.#levels, [participant, ...own])
   }
 
   /** Answers a request of the processors. Errors: the processors see the message. */
@@ -155,9 +152,7 @@ export class TransactionSession implements GuestHost {
     if (value.length > ANSWER_LENGTH_MAX) {
       throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot take in so many resources')
     }
-    const levels = this.#levels.reads
-    const roots = levels === 0 ? [] : texts.map(objectIn)
-    const resolved = await this.#resolution.of(roots, levels)
+    const resolved = await this.#resolution.of(texts.map(objectIn), this.#levels)
     return `{"value":${value},"resolved":${resolvedText(resolved)}}`
   }
 

@@ -37,10 +37,6 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
       decider.durable(message.durable)
       return null
     }
-    if ('reset' in message) {
-      decider.reset()
-      return null
-    }
     const { id } = message
     try {
       if ('condition' in message) return { id, values: await decider.evaluate(message.condition) }

@@ -1,5 +1,5 @@
 // Runs inside a guest: resources as the scripts of a network see them. The files of this folder are the
-// body of one function, in the order resources, processors, conditions, so that no name of theirs meets
+// body of one function, in the order resources, program, so that no name of theirs meets
 // one of the network's. Its constants are `MODEL`, `host` (asks the network) and `log`.
 //
 // Within one call, one identity is one object, whether it was read, queried, named by a relationship or
@@ -167,42 +167,37 @@ function resourceAt(type, id) {
 
 /** The object of a resource that was read: the one that exists already, or a new one with this content. */
 function resourceWith(json) {
-  const type = typeNamed(json.$class)
-  const id = json[type.identifier]
+  const id = json[typeNamed(json.$class).identifier]
   const key = `${json.$class}#${id}`
-  const known = IDENTITIES.get(key)
-  if (known === undefined) {
-    const resource = identified(json.$class, id)
+  let resource = IDENTITIES.get(key)
+  if (resource === undefined) {
+    resource = instanceOf(json.$class, id, false)
     // Before its content, which may lead back to it.
     IDENTITIES.set(key, resource)
-    fill(resource, type, json)
-    return resource
   }
-  const state = STATE.get(known)
-  if (!state.loaded) load(state, json)
-  return known
+  load(STATE.get(resource), json)
+  return resource
 }
 
 function load(state, json) {
+  if (state.loaded) return
   state.loaded = true
   fill(state.values, MODEL[state.type], json)
 }
 
-/** An object with an identity, and nothing else yet. */
-function identified(type, id) {
-  const values = Object.create(Identified.prototype)
-  values[MODEL[type].identifier] = id
-  STATE.set(values, { type, id, loaded: true, values })
+/** An object of a type, with its id if it has an identity, and nothing else yet. */
+function instanceOf(type, id, loaded) {
+  const values = Object.create(id === null ? Typed.prototype : Identified.prototype)
+  if (id !== null) values[MODEL[type].identifier] = id
+  STATE.set(values, { type, id, loaded, values })
   return values
 }
 
 /** One whose content is taken when it is needed. */
 function notLoaded(type, id) {
-  const values = identified(type, id)
-  const state = STATE.get(values)
-  state.loaded = false
+  const values = instanceOf(type, id, false)
   const proxy = new Proxy(values, LAZY)
-  STATE.set(proxy, state)
+  STATE.set(proxy, STATE.get(values))
   return proxy
 }
 
@@ -225,52 +220,20 @@ function missing(name, id) {
 }
 
 /**
- * Whether the model declares `key`. Any other property is the same with and without the content, as
- * with Composer's InvalidRelationship; `await` reads `then`.
+ * Stands in front of a resource that a relationship named before its content was needed: that is when a
+ * declared property is used, but for a read of the identifier. Any other property is the same with and
+ * without the content, as with Composer's InvalidRelationship; `await` reads `then`.
  */
-function isDeclared(state, key) {
-  return Object.hasOwn(MODEL[state.type].properties, key)
-}
-
-/** Takes the content if reading `key` needs it. */
-function hereFor(target, key) {
-  const state = STATE.get(target)
-  if (key !== MODEL[state.type].identifier && isDeclared(state, key)) here(state)
-}
-
-/** Takes the content if writing `key` needs it. */
-function hereToWrite(target, key) {
-  const state = STATE.get(target)
-  if (isDeclared(state, key)) here(state)
-}
-
-/** Stands in front of a resource that a relationship named before its content was needed. */
-const LAZY = {
-  get(target, key, receiver) {
-    hereFor(target, key)
-    return Reflect.get(target, key, receiver)
-  },
-  set(target, key, value) {
-    hereToWrite(target, key)
-    target[key] = value
-    return true
-  },
-  deleteProperty(target, key) {
-    hereToWrite(target, key)
-    return delete target[key]
-  },
-  has(target, key) {
-    hereFor(target, key)
-    return key in target
-  },
-  ownKeys(target) {
-    here(STATE.get(target))
-    return Reflect.ownKeys(target)
-  },
-  getOwnPropertyDescriptor(target, key) {
-    hereFor(target, key)
-    return Reflect.getOwnPropertyDescriptor(target, key)
-  },
+const LAZY = {}
+for (const trap of ['get', 'has', 'getOwnPropertyDescriptor', 'ownKeys', 'set', 'deleteProperty']) {
+  const isWrite = trap === 'set' || trap === 'deleteProperty'
+  LAZY[trap] = (target, key, ...others) => {
+    const state = STATE.get(target)
+    const { identifier, properties } = MODEL[state.type]
+    const isDeclared = trap === 'ownKeys' || Object.hasOwn(properties, key)
+    if (isDeclared && (isWrite || key !== identifier)) here(state)
+    return Reflect[trap](target, key, ...others)
+  }
 }
 
 function kindOf({ kind }) {
@@ -281,7 +244,7 @@ function kindOf({ kind }) {
 function fresh(name, id) {
   const type = typeNamed(name)
   if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
-  const made = id === null ? withoutIdentity(name) : identified(name, id)
+  const made = instanceOf(name, id, true)
   for (const name of type.defaults) {
     const property = type.properties[name]
     made[name] = heldValue(property, property.default)
@@ -289,17 +252,11 @@ function fresh(name, id) {
   return made
 }
 
-function withoutIdentity(name) {
-  const made = Object.create(Typed.prototype)
-  STATE.set(made, { type: name, id: null })
-  return made
-}
-
 /** The instance that `json` describes, with all that it contains. */
 function fromJson(json) {
   const type = typeNamed(json.$class)
   const id = type.identifier === null ? null : json[type.identifier]
-  const made = id === null ? withoutIdentity(json.$class) : identified(json.$class, id)
+  const made = instanceOf(json.$class, id, true)
   fill(made, type, json)
   return made
 }
@@ -308,8 +265,8 @@ function fromJson(json) {
 function jsonOf(instance) {
   const state = STATE.get(instance)
   if (state === undefined) throw new Error('that is no instance of a type of the model')
-  if (state.id !== null) here(state)
-  const values = state.id === null ? instance : state.values
+  here(state)
+  const { values } = state
   const json = { $class: state.type }
   const { properties } = MODEL[state.type]
   const names = Object.keys(values)
