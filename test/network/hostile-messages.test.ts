@@ -158,7 +158,7 @@ it('truncates long error messages', async () => {
   for (const code of [
     'throw new Error("x".repeat(5e6))',
     `say('{"ask":"query","name":"' + 'x'.repeat(5e6) + '"}'); await query("x")`,
-    `say('{"ask":"resolve","type":"org.test.Thing","id":"' + 'x'.repeat(5e6) + '"}'); await query("x")`,
+    `say('{"ask":"remove","type":"org.test.Thing","ids":["' + 'x'.repeat(5e6) + '"]}'); await query("x")`,
   ]) {
     const { status, text } = await node.send('POST', '/api/Run', { code })
     expect([code, status, text.length < 5_000]).toEqual([code, 422, true])

@@ -20,7 +20,7 @@ import { missing, removed, submittedFields } from '../resources/instances.ts'
 import {
   type Listing,
   listResources,
-  presentedText,
+  presented,
   Resolver,
   resourceFilter,
 } from '../resources/listing.ts'
@@ -152,7 +152,7 @@ export class BusinessNetwork {
     const guard = this.#guard(caller)
     const stored = await guard.read({ type: type.qualifiedName, id })
     if (stored === null) throw missing(type, id)
-    return { ...stored, text: await presentedText(stored.text, filter, new Resolver(guard)) }
+    return { ...stored, text: await presented(stored.text, filter, new Resolver(guard)) }
   }
 
   /** Makes a change, in one block. Errors: those of `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */

@@ -165,29 +165,21 @@ export async function listResources(
   async function* pages(): AsyncGenerator<string[]> {
     for await (const page of guard.select(selection)) {
       const shown: string[] = []
-      for (const { text } of page) shown.push(await presentedText(text, filter, resolver))
+      for (const { text } of page) shown.push(await presented(text, filter, resolver))
       yield shown
     }
   }
   return { total, pages: pages() }
 }
 
-/** A resource as it is sent: with the requested fields, and relationships resolved. */
+/** The text of a resource as it is sent: with the requested fields, and relationships resolved. */
 export async function presented(
-  resource: JsonObject,
+  text: string,
   { fields, resolve }: Pick<Filter, 'fields' | 'resolve'>,
   resolver: Resolver,
 ): Promise<string> {
+  if (fields === null && !resolve) return text
+  const resource = objectIn(text)
   const shown = fields === null ? resource : projected(resource, fields)
   return JSON.stringify(resolve ? await resolver.resolved(shown, resource) : shown)
-}
-
-/** Like `presented`, from the text of a resource. */
-export async function presentedText(
-  text: string,
-  filter: Pick<Filter, 'fields' | 'resolve'>,
-  resolver: Resolver,
-): Promise<string> {
-  const isWhole = filter.fields === null && !filter.resolve
-  return isWhole ? text : presented(objectIn(text), filter, resolver)
 }

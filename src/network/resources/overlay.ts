@@ -1,12 +1,5 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
-import type { JsonObject } from '../../base/json.ts'
-import {
-  compareByOrder,
-  matches,
-  type OrderTerm,
-  type SortValue,
-  sortValuesOf,
-} from '../../filter/index.ts'
+import { compareByOrder, matches, type OrderTerm, sortValuesOf } from '../../filter/index.ts'
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
@@ -58,17 +51,16 @@ export class Overlay implements ResourceReader {
       return
     }
     const { where, order, offset, limit } = selection
-    const rows: Row[] = []
+    const rows: StoredResource[] = []
     for await (const page of this.#below.select({ ...selection, limit: null, offset: 0 })) {
-      for (const stored of page) if (!changed.has(stored.id)) rows.push(rowOf(stored, order))
+      for (const stored of page) if (!changed.has(stored.id)) rows.push(stored)
     }
     for (const { stored } of changed.values()) {
       if (stored === null) continue
-      if (where === null || matches(where, objectIn(stored.text))) rows.push(rowOf(stored, order))
+      if (where === null || matches(where, objectIn(stored.text))) rows.push(stored)
     }
-    rows.sort((one, other) => compareRows(order, one, other))
-    const found = rows.slice(offset, limit === null ? undefined : offset + limit)
-    yield found.map(({ stored }) => stored)
+    rows.sort(compareItems)
+    yield ordered(rows, order).slice(offset, limit === null ? undefined : offset + limit)
   }
 
   async count(selection: Selection): Promise<number> {
@@ -87,21 +79,21 @@ interface Changed {
   readonly sequence: number
 }
 
-interface Row {
-  readonly stored: StoredResource
-  readonly keys: readonly SortValue[]
-  /** As the ledger orders them. */
-  readonly itemId: string
+/** Compares as the ledger orders items. */
+function compareItems(one: StoredResource, other: StoredResource): number {
+  return itemIdOf({ type: '', id: one.id }) < itemIdOf({ type: '', id: other.id }) ? -1 : 1
 }
 
-function rowOf(stored: StoredResource, order: readonly OrderTerm[]): Row {
-  const value: JsonObject = order.length === 0 ? {} : objectIn(stored.text)
-  const itemId = itemIdOf({ type: '', id: stored.id })
-  return { stored, keys: sortValuesOf(order, value), itemId }
-}
-
-function compareRows(order: readonly OrderTerm[], one: Row, other: Row): number {
-  return compareByOrder(order, one.keys, other.keys) || (one.itemId < other.itemId ? -1 : 1)
+/** `resources` in `order`; those that are equal in it keep theirs. */
+export function ordered(
+  resources: readonly StoredResource[],
+  order: readonly OrderTerm[],
+): readonly StoredResource[] {
+  if (order.length === 0) return resources
+  return resources
+    .map((resource) => ({ resource, keys: sortValuesOf(order, objectIn(resource.text)) }))
+    .sort((one, other) => compareByOrder(order, one.keys, other.keys))
+    .map(({ resource }) => resource)
 }
 
 // As in Composer, the registries of a network are resources: processors and queries read them, and

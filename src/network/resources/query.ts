@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../../base/json.ts'
-import { compareByOrder, matches, type OrderTerm, sortValuesOf } from '../../filter/index.ts'
+import { matches } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { Bound } from '../language/query-parser.ts'
 import type { Model } from '../model/model.ts'
@@ -7,14 +7,14 @@ import { type Problem, pointer } from '../model/validation.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import {
   type Arguments,
-  type Predicate,
   parameterTypeText,
   parameterValue,
   predicateOf,
 } from '../queries/predicate.ts'
-import { objectIn } from './database.ts'
+import { objectIn, type StoredResource } from './database.ts'
 import type { Guard } from './guard.ts'
 import { type Listing, presented, Resolver, resourceFilter } from './listing.ts'
+import { ordered } from './overlay.ts'
 
 /** Values of a parameter that is a list. */
 const VALUES_MAX = 1_000
@@ -41,13 +41,13 @@ export async function runQuery(
     query.type,
   )
   const found = await selectedResources(guard, query, parameters)
-  const kept = where === null ? found : found.filter((resource) => matches(where, resource))
-  const sorted = order.length === 0 ? kept : ordered(kept, order)
+  const isKept = ({ text }: StoredResource) => where === null || matches(where, objectIn(text))
+  const kept = ordered(found.filter(isKept), order)
   const from = offset ?? 0
-  const cut = sorted.slice(from, limit === null ? undefined : from + limit)
+  const cut = kept.slice(from, limit === null ? undefined : from + limit)
   const resolver = new Resolver(guard)
   async function* pages(): AsyncGenerator<string[]> {
-    for (const resource of cut) yield [await presented(resource, shown, resolver)]
+    for (const { text } of cut) yield [await presented(text, shown, resolver)]
   }
   return { total: kept.length, pages: pages() }
 }
@@ -69,41 +69,22 @@ export async function selectedResources(
   guard: Guard,
   query: NamedQuery,
   request: ParameterTexts,
-): Promise<JsonObject[]> {
-  const given = argumentsOf(query, request, guard.definition.model)
-  const predicate = predicateOf(query.where, query.type, guard.definition.model, given)
-  const order = query.order.map(({ path, descending }) => ({ path, descending }))
-  const selected = await selectedBy(guard, query, predicate, order)
-  const skip = countOf(query.skip, given) ?? 0
-  const limit = countOf(query.limit, given)
-  return selected.slice(skip, limit === null ? undefined : skip + limit)
-}
-
-async function selectedBy(
-  guard: Guard,
-  { type }: NamedQuery,
-  { where, holds }: Predicate,
-  order: readonly OrderTerm[],
-): Promise<JsonObject[]> {
-  const found: JsonObject[] = []
+): Promise<StoredResource[]> {
+  const { type, order } = query
+  const { model } = guard.definition
+  const given = argumentsOf(query, request, model)
+  const { where, holds } = predicateOf(query.where, type, model, given)
+  const found: StoredResource[] = []
   for await (const page of guard.select({ type, where, order, limit: null, offset: 0 })) {
-    for (const { text } of page) {
-      const resource = objectIn(text)
-      if (holds(resource)) found.push(resource)
-    }
+    for (const resource of page) if (holds(objectIn(resource.text))) found.push(resource)
     if (found.length > RESULTS_MAX) {
       const message = `the query finds more than ${RESULTS_MAX} resources: make it narrower`
       throw new NetworkError('PARAMETER_INVALID', message)
     }
   }
-  return found
-}
-
-function ordered(resources: readonly JsonObject[], order: readonly OrderTerm[]): JsonObject[] {
-  return resources
-    .map((resource) => ({ resource, keys: sortValuesOf(order, resource) }))
-    .sort((one, other) => compareByOrder(order, one.keys, other.keys))
-    .map(({ resource }) => resource)
+  const skip = countOf(query.skip, given) ?? 0
+  const limit = countOf(query.limit, given)
+  return found.slice(skip, limit === null ? undefined : skip + limit)
 }
 
 function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model: Model): Arguments {

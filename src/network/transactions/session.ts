@@ -4,16 +4,10 @@ import { NetworkError } from '../errors.ts'
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import { parseStatement } from '../queries/check.ts'
-import { objectIn } from '../resources/database.ts'
+import { objectIn, type StoredResource } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
-import {
-  collectionOf,
-  missing,
-  type Resource,
-  requireType,
-  resourceOf,
-} from '../resources/instances.ts'
-import { Resolver } from '../resources/listing.ts'
+import { collectionOf, type Resource, requireType, resourceOf } from '../resources/instances.ts'
+import { presented, Resolver } from '../resources/listing.ts'
 import { parameterTexts, selectedResources } from '../resources/query.ts'
 import { Resolution, type Resolved } from '../resources/references.ts'
 import type { GuestHost } from '../runtime/guest.ts'
@@ -99,35 +93,10 @@ export class TransactionSession implements GuestHost {
 
   async #answer(request: JsonObject, length: number): Promise<string> {
     switch (request.ask) {
-      case 'get': {
-        const stored = await this.#guard.read(targetIn(request))
-        return this.#answerText(stored?.text ?? 'null', stored === null ? [] : [stored.text])
-      }
-      case 'list': {
-        const texts = await this.#list(request)
-        return this.#answerText(`[${texts.join(',')}]`, texts)
-      }
-      case 'query': {
-        const texts = (await this.#query(request)).map((resource) => JSON.stringify(resource))
-        return this.#answerText(`[${texts.join(',')}]`, texts)
-      }
-      case 'resolve': {
-        const { type, id } = targetIn(request)
-        const stored = await this.#guard.read({ type, id })
-        if (stored === null) throw missing(requireType(this.#model, type), id)
-        return this.#answerText(
-          await this.#resolvedText(stored.text, new Resolver(this.#guard)),
-          [],
-        )
-      }
-      case 'resolveAll': {
-        const resolver = new Resolver(this.#guard)
-        const texts: string[] = []
-        for (const text of await this.#list(request)) {
-          texts.push(await this.#resolvedText(text, resolver))
-        }
-        return this.#answerText(`[${texts.join(',')}]`, [])
-      }
+      case 'get':
+      case 'list':
+      case 'query':
+        return this.#found(await this.#read(request), request.resolve === true)
       case 'add':
         return this.#write(length, request.resources, (value) =>
           this.#draft.add(this.#checked(value)),
@@ -147,16 +116,15 @@ export class TransactionSession implements GuestHost {
     }
   }
 
-  /** An answer, with the resources that those in `texts` lead to. */
-  async #answerText(value: string, texts: readonly string[]): Promise<string> {
-    if (value.length > ANSWER_LENGTH_MAX) {
-      throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot take in so many resources')
+  /** The texts of the resources that are read: one or none for `get`. */
+  async #read(request: JsonObject): Promise<string[]> {
+    if (request.ask === 'get') {
+      const stored = await this.#guard.read(targetIn(request))
+      return stored === null ? [] : [stored.text]
     }
-    const resolved = await this.#resolution.of(texts.map(objectIn), this.#levels)
-    return `{"value":${value},"resolved":${resolvedText(resolved)}}`
-  }
-
-  async #list(request: JsonObject): Promise<string[]> {
+    if (request.ask === 'query') {
+      return (await this.#query(request)).map(({ text }) => text)
+    }
     const type = requireType(this.#model, requireString(request.type))
     const found: string[] = []
     let length = 0
@@ -171,21 +139,32 @@ export class TransactionSession implements GuestHost {
     return found
   }
 
-  async #resolvedText(text: string, resolver: Resolver): Promise<string> {
-    const whole = objectIn(text)
-    return JSON.stringify(await resolver.resolved(whole, whole))
+  /**
+   * An answer of resources: with their relationships resolved, or followed by the resources that these
+   * lead to.
+   */
+  async #found(texts: readonly string[], isResolved: boolean): Promise<string> {
+    const resolver = new Resolver(this.#guard)
+    const filter = { fields: null, resolve: isResolved }
+    const shown: string[] = []
+    for (const text of texts) shown.push(await presented(text, filter, resolver))
+    const value = `[${shown.join(',')}]`
+    if (value.length > ANSWER_LENGTH_MAX) {
+      throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot take in so many resources')
+    }
+    const roots = isResolved ? [] : texts.map(objectIn)
+    const resolved = await this.#resolution.of(roots, this.#levels)
+    return `{"value":${value},"resolved":${resolvedText(resolved)}}`
   }
 
-  #query({ name, text: statement, parameters }: JsonObject): Promise<JsonObject[]> {
+  #query({ name, text: statement, parameters }: JsonObject): Promise<StoredResource[]> {
     const query =
       typeof statement === 'string'
         ? parseStatement(statement, this.#model)
         : this.#guard.definition.queries.get(requireString(name ?? ''))
     if (query === undefined) {
-      throw new NetworkError(
-        'QUERY_NOT_FOUND',
-        `there is no query ${requireString(name).slice(0, 100)}`,
-      )
+      const message = `there is no query ${requireString(name).slice(0, 100)}`
+      throw new NetworkError('QUERY_NOT_FOUND', message)
     }
     const given = isJsonObject(parameters) ? parameterTexts(parameters) : {}
     return selectedResources(this.#guard, query, given)

@@ -9,25 +9,25 @@ class Registry {
     this.type = kind
     this.name = `${kind} registry for ${type}`
   }
-  #read(what, id) {
-    return ask(what, () => ({ type: this.id, id: String(id) }))
+  async #read(id, resolve) {
+    const [json] = await ask('get', () => ({ type: this.id, id: String(id), resolve }))
+    if (json === undefined) throw missing(this.id, String(id))
+    return json
   }
   async get(id) {
-    const json = await this.#read('get', id)
-    if (json === null) throw missing(this.id, String(id))
-    return resourceWith(json)
+    return resourceWith(await this.#read(id, false))
   }
   async exists(id) {
-    return (await this.#read('get', id)) !== null
+    return (await ask('get', () => ({ type: this.id, id: String(id) }))).length > 0
   }
   async getAll() {
     return (await ask('list', () => ({ type: this.id }))).map(resourceWith)
   }
   resolve(id) {
-    return this.#read('resolve', id)
+    return this.#read(id, true)
   }
   resolveAll() {
-    return ask('resolveAll', () => ({ type: this.id }))
+    return ask('list', () => ({ type: this.id, resolve: true }))
   }
   add(resource) {
     return this.addAll([resource])
