@@ -96,6 +96,8 @@ export class Pipeline {
   #isWriting = false
   #isRecorded: boolean
   #thread: NetworkThread | null = null
+  /** Fulfilled when the threads before this one have ended. */
+  #ended: Promise<unknown> = Promise.resolve()
   #isStarting = false
   /** Whether exclusive work runs. */
   #isHeld = false
@@ -167,7 +169,8 @@ export class Pipeline {
     this.#thread = null
     // At once, so that no request starts another.
     if (thread !== null) this.#attach(thread)
-    await before?.end()
+    this.#ended = Promise.all([this.#ended, before?.end()])
+    await this.#ended
   }
 
   /** Refuses all further requests with `error`, and ends the thread. */

@@ -1,6 +1,6 @@
 import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import type { Filter, OrderTerm, Where } from '../../filter/index.ts'
+import type { OrderTerm, Where } from '../../filter/index.ts'
 import { type LedgerReader, storedJson } from '../../ledger/core.ts'
 import type { OwnChange } from '../../ledger/index.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
@@ -152,7 +152,7 @@ export class ResourceDatabase implements ResourceReader {
     }))
     const filter = { ...this.#filter(type, where), limit, offset }
     const sorted = { ...filter, order: inItem.length === 0 ? BY_ID : inItem }
-    for await (const page of await this.#find(sorted, true)) {
+    for await (const page of await this.#ledger.findItems(this.name, sorted, true)) {
       yield page.map(({ id, text, revision }) => ({
         id: idIn(id.slice(from.length)),
         text: resourceTextIn(id, text ?? ''),
@@ -171,7 +171,8 @@ export class ResourceDatabase implements ResourceReader {
     }
     let count = 0
     const filter = { ...this.#filter(type, where), limit: null, offset: 0, order: BY_ID }
-    for await (const page of await this.#find(filter, false)) count += page.length
+    for await (const page of await this.#ledger.findItems(this.name, filter, false))
+      count += page.length
     return count
   }
 
@@ -231,10 +232,6 @@ export class ResourceDatabase implements ResourceReader {
     }
     const of = where === null ? [ofType] : [ofType, inResource(where)]
     return { where: { kind: 'all' as const, of }, fields: null, resolve: false }
-  }
-
-  #find(filter: Filter, docs: boolean) {
-    return this.#ledger.findItems(this.name, filter, docs)
   }
 }
 

@@ -139,12 +139,7 @@ export class Guard implements ResourceReader {
   async readAll(targets: readonly Target[]): Promise<(StoredResource | null)[]> {
     const instances = targets.map((target) => this.#instance(target))
     const stored = await Promise.all(targets.map((target) => this.database.read(target)))
-    const subjects = instances.map((instance, at) => {
-      const text = stored[at]?.text
-      return { ...instance, content: () => (text === undefined ? null : objectIn(text)) }
-    })
-    const allowed = await this.#decide('READ', subjects)
-    return stored.map((resource, at) => (allowed[at] ? resource : null))
+    return this.#readable(instances, stored)
   }
 
   /** `limit` and `offset` count readable resources only. */
@@ -156,7 +151,10 @@ export class Guard implements ResourceReader {
     let left = selection.limit ?? Number.POSITIVE_INFINITY
     for await (const page of this.database.select({ ...selection, limit: null, offset: 0 })) {
       for (let at = 0; at < page.length && left > 0; at += READ_AT_ONCE) {
-        const readable = await this.#readable(selection, page.slice(at, at + READ_AT_ONCE))
+        const part = page.slice(at, at + READ_AT_ONCE)
+        const instances = part.map(({ id }) => ({ type: selection.type, id }))
+        const found = await this.#readable(instances, part)
+        const readable = found.filter((resource) => resource !== null)
         const rows = readable.slice(skip, skip + left)
         skip -= Math.min(skip, readable.length)
         left -= rows.length
@@ -181,10 +179,17 @@ export class Guard implements ResourceReader {
     return this.#control.allowsAll('READ', type, this.#context)
   }
 
-  async #readable({ type }: Selection, page: readonly StoredResource[]): Promise<StoredResource[]> {
-    const subjects = page.map(({ id, text }) => ({ type, id, content: () => objectIn(text) }))
+  /** Replaces those of `resources`, whose types and ids are `instances`, that may not be read by null. */
+  async #readable(
+    instances: readonly Instance[],
+    resources: readonly (StoredResource | null)[],
+  ): Promise<(StoredResource | null)[]> {
+    const subjects = instances.map((instance, at) => {
+      const text = resources[at]?.text
+      return { ...instance, content: () => (text === undefined ? null : objectIn(text)) }
+    })
     const allowed = await this.#decide('READ', subjects)
-    return page.filter((_resource, at) => allowed[at])
+    return resources.map((resource, at) => (allowed[at] ? resource : null))
   }
 
   #decide(operation: Operation, subjects: readonly Subject[]): Promise<readonly boolean[]> {

@@ -57,7 +57,7 @@ export interface Request {
 }
 
 /** A transaction with its writes, before it is recorded. */
-export interface Outcome {
+export interface DraftedChange {
   readonly draft: Draft
   readonly events?: readonly JsonObject[]
   readonly reply: Json
@@ -117,19 +117,18 @@ export class Decider {
   }
 
   /** Decides a request, and applies nothing. Errors: NetworkError, StoreError. */
-  async outcome({ caller, stamp, change }: Request): Promise<Outcome> {
+  async outcome({ caller, stamp, change }: Request): Promise<DraftedChange> {
     const { definition, scripts } = this.#parts
     const evaluate = scripts.evaluate.bind(scripts)
     const guard = new Guard({ definition, caller, database: this.#state, evaluate })
     switch (change.kind) {
       case 'create':
-        return this.#create(change, guard, stamp)
+      case 'updateAll':
+        return this.#writeAll(change, guard, stamp)
       case 'update':
         return this.#update(change, guard, stamp)
       case 'remove':
         return this.#remove(change, guard, stamp)
-      case 'updateAll':
-        return this.#updateAll(change, guard, stamp)
       case 'submit':
         return this.#submit(change, guard, stamp)
       case 'start':
@@ -139,19 +138,28 @@ export class Decider {
     }
   }
 
-  /** Adds one resource, or all of an array. */
-  async #create({ type: name, body }: Kind<'create'>, guard: Guard, stamp: Stamp) {
+  /** Adds one resource, or adds or replaces all of an array, or none. */
+  async #writeAll(
+    { kind, type: name, body }: Kind<'create' | 'updateAll'>,
+    guard: Guard,
+    stamp: Stamp,
+  ): Promise<DraftedChange> {
     const type = this.#typeOf(name)
-    const resources = resourcesOf(body, type, guard.definition)
+    const isUpdate = kind === 'updateAll'
+    const resources = resourcesOf(isUpdate ? [...body] : body, type, guard.definition)
+    if (isUpdate) refuseRepeated(resources.map(({ target }) => target.id))
     const values = resources.map(({ value }) => value)
-    const draft = await begun(guard, registryTransaction('Add', type, stamp, { resources: values }))
-    for (const resource of resources) await draft.add(resource)
+    const verb = isUpdate ? 'Update' : 'Add'
+    const draft = await begun(guard, registryTransaction(verb, type, stamp, { resources: values }))
+    for (const resource of resources) {
+      await (isUpdate ? draft.update(resource, guard) : draft.add(resource))
+    }
     await draft.requireReferences(Array.isArray(body))
     return { draft, reply: values }
   }
 
   /** Replaces one resource. */
-  async #update(change: Kind<'update'>, guard: Guard, stamp: Stamp): Promise<Outcome> {
+  async #update(change: Kind<'update'>, guard: Guard, stamp: Stamp): Promise<DraftedChange> {
     const { id, body, isPatch, expects } = change
     const type = this.#typeOf(change.type)
     const updating = (resource: JsonObject) =>
@@ -165,19 +173,6 @@ export class Decider {
     await draft.update(resource, null)
     await draft.requireReferences()
     return { draft, reply: [resource.value] }
-  }
-
-  /** Replaces all resources of an array, or none. */
-  async #updateAll({ type: name, body }: Kind<'updateAll'>, guard: Guard, stamp: Stamp) {
-    const type = this.#typeOf(name)
-    const resources = resourcesOf([...body], type, guard.definition)
-    refuseRepeated(resources.map(({ target }) => target.id))
-    const values = resources.map(({ value }) => value)
-    const transaction = registryTransaction('Update', type, stamp, { resources: values })
-    const draft = await begun(guard, transaction)
-    for (const resource of resources) await draft.update(resource, guard)
-    await draft.requireReferences(true)
-    return { draft, reply: values }
   }
 
   /** Removes all resources of a list, or none. */
@@ -223,7 +218,7 @@ async function system(
   { verb, fields, write }: IdentityTransaction,
   guard: Guard,
   stamp: Stamp,
-): Promise<Outcome> {
+): Promise<DraftedChange> {
   const draft = await begun(guard, transactionOf(systemType(verb), stamp, fields))
   if (write?.kind === 'create') await draft.add(write.resource)
   if (write?.kind === 'update') await draft.update(write.resource, null)

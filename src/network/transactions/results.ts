@@ -78,32 +78,21 @@ export function checkedReturn(
 ): Json | undefined {
   const declared = returnedBy(transaction, rules.model)
   if (declared === null) return undefined
-  const one = (value: Json) => element(value, declared, transaction, rules)
-  if (!declared.array) return one(returned)
-  if (Array.isArray(returned)) return returned.map(one)
-  throw wrong(transaction, declared)
-}
-
-function element(
-  value: Json,
-  declared: Returned,
-  transaction: TypeDeclaration,
-  rules: InstanceRules,
-): Json {
-  const { type } = declared
-  if (type === null || type.kind === 'enum') {
-    const fits =
-      type === null
-        ? isPrimitive(value, declared.name)
-        : typeof value === 'string' && type.values.has(value)
-    if (fits) return value
+  const { name, type, array } = declared
+  const checked = (value: Json): Json => {
+    if (type !== null && type.kind !== 'enum' && isJsonObject(value)) {
+      const { resource, problems } = checkInstance(rules.model, type, value, rules)
+      if (problems === null) return resource
+      const { message } = invalid(problems)
+      throw new NetworkError('TRANSACTION_FAILED', `${transaction.name} returned ${message}`)
+    }
+    const isValue = typeof value === 'string' && type?.values.has(value) === true
+    if (type === null ? isPrimitive(value, name) : isValue) return value
     throw wrong(transaction, declared)
   }
-  if (!isJsonObject(value)) throw wrong(transaction, declared)
-  const { resource, problems } = checkInstance(rules.model, type, value, rules)
-  if (problems === null) return resource
-  const { message } = invalid(problems)
-  throw new NetworkError('TRANSACTION_FAILED', `${transaction.name} returned ${message}`)
+  if (!array) return checked(returned)
+  if (Array.isArray(returned)) return returned.map(checked)
+  throw wrong(transaction, declared)
 }
 
 function isPrimitive(value: Json, name: string): boolean {

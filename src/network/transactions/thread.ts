@@ -11,6 +11,7 @@ import {
   type LogLine,
   type ThreadStart,
   type ToThread,
+  type VerificationProgress,
 } from './messages.ts'
 import { verifyNetwork } from './replay.ts'
 import { Scripts } from './scripts.ts'
@@ -60,8 +61,7 @@ type ServeTask = Extract<ThreadStart['task'], { kind: 'serve' }>
 async function verify(start: ThreadStart, name: string, port: MessagePort): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
-  const onProgress = (progress: Extract<FromThread, { progress: unknown }>['progress']) =>
-    port.postMessage({ progress })
+  const onProgress = (progress: VerificationProgress) => port.postMessage({ progress })
   const blocks = database.changesFrom(0)
   const verified = await verifyNetwork(name, blocks, limitsOf(start), onProgress)
   await ledger.close()
