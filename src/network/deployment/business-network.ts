@@ -16,7 +16,7 @@ import {
   type StoredResource,
 } from '../resources/database.ts'
 import { Guard } from '../resources/guard.ts'
-import { missing, removed, submittedFields } from '../resources/instances.ts'
+import { missing, removed, requireType, submittedFields } from '../resources/instances.ts'
 import {
   type Listing,
   listResources,
@@ -127,15 +127,14 @@ export class BusinessNetwork {
 
   /** The archive that is deployed, for callers who may read the network. Errors: RESOURCE_NOT_FOUND. */
   async archive(caller: Caller): Promise<Buffer> {
-    const { name, archive } = this.#definition
+    const { name, archive, model } = this.#definition
     const target = { type: systemType('Network'), id: name }
     const stored = await this.#database.read(target)
     // The default network is recorded with its first change.
     const content = () =>
       stored === null ? { $class: target.type, networkId: name } : objectIn(stored.text)
     if (await this.#guard(caller).allows('READ', target, content)) return archive
-    const message = `Object with ID '${name}' in collection with ID 'Asset:${target.type}' does not exist`
-    throw new NetworkError('RESOURCE_NOT_FOUND', message)
+    throw missing(requireType(model, target.type), name)
   }
 
   /**

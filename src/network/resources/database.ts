@@ -78,6 +78,11 @@ export interface Selection {
   readonly offset: number
 }
 
+/** All resources of `type`. */
+export function allOf(type: TypeDeclaration): Selection {
+  return { type, where: null, order: [], limit: null, offset: 0 }
+}
+
 /** A change of one resource. */
 export type ResourceChange =
   | {
@@ -113,6 +118,13 @@ export interface ResourceReader {
   select(selection: Selection): AsyncIterable<StoredResource[]>
   /** Counts the resources that `selection` asks for, without `limit` and `offset`. */
   count(selection: Selection): Promise<number>
+}
+
+/** The number of rows in `pages`. */
+export async function lengthOf(pages: AsyncIterable<readonly unknown[]>): Promise<number> {
+  let length = 0
+  for await (const page of pages) length += page.length
+  return length
 }
 
 /** The durable resources of one network: a database of the ledger, and the registries of its model. */
@@ -169,11 +181,8 @@ export class ResourceDatabase implements ResourceReader {
       const { from, to } = idsOf(type)
       return this.#ledger.countIds(this.name, from, to)
     }
-    let count = 0
     const filter = { ...this.#filter(type, where), limit: null, offset: 0, order: BY_ID }
-    for await (const page of await this.#ledger.findItems(this.name, filter, false))
-      count += page.length
-    return count
+    return lengthOf(await this.#ledger.findItems(this.name, filter, false))
   }
 
   /** All items of the database, page by page: resources, and the item of the network itself. */

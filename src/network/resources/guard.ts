@@ -10,7 +10,13 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
-import { objectIn, type ResourceReader, type Selection, type StoredResource } from './database.ts'
+import {
+  lengthOf,
+  objectIn,
+  type ResourceReader,
+  type Selection,
+  type StoredResource,
+} from './database.ts'
 import { requireType } from './instances.ts'
 import { type Caller, historianTarget, type TransactionRecord } from './transaction.ts'
 
@@ -167,11 +173,7 @@ export class Guard implements ResourceReader {
   async count(selection: Selection): Promise<number> {
     const all = this.#readsAll(selection)
     if (all === true) return this.database.count(selection)
-    let count = 0
-    for await (const page of this.select({ ...selection, limit: null, offset: 0 })) {
-      count += page.length
-    }
-    return count
+    return lengthOf(this.select({ ...selection, limit: null, offset: 0 }))
   }
 
   /** Whether the caller may read all resources of a type; null when it depends on which one. */

@@ -93,8 +93,8 @@ export class Resolver {
   async resolved(shown: JsonObject, whole: JsonObject): Promise<JsonObject> {
     const { $class = null } = whole
     const root = { ...shown, $class }
-    for (const { text, ...target } of await this.#resolution.of([root], DEPTH_MAX)) {
-      if (text !== null) this.#read.set(keyOf(target), objectIn(text))
+    for (const { resource, ...target } of await this.#resolution.of([root], DEPTH_MAX)) {
+      if (resource !== null) this.#read.set(keyOf(target), resource)
     }
     const identifier = this.#model.type(String($class))?.identifier ?? ''
     const self = { type: String($class), id: String(whole[identifier]) }

@@ -3,7 +3,7 @@ import { compareByOrder, matches, type OrderTerm, sortValuesOf } from '../../fil
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
-import { itemIdOf, objectIn } from './database.ts'
+import { itemIdOf, lengthOf, objectIn } from './database.ts'
 
 /** Resources with changes that are not recorded yet. Nothing of it reaches the resources below. */
 export class Overlay implements ResourceReader {
@@ -65,11 +65,7 @@ export class Overlay implements ResourceReader {
 
   async count(selection: Selection): Promise<number> {
     if (!this.#changed.has(selection.type.qualifiedName)) return this.#below.count(selection)
-    let count = 0
-    for await (const page of this.select({ ...selection, limit: null, offset: 0 })) {
-      count += page.length
-    }
-    return count
+    return lengthOf(this.select({ ...selection, limit: null, offset: 0 }))
   }
 }
 

@@ -68,10 +68,8 @@ export async function requireReferences(
   }
 }
 
-/** A resource that a relationship leads to; `text` is its canonical JSON, null if there is none. */
-export interface Resolved extends Target {
-  readonly text: string | null
-}
+/** Where a relationship leads, and the resource there: null if there is none. */
+type Resolved = Target & { readonly resource: JsonObject | null }
 
 /** Reads resources; null for those that do not exist or may not be read. */
 type ReadAll = (targets: readonly Target[]) => Promise<(StoredResource | null)[]>
@@ -112,11 +110,11 @@ export class Resolution {
       const found = await this.#read(targets)
       const next: JsonObject[] = []
       for (const [at, target] of targets.entries()) {
-        const text = found[at]?.text ?? null
-        resolved.push({ ...target, text })
-        if (text === null) continue
-        this.#characters += text.length
-        next.push(objectIn(text))
+        const text = found[at]?.text
+        const resource = text === undefined ? null : objectIn(text)
+        resolved.push({ ...target, resource })
+        if (resource !== null) next.push(resource)
+        this.#characters += text?.length ?? 0
       }
       targets = level + 1 < levels ? this.#unseen(this.#targetsIn(next)) : []
     }

@@ -11,9 +11,9 @@ import {
 } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { ProblemCode } from '../model/validation.ts'
-import { objectIn } from '../resources/database.ts'
+import { allOf, objectIn } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
-import { invalid, type Resource, requireType } from '../resources/instances.ts'
+import { invalid, missing, type Resource, requireType } from '../resources/instances.ts'
 import type { IdentityChange, IdentityRequest } from './messages.ts'
 
 const IDENTITY = systemType('Identity')
@@ -164,9 +164,7 @@ async function addition(
   const target = { type: IDENTITY, id }
   await requireIssuer(guard, participant, action)
   if ((await database.read(participant)) === null) {
-    const collection = `Participant:${participant.type}`
-    const message = `Object with ID '${participant.id}' in collection with ID '${collection}' does not exist`
-    throw new NetworkError('RESOURCE_NOT_FOUND', message)
+    throw missing(requireType(definition.model, participant.type), participant.id)
   }
   if ((await database.read(target)) !== null) {
     throw new NetworkError('RESOURCE_EXISTS', 'this identity is recorded already')
@@ -191,8 +189,7 @@ async function requireNewName(name: string, { definition, database }: Guard): Pr
   })
   // Bound identities have a certificate, and the id of their participant for a name.
   const of = [equals('name', name), equals('certificate', '')]
-  const all = { order: [], limit: null, offset: 0 }
-  if ((await database.count({ type, where: { kind: 'all', of }, ...all })) === 0) return
+  if ((await database.count({ ...allOf(type), where: { kind: 'all', of } })) === 0) return
   throw new NetworkError('RESOURCE_EXISTS', `the user ID '${name}' has been issued already`)
 }
 

@@ -11,7 +11,7 @@ import { Draft } from './draft.ts'
 import { parseGuestMessage } from './guest-message.ts'
 import type { LogLine } from './messages.ts'
 import { checkedEvents } from './results.ts'
-import { isUnresolved, LEVELS_MAX, requestText, type Scripts } from './scripts.ts'
+import { isUnresolved, LEVELS_MAX, type Scripts } from './scripts.ts'
 import { TransactionSession } from './session.ts'
 
 /** The outcome of the processors of a transaction; nothing of it is recorded yet. */
@@ -60,7 +60,7 @@ export async function process(
   for (let levels = 1; ; levels *= 2) {
     const draft = new Draft(guard, transaction)
     const session = new TransactionSession(draft, levels)
-    const text = requestText(request, await session.resolved())
+    const text = JSON.stringify({ ...request, resolved: await session.resolved() })
     const answer = await scripts.call('processors', text, session, untilMs - performance.now())
     if (session.defect !== null) throw session.defect
     if (isUnresolved(answer) && levels < LEVELS_MAX) continue

@@ -4,7 +4,7 @@ import { NetworkError } from '../errors.ts'
 import type { Target } from '../model/model.ts'
 import type { ResourceReader } from '../resources/database.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
-import { Resolution, type Resolved } from '../resources/references.ts'
+import { Resolution } from '../resources/references.ts'
 import {
   Guest,
   type GuestAnswer,
@@ -77,7 +77,7 @@ export class Scripts {
     // Most conditions compare identifiers, which need no other resource.
     for (let levels = 0; ; levels = levels * 2 || 1) {
       const resolved = await new Resolution(this.#definition.model, read).of(roots, levels)
-      const request = requestText(condition, resolved)
+      const request = JSON.stringify({ ...condition, resolved })
       const answer = await this.call('conditions', request, NO_HOST, this.#limits.deadlineMs)
       if (!isUnresolved(answer) || levels >= LEVELS_MAX) return valuesIn(answer, resources.length)
     }
@@ -129,18 +129,6 @@ export class Scripts {
     this.#untilMs = untilMs
     this.#limits.watch(untilMs)
   }
-}
-
-/** A request to a guest, with resources that relationships lead to. */
-export function requestText(request: object, resolved: readonly Resolved[]): string {
-  return `${JSON.stringify(request).slice(0, -1)},"resolved":${resolvedText(resolved)}}`
-}
-
-/** Resources as guests take them: `[[type, id, resource or null], …]`. */
-export function resolvedText(resolved: readonly Resolved[]): string {
-  const each = ({ type, id, text }: Resolved) =>
-    `[${JSON.stringify(type)},${JSON.stringify(id)},${text}]`
-  return `[${resolved.map(each).join(',')}]`
 }
 
 /** Whether a guest needed a resource that it was not sent. */

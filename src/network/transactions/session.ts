@@ -4,17 +4,16 @@ import { NetworkError } from '../errors.ts'
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import { parseStatement } from '../queries/check.ts'
-import { objectIn, type StoredResource } from '../resources/database.ts'
+import { allOf, objectIn, type StoredResource } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
 import { collectionOf, type Resource, requireType, resourceOf } from '../resources/instances.ts'
 import { presented, Resolver } from '../resources/listing.ts'
 import { parameterTexts, selectedResources } from '../resources/query.ts'
-import { Resolution, type Resolved } from '../resources/references.ts'
+import { Resolution } from '../resources/references.ts'
 import type { GuestHost } from '../runtime/guest.ts'
 import type { Draft } from './draft.ts'
 import { parseGuestMessage, requireString, unknownMessage } from './guest-message.ts'
 import type { LogLine } from './messages.ts'
-import { resolvedText } from './scripts.ts'
 
 /** Changes that one transaction may make. */
 const CHANGES_MAX = 2_000
@@ -65,7 +64,7 @@ export class TransactionSession implements GuestHost {
   }
 
   /** The resources that the transaction's relationships lead to, and those of its caller. */
-  resolved(): Promise<Resolved[]> {
+  resolved(): ReturnType<Resolution['of']> {
     const { participant, identity } = this.#guard.caller
     const own = identity === null ? [] : [{ type: systemType('Identity'), id: identity }]
     const { resource } = this.#draft.transaction
@@ -128,8 +127,7 @@ export class TransactionSession implements GuestHost {
     const type = requireType(this.#model, requireString(request.type))
     const found: string[] = []
     let length = 0
-    const all = { type, where: null, order: [], limit: null, offset: 0 }
-    for await (const page of this.#guard.select(all)) {
+    for await (const page of this.#guard.select(allOf(type))) {
       for (const { text } of page) {
         found.push(text)
         length += text.length
@@ -154,7 +152,7 @@ export class TransactionSession implements GuestHost {
     }
     const roots = isResolved ? [] : texts.map(objectIn)
     const resolved = await this.#resolution.of(roots, this.#levels)
-    return `{"value":${value},"resolved":${resolvedText(resolved)}}`
+    return `{"value":${value},"resolved":${JSON.stringify(resolved)}}`
   }
 
   #query({ name, text: statement, parameters }: JsonObject): Promise<StoredResource[]> {

@@ -202,7 +202,6 @@ async function processTransaction(given) {
   FIXED.nowMs = nowMs
   FIXED.chance = seed | 0
   take(resolved)
-  for (const [, , json] of resolved) if (json !== null) resourceWith(json)
   try {
     const instance = fromJson(transaction)
     let returned

@@ -40,7 +40,7 @@ const CALL = { unresolved: false }
 const CONTENTS = new Map()
 
 function take(resolved) {
-  for (const [type, id, json] of resolved) CONTENTS.set(`${type}#${id}`, json)
+  for (const { type, id, resource } of resolved) CONTENTS.set(`${type}#${id}`, resource)
 }
 
 // Scripts may replace the global.
