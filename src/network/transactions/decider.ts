@@ -32,7 +32,7 @@ import {
   transactionOf,
 } from '../resources/transaction.ts'
 import { Draft } from './draft.ts'
-import { type IdentityTransaction, identityTransaction } from './identity-changes.ts'
+import { identityDraft } from './identity-changes.ts'
 import type { ChangeRequest, Decision, ExpectedRevisions, LogLine } from './messages.ts'
 import { process } from './processing.ts'
 import { checkedReturn, isRecorded } from './results.ts'
@@ -62,6 +62,8 @@ export interface DraftedChange {
   readonly events?: readonly JsonObject[]
   readonly reply: Json
 }
+
+const START = systemType('StartBusinessNetwork')
 
 type Kind<Name extends ChangeRequest['kind']> = Extract<ChangeRequest, { kind: Name }>
 
@@ -132,9 +134,9 @@ export class Decider {
       case 'submit':
         return this.#submit(change, guard, stamp)
       case 'start':
-        return system({ verb: 'StartBusinessNetwork', fields: {}, write: null }, guard, stamp)
+        return { draft: await Draft.begin(guard, transactionOf(START, stamp, {})), reply: [] }
       default:
-        return system(await identityTransaction(change, guard), guard, stamp)
+        return { draft: await identityDraft(change, guard, stamp), reply: [] }
     }
   }
 
@@ -150,7 +152,10 @@ export class Decider {
     if (isUpdate) refuseRepeated(resources.map(({ target }) => target.id))
     const values = resources.map(({ value }) => value)
     const verb = isUpdate ? 'Update' : 'Add'
-    const draft = await begun(guard, registryTransaction(verb, type, stamp, { resources: values }))
+    const draft = await Draft.begin(
+      guard,
+      registryTransaction(verb, type, stamp, { resources: values }),
+    )
     for (const resource of resources) {
       await (isUpdate ? draft.update(resource, guard) : draft.add(resource))
     }
@@ -169,7 +174,7 @@ export class Decider {
     const before = await current(type, id, expects, guard, updater)
     const given = isPatch ? mergePatch(objectIn(before.text), body) : body
     const resource = resourceOf(withId(given, type, id), type, guard.definition)
-    const draft = await begun(guard, updating(resource.value))
+    const draft = await Draft.begin(guard, updating(resource.value))
     await draft.update(resource, null)
     await draft.requireReferences()
     return { draft, reply: [resource.value] }
@@ -182,7 +187,7 @@ export class Decider {
     refuseRepeated(ids)
     for (const id of ids) await current(type, id, expects, guard, null)
     const fields = { resources: [], resourceIds: [...ids] }
-    const draft = await begun(guard, registryTransaction('Remove', type, stamp, fields))
+    const draft = await Draft.begin(guard, registryTransaction('Remove', type, stamp, fields))
     for (const id of ids) await draft.remove({ type: name, id }, null)
     return { draft, reply: [] }
   }
@@ -204,25 +209,6 @@ export class Decider {
   #typeOf(name: string): TypeDeclaration {
     return requireType(this.#parts.definition.model, name)
   }
-}
-
-/** A draft of a transaction that the caller may submit. Errors: ACCESS_DENIED. */
-async function begun(guard: Guard, transaction: TransactionRecord): Promise<Draft> {
-  const draft = new Draft(guard, transaction)
-  await draft.guard.requireSubmission(transaction)
-  return draft
-}
-
-/** A transaction of the system with its write. */
-async function system(
-  { verb, fields, write }: IdentityTransaction,
-  guard: Guard,
-  stamp: Stamp,
-): Promise<DraftedChange> {
-  const draft = await begun(guard, transactionOf(systemType(verb), stamp, fields))
-  if (write?.kind === 'create') await draft.add(write.resource)
-  if (write?.kind === 'update') await draft.update(write.resource, null)
-  return { draft, reply: [] }
 }
 
 /**

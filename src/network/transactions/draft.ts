@@ -26,6 +26,13 @@ export class Draft {
     this.guard = caller.within(transaction, this.#overlay)
   }
 
+  /** A draft of a transaction that the caller may submit. Errors: ACCESS_DENIED. */
+  static async begin(caller: Guard, transaction: TransactionRecord): Promise<Draft> {
+    const draft = new Draft(caller, transaction)
+    await draft.guard.requireSubmission(transaction)
+    return draft
+  }
+
   /** Errors: ACCESS_DENIED, RESOURCE_EXISTS. */
   async add({ target, value }: Resource): Promise<void> {
     await this.guard.require('CREATE', target, () => value)

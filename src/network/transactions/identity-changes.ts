@@ -14,38 +14,36 @@ import type { ProblemCode } from '../model/validation.ts'
 import { allOf, objectIn } from '../resources/database.ts'
 import type { Guard } from '../resources/guard.ts'
 import { invalid, missing, type Resource, requireType } from '../resources/instances.ts'
+import { type Stamp, transactionOf } from '../resources/transaction.ts'
+import { Draft } from './draft.ts'
 import type { IdentityChange, IdentityRequest } from './messages.ts'
 
 const IDENTITY = systemType('Identity')
 const NETWORK_ADMIN = systemType('NetworkAdmin')
 const PARTICIPANT = systemType('Participant')
+const ISSUE = systemType('IssueIdentity')
+const BIND = systemType('BindIdentity')
+const REVOKE = systemType('RevokeIdentity')
 /** How a client names a secret that it made itself and keeps to itself. */
 const FINGERPRINT = /^sha256:([0-9a-f]{64})$/
 const NAME_LENGTH_MAX = 128
 
-/** A transaction of the system, which makes one write at most. */
-export interface IdentityTransaction {
-  /** The name of the transaction's type. */
-  readonly verb: string
-  readonly fields: JsonObject
-  readonly write: { readonly kind: 'create' | 'update'; readonly resource: Resource } | null
-}
-
 /**
- * The transaction that makes `change` for the caller of `guard`.
+ * Drafts the transaction that makes `change`, for the caller of `guard`.
  * Errors: RESOURCE_INVALID, RESOURCE_NOT_FOUND, RESOURCE_EXISTS, ACCESS_DENIED.
  */
-export function identityTransaction(
+export async function identityDraft(
   change: IdentityChange,
   guard: Guard,
-): Promise<IdentityTransaction> {
+  stamp: Stamp,
+): Promise<Draft> {
   switch (change.kind) {
     case 'issueIdentity':
-      return issued(change.id, change.identity, guard)
+      return issued(change.id, change.identity, guard, stamp)
     case 'bindIdentity':
-      return bound(change.participant, change.certificate, guard)
+      return bound(change.participant, change.certificate, guard, stamp)
     case 'revokeIdentity':
-      return revoked(change.id, guard)
+      return revoked(change.id, guard, stamp)
   }
 }
 
@@ -53,57 +51,48 @@ async function issued(
   id: string,
   { participant: relationship, name, canIssue }: IdentityRequest,
   guard: Guard,
-): Promise<IdentityTransaction> {
-  const { model } = guard.definition
-  const participant = participantOf(model, relationship)
+  stamp: Stamp,
+): Promise<Draft> {
+  const participant = participantOf(guard.definition.model, relationship)
   if (name === '' || name.length > NAME_LENGTH_MAX) {
-    throw invalidField(
-      'userID',
-      'MISSING',
-      `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`,
-    )
+    const message = `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`
+    throw invalidField('userID', 'MISSING', message)
   }
-  const identity = { name, state: 'ISSUED', certificate: '' }
+  const issuedOne = { name, state: 'ISSUED', certificate: '' }
+  // Absent from all others, so they are recorded as they were before there was such a right.
+  const content = canIssue ? { ...issuedOne, canIssue } : issuedOne
   const action = `create a new identity ${name}`
-  return {
-    verb: 'IssueIdentity',
-    fields: { participant: relationshipText(participant), identityName: name },
-    // Absent from all others, so they are recorded as they were before there was such a right.
-    write: await addition(
-      id,
-      participant,
-      canIssue ? { ...identity, canIssue } : identity,
-      action,
-      guard,
-    ),
-  }
+  const identity = await newIdentity(id, participant, content, action, guard)
+  const fields = { participant: relationshipText(participant), identityName: name }
+  const draft = await Draft.begin(guard, transactionOf(ISSUE, stamp, fields))
+  await draft.add(identity)
+  return draft
 }
 
 async function bound(
   relationship: string,
   certificate: string,
   guard: Guard,
-): Promise<IdentityTransaction> {
+  stamp: Stamp,
+): Promise<Draft> {
   const participant = participantOf(guard.definition.model, relationship)
   const [, id] = FINGERPRINT.exec(certificate) ?? []
   if (id === undefined) {
-    throw invalidField(
-      'certificate',
-      'PATTERN_MISMATCH',
-      'a certificate is sha256:<64 hexadecimal digits>, the hash of the bearer’s secret',
-    )
+    const message =
+      'a certificate is sha256:<64 hexadecimal digits>, the hash of the bearer’s secret'
+    throw invalidField('certificate', 'PATTERN_MISMATCH', message)
   }
+  const content = { name: participant.id, state: 'BOUND', certificate }
   const action = `bind an identity of ${participant.type}#${participant.id}`
-  const identity = { name: participant.id, state: 'BOUND', certificate }
-  return {
-    verb: 'BindIdentity',
-    fields: { participant: relationshipText(participant), certificate },
-    write: await addition(id, participant, identity, action, guard),
-  }
+  const identity = await newIdentity(id, participant, content, action, guard)
+  const fields = { participant: relationshipText(participant), certificate }
+  const draft = await Draft.begin(guard, transactionOf(BIND, stamp, fields))
+  await draft.add(identity)
+  return draft
 }
 
 /** Revokes an identity for good. */
-async function revoked(id: string, guard: Guard): Promise<IdentityTransaction> {
+async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
   const target = { type: IDENTITY, id }
   const stored = await guard.database.read(target)
   const identity = stored === null ? null : objectIn(stored.text)
@@ -112,12 +101,10 @@ async function revoked(id: string, guard: Guard): Promise<IdentityTransaction> {
   if (identity === null) {
     throw new NetworkError('RESOURCE_NOT_FOUND', `Object with ID '${id}' does not exist`)
   }
-  const value = { ...identity, state: 'REVOKED' }
-  return {
-    verb: 'RevokeIdentity',
-    fields: { identity: relationshipText(target) },
-    write: { kind: 'update', resource: { target, value } },
-  }
+  const fields = { identity: relationshipText(target) }
+  const draft = await Draft.begin(guard, transactionOf(REVOKE, stamp, fields))
+  await draft.update({ target, value: { ...identity, state: 'REVOKED' } }, null)
+  return draft
 }
 
 /**
@@ -152,14 +139,14 @@ async function requireIssuer(
   throw new NetworkError('ACCESS_DENIED', `only the administrator of the gateway may ${action}`)
 }
 
-/** The creation of an identity; `action` is for `requireIssuer`. */
-async function addition(
+/** A new identity with `content`; `action` is for `requireIssuer`. */
+async function newIdentity(
   id: string,
   participant: Target,
-  identity: JsonObject & { readonly name: string },
+  content: JsonObject & { readonly name: string },
   action: string,
   guard: Guard,
-): Promise<IdentityTransaction['write']> {
+): Promise<Resource> {
   const { definition, database } = guard
   const target = { type: IDENTITY, id }
   await requireIssuer(guard, participant, action)
@@ -169,15 +156,15 @@ async function addition(
   if ((await database.read(target)) !== null) {
     throw new NetworkError('RESOURCE_EXISTS', 'this identity is recorded already')
   }
-  if (identity.state === 'ISSUED') await requireNewName(identity.name, guard)
+  if (content.state === 'ISSUED') await requireNewName(content.name, guard)
   const value = {
     $class: IDENTITY,
     identityId: id,
-    ...identity,
+    ...content,
     issuer: definition.name,
     participant: relationshipText(participant),
   }
-  return { kind: 'create', resource: { target, value } }
+  return { target, value }
 }
 
 /** A user ID is issued once, also after it was revoked, as in Composer. Errors: RESOURCE_EXISTS. */
