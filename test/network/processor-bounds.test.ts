@@ -1,0 +1,107 @@
+// Registries awaited in any order, and the bounds of what one transaction may send and receive.
+import { expect, it } from 'vitest'
+import { gateway, networkOf } from '../support/gateway.ts'
+
+const MODEL = `namespace org.test
+asset Thing identified by id { o String id o String text default="" --> Thing next optional }
+@returns(String)
+transaction Ask { o String code --> Thing thing optional }
+event Noticed { o Integer number }`
+const LIB = `
+/** @param {org.test.Ask} tx the transaction
+ *  @transaction */
+async function ask(tx) { return String(await (0, eval)('(async (thing) => {' + tx.code + '})')(tx.thing)) }
+const things = () => getAssetRegistry('org.test.Thing')
+const made = (id, text) => Object.assign(getFactory().newResource('org.test', 'Thing', id), { text })`
+
+async function started() {
+  const lines: string[] = []
+  const log = (_network: string, _level: string, text: string) => lines.push(text)
+  const deploy = [networkOf(MODEL, { 'lib/ask.js': LIB })]
+  const node = await gateway({ deploy, log, deadlineMs: 30_000 })
+  await node.send('POST', '/api/Thing', [
+    { id: 'a', text: 'A', next: 'b' },
+    { id: 'b', text: 'B' },
+  ])
+  const ask = async (code: string, thing = 'a') => {
+    const { status, json } = await node.send('POST', '/api/Ask', { code, thing })
+    return status === 200 ? json : [status, json.error.code, json.error.message]
+  }
+  return { node, ask, lines }
+}
+
+it('answers reads that a processor awaits together, later or in another order', async () => {
+  const { node, ask } = await started()
+  const together = `const r = await things()
+    const [b, a, no] = await Promise.all([r.get('b'), r.get('a'), r.exists('c')])
+    return [b.text, a.text, no].join()`
+  expect(await ask(together)).toBe('B,A,false')
+  const reversed = `const r = await things()
+    const first = r.get('a'), second = r.get('b'), third = r.add(made('c', 'C')), fourth = r.get('c')
+    const texts = []
+    for (const read of [fourth, second, first]) texts.push((await read).text)
+    await third
+    return texts.join()`
+  expect(await ask(reversed)).toBe('C,B,A')
+  const unawaited = `const r = await things(); r.add(made('d', 'D')); r.remove('b'); return 'done'`
+  expect(await ask(unawaited)).toBe('done')
+  const ids = (await node.send('GET', '/api/Thing')).json.map(({ id }: { id: string }) => id)
+  expect(ids).toEqual(['a', 'c', 'd'])
+})
+
+it('names a related resource without loading it, and reads through it in any depth', async () => {
+  const { ask } = await started()
+  const names = `return [thing.getFullyQualifiedIdentifier(), thing.next.getFullyQualifiedIdentifier()].join()`
+  expect(await ask(names)).toBe('org.test.Thing#a,org.test.Thing#b')
+  expect(await ask('return thing.getFullyQualifiedIdentifier()', 'gone')).toBe(
+    'org.test.Thing#gone',
+  )
+  expect(await ask('return [thing.text, thing.next.text].join()')).toBe('A,B')
+})
+
+it('accepts a thousand events of one transaction, and rejects one more with all of its writes', async () => {
+  const { node, ask } = await started()
+  const emit = (count: number) => `await (await things()).add(made('e${count}', ''))
+    for (let n = 0; n < ${count}; n += 1) {
+      emit(Object.assign(getFactory().newEvent('org.test', 'Noticed'), { number: n }))
+    }
+    return 'done'`
+  expect(await ask(emit(1_000))).toBe('done')
+  const message = 'a transaction emits 1000 events at most'
+  expect(await ask(emit(1_001))).toEqual([422, 'TRANSACTION_FAILED', message])
+  expect((await node.send('GET', '/api/Thing/e1000')).status).toBe(200)
+  expect((await node.send('GET', '/api/Thing/e1001')).status).toBe(404)
+})
+
+it('makes two thousand changes in one transaction, and rejects one more', async () => {
+  const { node, ask } = await started()
+  const add = (count: number) => `await (await things()).addAll(
+    Array.from({ length: ${count} }, (_, n) => made('n' + n, ''))); return 'done'`
+  const message = 'a transaction makes 2000 changes at most'
+  expect(await ask(add(2_001))).toEqual([422, 'TRANSACTION_FAILED', message])
+  expect((await node.send('GET', '/api/Thing')).json).toHaveLength(2)
+  expect(await ask(add(2_000))).toBe('done')
+  expect((await node.send('GET', '/api/Thing')).json).toHaveLength(2_002)
+})
+
+it('logs a hundred lines of one transaction, each cut to 4096 characters', async () => {
+  const { ask, lines } = await started()
+  const code = `console.log('x'.repeat(5_000))
+    for (let n = 1; n < 150; n += 1) console.log(n)
+    return 'done'`
+  expect(await ask(code)).toBe('done')
+  expect(lines).toEqual(['x'.repeat(4_096), ...Array.from({ length: 99 }, (_, n) => `${n + 1}`)])
+})
+
+it('rejects a read of more resources than a processor can take in', async () => {
+  const { node, ask } = await started()
+  const big = (id: string) => ({ id, text: 'x'.repeat(6 * 1024 * 1024) })
+  for (const id of ['x', 'y', 'z']) {
+    expect((await node.send('POST', '/api/Thing', big(id))).status).toBe(200)
+  }
+  const message = 'a transaction cannot take in so many resources'
+  expect(await ask(`return (await (await things()).getAll()).length`)).toEqual([
+    ...[422, 'TRANSACTION_FAILED', message],
+  ])
+  expect(await ask(`return (await (await things()).get('x')).text.length`)).toBe(`${6 << 20}`)
+})
