@@ -202,6 +202,8 @@ async function processTransaction(given) {
   FIXED.nowMs = nowMs
   FIXED.chance = seed | 0
   take(resolved)
+  // As they are before the script's own writes.
+  for (const { resource } of resolved) if (resource !== null) resourceWith(resource)
   try {
     const instance = fromJson(transaction)
     let returned
