@@ -297,7 +297,9 @@ it('a backup, export or import killed at any moment leaves nothing incomplete, a
     else expect([args[0], code]).toEqual([args[0], 0])
   }
   expect(await verifyFolder(target)).toMatchObject({ finding: null, entries: 40_001 })
-  expect(readdirSync(target).sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
+  // An import that was killed after it moved the store leaves the signed head to the first start.
+  const left = readdirSync(target).filter((name) => name !== 'signed-head')
+  expect(left.sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
 })
 
 it('a backup copies every file of a node, except for a known list', async () => {

@@ -1,6 +1,6 @@
 // Attachments of mirrored chains, over real HTTP: pulled, pushed, forwarded, restored.
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
@@ -152,8 +152,8 @@ it('distinguishes unnamed from missing blobs, and accepts only digests', async (
 })
 
 it("verify counts blobs missing from a mirror and finds damaged ones; a node's own must be complete", async () => {
-  const folder = temporaryFolder()
-  const node = await origin()
+  const [folder, ownFolder] = [temporaryFolder(), temporaryFolder()]
+  const node = await origin({ folder: ownFolder })
   const { serverId } = node.service
   const [kept, lost] = [Buffer.from('kept'), Buffer.from('lost')]
   await attach(node, 'kept', kept)
@@ -181,7 +181,7 @@ it("verify counts blobs missing from a mirror and finds damaged ones; a node's o
   ])
   expect((await runDaicho(['verify', mirror])).stdout).toMatch(/^absent {5}1 content, not here/m)
   // In the node's own folder it is a finding, despite other files there.
-  writeFileSync(join(mirror, 'node.key'), '')
+  copyFileSync(join(ownFolder, 'node.key'), join(mirror, 'node.key'))
   const own = await runDaicho(['verify', mirror])
   expect([own.code, own.stdout]).toEqual([
     1,

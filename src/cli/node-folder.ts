@@ -5,8 +5,6 @@ import { readSettings, type Settings } from './settings.ts'
 
 /** The key of a node. Without it, the node cannot continue its chain. */
 export const KEY_FILE = 'node.key'
-/** The last signed head. Never part of a backup. */
-export const SIGNED_HEAD_FILE = 'signed-head'
 
 /**
  * The files besides the store that a backup copies; docs/operations.md lists all files. Excluded are files that a

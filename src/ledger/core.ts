@@ -21,7 +21,7 @@ export {
 } from './export/import.ts'
 export { type ExportReceiver, type ReadBlock, readExport } from './export/read-export.ts'
 export { mergePatch } from './item.ts'
-export { contradictionOf } from './log/signed-head.ts'
+export { readSigningFiles, type SigningFiles, signingFinding } from './log/verify-signing.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'

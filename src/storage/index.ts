@@ -28,6 +28,7 @@ export {
   createFolder as makeFolder,
   type Folder,
   fileExists,
+  LOCK_FILES,
   lockFolder,
   requireStoreFile,
   storePathIn,

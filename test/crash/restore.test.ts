@@ -118,6 +118,7 @@ it(`killed ${KILLS} times at random moments, it ends with all replies unchanged`
     'attachments',
     'ledger.db',
     'node.key',
+    'signed-head',
   ])
   expect(await verifyFolder(target)).toMatchObject({ blocks: BLOCKS, finding: null })
   const restored = await startLedgerNode({ folder: target })

@@ -1,5 +1,5 @@
 // Findings of `daicho verify <folder>` based on the node's last signed head.
-import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runDaicho } from '../support/daicho.ts'
@@ -42,8 +42,87 @@ it('a different chain is consistent in itself, and contradicts the last signed h
   copyFileSync(join(other, 'ledger.db'), join(folder, 'ledger.db'))
   const another = 'the first 2 blocks of the store are not those that this node has signed'
   expect(await found(folder)).toEqual([1, nowhere(another)])
-  writeFileSync(join(folder, 'signed-head'), 'no head')
-  expect(await found(folder)).toEqual([1, nowhere('the file of the signed head is malformed')])
-  rmSync(join(folder, 'signed-head'))
+  // A copy without the files that only a node leaves, as a backup is.
+  for (const name of ['signed-head', 'ledger.lock']) rmSync(join(folder, name))
+  expect(await found(folder)).toEqual([0, null])
+})
+
+it('names each change of the key and of the signed head, and the way out', async () => {
+  const [folder, other] = [temporaryFolder(), temporaryFolder()]
+  await recorded(folder, ['fig'])
+  await recorded(other, ['fig'])
+  const [key, head] = [join(folder, 'node.key'), join(folder, 'signed-head')]
+  const [ownKey, note] = [readFileSync(key), readFileSync(head, 'utf8')]
+  const [text = '', signature = ''] = note.split('\n\n')
+  const [origin = '', size, root] = text.split('\n')
+  const otherKey = readFileSync(join(other, 'node.key'))
+  const otherNote = readFileSync(join(other, 'signed-head'), 'utf8')
+  const otherOrigin = otherNote.slice(0, otherNote.indexOf('\n'))
+  const [serverId, otherId] = [origin, otherOrigin].map((name) => name.slice('daicho/'.length))
+  const otherSignature = otherNote.split('\n\n')[1]
+  const signatureBytes = Buffer.from(signature.split(' ')[2] ?? '', 'base64')
+  signatureBytes[40] = (signatureBytes[40] ?? 0) ^ 1
+  const compare =
+    'compare the chain with a peer or an auditor, then move the file away and start the node'
+  const put = 'so no node can continue this chain: put the key back'
+  const wrongSignature =
+    'the signature in signed-head does not hold: the file was changed after it was signed; '
+  const damaged = 'signed-head does not hold the signed head of a log: the file was changed; '
+
+  expect(await found(folder)).toEqual([0, null])
+  const changes: readonly [path: string, content: string | Buffer | null, what: string][] = [
+    [
+      key,
+      null,
+      `node.key is missing, ${put}; if it is lost, restore the data under a new key with ` +
+        'daicho restore --key or daicho import --key',
+    ],
+    [key, 'no key', `node.key does not hold an Ed25519 key, ${put}`],
+    [
+      key,
+      otherKey,
+      `node.key is the key of server id ${otherId}, and the store holds the chain of ${serverId}: ` +
+        'put back the key of this chain',
+    ],
+    [
+      head,
+      null,
+      'signed-head is missing, so an older or another chain in this folder would go unnoticed: compare the ' +
+        'head with one that you know from elsewhere (a peer, an auditor, a note); then start the node, ' +
+        'which writes the file',
+    ],
+    [head, 'no head', `${damaged}${compare}`],
+    [head, `${note}— x`, `${damaged}${compare}`],
+    [
+      head,
+      otherNote,
+      `signed-head is of the log ${otherOrigin}, and the store of ${origin}: put back the file of this node`,
+    ],
+    [
+      head,
+      `${text}\n\n${otherSignature}`,
+      `signed-head is not signed by node.key: another node has written it; ${compare}`,
+    ],
+    [
+      head,
+      `${text}\n\n— ${origin} ${signatureBytes.toString('base64')}\n`,
+      `${wrongSignature}${compare}`,
+    ],
+    [head, note.replace(`\n${size}\n`, '\n1\n'), `${wrongSignature}${compare}`],
+    // Without a signature the chain still contradicts it.
+    [
+      head,
+      `${origin}\n1\n${root}\n`,
+      'the first 1 blocks of the store are not those that this node has signed',
+    ],
+  ]
+  for (const [path, content, what] of changes) {
+    if (content === null) rmSync(path)
+    else writeFileSync(path, content)
+    expect(await found(folder)).toEqual([1, nowhere(what)])
+    writeFileSync(path, path === key ? ownKey : note)
+  }
+  // The text alone, as in folders of earlier versions.
+  writeFileSync(head, `${text}\n`)
   expect(await found(folder)).toEqual([0, null])
 })

@@ -129,6 +129,11 @@ export async function openNote(
   return text
 }
 
+/** Returns the text of `note`, whose signatures are not verified. Errors: NOTE_MALFORMED. */
+export function unverifiedText(note: string): string {
+  return parseNote(note).text
+}
+
 function parseNote(note: string): {
   text: string
   signatures: { name: string; bytes: Uint8Array }[]

@@ -1,11 +1,10 @@
-import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import {
   type BlobVerification,
   type Finding,
-  fileExists,
   isDatabaseUrl,
   openStoreReader,
   requireStoreFile,
@@ -19,7 +18,7 @@ import {
 } from '../../storage/index.ts'
 import { EXIT, Exit, exitOfSystem } from '../exit.ts'
 import { textOrFile } from '../node-client.ts'
-import { folderOfDatabase, KEY_FILE, SIGNED_HEAD_FILE } from '../node-folder.ts'
+import { folderOfDatabase, KEY_FILE } from '../node-folder.ts'
 import { count, type ProgressLine, paceText, print, shareOf, withProgress } from '../output.ts'
 import type { VerifyFlags } from './audit.ts'
 import type { ExportVerification } from './export.ts'
@@ -104,7 +103,7 @@ async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<St
     const folder = isDatabaseUrl(location) ? folderOfDatabase(location) : location
     if (folder === location) requireStoreFile(storePathIn(location))
     // Read before the snapshot is taken: a running node may sign more between the two.
-    const signed = folder === null ? null : readSignedHead(folder)
+    const signing = folder === null ? null : await signingOf(folder)
     // Uses one snapshot for the whole verification, because a node may be writing.
     const store = await openStoreReader(location, { frozen: true })
     try {
@@ -113,7 +112,7 @@ async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<St
         // This thread is nearly idle unless they find a difference.
         threads: { location, count: availableParallelism() },
       })
-      const finding = verification.finding ?? (await findingOfHead(store, signed))
+      const finding = verification.finding ?? (await signing?.findingOf(store)) ?? null
       if (finding !== null) return { ...verification, ...NO_BLOBS, finding }
       const blobs = await verifyBlobs(store, location, {
         isMirror: folder === location && (await isMirror(location)),
@@ -135,21 +134,23 @@ async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<St
 /** Codes of errors that say nothing about the content of a store. */
 const NO_FINDINGS = /^(STORE_(NOT_FOUND|TOO_\w+|UNAVAILABLE|UNSAFE)|FOLDER_\w+)$/
 
-/** The last signed head, or null. Errors: Exit (configuration). */
-function readSignedHead(folder: string): string | null {
-  const path = join(folder, SIGNED_HEAD_FILE)
+/**
+ * The key and the signed head of a folder. Replacing the chain with another valid one is a finding too.
+ * Errors: Exit (configuration) if they cannot be read.
+ */
+async function signingOf(folder: string) {
+  const { readSigningFiles, signingFinding } = await import('../../ledger/core.ts')
   try {
-    return fileExists(path) ? readFileSync(path, 'utf8') : null
+    const files = readSigningFiles(folder)
+    return {
+      async findingOf(store: StoreReader): Promise<Finding | null> {
+        const what = await signingFinding(store, files)
+        return what === null ? null : { height: null, index: null, what }
+      },
+    }
   } catch (error) {
     throw exitOfSystem(error, EXIT.configuration) ?? error
   }
-}
-
-/** Compares the chain with the signed head: replacing it with another valid chain is a finding too. */
-async function findingOfHead(store: StoreReader, signed: string | null): Promise<Finding | null> {
-  if (signed === null) return null
-  const what = await (await import('../../ledger/core.ts')).contradictionOf(store, signed)
-  return what === null ? null : { height: null, index: null, what }
 }
 
 /** A folder with the key of a node is never a mirror, even if it contains files of one. */

@@ -234,7 +234,12 @@ it('imports a chain that the node then continues, into files that only the owner
   })
   expect(done).toMatchObject({ blocks: 4, entries: 5, size: 4 })
   expect(seen.at(-1)).toBe(5)
-  expect(readdirSync(target).sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
+  expect(readdirSync(target).sort()).toEqual([
+    'ledger.db',
+    'ledger.lock',
+    'node.key',
+    'signed-head',
+  ])
   expect(await verifyFolder(target)).toMatchObject({
     finding: null,
     blocks: 4,

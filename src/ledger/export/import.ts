@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { lockFolder, openStore, type Store } from '../../storage/index.ts'
+import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
 import { existingNodeKey } from '../node-key.ts'
 import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
 import { type NewChain, type NewChainOptions, restoreAsNewChain } from '../peers/new-chain.ts'
@@ -31,9 +32,10 @@ export interface ImportOptions {
  * chain.
  *
  * After a crash before the store is moved, the folder is unchanged except for a side folder, which the next import
- * removes. After a later crash, the folder has the complete store, which was durable before it was moved.
+ * removes. After a later crash, the folder has the complete store, which was durable before it was moved; the first
+ * start writes the signed head if it is missing.
  *
- * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (an invalid key).
+ * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (an invalid key or signed head).
  */
 export async function importExport(options: ImportOptions): Promise<ExportHeader & ExportEnd> {
   const { folder } = options
@@ -46,9 +48,14 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
         `${folder} already contains a store: import into a folder that contains only the key`,
       )
     }
+    const kept = signedHeadIn(folder)
+    // Rejects a damaged one before the work.
+    kept.read()
     emptySideFolder(side)
     const done = await buildStore(side, options, ({ serverId }) => checkKey(folder, serverId))
     moveStore(side, folder)
+    const key = existingNodeKey(folder)
+    if (key !== null) storeEmptyHead(kept, key)
     return done
   } finally {
     removeFolder(side)

@@ -9,7 +9,6 @@ import {
   hasTile,
   headerOf,
   headerText,
-  logOrigin,
   nodesOfTile,
   proofFileText,
   proveConsistency,
@@ -25,7 +24,7 @@ import { type Folder, type StoreReader, storedJson } from '../../storage/index.t
 import { LedgerError } from '../errors.ts'
 import type { NodeKey } from '../node-key.ts'
 import type { Platform } from '../platform.ts'
-import { expectSignedHead, signedHeadIn, storeEmptyHead } from './signed-head.ts'
+import { expectSignedHead, logKeyOf, signedHeadIn, storeEmptyHead } from './signed-head.ts'
 import { LogSigning } from './signing.ts'
 import type { SignedHeadUpdate, SignerStart } from './thread.ts'
 
@@ -56,15 +55,15 @@ export interface Consistency {
 export async function openLog(
   { path, durable, location }: Pick<Folder, 'path' | 'durable'> & Pick<SignerStart, 'location'>,
   store: StoreReader,
-  { publicKey, privateKey, serverId }: NodeKey,
+  key: NodeKey,
   platform: Platform,
 ): Promise<{ log: LedgerLog; signing: LogSigning }> {
-  const verifier = { name: logOrigin(serverId), publicKey }
   if (durable) {
     const signedHead = signedHeadIn(path)
     await expectSignedHead(store, signedHead)
-    storeEmptyHead(signedHead, verifier.name)
+    storeEmptyHead(signedHead, key)
   }
+  const { verifier, privateKey } = logKeyOf(key)
   const signing = new LogSigning(
     { folder: path, location, durable, verifier, privateKey },
     platform,

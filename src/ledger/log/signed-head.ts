@@ -1,3 +1,4 @@
+import { type KeyObject, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
@@ -6,37 +7,65 @@ import {
   checkpointText,
   EMPTY_FRONTIER,
   equalBytes,
+  type Frontier,
   frontierAt,
   logOrigin,
   ProofError,
   rootOf,
+  signedNote,
+  unverifiedText,
+  type VerifierKey,
 } from '../../chain/index.ts'
 import { fileExists, type StoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
+import type { NodeKey } from '../node-key.ts'
 
-const FILE = 'signed-head'
+/** The last signed head in a data folder. Never part of a backup. */
+export const SIGNED_HEAD_FILE = 'signed-head'
+
+/** The key that signs a log. */
+export interface LogKey {
+  readonly verifier: VerifierKey
+  readonly privateKey: KeyObject
+}
+
+/** The key of a node as the one that signs its log. */
+export function logKeyOf({ serverId, publicKey, privateKey }: NodeKey): LogKey {
+  return { verifier: { name: logOrigin(serverId), publicKey }, privateKey }
+}
+
+/** Signs the head of a log as a note. */
+export function signHead({ verifier, privateKey }: LogKey, log: Frontier): string {
+  const text = checkpointText({ origin: verifier.name, size: log.size, root: rootOf(log) })
+  return signedNote(verifier, text, (message) => sign(null, message, privateKey))
+}
 
 /** Storage of the last signed head. The head is stored before its signature is published. */
 export interface SignedHead {
-  /** Returns null if nothing was ever signed. Errors: LOG_HEAD_DAMAGED. */
+  /** Returns null if nothing was ever signed. Does not verify the signature. Errors: LOG_HEAD_DAMAGED. */
   read(): Checkpoint | null
-  /** On return, the head survives a power cut. */
-  write(head: Checkpoint): void
+  /** Stores a signed note. On return, it survives a power cut. */
+  write(note: string): void
+}
+
+/** Parses the content of a `signed-head` file: a signed note, or only its text. Errors: ProofError. */
+export function headOfFile(content: string): Checkpoint {
+  return checkpointOf(content.includes('\n\n') ? unverifiedText(content) : content)
 }
 
 /**
  * The signed head in a data folder. It is a file separate from the store, so that restoring an older store
- * contradicts it; backups exclude it for the same reason. It contains the signed text: origin, size and root, one
- * per line.
+ * contradicts it; backups exclude it for the same reason. It contains the signed note. A file with only the text
+ * of the note is read too, and replaced by the next signature.
  */
 export function signedHeadIn(folder: string): SignedHead {
-  const path = join(folder, FILE)
+  const path = join(folder, SIGNED_HEAD_FILE)
   return {
     read() {
       if (!fileExists(path)) return null
       try {
-        return checkpointOf(readFileSync(path, 'utf8'))
+        return headOfFile(readFileSync(path, 'utf8'))
       } catch (error) {
         if (!(error instanceof ProofError)) throw error
         throw new LedgerError('LOG_HEAD_DAMAGED', `${path} does not contain a signed head`, {
@@ -44,8 +73,8 @@ export function signedHeadIn(folder: string): SignedHead {
         })
       }
     },
-    write(head) {
-      writeDurably(path, checkpointText(head))
+    write(note) {
+      writeDurably(path, note)
     },
   }
 }
@@ -55,8 +84,8 @@ export function temporaryHead(): SignedHead {
   let kept: Checkpoint | null = null
   return {
     read: () => kept,
-    write(head) {
-      kept = head
+    write(note) {
+      kept = headOfFile(note)
     },
   }
 }
@@ -99,22 +128,6 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
 }
 
 /**
- * Describes in one sentence how the store contradicts `text`, the content of a `signed-head` file, or returns null.
- * The store must be opened after `text` was read: blocks are committed before they are signed.
- */
-export async function contradictionOf(store: StoreReader, text: string): Promise<string | null> {
-  try {
-    const head = checkpointOf(text)
-    await expectSignedHead(store, { read: () => head, write() {} })
-    return null
-  } catch (error) {
-    if (error instanceof ProofError) return 'the file of the signed head is malformed'
-    if (error instanceof LedgerError) return error.message
-    throw error
-  }
-}
-
-/**
  * Rejects a folder that has a signed head but no store: a new store under the same key would be a second history.
  * Call it before creating a store. Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
  */
@@ -134,7 +147,6 @@ export function expectNoHead(folder: string, kept: SignedHead): void {
  * lost later is detected even if nothing was signed. After a crash before this, the store has no blocks, and the
  * next start calls this again.
  */
-export function storeEmptyHead(kept: SignedHead, origin: string): void {
-  if (kept.read() !== null) return
-  kept.write({ origin, size: 0, root: rootOf(EMPTY_FRONTIER) })
+export function storeEmptyHead(kept: SignedHead, key: NodeKey): void {
+  if (kept.read() === null) kept.write(signHead(logKeyOf(key), EMPTY_FRONTIER))
 }

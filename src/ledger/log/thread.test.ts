@@ -21,11 +21,12 @@ import {
   logOrigin,
   nodeVerifySignature,
   openCheckpoint,
+  openNote,
   proveConsistency,
   verifyConsistency,
 } from '../../chain/index.ts'
 import { openStoreReader, type StoreReader } from '../../storage/index.ts'
-import { temporaryNodeKey } from '../node-key.ts'
+import { existingNodeKey, temporaryNodeKey } from '../node-key.ts'
 import { type SignedHead, signedHeadIn } from './signed-head.ts'
 import { LogSigner } from './thread.ts'
 
@@ -67,8 +68,8 @@ const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHe
   [
     'after the head is stored, before the note is published',
     true,
-    (real, die) => (head) => {
-      real.write(head)
+    (real, die) => (note) => {
+      real.write(note)
       die()
     },
   ],
@@ -235,7 +236,9 @@ it('killed between store and head, the first successful start stores the empty h
   await node.close()
   const kept = signedHeadIn(folder)
   const head = readFileSync(join(folder, 'signed-head'), 'utf8')
-  expect(head).toBe(
+  const publicKey = existingNodeKey(folder)?.publicKey ?? new Uint8Array()
+  const key = { name: logOrigin(node.service.serverId), publicKey }
+  expect(await openNote(nodeVerifySignature, key, head)).toBe(
     `daicho/${node.service.serverId}\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n`,
   )
   rmSync(join(folder, 'signed-head'))
@@ -306,4 +309,19 @@ it('does not treat an unreadable signed head as a missing one', () => {
   // A link to itself: reading it fails, as on a failing disk.
   symlinkSync('signed-head', join(folder, 'signed-head'))
   expect(() => signedHeadIn(folder).read()).toThrow('ELOOP')
+})
+
+it('reads a head without its signature, and replaces it by the note at the next signature', async () => {
+  const { folder, node, write } = await writtenFolder()
+  await write(2)
+  await node.close()
+  const file = join(folder, 'signed-head')
+  const note = readFileSync(file, 'utf8')
+  const text = note.slice(0, note.indexOf('\n\n') + 1)
+  writeFileSync(file, text)
+  const again = await startLedgerNode({ folder })
+  expect(readFileSync(file, 'utf8')).toBe(text)
+  await again.send('GET', `/api/ledgers/${again.service.serverId}/checkpoint`)
+  expect(readFileSync(file, 'utf8')).toBe(note)
+  await again.close()
 })

@@ -1,13 +1,5 @@
-import { type KeyObject, sign } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
-import {
-  type Checkpoint,
-  checkpointText,
-  rootOf,
-  signedNote,
-  type VerifierKey,
-} from '../../chain/index.ts'
 import {
   ChainWalk,
   openStoreReader,
@@ -17,7 +9,14 @@ import {
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { ThreadPort } from '../platform.ts'
-import { expectSignedHead, type SignedHead, signedHeadIn, temporaryHead } from './signed-head.ts'
+import {
+  expectSignedHead,
+  type LogKey,
+  type SignedHead,
+  signedHeadIn,
+  signHead,
+  temporaryHead,
+} from './signed-head.ts'
 
 // The worker thread that recomputes the chain and signs the log, so that requests and commits do not wait for it.
 
@@ -25,11 +24,6 @@ import { expectSignedHead, type SignedHead, signedHeadIn, temporaryHead } from '
 const ENTRIES_PER_SIGNATURE = 50_000
 /** Maximum time for the last signature. Blocks that are not recomputed by then are left to the next start. */
 const LAST_MS_MAX = 2_000
-
-interface LogKey {
-  readonly verifier: VerifierKey
-  readonly privateKey: KeyObject
-}
 
 /** `workerData` of the thread. */
 export interface SignerStart extends LogKey {
@@ -97,13 +91,8 @@ export class LogSigner {
     const { size } = this.#walk.frontier
     const isBehind = entries >= ENTRIES_PER_SIGNATURE
     if (this.#signed?.size === size) return { ...this.#signed, isBehind }
-    const { verifier, privateKey } = this.#key
-    const root = rootOf(this.#walk.frontier)
-    const head: Checkpoint = { origin: verifier.name, size, root }
-    this.#signedHead.write(head)
-    const note = signedNote(verifier, checkpointText(head), (message) =>
-      sign(null, message, privateKey),
-    )
+    const note = signHead(this.#key, this.#walk.frontier)
+    this.#signedHead.write(note)
     this.#signed = { size, note, isBehind }
     return this.#signed
   }

@@ -16,7 +16,7 @@ import {
 } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { jsonMembers } from '../json-members.ts'
-import { signedHeadIn } from '../log/signed-head.ts'
+import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
 import { existingNodeKey, type NodeKey, nodeKeyIn } from '../node-key.ts'
 import { systemPlatform } from '../platform.ts'
 import type { Operation, UnitOfWork } from '../unit-of-work.ts'
@@ -84,8 +84,8 @@ interface Note {
  *
  * A crash before the note is written changes nothing. After a crash before the store is moved, there are the note,
  * a key that has signed nothing, a mirror with complete pages of verified blocks, and blobs that nothing names yet;
- * the next run continues with them. After a later crash, the store is complete, and the note identifies its last
- * block.
+ * the next run continues with them. After a later crash, the store is complete, the note identifies its last
+ * block, and the first start writes the signed head if it is missing.
  *
  * Errors: those of `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
  */
@@ -105,8 +105,9 @@ export async function restoreAsNewChain(
     }
     const mirror = mirrorFolder(folder, serverId)
     if (isBuilt) return await builtBefore(options, note, mirror)
-    // A signed head without a store: another store would be a second history under the same key.
-    if (signedHeadIn(folder).read() !== null) throw overStore(folder)
+    const kept = signedHeadIn(folder)
+    // Signed blocks without a store: another store would be a second history under the same key.
+    if ((kept.read()?.size ?? 0) > 0) throw overStore(folder)
     if (note === null) writeNote(folder, { mirrored: serverId, height: null, id: null, absent: 0 })
     const key = nodeKeyIn(folder, true)
     mkdirSync(mirror, { recursive: true, mode: 0o700 })
@@ -125,6 +126,7 @@ export async function restoreAsNewChain(
     const height = own.blocks === 0 ? null : own.blocks - 1
     writeNote(folder, { mirrored: serverId, height, id: own.headId, absent })
     moveStore(side, folder)
+    storeEmptyHead(kept, key)
     return { mirrored, own, absent }
   } finally {
     lock.release()

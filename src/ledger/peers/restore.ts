@@ -7,7 +7,7 @@ import {
   type Verification,
   verifyStore,
 } from '../../storage/index.ts'
-import { expectSignedHead, rootAt, signedHeadIn } from '../log/signed-head.ts'
+import { expectSignedHead, rootAt, signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
 import { existingNodeKey, type NodeKey } from '../node-key.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
@@ -56,7 +56,8 @@ export interface Restored {
  *
  * After a crash before the store is moved, the folder has no store yet. Its side folder has complete pages of
  * verified blocks, and the attachments folder has verified blobs; the next restore continues after them. After a
- * later crash, the folder has the complete store, which was durable before it was moved.
+ * later crash, the folder has the complete store, which was durable before it was moved; the next restore or the
+ * first start writes the signed head if it is missing.
  *
  * Errors: PeerError, ProofError, OutboundError, StoreError; LedgerError STORE_ROLLED_BACK if the peer has fewer
  * blocks than the node has signed. Without the key: those of `restoreAsNewChain`.
@@ -87,12 +88,14 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
     if (hasStore(folder)) {
       const own = await restoredBefore(options, key, source)
       removeFolder(side)
+      storeEmptyHead(signedHeadIn(folder), ownKey)
       return { own, mirrored: null, absent: await fetchBlobs(options, source) }
     }
     const mirror = await openMirror({ folder: side, serverId, key, blobsFolder: folder })
     const absent = await fillMirror(mirror, source, options, ownKey)
     const own = await verified(side, options)
     moveStore(side, folder)
+    storeEmptyHead(signedHeadIn(folder), ownKey)
     return { own, mirrored: null, absent }
   } finally {
     lock.release()

@@ -1,0 +1,111 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { logOrigin, nodeVerifySignature, openCheckpoint, ProofError } from '../../chain/index.ts'
+import { fileExists, LOCK_FILES, type StoreReader } from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+import { existingNodeKey, type NodeKey } from '../node-key.ts'
+import { expectSignedHead, headOfFile, SIGNED_HEAD_FILE } from './signed-head.ts'
+
+/** The files of a data folder that belong to the signatures of its node. */
+export interface SigningFiles {
+  readonly key: NodeKey | 'missing' | 'malformed'
+  /** Content of `signed-head`, or null. */
+  readonly head: string | null
+  /** Whether a node or an import has used the folder. A backup has no lock file, and no signed head. */
+  readonly isUsed: boolean
+}
+
+/**
+ * Reads the files. Call it before the store is opened: blocks are committed before they are signed.
+ * Errors: those of the system if a file exists but cannot be read.
+ */
+export function readSigningFiles(folder: string): SigningFiles {
+  const path = join(folder, SIGNED_HEAD_FILE)
+  return {
+    key: keyIn(folder),
+    head: fileExists(path) ? readFileSync(path, 'utf8') : null,
+    isUsed: LOCK_FILES.some((name) => existsSync(join(folder, name))),
+  }
+}
+
+function keyIn(folder: string): SigningFiles['key'] {
+  try {
+    return existingNodeKey(folder) ?? 'missing'
+  } catch (error) {
+    if (!(error instanceof LedgerError)) throw error
+    if (error.cause instanceof Error && 'syscall' in error.cause) throw error.cause
+    return 'malformed'
+  }
+}
+
+/**
+ * Compares the files with each other and with the chain. Returns a sentence that says what is wrong and what to do,
+ * or null.
+ */
+export async function signingFinding(
+  store: StoreReader,
+  { key, head, isUsed }: SigningFiles,
+): Promise<string | null> {
+  const { serverId } = store
+  if (key === 'malformed') {
+    return 'node.key does not hold an Ed25519 key, so no node can continue this chain: put the key back'
+  }
+  if (key === 'missing') {
+    // A mirror, a backup without keys or a copy of the store has neither.
+    if (head === null) return null
+    return (
+      'node.key is missing, so no node can continue this chain: put the key back; if it is lost, restore the ' +
+      'data under a new key with daicho restore --key or daicho import --key'
+    )
+  }
+  if (key.serverId !== serverId) {
+    return (
+      `node.key is the key of server id ${key.serverId}, and the store holds the chain of ${serverId}: ` +
+      'put back the key of this chain'
+    )
+  }
+  if (head !== null) return headFinding(store, key, head)
+  // Until the first block, a crash may have left no head.
+  if (!isUsed || (await store.head(serverId)) === null) return null
+  return (
+    'signed-head is missing, so an older or another chain in this folder would go unnoticed: compare the head ' +
+    'with one that you know from elsewhere (a peer, an auditor, a note); then start the node, which writes the file'
+  )
+}
+
+async function headFinding(
+  store: StoreReader,
+  key: NodeKey,
+  content: string,
+): Promise<string | null> {
+  try {
+    const head = headOfFile(content)
+    const name = logOrigin(store.serverId)
+    if (head.origin !== name) {
+      return `signed-head is of the log ${head.origin}, and the store of ${name}: put back the file of this node`
+    }
+    // Without the empty line it is only the text, as earlier versions wrote it.
+    if (content.includes('\n\n')) {
+      await openCheckpoint(nodeVerifySignature, { name, publicKey: key.publicKey }, content)
+    }
+    await expectSignedHead(store, { read: () => head, write() {} })
+    return null
+  } catch (error) {
+    if (error instanceof LedgerError) return error.message
+    if (error instanceof ProofError) return meaningOf(error)
+    throw error
+  }
+}
+
+const COMPARE =
+  'compare the chain with a peer or an auditor, then move the file away and start the node'
+
+function meaningOf({ code }: ProofError): string {
+  if (code === 'NOTE_UNSIGNED') {
+    return `signed-head is not signed by node.key: another node has written it; ${COMPARE}`
+  }
+  if (code === 'NOTE_FORGED') {
+    return `the signature in signed-head does not hold: the file was changed after it was signed; ${COMPARE}`
+  }
+  return `signed-head does not hold the signed head of a log: the file was changed; ${COMPARE}`
+}
