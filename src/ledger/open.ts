@@ -1,7 +1,8 @@
 import type { Clock, Schedule } from '../base/clock.ts'
-import { packPosition } from '../chain/index.ts'
+import { heightOf, packPosition } from '../chain/index.ts'
 import {
   type Folder,
+  isDatabaseUrl,
   lockFolder,
   openBlobStore,
   openStoreReader,
@@ -12,6 +13,7 @@ import {
 import { ATTACHMENT_BYTES_MAX, AttachmentService } from './attachments.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
+import { HeadFollower, type NewBlocks } from './head-follower.ts'
 import { openLog } from './log/service.ts'
 import { expectNoHead, signedHeadIn } from './log/signed-head.ts'
 import { nodeKeyIn, temporaryNodeKey } from './node-key.ts'
@@ -94,15 +96,24 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     await writer.close()
     throw error
   })
-  const feed = new ChangeFeed(await lastPosition(reader), {
+  const last = await lastPosition(reader)
+  const feed = new ChangeFeed(last, {
     store: reader,
     schedule,
     bounds: { ...FEED_BOUNDS, ...options.feedBounds },
+    ...(isDatabaseUrl(location) ? { catchUp: () => follower.catchUp() } : {}),
   })
-  writer.onCommit = (last) => {
-    reader.refresh()
+  const blockListeners = new Set<(blocks: NewBlocks) => void>()
+  const follower = new HeadFollower(reader, last === null ? 0 : heightOf(last) + 1, (blocks) => {
+    // Another process may have erased an entry that is cached here.
+    if (!blocks.isOwn) feed.erased()
     signing.onCommit()
-    if (last !== null) feed.committed(last)
+    feed.committed(blocks.last)
+    for (const listener of blockListeners) listener(blocks)
+  })
+  writer.onCommit = (committed) => {
+    reader.refresh()
+    if (committed !== null) follower.committed(committed)
   }
   const blobs = await openBlobStore(location, reader, durable)
   await blobs.recover()
@@ -125,10 +136,12 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   if (mirrors.ownEvidence !== null) mirrors.onConflict(mirrors.ownEvidence.what)
   await mirrors.begin()
   const attachments = new AttachmentService(reader, writer, blobs, attachmentBytesMax)
-  const parts = { location, feed, attachments, log, mirrors }
+  if (isDatabaseUrl(location)) follower.poll(schedule)
+  const parts = { location, feed, attachments, log, mirrors, blockListeners }
   return {
     service: new LedgerService(reader, writer, clock, parts),
     async close() {
+      await follower.close()
       feed.close()
       await mirrors.close()
       await signing.close()

@@ -11,6 +11,7 @@ import {
   unpackPosition,
 } from '../chain/index.ts'
 import {
+  isDatabaseUrl,
   type StoredItem,
   StoreError,
   type StoreLocation,
@@ -20,6 +21,7 @@ import {
 import type { AttachmentService } from './attachments.ts'
 import type { ChangeFeed } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
+import type { NewBlocks } from './head-follower.ts'
 import { itemText } from './item.ts'
 import { ItemHistory } from './item-history.ts'
 import type { LedgerLog } from './log/service.ts'
@@ -78,6 +80,8 @@ export interface LedgerParts {
   /** The change feed of this node's chain. */
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
+  /** Called with new blocks of the chain, of this process or another one. */
+  readonly blockListeners: Set<(blocks: NewBlocks) => void>
   /** The log that proves the chain to others. */
   readonly log: LedgerLog
   /** Copies of other nodes' chains. */
@@ -90,7 +94,7 @@ export interface LedgerParts {
  * Changes accept request conditions. Their errors then include PRECONDITION_FAILED and
  * IDEMPOTENCY_KEY_REUSED, and a repeated request returns its original result.
  */
-export class LedgerService implements Omit<LedgerParts, 'location'> {
+export class LedgerService implements Omit<LedgerParts, 'location' | 'blockListeners'> {
   readonly serverId: number
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
@@ -101,6 +105,7 @@ export class LedgerService implements Omit<LedgerParts, 'location'> {
   /** Used by networks, whose threads open another reader of the same store. */
   readonly reader: LedgerReader
   readonly #store: StoreReader
+  readonly #blockListeners: LedgerParts['blockListeners']
   readonly #writer: LedgerWriter
   readonly #newId: () => string
   readonly #count: ChainCount
@@ -115,6 +120,7 @@ export class LedgerService implements Omit<LedgerParts, 'location'> {
     this.queries = new LedgerQueries(store, writer)
     this.reader = new LedgerReader(parts.location, store)
     this.#store = store
+    this.#blockListeners = parts.blockListeners
     this.#writer = writer
     const uuids = new UuidGenerator()
     this.#newId = () => uuids.next(clock.now())
@@ -143,6 +149,17 @@ export class LedgerService implements Omit<LedgerParts, 'location'> {
   /** Sets the observer of stored blocks. */
   onStored(observe: (block: CommittedBlock) => void): void {
     this.#writer.onStored = observe
+  }
+
+  /** Whether other processes can append to the chain. */
+  get isShared(): boolean {
+    return isDatabaseUrl(this.reader.location)
+  }
+
+  /** Calls `listener` with new blocks of the chain, of any process, until the returned function is called. */
+  onBlocks(listener: (blocks: NewBlocks) => void): () => void {
+    this.#blockListeners.add(listener)
+    return () => this.#blockListeners.delete(listener)
   }
 
   chainSize(): Promise<ChainSize> {

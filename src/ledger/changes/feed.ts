@@ -66,6 +66,8 @@ export interface FeedDeps {
   readonly store: StoreReader
   readonly schedule: Schedule
   readonly bounds: FeedBounds
+  /** Reports the blocks that other processes have committed; absent if there are none. */
+  readonly catchUp?: () => Promise<void>
 }
 
 /**
@@ -146,6 +148,10 @@ export class ChangeFeed {
    */
   async check(after: ChangesStart): Promise<void> {
     this.#expectCapacity()
+    // The position may be that of an entry that another process has just acknowledged.
+    if (after === 'now' || (typeof after === 'number' && after > (this.#last ?? -1))) {
+      await this.#deps.catchUp?.()
+    }
     if (typeof after === 'number') await this.#expectEntry(after)
   }
 

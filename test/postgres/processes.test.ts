@@ -1,0 +1,125 @@
+// Two real processes of one node on one database: together they behave like one.
+import { copyFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openStoreReader, verifyStore } from '../../src/storage/index.ts'
+import { type ServedLedger, serveLedger } from '../support/daicho.ts'
+import { FeedClient } from '../support/feed-client.ts'
+import { temporaryFolder } from '../support/ledger-node.ts'
+import { until } from '../support/until.ts'
+import { sharedPostgres, type TestDatabase } from './shared.ts'
+
+const postgres = await sharedPostgres()
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () => {
+  let database: TestDatabase
+  let one: ServedLedger
+  let two: ServedLedger
+  let folders: string[]
+
+  beforeAll(async () => {
+    database = await postgres.newDatabase()
+    folders = [temporaryFolder(afterAll), temporaryFolder(afterAll)]
+    const [first = '', second = ''] = folders
+    one = await serveLedger(first, { STORE: database.url })
+    copyFileSync(join(first, 'node.key'), join(second, 'node.key'))
+    two = await serveLedger(second, { STORE: database.url })
+    await fetch(`${one.url}/api/fruit`, { method: 'POST' })
+  })
+
+  afterAll(async () => {
+    for (const { child, ended } of [one, two]) {
+      child.kill('SIGTERM')
+      await ended
+    }
+    await database[Symbol.asyncDispose]()
+  })
+
+  const send = (to: ServedLedger, path: string, body: unknown = {}, headers = {}) =>
+    fetch(to.url + path, {
+      method: 'POST',
+      headers: { ...JSON_TYPE, ...headers },
+      body: JSON.stringify(body),
+    })
+  const serverIdOf = async ({ url }: ServedLedger): Promise<number> => {
+    const reply = await (await fetch(`${url}/api/serverid`)).text()
+    return JSON.parse(reply).serverid
+  }
+
+  it('both write one chain, and each reads at once what the other has acknowledged', async () => {
+    const writes = Array.from({ length: 200 }, async (_, n) => {
+      const [to, other] = n % 2 === 0 ? [one, two] : [two, one]
+      expect((await send(to, '/api/fruit', { id: `f${n}` })).status).toBe(200)
+      expect((await fetch(`${other.url}/api/fruit/f${n}`)).status).toBe(200)
+    })
+    await Promise.all(writes)
+    const store = await openStoreReader(database.url, { frozen: true })
+    const { finding, items } = await verifyStore(store)
+    await store.close()
+    expect([finding, items]).toEqual([null, 200])
+  })
+
+  it('a request that is repeated at the other process has its original result', async () => {
+    const key = { 'idempotency-key': '"once"' }
+    const replies = await Promise.all(
+      [one, two, one, two].map((to) => send(to, '/api/fruit', { n: 1 }, key)),
+    )
+    const texts = await Promise.all(replies.map((reply) => reply.text()))
+    expect(new Set(texts).size).toBe(1)
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  })
+
+  it('a condition that both processes check holds for one of them', async () => {
+    const created = await send(one, '/api/fruit', { id: 'counted', n: 0 })
+    const tag = { 'if-match': created.headers.get('etag') ?? '' }
+    const replies = await Promise.all(
+      [one, two, one, two].map((to, n) => send(to, '/api/fruit/counted', { n }, tag)),
+    )
+    expect(replies.map(({ status }) => status).sort()).toEqual([200, 412, 412, 412])
+  })
+
+  it('the change feed of each process has the entries of both, in order', async () => {
+    const path = `/api/ledgers/${await serverIdOf(one)}/changes?since=now`
+    const feeds = [one, two].map(({ url }) => new FeedClient(url, path))
+    for (const feed of feeds) await feed.until(({ head }) => head !== '')
+    for (let n = 0; n < 20; n += 1)
+      await send(n % 2 === 0 ? one : two, '/api/fruit', { id: `c${n}` })
+    for (const feed of feeds) {
+      await feed.until(({ entries }) => entries.length === 20)
+      const ids = feed.entries.map(({ entry }) => entry.item.id)
+      expect(ids).toEqual(Array.from({ length: 20 }, (_, n) => `c${n}`))
+      feed.leave()
+    }
+  })
+
+  it('each signs what the other has written', async () => {
+    const { position } = await send(one, '/api/fruit', { id: 'signed' }).then((reply) => ({
+      position: reply.headers.get('ledger-position') ?? '',
+    }))
+    const height = Number(position.split('/')[1]?.split('.')[0])
+    const serverId = await serverIdOf(two)
+    await until(
+      'the head covers the block',
+      async () => {
+        const note = await (await fetch(`${two.url}/api/ledgers/${serverId}/checkpoint`)).text()
+        return Number(note.split('\n')[1]) > height
+      },
+      20_000,
+    )
+  })
+
+  it('when one is killed, the other goes on, and it continues after its restart', async () => {
+    one.child.kill('SIGKILL')
+    await one.ended
+    expect((await send(two, '/api/fruit', { id: 'meanwhile' })).status).toBe(200)
+    one = await serveLedger(folders[0] ?? '', { STORE: database.url })
+    expect((await fetch(`${one.url}/api/fruit/meanwhile`)).status).toBe(200)
+    expect((await send(one, '/api/fruit', { id: 'again' })).status).toBe(200)
+  })
+
+  it('a process with another key is refused', async () => {
+    const starting = serveLedger(temporaryFolder(), { STORE: database.url })
+    await expect(starting).rejects.toThrow(/FOLDER_KEY|node\.key|server id/)
+  })
+})
