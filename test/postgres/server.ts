@@ -52,17 +52,21 @@ export class PostgresServer {
   }
 
   /**
-   * Creates a standby of a server, running or not, from a copy of its data. Both keep their names, which
-   * `synchronous_standby_names` uses.
+   * Creates a standby of a server, running or not, from a copy of its data. `synchronous_standby_names` lists it as
+   * `standbyName`.
    */
-  static async createStandby(primary: PostgresServer, name: string): Promise<PostgresServer> {
+  static async createStandby(
+    primary: PostgresServer,
+    folder: string,
+    standbyName = folder,
+  ): Promise<PostgresServer> {
     const programs = primary.#programs
-    const label = primary.isRunning ? await primary.#copyRunning(name) : null
+    const label = primary.isRunning ? await primary.#copyRunning(folder) : null
     const data =
-      label === null ? await programs.copyData(primary.data, name) : join(programs.folder, name)
+      label === null ? await programs.copyData(primary.data, folder) : join(programs.folder, folder)
     if (label !== null) programs.write(join(data, 'backup_label'), label)
     const standby = new PostgresServer(programs, data, await freePort())
-    standby.follow(primary, name)
+    standby.follow(primary, standbyName)
     standby.configure({ port: String(standby.port) })
     return standby
   }

@@ -1,0 +1,271 @@
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { PostgresPrograms } from '../../../test/postgres/programs.ts'
+import { PostgresProxy, type Verdict } from '../../../test/postgres/proxy.ts'
+import { PostgresServer, queryOnce } from '../../../test/postgres/server.ts'
+import { sharedPostgres } from '../../../test/postgres/shared.ts'
+import { until } from '../../../test/support/until.ts'
+import type { Store } from '../store.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import { openPostgresStore } from './store.ts'
+
+/** Stores that are cut at the same time, each in its own database: most of the time they wait. */
+const LANES = 6
+/** Ends all other connections to the database. */
+const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid()`
+
+const postgres = await sharedPostgres()
+
+/** Appends blocks with one item each, and checks what is stored. */
+class Writer {
+  readonly store: Store
+  readonly #name: string
+  #count = 0
+  /** Outcome of each append by the id of its item: null, or the code of the error. */
+  readonly outcomes = new Map<string, string | null>()
+
+  private constructor(store: Store, name: string) {
+    this.store = store
+    this.#name = name
+  }
+
+  static async open(url: string, name: string): Promise<Writer> {
+    const store = await openPostgresStore({ url, serverId: CONTRACT_SERVER_ID, durable: true })
+    onTestFinished(() => store.close())
+    const writer = new Writer(store, name)
+    if ((await store.database('fruit')) === null) {
+      await appendEntries(store, [entry.createDb('fruit')])
+    }
+    return writer
+  }
+
+  /** Appends a block in one transaction, as a node does. Returns null, or the code of the error. */
+  async append(): Promise<string | null> {
+    this.#count += 1
+    const id = `${this.#name}${this.#count}`
+    const work = () => appendEntries(this.store, [entry.create('fruit', id)])
+    const code = await this.store.exclusive(work).then(
+      () => null,
+      (error) => String(error.code ?? error),
+    )
+    this.outcomes.set(id, code)
+    return code
+  }
+
+  /** Number of acknowledged appends. */
+  get acknowledged(): number {
+    return [...this.outcomes.values()].filter((code) => code === null).length
+  }
+}
+
+/** Checks that acknowledged items are stored, others at most once, and that the blocks follow each other. */
+async function expectConsistent(url: string, ...writers: readonly Writer[]): Promise<void> {
+  const broken = `SELECT b.height FROM blocks AS b LEFT JOIN blocks AS p ON p.height = b.height - 1
+    WHERE b.prev_id IS DISTINCT FROM p.id OR (p.id IS NULL AND b.height > 0)`
+  expect(await queryOnce(url, broken)).toEqual([])
+  const bodies = (await queryOnce(url, 'SELECT body FROM blocks')).map(({ body }) => String(body))
+  const stored = await queryOnce(url, 'SELECT id FROM items')
+  const items = new Set(stored.map(({ id }) => id))
+  for (const writer of writers) {
+    for (const [id, code] of writer.outcomes) {
+      const times = bodies.filter((body) => body.includes(`"id":"${id}"`)).length
+      expect([id, items.has(id)]).toEqual([id, times === 1])
+      if (code === null) expect([id, times]).toEqual([id, 1])
+      else if (code === 'STORE_UNAVAILABLE') expect([id, times]).toEqual([id, 0])
+      else expect([id, code, times <= 1]).toEqual([id, 'OUTCOME_UNKNOWN', true])
+    }
+  }
+}
+
+/** A store behind a proxy, in a new database. */
+async function openLane(
+  name: string,
+): Promise<{ url: string; proxy: PostgresProxy; writer: Writer }> {
+  const database = await postgres.newDatabase()
+  const proxy = await PostgresProxy.start(database.url)
+  onTestFinished(async () => {
+    await proxy[Symbol.asyncDispose]()
+    await database[Symbol.asyncDispose]()
+  })
+  const writer = await Writer.open(proxy.url, name)
+  // Prepares the statements.
+  for (let warm = 0; warm < 2; warm += 1) expect(await writer.append()).toBeNull()
+  return { url: database.url, proxy, writer }
+}
+
+describe.skipIf(postgres.missing !== null)(`a store whose connection fails${postgres.note}`, () => {
+  it('loses nothing and stores nothing twice, at whichever message it is cut', async () => {
+    const lanes = await Promise.all(Array.from({ length: LANES }, (_, n) => openLane(`l${n}-`)))
+    let messages = 0
+    for (const { proxy, writer } of lanes.slice(0, 1)) {
+      proxy.verdict = () => {
+        messages += 1
+        return 'pass'
+      }
+      expect(await writer.append()).toBeNull()
+    }
+    const kinds: readonly Verdict[] = ['cut before', 'cut after']
+    const cuts = Array.from({ length: messages }, (_, at) =>
+      kinds.map((kind) => ({ at, kind })),
+    ).flat()
+    let made = 0
+    const runLane = async ({ proxy, writer }: (typeof lanes)[number]) => {
+      for (let cut = cuts.pop(); cut !== undefined; cut = cuts.pop()) {
+        const { at, kind } = cut
+        let passed = 0
+        proxy.verdict = () => {
+          passed += 1
+          if (passed !== at + 1) return 'pass'
+          made += 1
+          return kind
+        }
+        await writer.append()
+        proxy.verdict = () => 'pass'
+      }
+    }
+    await Promise.all(lanes.map(runLane))
+    for (const { url, writer } of lanes) await expectConsistent(url, writer)
+    expect(messages).toBeGreaterThan(20)
+    expect(made).toBe(2 * messages)
+    // Most cuts are not noticed by the caller.
+    const acknowledged = lanes.reduce((sum, { writer }) => sum + writer.acknowledged, 0)
+    expect(acknowledged).toBeGreaterThan(messages)
+  })
+
+  it('loses nothing when two processes write and their connections are ended at random', async () => {
+    const { url, proxy, writer } = await openLane('one-')
+    const other = await Writer.open(proxy.url, 'two-')
+    let isDone = false
+    const ending = (async () => {
+      for (let round = 0; !isDone; round += 1) {
+        if (round % 2 === 0) proxy.cutAll()
+        else await queryOnce(url, TERMINATE)
+        await until('more is acknowledged', nextAcknowledgement([writer, other]))
+      }
+    })()
+    const run = async (one: Writer) => {
+      while (one.acknowledged < 30) await one.append()
+    }
+    await Promise.all([run(writer), run(other)])
+    isDone = true
+    await ending
+    await expectConsistent(url, writer, other)
+  })
+})
+
+/** Returns a condition that holds after another append is acknowledged, or all are. */
+function nextAcknowledgement(writers: readonly Writer[]): () => boolean {
+  const sum = () => writers.reduce((total, { acknowledged }) => total + acknowledged, 0)
+  const before = sum()
+  return () => sum() > before || writers.every(({ acknowledged }) => acknowledged >= 30)
+}
+
+describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}`, () => {
+  let programs: PostgresPrograms
+  beforeAll(async () => {
+    programs = await PostgresPrograms.create()
+  })
+  afterAll(() => programs?.remove())
+
+  it('continues when the server restarts after a crash', async () => {
+    const server = await PostgresServer.create(programs, 'restarted')
+    await server.start()
+    const writer = await Writer.open(server.url(), 'i')
+    for (let round = 0; round < 3; round += 1) {
+      const running = Promise.all([server.kill9().then(() => server.start()), writer.append()])
+      await running
+      expect(await writer.append()).toBeNull()
+    }
+    await expectConsistent(server.url(), writer)
+    await server.stop()
+  })
+
+  it('waits for a free connection, and continues when there is one', async () => {
+    const limits = { max_connections: '8', superuser_reserved_connections: '0' }
+    const server = await PostgresServer.create(programs, 'crowded', limits)
+    await server.start()
+    const writer = await Writer.open(server.url(), 'i')
+    const admin = new pg.Client(server.url())
+    await admin.connect()
+    const others: pg.Client[] = []
+    const occupy = async (): Promise<boolean> => {
+      const client = new pg.Client(server.url())
+      client.on('error', () => {})
+      const isConnected = await client.connect().then(
+        () => true,
+        () => false,
+      )
+      if (isConnected) others.push(client)
+      return isConnected
+    }
+    while (await occupy());
+    await admin.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'daicho'",
+    )
+    await until('all connections are occupied', async () => others.length === 7 || (await occupy()))
+    while (await occupy());
+    expect(await writer.append()).toBe('STORE_UNAVAILABLE')
+    await Promise.all(others.map((client) => client.end()))
+    expect(await writer.append()).toBeNull()
+    await expectConsistent(server.url(), writer)
+    await admin.end()
+    await server.stop()
+  })
+
+  it('acknowledges nothing while the wait for a standby is cancelled', async () => {
+    const server = await PostgresServer.create(programs, 'alone')
+    await server.start()
+    const writer = await Writer.open(server.url(), 'i')
+    await setStandbys(server, 'missing')
+    const appended = writer.append()
+    const waiting = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`
+    const cancelled = new Set<unknown>()
+    await until('three waits are cancelled', async () => {
+      for (const { pid } of await server.query(waiting)) {
+        await server.query('SELECT pg_cancel_backend($1)', [pid])
+        cancelled.add(pid)
+      }
+      return cancelled.size >= 3
+    })
+    expect(writer.outcomes.size).toBe(0)
+    await setStandbys(server, '')
+    expect(await appended).toBeNull()
+    await expectConsistent(server.url(), writer)
+    await server.stop()
+  })
+
+  it.each([
+    ['continues after a failover to a synchronous standby', 'ANY 1 (s2, s3)', null],
+    ['stops when a failover has lost acknowledged blocks', '', 'STORE_ROLLED_BACK'],
+  ])('%s', async (_, standbys, code) => {
+    const name = code ?? 'kept'
+    const first = await PostgresServer.create(programs, `${name}-1`)
+    const second = await PostgresServer.createStandby(first, `${name}-2`, 's2')
+    await Promise.all([first.start(), second.start()])
+    await setStandbys(first, standbys)
+    const ports = [first, second].map(({ port }) => `127.0.0.1:${port}`).join(',')
+    const url = first.url().replace(/@[^/]*/, `@${ports}`)
+    const writer = await Writer.open(url, 'i')
+    expect(await writer.append()).toBeNull()
+    // Without synchronous replication the standby is behind.
+    if (code !== null) await second.stop()
+    expect(await writer.append()).toBeNull()
+    await first.kill9()
+    if (code !== null) await second.start()
+    await second.promote({ synchronous_standby_names: '' })
+    expect(await writer.append()).toBe(code)
+    expect(await writer.append()).toBe(code)
+    if (code === null) await expectConsistent(second.url(), writer)
+    await second.stop()
+  })
+})
+
+async function setStandbys(server: PostgresServer, names: string): Promise<void> {
+  server.configure({ synchronous_standby_names: names })
+  await server.reload()
+  await until('the server has read its settings', async () => {
+    const [row] = await server.query('SHOW synchronous_standby_names')
+    return row?.synchronous_standby_names === names
+  })
+}
