@@ -55,6 +55,18 @@ export {
   verifierKeyText,
 } from './log/checkpoint.ts'
 export {
+  EVIDENCE_BEGINNING,
+  EVIDENCE_LENGTH_MAX,
+  type Evidence,
+  evidenceIn,
+  evidenceText,
+  findContradiction,
+  isEvidence,
+  readableLog,
+  type SignedLog,
+  verifyEvidence,
+} from './log/evidence.ts'
+export {
   type EntryProof,
   type ProvenEntry,
   proofFileText,
@@ -65,6 +77,7 @@ export {
   entriesOfBundle,
   entryBundle,
   hasTile,
+  nodesFromTiles,
   nodesOfTile,
   TILE_WIDTH,
   type Tile,

@@ -326,15 +326,27 @@ export interface Operations {
         current: number | null
         error: { code: string; message: string } | null
         evidence: {
+          format: 'daicho-evidence'
+          version: 1
           what: string
           /** Signed notes that contradict each other */
           notes: readonly string[]
+          proof:
+            | { height: number; headers: readonly string[]; paths: readonly (readonly string[])[] }
+            | { root: string; path: readonly string[] }
+            | null
         } | null
       }[]
       evidence: {
+        format: 'daicho-evidence'
+        version: 1
         what: string
         /** Signed notes that contradict each other */
         notes: readonly string[]
+        proof:
+          | { height: number; headers: readonly string[]; paths: readonly (readonly string[])[] }
+          | { root: string; path: readonly string[] }
+          | null
       } | null
     }
   }

@@ -1,7 +1,9 @@
 // The pages about the node and its peers: mirrored chains, their progress and their errors.
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
+import { verifyCommand } from '../../src/cli/commands/verify.ts'
 import { expectAccessible } from '../support/accessibility.ts'
+import { runHere } from '../support/command.ts'
 import { dashboards } from '../support/dashboard-page.ts'
 import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { backupOf, mirror, PEERS } from '../support/peers.ts'
@@ -61,6 +63,20 @@ it('shows on every page that two histories under one key freeze a chain', async 
   expect(notes).toHaveLength(2)
   for (const note of notes) expect(note).toContain(`${going.service.serverId}`)
   expect(notes[0]).not.toBe(notes[1])
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.locator('.peer').first().getByText('Download evidence.json').click(),
+  ])
+  expect(download.suggestedFilename()).toBe('evidence.json')
+  const verified = await runHere(verifyCommand(), [
+    await download.path(),
+    '--key',
+    going.service.log.verifierKey,
+  ])
+  expect([verified.code, verified.stdout]).toEqual([
+    0,
+    expect.stringContaining('two different blocks of height 1 are signed'),
+  ])
   await expectAccessible(page, 'node-frozen')
 
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()

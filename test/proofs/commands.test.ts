@@ -13,6 +13,8 @@ import {
   startLedgerNode,
   temporaryFolder,
 } from '../support/ledger-node.ts'
+import { backupOf, mirror, PEERS } from '../support/peers.ts'
+import { until } from '../support/until.ts'
 
 const SCRIPT = fileURLToPath(new URL('../../examples/verify_proof.py', import.meta.url))
 const hasPython = spawnSync('python3', ['-c', 'import cryptography']).status === 0
@@ -61,6 +63,62 @@ it('verifies a proof file with only the key; a changed one is a finding', async 
   expect((await runVerify([file, '--key', 'x+y'])).code).toBe(2)
   const keyless = await runVerify([file])
   expect([keyless.code, keyless.stderr]).toEqual([2, expect.stringContaining('--key')])
+})
+
+it('verifies evidence of two histories with only the key', async () => {
+  const folder = temporaryFolder()
+  const before = await startLedgerNode({ folder })
+  await before.send('POST', '/api/fruit')
+  await before.close()
+  const twin = await startLedgerNode({ folder: backupOf(folder) })
+  const node = await startLedgerNode({ folder })
+  const keeper = await startLedgerNode({ peers: PEERS })
+  for (const id of ['fig', 'plum']) await node.send('POST', '/api/fruit', { id })
+  await twin.send('POST', '/api/fruit', { id: 'other' })
+  await mirror(keeper, node)
+  const peers = async () => (await keeper.send('GET', '/api/config/peers')).json.peers
+  await until('it is mirrored', async () => (await peers())[0].blocks === 3)
+  await mirror(keeper, node, twin)
+  await until('it is found', async () => (await peers())[0].evidence !== null)
+  const [{ evidence }] = await peers()
+  const vkey = await vkeyOf(node)
+  const foreign = await vkeyOf(keeper)
+  const idAt1 = async ({ service, send }: LedgerNode) => {
+    const path = `/api/ledgers?serverid=${service.serverId}&offset=1&limit=1`
+    return (await send('GET', path)).json.ledgers[0].id
+  }
+  const ids = [await idAt1(node), await idAt1(twin)]
+  await Promise.all([node.close(), twin.close(), keeper.close()])
+
+  const file = join(temporaryFolder(), 'evidence.json')
+  const verify = (content: object, ...more: string[]) => {
+    writeFileSync(file, JSON.stringify(content, null, 2))
+    return runVerify([file, ...more])
+  }
+  const json = await verify(evidence, '--key', vkey, '--json')
+  expect([json.code, JSON.parse(json.stdout)]).toMatchObject([
+    0,
+    { status: true, height: 1, sizes: [3, 2], ids },
+  ])
+  const words = await verify(evidence, '--key', vkey)
+  expect(words.stdout).toContain(
+    `The evidence holds: two different blocks of height 1 are signed.\nkey        ${vkey}\n`,
+  )
+  const { what, notes, proof } = evidence
+  for (const [content, key, code] of [
+    [evidence, foreign, 'NOTE_UNSIGNED'],
+    [{ ...evidence, notes: [notes[0], notes[0]] }, vkey, 'PROOF_WRONG'],
+    [{ ...evidence, proof: { ...proof, height: 0 } }, vkey, 'PROOF_WRONG'],
+    [{ ...evidence, proof: 'none' }, vkey, 'PROOF_MALFORMED'],
+    // As earlier versions wrote it.
+    [{ what, notes }, vkey, 'PROOF_WRONG'],
+  ] as const) {
+    const wrong = await verify(content, '--key', key, '--json')
+    expect([wrong.code, JSON.parse(wrong.stdout)]).toMatchObject([1, { status: false, code }])
+  }
+  const old = await verify({ what, notes }, '--key', vkey)
+  expect(old.stdout).toContain('only the node that stored it can compare the two logs')
+  expect((await verify(evidence)).code).toBe(2)
 })
 
 it('audits the log of a node that requires tokens', async () => {

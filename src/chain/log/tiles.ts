@@ -1,5 +1,12 @@
-import { joined } from '../hashes.ts'
-import type { TreeNode } from '../merkle-tree.ts'
+import { hashAt, joined } from '../hashes.ts'
+import {
+  EMPTY_FRONTIER,
+  type Frontier,
+  grown,
+  type ReadNodes,
+  rootOf,
+  type TreeNode,
+} from '../merkle-tree.ts'
 
 /** Hashes in a full tile, and entries in a full bundle. */
 export const TILE_WIDTH = 256
@@ -48,6 +55,36 @@ export function nodesOfTile(level: number, { index, width }: Tile): TreeNode[] {
     level: level * LEVELS_PER_TILE,
     index: index * TILE_WIDTH + at,
   }))
+}
+
+/** Reads nodes of a log of `size` leaves from its tiles. Fetches each tile once; does not verify it. */
+export function nodesFromTiles(
+  size: number,
+  fetch: (tile: Tile) => Promise<Uint8Array>,
+): ReadNodes {
+  const tiles = new Map<string, Promise<Uint8Array>>()
+  const hashOf = async ({ level, index }: TreeNode) => {
+    const tileLevel = Math.floor(level / LEVELS_PER_TILE)
+    const count = 2 ** (level % LEVELS_PER_TILE)
+    const tileIndex = Math.floor((index * count) / TILE_WIDTH)
+    const stored = Math.floor(size / TILE_WIDTH ** tileLevel) - tileIndex * TILE_WIDTH
+    const tile = { level: tileLevel, index: tileIndex, width: Math.min(TILE_WIDTH, stored) }
+    const path = tilePath(tile)
+    const fetched = tiles.get(path) ?? fetch(tile)
+    tiles.set(path, fetched)
+    const hashes = await fetched
+    let subtree: Frontier = EMPTY_FRONTIER
+    for (let at = 0; at < count; at += 1) {
+      const hash = Uint8Array.from(hashAt(hashes, ((index * count) % TILE_WIDTH) + at))
+      subtree = grown(subtree, hash).frontier
+    }
+    return rootOf(subtree)
+  }
+  return async (nodes) => {
+    const hashes: Uint8Array[] = []
+    for (const node of nodes) hashes.push(await hashOf(node))
+    return hashes
+  }
 }
 
 /** Encodes a bundle: each entry follows its length, 16 bits, big-endian. */

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -14,6 +15,7 @@ import {
   type VerifierKey,
   verifierKeyOf,
   verifierKeyText,
+  verifyEvidence,
   verifyProofFile,
 } from '../../chain/index.ts'
 import { fileExists, makeFolder } from '../../storage/index.ts'
@@ -21,7 +23,7 @@ import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { fetchFromNode, parseJsonOrNull, textOrFile } from '../node-client.ts'
 import { print, withProgress } from '../output.ts'
 
-// Verification with a verifier key: audits the log of a running node, and verifies proof files.
+// Verification with a verifier key: audits the log of a running node, and verifies proof files and evidence.
 
 export interface VerifyFlags {
   readonly json?: boolean
@@ -152,13 +154,7 @@ function writeState(path: string, { key, audited }: AuditState): void {
 
 /** Verifies the proof file at `path` and prints its content. Errors: Exit (usage). */
 export async function verifyProof(path: string, flags: VerifyFlags): Promise<void> {
-  if (flags.key === undefined) {
-    throw new Exit(
-      EXIT.usage,
-      'a proof file is verified with --key: the verifier key of its node, which you know from elsewhere',
-    )
-  }
-  const key = parseKey(flags.key)
+  const key = requireKey(flags)
   try {
     const proven = await verifyProofFile(nodeVerifySignature, key, readFileSync(path, 'utf8'))
     const erasedAt =
@@ -180,11 +176,46 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
     const erased = erasedAt !== null
     print(flags.json, { status: true, erased, ...place, size, root }, lines.join('\n'))
   } catch (error) {
-    if (!(error instanceof ProofError)) throw error
-    const { code, message: what } = error
-    print(flags.json, { status: false, code, what }, `DIFFERENCE ${what}`)
-    process.exitCode = EXIT.finding
+    printDifference(error, flags)
   }
+}
+
+/** Verifies the evidence file at `path` and prints the contradiction. Errors: Exit (usage). */
+export async function verifyEvidenceFile(path: string, flags: VerifyFlags): Promise<void> {
+  const key = requireKey(flags)
+  try {
+    const file = readFileSync(path, 'utf8')
+    const { what, checkpoints, fork } = await verifyEvidence(nodeVerifySignature, key, file)
+    const sizes = checkpoints.map(({ size }) => size)
+    const roots = checkpoints.map(({ root }) => Buffer.from(root).toString('hex'))
+    const ids = fork?.headers.map((header) => hash('sha512', header, 'hex')) ?? null
+    const lines = [
+      `The evidence holds: ${what}.`,
+      `key        ${verifierKeyText(key)}`,
+      ...sizes.map((size, at) => `log        ${size} blocks, root ${roots[at]}`),
+      ...(ids ?? []).map((id) => `block      height ${fork?.height}, id ${id}`),
+    ]
+    const result = { status: true, what, sizes, roots, height: fork?.height ?? null, ids }
+    print(flags.json, result, lines.join('\n'))
+  } catch (error) {
+    printDifference(error, flags)
+  }
+}
+
+function requireKey({ key }: VerifyFlags): VerifierKey {
+  if (key !== undefined) return parseKey(key)
+  throw new Exit(
+    EXIT.usage,
+    'proof files and evidence are verified with --key: the verifier key of the node, which you know from elsewhere',
+  )
+}
+
+/** Errors: `error`, unless it is a ProofError. */
+function printDifference(error: unknown, { json }: VerifyFlags): void {
+  if (!(error instanceof ProofError)) throw error
+  const { code, message: what } = error
+  print(json, { status: false, code, what }, `DIFFERENCE ${what}`)
+  process.exitCode = EXIT.finding
 }
 
 /**

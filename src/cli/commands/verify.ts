@@ -1,7 +1,8 @@
-import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
+import { EVIDENCE_LENGTH_MAX, isEvidence } from '../../chain/index.ts'
 import {
   type BlobVerification,
   type Finding,
@@ -25,11 +26,13 @@ import type { ExportVerification } from './export.ts'
 
 export function verifyCommand(): Command {
   return new Command('verify')
-    .description('verify a data folder, an export, a proof file or the log of a running node')
+    .description(
+      'verify a data folder, an export, a proof file, evidence or the log of a running node',
+    )
     .argument(
       '<what>',
       'a data folder (its node may be running), the postgres:// URL of a database, an export (- for stdin), ' +
-        'a .tlog-proof file, or the URL of a node',
+        'a .tlog-proof file, an evidence.json, or the URL of a node',
     )
     .option('--key <vkey>', 'verifier key of the node (from .../vkey), or a file that contains it')
     .option(
@@ -48,7 +51,7 @@ export function verifyCommand(): Command {
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: everything is valid. 1: a difference was found and printed. 2: nothing to verify.',
+      '\nExit code 0: everything is valid; evidence proves two histories. 1: a difference was found and printed.\n2: nothing to verify.',
     )
     .action(verify)
 }
@@ -57,6 +60,7 @@ export function verifyCommand(): Command {
 async function verify(what: string, flags: VerifyFlags): Promise<void> {
   if (/^https?:\/\//.test(what)) return (await import('./audit.ts')).auditUrl(what, flags)
   if (isProofFile(what)) return (await import('./audit.ts')).verifyProof(what, flags)
+  if (isEvidenceFile(what)) return (await import('./audit.ts')).verifyEvidenceFile(what, flags)
   return verifyChain(what, flags)
 }
 
@@ -70,6 +74,12 @@ function isProofFile(path: string): boolean {
   readSync(file, beginning)
   closeSync(file)
   return beginning.toString('latin1') === PROOF_BEGINNING
+}
+
+function isEvidenceFile(path: string): boolean {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (stats?.isFile() !== true || stats.size > EVIDENCE_LENGTH_MAX) return false
+  return isEvidence(readFileSync(path, 'utf8'))
 }
 
 async function verifyChain(

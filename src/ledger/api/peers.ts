@@ -1,6 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from '../../base/shape.ts'
-import { logOrigin, parsePosition, positionText } from '../../chain/index.ts'
+import {
+  EVIDENCE_BEGINNING,
+  type Evidence,
+  logOrigin,
+  parsePosition,
+  positionText,
+} from '../../chain/index.ts'
 import { type HttpApp, readBody } from '../../http/index.ts'
 import { PART_BYTES_MAX } from '../peers/blobs.ts'
 import { PeerError, statusOfPeers } from '../peers/errors.ts'
@@ -42,13 +48,30 @@ const PeerParams = Type.Object({
   serverid: Type.String({ shownPattern: SERVERID_PATTERN, description: 'Server id of the chain' }),
 })
 
-const Evidence = Type.Union([
-  Type.Object({
-    what: Type.String(),
-    notes: Type.Array(Type.String(), { description: 'Signed notes that contradict each other' }),
-  }),
-  Type.Null(),
-])
+const Texts = Type.Array(Type.String())
+
+/** The content of an evidence file, so that clients can store it as one. */
+const EvidenceFile = Type.Unsafe<(typeof EVIDENCE_BEGINNING & Evidence) | null>(
+  Type.Union([
+    Type.Object(
+      {
+        format: Type.Literal(EVIDENCE_BEGINNING.format),
+        version: Type.Literal(EVIDENCE_BEGINNING.version),
+        what: Type.String(),
+        notes: Type.Array(Type.String(), {
+          description: 'Signed notes that contradict each other',
+        }),
+        proof: Type.Union([
+          Type.Object({ height: Type.Integer(), headers: Texts, paths: Type.Array(Texts) }),
+          Type.Object({ root: Type.String(), path: Texts }),
+          Type.Null(),
+        ]),
+      },
+      { description: 'The content of an evidence file, which `daicho verify` checks' },
+    ),
+    Type.Null(),
+  ]),
+)
 
 const PeersReply = okReply({
   peers: Type.Array(
@@ -72,10 +95,10 @@ const PeersReply = okReply({
         Type.Object({ code: Type.String(), message: Type.String() }),
         Type.Null(),
       ]),
-      evidence: Evidence,
+      evidence: EvidenceFile,
     }),
   ),
-  evidence: Evidence,
+  evidence: EvidenceFile,
 })
 
 const PushReply = okReply({
@@ -145,7 +168,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
     async () => ({
       status: true as const,
       peers: mirrors.peers().map(peerReply),
-      evidence: mirrors.ownEvidence,
+      evidence: evidenceReply(mirrors.ownEvidence),
     }),
   )
 
@@ -189,9 +212,14 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
 }
 
 function peerReply(peer: PeerStatus) {
-  const { serverId: serverid, vkey, url, push, fixed, blocks, absent, error, evidence } = peer
+  const { serverId: serverid, vkey, url, push, fixed, blocks, absent, error } = peer
+  const evidence = evidenceReply(peer.evidence)
   const [state, lag, current] = [stateOf(peer), peer.ofBlocks - blocks, peer.currentMs]
   return { serverid, vkey, url, push, fixed, state, blocks, lag, absent, current, error, evidence }
+}
+
+function evidenceReply(evidence: Evidence | null) {
+  return evidence && { ...EVIDENCE_BEGINNING, ...evidence }
 }
 
 function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: PeerStatus) {

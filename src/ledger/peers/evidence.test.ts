@@ -1,7 +1,10 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { checkpointText, rawPublicKey, signedNote } from '../../chain/index.ts'
-import { CHECKPOINTS_MAX, CheckpointVerifier } from './evidence.ts'
+import { CHECKPOINTS_MAX, CheckpointVerifier, readEvidence, storeEvidence } from './evidence.ts'
 
 const NAME = 'daicho/7'
 const pair = () => {
@@ -38,4 +41,26 @@ it(`remembers at most ${CHECKPOINTS_MAX} notes`, async () => {
   }
   expect(await verifier.open(note)).not.toBe(head)
   expect(await verifier.open(note)).toBe(await verifier.open(note))
+})
+
+it('reads evidence of earlier versions, and keeps only the first', () => {
+  const folder = temporaryFolder()
+  expect(readEvidence(folder)).toBeNull()
+  const notes: [string, string] = ['one', 'other']
+  writeFileSync(join(folder, 'evidence.json'), JSON.stringify({ what: 'two roots', notes }))
+  const old = { what: 'two roots', notes, proof: null }
+  expect(readEvidence(folder)).toEqual(old)
+  storeEvidence(folder, { ...old, what: 'later' })
+  expect(readEvidence(folder)).toEqual(old)
+})
+
+it('counts a file that cannot be read as evidence', () => {
+  const folder = temporaryFolder()
+  for (const content of ['', '{"what":"no notes"}', '{"format":"daicho-evidence","version":2}']) {
+    writeFileSync(join(folder, 'evidence.json'), content)
+    expect(readEvidence(folder)).toMatchObject({
+      what: expect.stringContaining('cannot be read'),
+      notes: ['', ''],
+    })
+  }
 })

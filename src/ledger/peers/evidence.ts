@@ -2,52 +2,51 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type Checkpoint,
+  type Evidence,
+  entriesOfBundle,
   equalBytes,
-  type Frontier,
-  grown,
-  HASH_BYTES,
+  evidenceIn,
+  evidenceText,
+  findContradiction,
+  headerText,
+  nodesFromTiles,
   nodeVerifySignature,
   openCheckpoint,
-  rootOf,
+  ProofError,
+  readableLog,
+  type SignedLog,
   TILE_WIDTH,
+  type TreeNode,
   type VerifierKey,
 } from '../../chain/index.ts'
 import { fileExists, type StoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
-import { jsonMembers } from '../json-members.ts'
 import { rootAt } from '../log/signed-head.ts'
 import type { ChainSource } from './peer-client.ts'
 
 // A key that signed two checkpoints has signed two histories (a split view) if neither log continues the other.
-// This file detects that and stores both notes as evidence.
+// This file reads the two logs, and stores both notes with a proof as evidence.
 
 const FILE = 'evidence.json'
-/** Longer logs are not searched for a fork, but their blocks are still rejected. */
-const FORK_BLOCKS_MAX = 2 ** 24
 /** Maximum number of verified notes that are remembered. */
 export const CHECKPOINTS_MAX = 64
-
-/** Two notes of one key that cannot both be true. */
-export interface Evidence {
-  /** One sentence that describes the contradiction. */
-  readonly what: string
-  /** The note that was seen first, and the contradicting one. */
-  readonly notes: [string, string]
-}
 
 /** Returns the evidence in `folder`, or null. A file that cannot be read counts as evidence. */
 export function readEvidence(folder: string): Evidence | null {
   const path = join(folder, FILE)
   if (!fileExists(path)) return null
-  const { what, notes } = jsonMembers(readFileSync(path, 'utf8'))
-  const [first = '', second = ''] = Array.isArray(notes) ? notes : []
-  return { what: String(what ?? `${path} cannot be read`), notes: [String(first), String(second)] }
+  try {
+    return evidenceIn(readFileSync(path, 'utf8'))
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+    return { what: `${path} cannot be read`, notes: ['', ''], proof: null }
+  }
 }
 
 /** Stores evidence durably. Only the first is kept. */
 export function storeEvidence(folder: string, evidence: Evidence): void {
   if (readEvidence(folder) !== null) return
-  writeDurably(join(folder, FILE), `${JSON.stringify(evidence)}\n`)
+  writeDurably(join(folder, FILE), evidenceText(evidence))
 }
 
 /** A verified checkpoint, and its note. */
@@ -78,39 +77,40 @@ export class CheckpointVerifier {
   }
 }
 
-/** The size and root of a log. */
-export type TreeHead = Pick<Checkpoint, 'size' | 'root'>
+/** A log with a signed head, stored here or shown by a peer. */
+export interface KnownLog extends SignedLog {
+  readonly checkpoint: SignedCheckpoint
+}
 
-/**
- * Whether the log of `head` does not begin with one of the logs in `known`: its leaves give the root of `head`, and
- * a different root at a known size. A source that merely lies cannot produce this. Never rejects.
- */
-export async function isForkByLeaves(
-  known: readonly TreeHead[],
-  head: SignedCheckpoint,
-  source: Pick<ChainSource, 'leaves'>,
-): Promise<boolean> {
-  const smaller = known.filter(({ size }) => size > 0 && size <= head.size)
-  if (smaller.length === 0 || head.size > FORK_BLOCKS_MAX) return false
-  let frontier: Frontier = { size: 0, peaks: [] }
-  let differs = false
-  try {
-    while (frontier.size < head.size) {
-      const width = Math.min(TILE_WIDTH, head.size - frontier.size)
-      const tile = await source.leaves(frontier.size / TILE_WIDTH, width)
-      for (let at = 0; at < width; at += 1) {
-        const leaf = tile.slice(at * HASH_BYTES, (at + 1) * HASH_BYTES)
-        frontier = grown(frontier, leaf).frontier
-        const { size } = frontier
-        differs ||= smaller.some((one) => {
-          return one.size === size && !equalBytes(rootOf(frontier), one.root)
-        })
-      }
-    }
-  } catch {
-    return false
+/** The log of `checkpoint`, all of whose blocks are in `store`. */
+export function storedLog(checkpoint: SignedCheckpoint, store: StoreReader): KnownLog {
+  const { serverId } = store
+  const blocks = {
+    nodes: (nodes: readonly TreeNode[]) => store.treeNodes(serverId, nodes),
+    header: async (height: number) => {
+      const [header] = await store.headers(serverId, height, 1)
+      if (header === undefined) throw new RangeError(`the store has no block ${height}`)
+      return headerText(header)
+    },
   }
-  return differs && equalBytes(rootOf(frontier), head.root)
+  return { ...readableLog(checkpoint, blocks), checkpoint }
+}
+
+/** The log of `checkpoint`, as `source` shows it. */
+export function shownLog(
+  checkpoint: SignedCheckpoint,
+  source: Pick<ChainSource, 'tile'>,
+): KnownLog {
+  const blocks = {
+    nodes: nodesFromTiles(checkpoint.size, (tile) => source.tile(tile)),
+    header: async (height: number) => {
+      const [index, at] = [Math.floor(height / TILE_WIDTH), height % TILE_WIDTH]
+      const bundle = await source.tile({ level: 'entries', index, width: at + 1 })
+      const header = entriesOfBundle(bundle)?.[at]
+      return new TextDecoder().decode(header)
+    },
+  }
+  return { ...readableLog(checkpoint, blocks), checkpoint }
 }
 
 /** This node's own chain. */
@@ -143,8 +143,12 @@ export async function ownChainConflict(source: ChainSource, own: OwnChain): Prom
   }
   if (equalBytes(await rootAt(own.store, head.size), head.root)) return null
   const what = `the key has signed ${head.size} blocks that are not the first ones of this store`
-  // Without an own head there is no evidence yet; the next check tries again.
+  // Without an own head of the blocks that differ there is no evidence yet; the next check tries again.
   const ownNote = await own.checkpoint()
-  if (ownNote !== null) storeEvidence(own.folder, { what, notes: [ownNote, head.note] })
+  if (ownNote !== null) {
+    const ownLog = storedLog(await own.checkpoints.open(ownNote), own.store)
+    const found = await findContradiction(ownLog, shownLog(head, source))
+    if (found !== null) storeEvidence(own.folder, { ...found, what, notes: [ownNote, head.note] })
+  }
   return `${what}: another node has the same key`
 }

@@ -12,7 +12,7 @@ import {
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
 import type { Json } from '../../base/json.ts'
-import { rawBlocks } from '../../chain/index.ts'
+import { evidenceText, nodeVerifySignature, rawBlocks, verifyEvidence } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { Mirror, pull } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
@@ -36,7 +36,7 @@ function spoiled(source: ChainSource, spoil: Spoil): ChainSource {
     checkpoint: () => source.checkpoint(),
     blocks: (from, limit) => source.blocks(from, limit),
     consistency: (from, to) => source.consistency(from, to),
-    leaves: (index, width) => source.leaves(index, width),
+    tile: (tile) => source.tile(tile),
     ...spoil,
   }
 }
@@ -256,6 +256,13 @@ async function twins(): Promise<[LedgerNode, LedgerNode]> {
   return [node, twin]
 }
 
+/** Verifies the evidence of a mirror as a stranger does. */
+function verified({ service }: LedgerNode, mirror: Mirror) {
+  if (mirror.evidence === null) throw new Error('there is no evidence')
+  const { key } = nodeOfKey(service.log.verifierKey)
+  return verifyEvidence(nodeVerifySignature, key, evidenceText(mirror.evidence))
+}
+
 it('detects two histories under one key, keeps evidence, and adds nothing more', async () => {
   const [node, twin] = await twins()
   for (const twinBlocks of [1, 3, 9]) {
@@ -267,6 +274,8 @@ it('detects two histories under one key, keeps evidence, and adds nothing more',
     await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
     const notes = mirror.evidence?.notes ?? []
     expect(notes).toEqual([await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()])
+    const { fork } = await verified(node, mirror)
+    expect(fork?.height).toBe(2)
     // It is served but never extended, not even by the first node.
     await expect(pull(mirror, sourceOf(node))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
     expect(mirror.size).toBe(5)
@@ -292,6 +301,9 @@ it('detects them also if the mirror has seen only a head and none of its blocks'
   await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
   const notes = [await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()]
   expect([mirror.size, mirror.evidence?.notes]).toEqual([0, notes])
+  // Without its blocks, the roots show it.
+  const { what, fork } = await verified(node, mirror)
+  expect([what, fork]).toEqual(['the signed log of 9 blocks does not begin with that of 5', null])
   await mirror.close()
 })
 
@@ -304,7 +316,7 @@ it('keeps no evidence if a source contradicts a signed head without another one'
   await signed(node)
   const lies = {
     consistency: async () => [Buffer.alloc(32)],
-    leaves: async (_: number, width: number) => Buffer.alloc(width * 32),
+    tile: async ({ width }: { width: number }) => Buffer.alloc(width * 32),
   }
   await expect(pull(mirror, spoiled(source, lies))).rejects.toMatchObject({ code: 'LOG_UNPROVEN' })
   expect([mirror.size, mirror.evidence]).toEqual([8, null])

@@ -2,8 +2,10 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Json } from '../../base/json.ts'
 import {
+  type Evidence,
   equalBytes,
   type Frontier,
+  findContradiction,
   frontierAt,
   grown,
   type Head,
@@ -31,12 +33,12 @@ import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import {
   CheckpointVerifier,
-  type Evidence,
-  isForkByLeaves,
+  type KnownLog,
   readEvidence,
   type SignedCheckpoint,
+  shownLog,
+  storedLog,
   storeEvidence,
-  type TreeHead,
 } from './evidence.ts'
 import type { BlockPage, ChainSource } from './peer-client.ts'
 
@@ -181,30 +183,34 @@ export class Mirror {
   }
 
   /**
-   * Accepts `head` if its log and the known ones continue each other. Stores evidence otherwise.
-   * Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
+   * Accepts `head` if its log and the known ones continue each other. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of
+   * `prove`.
    */
   async acceptHead(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
-    if (head.size <= this.size) {
-      if (equalBytes(await rootAt(this.#store, head.size), head.root)) this.#expectNotFrozen()
-      else throw this.#frozen(head, 'the stored blocks have another root')
-      if (head.size === this.size) this.#storeCheckpoint(head)
-    } else if (seen !== null && head.size === seen.size) {
-      if (!equalBytes(seen.root, head.root)) throw this.#frozen(head, 'two roots for the same size')
-    } else if (seen !== null) {
-      // This also applies to a smaller head: only blocks that the newest head covers are stored, and only they can
-      // prove a contradiction.
-      const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
-      const proof = await prove(from.size, to.size)
-      if (!verifyConsistency(from, to, proof)) throw unproven(from.size, to.size)
-    }
+    await this.expectConsistent(head, prove)
     this.#expectNotFrozen()
+    if (head.size === this.size) this.#storeCheckpoint(head)
     await this.#maintain()
     if (head.size > (seen?.size ?? -1)) {
       this.#seen = head
       writeDurably(join(this.#options.folder, SEEN_FILE), head.note)
     }
+  }
+
+  /** Errors: LOG_UNPROVEN unless the log of `head` and the known ones continue each other; those of `prove`. */
+  async expectConsistent(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
+    const seen = this.#seen
+    if (head.size <= this.size) {
+      if (equalBytes(await rootAt(this.#store, head.size), head.root)) return
+      throw new PeerError('LOG_UNPROVEN', 'the stored blocks give another root than is signed')
+    }
+    if (seen === null) return
+    // This also applies to a smaller head: only blocks that the newest head covers are stored, and only they can
+    // prove a contradiction.
+    const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
+    const proof = from.size === to.size ? [] : await prove(from.size, to.size)
+    if (!verifyConsistency(from, to, proof)) throw unproven(from.size, to.size)
   }
 
   /**
@@ -235,20 +241,19 @@ export class Mirror {
   }
 
   /**
-   * Runs `work`. If the data are rejected and `isFork` shows that the log of `head` does not begin like the known
-   * ones, stores evidence and rejects with MIRROR_FROZEN instead.
+   * Runs `work`, which takes data from `other`. If they are refused and the log of `other` contradicts a known one,
+   * stores evidence and rejects with MIRROR_FROZEN instead.
    */
-  async detectFork(
-    head: SignedCheckpoint,
-    isFork: (known: readonly TreeHead[]) => boolean | Promise<boolean>,
-    work: () => Promise<void>,
-  ): Promise<void> {
+  async detectFork(other: KnownLog, work: () => Promise<void>): Promise<void> {
+    this.#expectNotFrozen()
     try {
       await work()
     } catch (error) {
       const isRefusal = error instanceof PeerError && error.code !== 'MIRROR_FROZEN'
-      if (!isRefusal || !(await isFork(await this.#known()))) throw error
-      throw this.#frozen(head, 'the two logs do not begin with the same blocks')
+      const evidence = isRefusal ? await this.#evidenceAgainst(other) : null
+      if (evidence === null) throw error
+      storeEvidence(this.#options.folder, evidence)
+      throw frozen(evidence)
     }
   }
 
@@ -259,25 +264,29 @@ export class Mirror {
     await this.#store.close()
   }
 
-  /** The tree heads that every other signed head must agree with. */
-  async #known(): Promise<TreeHead[]> {
-    const stored = { size: this.size, root: await rootAt(this.#store, this.size) }
-    return this.#seen === null ? [stored] : [stored, this.#seen]
-  }
-
-  /** Stores evidence that `head` contradicts the newest head seen; returns the error. */
-  #frozen(head: SignedCheckpoint, what: string): PeerError {
-    if (this.#seen !== null) {
-      storeEvidence(this.#options.folder, { what, notes: [this.#seen.note, head.note] })
+  async #evidenceAgainst(other: KnownLog): Promise<Evidence | null> {
+    const [seen, { size }] = [this.#seen, this]
+    if (seen === null) return null
+    const checkpoint = await storedCheckpoint(this.#options.folder, this.#checkpoints)
+    const logs = checkpoint === null ? [] : [storedLog(checkpoint, this.#store)]
+    if (seen.size > (checkpoint?.size ?? -1)) {
+      const prefix = () => Promise.reject(new Error('its blocks are not stored'))
+      logs.push({ checkpoint: seen, prefix, blocks: null })
     }
-    const message = `the key of ${head.origin} has signed two histories: ${what}`
-    return new PeerError('MIRROR_FROZEN', message)
+    for (const log of logs) {
+      const found = await findContradiction(log, other)
+      if (found !== null) return { ...found, notes: [log.checkpoint.note, other.checkpoint.note] }
+    }
+    if (size === (checkpoint?.size ?? 0)) return null
+    // These blocks are proven to be in the log of `seen`, but the proof is not stored: others cannot verify this.
+    const root = await rootAt(this.#store, size)
+    const found = await findContradiction(storedLog({ ...seen, size, root }, this.#store), other)
+    return found && { ...found, notes: [seen.note, other.checkpoint.note], proof: null }
   }
 
   #expectNotFrozen(): void {
     const { evidence } = this
-    if (evidence === null) return
-    throw new PeerError('MIRROR_FROZEN', `the key has signed two histories: ${evidence.what}`)
+    if (evidence !== null) throw frozen(evidence)
   }
 
   #storeCheckpoint({ note }: SignedCheckpoint): void {
@@ -360,6 +369,10 @@ export async function appendBlocks<Decoded extends DecodedBlock>(
   })
 }
 
+function frozen({ what }: Evidence): PeerError {
+  return new PeerError('MIRROR_FROZEN', `the key has signed two histories: ${what}`)
+}
+
 function refused(height: number, index: number | null, what: string): PeerError {
   const where = index === null ? `block ${height}` : `block ${height}, entry ${index}`
   return new PeerError('BLOCK_REFUSED', `${where}: ${what}`)
@@ -405,25 +418,21 @@ export async function pull(
   const head = await mirror.opened(await source.checkpoint())
   const pageAt = (from: number) =>
     prefetch(async () => source.blocks(from, Math.min(limit.blocks, head.size - from)))
-  await mirror.detectFork(
-    head,
-    (known) => isForkByLeaves(known, head, source),
-    async () => {
-      // Requested before the head is proven, but not used without the proof.
-      let next = mirror.size < head.size ? pageAt(mirror.size) : null
-      await mirror.acceptHead(head, prove)
-      let entries = 0
-      while (next !== null) {
-        const page: BlockPage = await next
-        limit.adapt(page)
-        const end = mirror.size + page.values.length
-        // The source prepares the next page while this one is verified and stored.
-        next = end < head.size ? pageAt(end) : null
-        entries += await mirror.add(page.values, head, prove)
-        progress({ blocks: mirror.size, ofBlocks: head.size, entries })
-      }
-    },
-  )
+  await mirror.detectFork(shownLog(head, source), async () => {
+    // Requested before the head is proven, but not used without the proof.
+    let next = mirror.size < head.size ? pageAt(mirror.size) : null
+    await mirror.acceptHead(head, prove)
+    let entries = 0
+    while (next !== null) {
+      const page: BlockPage = await next
+      limit.adapt(page)
+      const end = mirror.size + page.values.length
+      // The source prepares the next page while this one is verified and stored.
+      next = end < head.size ? pageAt(end) : null
+      entries += await mirror.add(page.values, head, prove)
+      progress({ blocks: mirror.size, ofBlocks: head.size, entries })
+    }
+  })
 }
 
 /** Starts `work` before its result is needed. An error is reported when the result is awaited. */

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CodedError } from '../../base/coded-error.ts'
-import { type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
+import { type Evidence, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
 import {
   fileExists,
   openBlobStore,
@@ -14,7 +14,7 @@ import { LedgerLog, type SignedHeads } from '../log/service.ts'
 import type { Platform, Thread } from '../platform.ts'
 import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
-import { CheckpointVerifier, type Evidence, readEvidence } from './evidence.ts'
+import { CheckpointVerifier, readEvidence } from './evidence.ts'
 import { MIRRORS_FOLDER, mirrorFolder, storedCheckpoint, VKEY_FILE } from './mirror.ts'
 import { type KnownPeer, nodeOfKey, type Peer, type PeerList } from './peer-list.ts'
 import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from './thread.ts'

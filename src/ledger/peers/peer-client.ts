@@ -6,6 +6,7 @@ import {
   positionText,
   type RawBlock,
   rawBlocks,
+  type Tile,
   tilePath,
 } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
@@ -20,6 +21,8 @@ const PAGE_OPENING = '{"status":true,"ledgers":'
 const PAGE_END = /^,"limit":\d+,"offset":\d+}$/
 const NO_BODY = new Uint8Array()
 const SMALL_BYTES_MAX = 65_536
+/** Maximum bytes of a tile: 256 headers of at most 400 bytes. */
+const TILE_BYTES_MAX = 131_072
 /** Maximum bytes of a page of several blocks. */
 const PAGE_BYTES_MAX = 16 * 1024 * 1024
 /** Maximum bytes of one block: 64 MiB of entries, and their proofs. */
@@ -69,7 +72,7 @@ export interface MissingBlobs {
 }
 
 /** Provides a chain. Everything it returns is verified. */
-export type ChainSource = Pick<PeerClient, 'checkpoint' | 'blocks' | 'consistency' | 'leaves'>
+export type ChainSource = Pick<PeerClient, 'checkpoint' | 'blocks' | 'consistency' | 'tile'>
 
 /** Provides blobs. They are compared with their SHA-256. */
 export type BlobSource = Pick<PeerClient, 'blob'>
@@ -101,11 +104,10 @@ export class PeerClient {
     })
   }
 
-  /** Returns a tile of `width` leaf hashes. */
-  async leaves(index: number, width: number): Promise<Uint8Array> {
-    const path = this.#path(`tile/${tilePath({ level: 0, index, width })}`)
-    const tile = await this.#get(path, SMALL_BYTES_MAX)
-    if (tile.length === width * HASH_BYTES) return tile
+  /** Returns a tile of hashes, or a bundle of headers. */
+  async tile(tile: Tile): Promise<Uint8Array> {
+    const bytes = await this.#get(this.#path(`tile/${tilePath(tile)}`), TILE_BYTES_MAX)
+    if (tile.level === 'entries' || bytes.length === tile.width * HASH_BYTES) return bytes
     throw malformed('the reply is not a tile of the log')
   }
 

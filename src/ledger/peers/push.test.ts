@@ -9,7 +9,7 @@ import {
   startLedgerNode,
   temporaryFolder,
 } from '../../../test/support/ledger-node.ts'
-import { logOrigin } from '../../chain/index.ts'
+import { logOrigin, nodeVerifySignature, verifierKeyOf, verifyEvidence } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { existingNodeKey } from '../node-key.ts'
 import { nextPush } from './push.ts'
@@ -44,7 +44,8 @@ async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const vkey = node.service.log.verifierKey
   await target.send('POST', '/api/config/peers', { vkey })
   const note = await node.service.log.checkpoint()
-  return { node, target, clock, signer, push, serverId, twinFolder, note }
+  const verifier = verifierKeyOf(vkey)
+  return { node, target, clock, signer, push, serverId, twinFolder, note, verifier }
 }
 
 function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Signer) {
@@ -162,7 +163,7 @@ it.each([
   ['longer', 9, { size: 6, seen: 6 }],
   ['longer, from where it begins', 9, { size: 0, seen: 6 }],
 ])('a second history that is only pushed is kept as evidence: %s', async (_, blocks, to) => {
-  const { target, signer, push, serverId, twinFolder, note } = await pair()
+  const { target, signer, push, serverId, twinFolder, note, verifier } = await pair()
   const path = `/api/ledgers/${serverId}`
   const post = async (body: Buffer) =>
     target.send('POST', path, body, signedFor(target, path, body, signer()))
@@ -181,7 +182,11 @@ it.each([
   }
   const reply = await post(body)
   expect([reply.status, reply.json.code]).toEqual([409, 'MIRROR_FROZEN'])
-  expect((await evidence()).notes).toEqual([note, twin.note])
+  const kept = await evidence()
+  expect(kept.notes).toEqual([note, twin.note])
+  // The blocks of the second history were not sent with it: the roots show it.
+  const verified = await verifyEvidence(nodeVerifySignature, verifier, JSON.stringify(kept))
+  expect(verified).toMatchObject({ checkpoints: [{ size: 6 }, { size: blocks }], fork: null })
   expect((await target.send('GET', `${path}/checkpoint`)).text).toBe(note)
 })
 

@@ -1,18 +1,11 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import {
-  checkpointOf,
-  equalBytes,
-  HASH_BYTES,
-  proveConsistency,
-  provenBlockJson,
-  verifyConsistency,
-} from '../../chain/index.ts'
+import { checkpointOf, proveConsistency, provenBlockJson } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { jsonMembers } from '../json-members.ts'
 import { rootAt } from '../log/signed-head.ts'
 import { PeerError } from './errors.ts'
-import type { SignedCheckpoint, TreeHead } from './evidence.ts'
+import type { KnownLog, SignedCheckpoint } from './evidence.ts'
 import type { Mirror } from './mirror.ts'
 import type { MirrorSize, PeerClient } from './peer-client.ts'
 
@@ -133,9 +126,11 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
   const { from, blocks, proofs } = push
   const prove = async (size: number) => proofIn(proofs, size)
   const head = await mirror.opened(push.checkpoint)
+  const log = pushedLog(head, push)
   if (blocks.length === 0) {
     // A longer log is checked when its blocks are pushed.
-    if (head.size <= mirror.size) await mirror.acceptHead(head, prove)
+    if (head.size > mirror.size) return
+    await mirror.detectFork(log, () => mirror.acceptHead(head, prove))
     return
   }
   if (from > mirror.size) {
@@ -144,33 +139,20 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
       `this mirror has ${mirror.size} blocks, but the first pushed block has height ${from}`,
     )
   }
-  await mirror.detectFork(
-    head,
-    (known) => isForkByProof(known, head, push),
-    async () => {
-      await mirror.acceptHead(head, prove)
-      const fresh = blocks.slice(mirror.size - from)
-      if (fresh.length > 0) await mirror.add(fresh, head, prove)
-    },
-  )
+  await mirror.detectFork(log, async () => {
+    await mirror.acceptHead(head, prove)
+    const fresh = blocks.slice(mirror.size - from)
+    if (fresh.length > 0) await mirror.add(fresh, head, prove)
+  })
 }
 
-/**
- * Whether the log of `head` is proven to begin with a different root than a known one of the same size. A wrong
- * root without a proof is no evidence.
- */
-function isForkByProof(
-  known: readonly TreeHead[],
-  head: SignedCheckpoint,
-  { proofs, roots }: Pick<ParsedPush, 'proofs' | 'roots'>,
-): boolean {
-  return known.some(({ size, root: knownRoot }) => {
-    const text = roots[size]
-    const root = typeof text === 'string' ? fromBase64(text) : null
-    if (root?.length !== HASH_BYTES || size === 0 || size >= head.size) return false
-    if (equalBytes(root, knownRoot)) return false
-    return verifyConsistency({ size, root }, head, proofIn(proofs, size))
-  })
+/** The log of a push: it shows its roots at some sizes, with proofs, but no more blocks than those that follow. */
+function pushedLog(checkpoint: SignedCheckpoint, { proofs, roots }: ParsedPush): KnownLog {
+  const prefix = async (size: number) => {
+    const root = fromBase64(String(roots[size] ?? ''))
+    return { root: root ?? new Uint8Array(), path: proofIn(proofs, size) }
+  }
+  return { checkpoint, prefix, blocks: null }
 }
 
 interface ParsedPush {

@@ -69,7 +69,7 @@ it('allows a peer to read checkpoint, blocks, consistency and tiles without a to
   )
   expect(await source.consistency(3, 9)).toEqual((await node.service.log.consistency(3, 9)).proof)
   const tile = await node.service.log.tile('0/000.p/9')
-  expect(Buffer.from(await source.leaves(0, 9))).toEqual(tile)
+  expect(Buffer.from(await source.tile({ level: 0, index: 0, width: 9 }))).toEqual(tile)
   const unsigned = new PeerClient({ url: node.url, serverId, allowPrivate: true })
   await expect(unsigned.checkpoint()).rejects.toThrow('answered 401 with TOKEN_NEEDED')
 })

@@ -150,6 +150,12 @@ function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Eleme
       <p>
         {t().evidence} {evidence.what}
       </p>
+      <p>
+        {isVerifiable(evidence) ? t().evidenceVerifiable : t().evidencePrivate}{' '}
+        <a download="evidence.json" href={`data:application/json,${encodedFile(evidence)}`}>
+          {t().saveEvidence}
+        </a>
+      </p>
       <details>
         <summary>{t().signedNotes}</summary>
         {evidence.notes.map((note) => (
@@ -158,6 +164,16 @@ function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Eleme
       </details>
     </div>
   )
+}
+
+function encodedFile(evidence: Evidence): string {
+  return encodeURIComponent(`${JSON.stringify(evidence)}\n`)
+}
+
+/** Whether others can verify it; without a proof, only two logs of one size contradict each other. */
+function isVerifiable({ notes, proof }: Evidence): boolean {
+  const [size, otherSize] = notes.map((note) => note.split('\n')[1])
+  return proof !== null || (size !== undefined && size === otherSize)
 }
 
 /** Alerts above every view. */

@@ -1,0 +1,276 @@
+import { fromBase64, toBase64 } from '../../base/base64.ts'
+import { isJsonObject, type Json, type JsonObject, parseJsonOrNull } from '../../base/json.ts'
+import { equalBytes, HASH_BYTES } from '../hashes.ts'
+import {
+  frontierAt,
+  frontierNodes,
+  leafHash,
+  type ReadNodes,
+  rootOf,
+  type TreeNode,
+} from '../merkle-tree.ts'
+import {
+  type Checkpoint,
+  openCheckpoint,
+  ProofError,
+  type VerifierKey,
+  type VerifySignature,
+} from './checkpoint.ts'
+import {
+  type Hashes,
+  proveConsistency,
+  proveInclusion,
+  verifyConsistency,
+  verifyInclusion,
+} from './proofs.ts'
+
+// Two checkpoints that one key has signed and that cannot be of one log, with a proof that needs no other data.
+
+/** Members with which an evidence file begins. */
+export const EVIDENCE_BEGINNING = { format: 'daicho-evidence', version: 1 } as const
+/** Maximum length of an evidence file: two notes and two paths are much shorter. */
+export const EVIDENCE_LENGTH_MAX = 1_048_576
+
+/** Two blocks at one height: the header of each, and its inclusion path (base64) in the log of each note. */
+export interface HeightProof {
+  readonly height: number
+  readonly headers: readonly [string, string]
+  readonly paths: readonly [readonly string[], readonly string[]]
+}
+
+/**
+ * The root (base64) that the larger log had at the size of the smaller one, and the consistency proof from there.
+ * The signed root of the smaller log is another one.
+ */
+export interface PrefixProof {
+  readonly root: string
+  readonly path: readonly string[]
+}
+
+/** Shows that two logs contradict each other. Two logs of one size need no proof but their roots. */
+export type ForkProof = HeightProof | PrefixProof | null
+
+/** Two notes of one key that cannot both be true. */
+export interface Evidence {
+  /** One sentence that describes the contradiction. */
+  readonly what: string
+  /** The note that was seen first, and the contradicting one. */
+  readonly notes: readonly [string, string]
+  /** Null also if only the node that stored the evidence can compare the two logs. */
+  readonly proof: ForkProof
+}
+
+/** A log of which a checkpoint is signed. Everything it returns is verified. Errors of all members: any. */
+export interface SignedLog {
+  readonly checkpoint: Checkpoint
+  /** Returns the root of its first `size` blocks, and the consistency proof from there. */
+  readonly prefix: (size: number) => Promise<{ readonly root: Uint8Array; readonly path: Hashes }>
+  /** Null if its blocks cannot be read. */
+  readonly blocks: {
+    readonly nodes: ReadNodes
+    /** Returns the canonical text of a header. */
+    readonly header: (height: number) => Promise<string>
+  } | null
+}
+
+/** A log whose hashes and headers can be read. */
+export function readableLog(
+  checkpoint: Checkpoint,
+  blocks: NonNullable<SignedLog['blocks']>,
+): SignedLog {
+  const prefix = async (size: number) => ({
+    root: rootOf(await frontierAt(size, blocks.nodes)),
+    path: await proveConsistency(size, checkpoint.size, blocks.nodes),
+  })
+  return { checkpoint, prefix, blocks }
+}
+
+/**
+ * Proves that two logs contradict each other, if possible with the two blocks at the first height at which they
+ * differ. Returns null if nothing proves it. Never rejects: a log that cannot be read proves nothing.
+ */
+export async function findContradiction(
+  one: SignedLog,
+  other: SignedLog,
+): Promise<Pick<Evidence, 'what' | 'proof'> | null> {
+  const logs = [one.checkpoint, other.checkpoint] as const
+  for (const prove of [heightProof, prefixProof, async () => null]) {
+    const proof = await prove(one, other).catch(() => null)
+    if (isContradiction(logs, proof)) return { what: descriptionOf(logs, proof), proof }
+  }
+  return null
+}
+
+function descriptionOf(logs: readonly [Checkpoint, Checkpoint], proof: ForkProof): string {
+  const [smaller, larger] = bySize(logs)
+  if (proof !== null && 'height' in proof) {
+    return `two different blocks of height ${proof.height} are signed`
+  }
+  if (smaller.size === larger.size) {
+    return `two different logs of ${larger.size} blocks are signed`
+  }
+  return `the signed log of ${larger.size} blocks does not begin with that of ${smaller.size}`
+}
+
+async function heightProof(one: SignedLog, other: SignedLog): Promise<ForkProof> {
+  if (one.blocks === null || other.blocks === null) return null
+  const sizes = [one.checkpoint.size, other.checkpoint.size] as const
+  const height = await forkHeight(one.blocks.nodes, other.blocks.nodes, Math.min(...sizes))
+  if (height === null) return null
+  const [first, second] = [one.blocks, other.blocks]
+  return {
+    height,
+    headers: [await first.header(height), await second.header(height)],
+    paths: [
+      (await proveInclusion(height, sizes[0], first.nodes)).map(toBase64),
+      (await proveInclusion(height, sizes[1], second.nodes)).map(toBase64),
+    ],
+  }
+}
+
+/** The first leaf, of `size`, in which two logs differ, or null. Compares one path from a peak to a leaf. */
+async function forkHeight(one: ReadNodes, other: ReadNodes, size: number): Promise<number | null> {
+  const firstDiffering = async (nodes: readonly TreeNode[]) => {
+    const hashes = await one(nodes)
+    const others = await other(nodes)
+    return nodes.find((_, at) => !areEqual(hashes[at], others[at])) ?? null
+  }
+  let node = await firstDiffering(frontierNodes(size))
+  while (node !== null && node.level > 0) {
+    const left = { level: node.level - 1, index: node.index * 2 }
+    node = await firstDiffering([left, { ...left, index: left.index + 1 }])
+  }
+  return node?.index ?? null
+}
+
+function areEqual(one: Uint8Array | undefined, other: Uint8Array | undefined): boolean {
+  return one !== undefined && other !== undefined && equalBytes(one, other)
+}
+
+async function prefixProof(one: SignedLog, other: SignedLog): Promise<ForkProof> {
+  const isFirstSmaller = one.checkpoint.size < other.checkpoint.size
+  const [smaller, larger] = isFirstSmaller ? [one, other] : [other, one]
+  if (smaller.checkpoint.size === larger.checkpoint.size) return null
+  const { root, path } = await larger.prefix(smaller.checkpoint.size)
+  return { root: toBase64(root), path: path.map(toBase64) }
+}
+
+function bySize([one, other]: readonly [Checkpoint, Checkpoint]): [Checkpoint, Checkpoint] {
+  return one.size <= other.size ? [one, other] : [other, one]
+}
+
+/** Whether no log can have both checkpoints. */
+function isContradiction(logs: readonly [Checkpoint, Checkpoint], proof: ForkProof): boolean {
+  const [smaller, larger] = bySize(logs)
+  if (proof === null) return smaller.size === larger.size && !equalBytes(smaller.root, larger.root)
+  if ('root' in proof) {
+    const root = hashOf(proof.root)
+    const before = { size: smaller.size, root }
+    const isPrefix = verifyConsistency(before, larger, proof.path.map(hashOf))
+    return isPrefix && !equalBytes(root, smaller.root)
+  }
+  const { height, headers, paths } = proof
+  const leaves = headers.map((header) => leafHash(new TextEncoder().encode(header)))
+  const areProven = logs.every((log, at) => {
+    const leaf = { index: height, leaf: leaves[at] ?? new Uint8Array() }
+    return verifyInclusion(leaf, log, (paths[at] ?? []).map(hashOf))
+  })
+  return areProven && !areEqual(leaves[0], leaves[1])
+}
+
+/** The content of verified evidence. */
+export interface Contradiction {
+  /** One sentence that describes it; that of the file is not verified. */
+  readonly what: string
+  readonly checkpoints: readonly [Checkpoint, Checkpoint]
+  /** The first height at which the logs differ, with the headers there, or null if the roots show it. */
+  readonly fork: Pick<HeightProof, 'height' | 'headers'> | null
+}
+
+/**
+ * Verifies an evidence file with only the public key: the key has signed both notes, and no log can have both.
+ * Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…, CHECKPOINT_….
+ */
+export async function verifyEvidence(
+  verifySignature: VerifySignature,
+  key: VerifierKey,
+  file: string,
+): Promise<Contradiction> {
+  const { notes, proof } = evidenceIn(file)
+  const checkpoints = [
+    await openCheckpoint(verifySignature, key, notes[0]),
+    await openCheckpoint(verifySignature, key, notes[1]),
+  ] as const
+  const [smaller, larger] = bySize(checkpoints)
+  if (!isContradiction(checkpoints, proof)) {
+    throw new ProofError(
+      'PROOF_WRONG',
+      proof === null && smaller.size !== larger.size
+        ? 'it has no proof: only the node that stored it can compare the two logs'
+        : 'the two signed heads do not contradict each other',
+    )
+  }
+  const what = descriptionOf(checkpoints, proof)
+  return { what, checkpoints, fork: proof !== null && 'height' in proof ? proof : null }
+}
+
+/** Whether a file holds evidence, valid or not. */
+export function isEvidence(file: string): boolean {
+  if (file.length > EVIDENCE_LENGTH_MAX) return false
+  const value = parseJsonOrNull(file)
+  return isJsonObject(value) && Array.isArray(value.notes)
+}
+
+/**
+ * Parses an evidence file. Files of earlier versions have only `what` and `notes`. Errors: PROOF_MALFORMED.
+ */
+export function evidenceIn(file: string): Evidence {
+  const value = file.length > EVIDENCE_LENGTH_MAX ? null : parseJsonOrNull(file)
+  const { format, version, what, notes, proof = null } = isJsonObject(value) ? value : {}
+  const isKnown =
+    format === undefined ||
+    (format === EVIDENCE_BEGINNING.format && version === EVIDENCE_BEGINNING.version)
+  if (!isKnown || typeof what !== 'string') throw malformed()
+  return { what, notes: pairOf(notes, textOf), proof: proof === null ? null : proofOf(proof) }
+}
+
+function proofOf(value: Json): ForkProof {
+  if (!isJsonObject(value)) throw malformed()
+  const { height, headers, paths, root, path }: JsonObject = value
+  if (height === undefined) return { root: textOf(root), path: textsOf(path) }
+  if (typeof height !== 'number') throw malformed()
+  return { height, headers: pairOf(headers, textOf), paths: pairOf(paths, textsOf) }
+}
+
+function pairOf<Value>(
+  value: Json | undefined,
+  parse: (value: Json | undefined) => Value,
+): [Value, Value] {
+  if (Array.isArray(value) && value.length === 2) return [parse(value[0]), parse(value[1])]
+  throw malformed()
+}
+
+function textsOf(value: Json | undefined): string[] {
+  if (Array.isArray(value)) return value.map(textOf)
+  throw malformed()
+}
+
+function textOf(value: Json | undefined): string {
+  if (typeof value === 'string') return value
+  throw malformed()
+}
+
+/** Not a hash: empty, so that it is equal to none. */
+function hashOf(text: string): Uint8Array {
+  const bytes = fromBase64(text)
+  return bytes?.length === HASH_BYTES ? bytes : new Uint8Array()
+}
+
+function malformed(): ProofError {
+  return new ProofError('PROOF_MALFORMED', 'this is not a file of evidence')
+}
+
+/** The text of an evidence file. */
+export function evidenceText({ what, notes, proof }: Evidence): string {
+  return `${JSON.stringify({ ...EVIDENCE_BEGINNING, what, notes, proof })}\n`
+}
