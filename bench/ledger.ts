@@ -6,7 +6,7 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { NODE_FLAGS } from '../scripts/node-flags.mjs'
-import { load, median, printTable, type Run } from './support/load.ts'
+import { interleaved, load, p99, perSecond, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
 import { type Server, serverOf, startBare, startLedger } from './support/server.ts'
 
@@ -36,21 +36,6 @@ async function post(url: string, text?: string): Promise<{ id?: string }> {
 const rate = (value: number) => Math.round(value).toLocaleString('en')
 const ratio = (value: number) => value.toFixed(2)
 
-/** Runs every case once per round, interleaved, and returns the runs of each. */
-async function interleaved(
-  cases: Record<string, () => Promise<Run>>,
-): Promise<Record<string, Run[]>> {
-  const runs: Record<string, Run[]> = {}
-  for (let round = 0; round < ROUNDS; round += 1) {
-    for (const [name, run] of Object.entries(cases)) {
-      runs[name] = [...(runs[name] ?? []), await run()]
-    }
-  }
-  return runs
-}
-const perSecond = (runs: Run[] | undefined) => median((runs ?? []).map((run) => run.perSecond))
-const p99 = (runs: Run[] | undefined) => median((runs ?? []).map((run) => run.p99Ms))
-
 /** Single items, compared with the baseline. */
 async function singleItems(bare: Server, ledger: Server): Promise<void> {
   await post(`${ledger.url}/api/bench`)
@@ -63,7 +48,7 @@ async function singleItems(bare: Server, ledger: Server): Promise<void> {
     const getting = (server: Server) => () =>
       load({ url: `${server.url}/api/bench/${id}`, method: 'GET', ...options })
     await posting(ledger)()
-    const runs = await interleaved({
+    const runs = await interleaved(ROUNDS, {
       'bare POST': posting(bare),
       'daicho POST': posting(ledger),
       'bare GET': getting(bare),
@@ -95,7 +80,7 @@ async function lists(bare: Server, ledger: Server): Promise<void> {
       connections: 16,
       seconds: SECONDS,
     })
-  const runs = await interleaved({ bare: posting(bare), daicho: posting(ledger) })
+  const runs = await interleaved(ROUNDS, { bare: posting(bare), daicho: posting(ledger) })
   printTable([
     ['100 items a request, 16 connections', 'bare items/s', 'daicho items/s', 'ratio'],
     [
@@ -129,7 +114,7 @@ async function againstPouchdb(ledger: Server): Promise<void> {
   }
   const posting = (url: string) => () =>
     load({ url, method: 'POST', body, connections: 64, seconds: SECONDS })
-  const runs = await interleaved({
+  const runs = await interleaved(ROUNDS, {
     pouchdb: posting(`${peer.url}/bench`),
     daicho: posting(`${ledger.url}/api/bench`),
   })
@@ -178,7 +163,7 @@ async function aMillion(): Promise<void> {
       connections: 64,
       seconds: SECONDS,
     })
-  const runs = await interleaved({ empty: posting(empty), full: posting(full) })
+  const runs = await interleaved(ROUNDS, { empty: posting(empty), full: posting(full) })
   printTable([
     ['POST, 64 connections', 'empty/s', `with ${rate(MILLION)} items/s`, 'ratio'],
     [

@@ -2,6 +2,7 @@
 const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): Promise<void> }>> =
   {
     ledger: () => import('./ledger.ts'),
+    postgres: () => import('./postgres.ts'),
     attachments: () => import('./attachments.ts'),
     queries: () => import('./queries.ts'),
     rates: () => import('./rates.ts'),

@@ -40,6 +40,28 @@ export function median(values: readonly number[]): number {
   return ((sorted[Math.ceil(middle) - 1] ?? 0) + (sorted[Math.floor(middle)] ?? 0)) / 2
 }
 
+/** Runs every case once per round, interleaved, and returns the runs of each. */
+export async function interleaved(
+  rounds: number,
+  cases: Record<string, () => Promise<Run>>,
+): Promise<Record<string, Run[]>> {
+  const runs: Record<string, Run[]> = {}
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [name, run] of Object.entries(cases)) {
+      runs[name] = [...(runs[name] ?? []), await run()]
+    }
+  }
+  return runs
+}
+
+export function perSecond(runs: readonly Run[] | undefined): number {
+  return median((runs ?? []).map((run) => run.perSecond))
+}
+
+export function p99(runs: readonly Run[] | undefined): number {
+  return median((runs ?? []).map((run) => run.p99Ms))
+}
+
 /** Prints rows as a table with aligned columns; the first row is the heading. */
 export function printTable(rows: readonly (readonly string[])[]): void {
   const width = (column: number) => Math.max(...rows.map((row) => row[column]?.length ?? 0))

@@ -87,6 +87,11 @@ export function startBare(): Promise<Server> {
   return startProgram([path('./bare-app.ts')], {})
 }
 
+/** The baseline for a store on PostgreSQL, in the empty database `url`. */
+export function startBarePostgres(url: string): Promise<Server> {
+  return startProgram([path('./bare-postgres.ts'), url], {})
+}
+
 /** The baseline for attachments. */
 export function startBareFiles(folder: string): Promise<Server> {
   return startProgram([path('./bare-files.ts'), folder], {})
