@@ -77,7 +77,7 @@ it('exits with 2 or 78 and one line without a source or an unusable destination'
     [['backup', lived, join(lived, 'backups')], 2, /is in the folder that is to be backed up/],
     [['backup', lived, join(folder, 'text')], 78, /cannot create the folder/],
     [['export', empty, '--out', out], 2, /there is no store at/],
-    [['export', lived, '--out', folder], 2, /is a folder: name a file/],
+    [['export', lived, '--out', folder], 2, /is a folder: give the name of a file/],
     [['export', lived, '--out', '-', '--json'], 2, /both write to stdout/],
     [['export', lived, '--out', join(folder, 'no', 'such')], 1, /ENOENT/],
     [['import', out], 78, /set SYSTEM_FOLDER/],
@@ -120,7 +120,7 @@ it('serve continues a backup; --without-keys omits the keys', async () => {
 
   const bare = await runDaicho(['backup', folder, to, '--without-keys', '--keep', '1'])
   expect(bare.code).toBe(0)
-  expect(bare.stdout).toMatch(/^Backed up: 3 blocks, everything holds\.\nfolder .*\nserver id /)
+  expect(bare.stdout).toMatch(/^Backed up: 3 blocks, everything is valid\.\nfolder .*\nserver id /)
   expect(bare.stdout).toMatch(/keys +left out/)
   expect(bare.stdout).toContain(`removed    ${made.path.slice(to.length + 1)}`)
   const [left = '', ...more] = readdirSync(to)

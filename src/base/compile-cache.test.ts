@@ -10,7 +10,7 @@ const PROGRAM = `
   console.log(JSON.stringify(compileCacheEnvironment()))`
 
 /** The environment that a program with this environment passes to child processes. */
-function handedOn(env: Record<string, string>): unknown {
+function childEnvironment(env: Record<string, string>): unknown {
   const flags = ['--disable-warning=ExperimentalWarning', '--input-type=module']
   return JSON.parse(execFileSync(process.execPath, [...flags, '-e', PROGRAM], { env }).toString())
 }
@@ -18,10 +18,10 @@ function handedOn(env: Record<string, string>): unknown {
 it('passes only the compile cache of this program to child processes', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-compiled-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
-  const handed = { NODE_COMPILE_CACHE: folder }
-  expect(handedOn({ ...handed, SECRET: 'x' })).toEqual(handed)
-  expect(handedOn(handed)).toEqual(handed)
+  const environment = { NODE_COMPILE_CACHE: folder }
+  expect(childEnvironment({ ...environment, SECRET: 'x' })).toEqual(environment)
+  expect(childEnvironment(environment)).toEqual(environment)
   // One folder for one version of Node.
   expect(readdirSync(folder)).toHaveLength(1)
-  expect(handedOn({ SECRET: 'x' })).toEqual({})
+  expect(childEnvironment({ SECRET: 'x' })).toEqual({})
 })

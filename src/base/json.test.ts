@@ -74,15 +74,15 @@ it.each([
   ['{"a":1,"\\\\":2}', '{"a":1,"\\n":2}', '\n'],
   ['{"b":1,"\\\\":2}', '{"b":1,"\\"":2}', '"'],
   ['{"c":1,"\\\\u":2}', '{"c":1,"\\u0041B":2}', 'AB'],
-])('after %s was read, %s has its own second name', (first, second, name) => {
-  const kept = [parseJson(first), parseStrictText(first)]
+])('after parsing %s, parses the second name of %s correctly', (first, second, name) => {
+  const values = [parseJson(first), parseStrictText(first)]
   for (const parse of [parseJson, parseStrictText]) {
     const value = parse(second) as Record<string, Json>
     expect(Object.keys(value)[1]).toBe(name)
     expect(canonicalJson(value)).toContain(JSON.stringify(name))
-    kept.push(value)
+    values.push(value)
   }
-  expect(kept).toHaveLength(4)
+  expect(values).toHaveLength(4)
 })
 
 it('uses the last of duplicate members, and rejects the same texts as JSON.parse', () => {

@@ -9,8 +9,7 @@ function object(properties: Readonly<Record<string, Schema>>, more?: Schema): Sc
   const required = Object.entries(properties).flatMap(([name, schema]) =>
     optional.has(schema) ? [] : [name],
   )
-  const demanded = required.length > 0 ? { required } : {}
-  return { type: 'object', ...demanded, properties, ...more }
+  return { type: 'object', ...(required.length > 0 ? { required } : {}), properties, ...more }
 }
 
 const ofType = (type: string) => (more?: Schema) => ({ type, ...more })

@@ -63,7 +63,7 @@ export function parseStrictText(text: string): Json {
   const value = parse(text)
   // There is one structural colon per member; duplicates leave fewer members in the value.
   if (countMembers(value) !== colons) {
-    throw new StrictJsonError('JSON_DUPLICATE_MEMBER', 'an object names a member twice')
+    throw new StrictJsonError('JSON_DUPLICATE_MEMBER', 'an object has a duplicate member')
   }
   return value
 }
@@ -97,7 +97,7 @@ function scan(text: string): number {
     } else if (unit === 0x7b || unit === 0x5b) {
       depth += 1
       if (depth > JSON_DEPTH_MAX) {
-        throw new StrictJsonError('JSON_TOO_DEEP', `nesting goes beyond ${JSON_DEPTH_MAX} levels`)
+        throw new StrictJsonError('JSON_TOO_DEEP', `nesting exceeds ${JSON_DEPTH_MAX} levels`)
       }
     } else if (unit === 0x7d || unit === 0x5d) {
       depth -= 1
@@ -132,7 +132,7 @@ function endOfEscapedString(text: string, start: number): number {
 function refuseLoneSurrogate(literal: string): void {
   const value = parse(literal)
   if (typeof value === 'string' && !value.isWellFormed()) {
-    throw new StrictJsonError('JSON_LONE_SURROGATE', 'a string holds half of a surrogate pair')
+    throw new StrictJsonError('JSON_LONE_SURROGATE', 'a string contains a lone surrogate')
   }
 }
 
@@ -171,7 +171,10 @@ function refuseInexactNumber(literal: string, hasFewDigits: boolean): void {
     if (written === decimal(`${value}`) || written === decimal(value.toPrecision(17))) return
   }
   const shown = literal.length > 40 ? `${literal.slice(0, 40)}…` : literal
-  throw new StrictJsonError('JSON_NUMBER_INEXACT', `the number ${shown} cannot be kept exactly`)
+  throw new StrictJsonError(
+    'JSON_NUMBER_INEXACT',
+    `the number ${shown} cannot be represented exactly`,
+  )
 }
 
 /** Normalizes a number to digits and a power of ten, so that equal values have equal texts. */
@@ -196,7 +199,7 @@ function countMembers(value: Json): number {
   for (const name in value) {
     // `parseJson` makes `__proto__` an own member.
     if (name === '__proto__') {
-      throw new StrictJsonError('JSON_FORBIDDEN_MEMBER', 'a member may not be named __proto__')
+      throw new StrictJsonError('JSON_FORBIDDEN_MEMBER', 'a member must not be named __proto__')
     }
     count += 1
     const member = value[name]

@@ -49,11 +49,11 @@ it.each<[string, (value: JsonObject) => void]>([
   ['nonce is not an integer', (value) => Object.assign(value, { nonce: -1 })],
   ['nonce is not an integer', (value) => Object.assign(value, { nonce: 0.5 })],
   ['nonce is not an integer', (value) => Object.assign(value, { nonce: '0' })],
-  ['id is not a text', (value) => Object.assign(value, { id: null })],
+  ['id is not a string', (value) => Object.assign(value, { id: null })],
   ['there is no proof', (value) => delete value.proof],
   ['proof.height is not an integer', (value) => Object.assign(proof(value), { height: '0' })],
   ['proof.height is not an integer', (value) => Object.assign(proof(value), { height: 0.5 })],
-  ['proof.root is not a text', (value) => Object.assign(proof(value), { root: 0 })],
+  ['proof.root is not a string', (value) => Object.assign(proof(value), { root: 0 })],
   ['proof.blinds is not a list', (value) => delete proof(value).blinds],
   [
     'proof.blinds[0] is not 64 lowercase hex digits',
@@ -67,7 +67,7 @@ it.each<[string, (value: JsonObject) => void]>([
     'proof.commitments[0] is not 64 lowercase hex digits',
     (value) => Object.assign(proof(value), { commitments: ['a'.repeat(66)] }),
   ],
-])('says that %s', (what, change) => {
+])('reports that %s', (what, change) => {
   const value: JsonObject = JSON.parse(provenBlockJson(block(1)))
   change(value)
   expect(parseBlockParts(value)).toBe(what)

@@ -53,11 +53,11 @@ export function parseBlockParts(value: Json): BlockParts | string {
   if (!Array.isArray(body)) return 'body is not a list'
   if (!isIntegerList(timestamps)) return 'timestamps is not a list of integers'
   if (!isCount(nonce)) return 'nonce is not an integer'
-  if (typeof id !== 'string') return 'id is not a text'
+  if (typeof id !== 'string') return 'id is not a string'
   if (!isJsonObject(proof)) return 'there is no proof'
   const { height, root } = proof
   if (!isCount(height)) return 'proof.height is not an integer'
-  if (typeof root !== 'string') return 'proof.root is not a text'
+  if (typeof root !== 'string') return 'proof.root is not a string'
   const blinds = decodeHashes(proof, 'blinds', null)
   if (typeof blinds === 'string') return blinds
   const commitments = decodeHashes(proof, 'commitments', ZEROS)
@@ -78,12 +78,12 @@ function decodeHashes(proof: JsonObject, name: string, zeros: null | string): Ui
   const list = proof[name]
   if (!Array.isArray(list)) return `proof.${name} is not a list`
   const bytes = new Uint8Array(list.length * HASH_BYTES)
-  for (const [index, given] of list.entries()) {
-    if (given === zeros) continue
-    if (typeof given !== 'string' || !HASH_HEX.test(given)) {
+  for (const [index, hex] of list.entries()) {
+    if (hex === zeros) continue
+    if (typeof hex !== 'string' || !HASH_HEX.test(hex)) {
       return `proof.${name}[${index}] is not 64 lowercase hex digits`
     }
-    bytes.set(fromHex(given), index * HASH_BYTES)
+    bytes.set(fromHex(hex), index * HASH_BYTES)
   }
   return bytes
 }

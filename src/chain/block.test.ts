@@ -185,7 +185,7 @@ it('limits the difficulty to four zeros, and a block to 1 to 10000 entries', () 
   expect(verifyBlock(full, null)).toBeNull()
   for (const count of [0, 10_001]) {
     expect(() => sealBlock(null, content(count))).toThrow()
-    const what = `it holds ${count} entries`
+    const what = `it has ${count} entries`
     expect(verifyBlock({ ...full, ...content(count) }, null)).toEqual({
       code: 'counts',
       height: 0,
@@ -200,12 +200,12 @@ it('reports the fault of a block, and the index of the entry', () => {
   const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'], headOf(first))
   const { timestamps, blinds, commitments, id, root } = block
   const faults: [Partial<Block>, BlockFault['code'], string, number | null][] = [
-    [{ height: 2 }, 'link', 'a block of height 1 must stand here', null],
-    [{ prevId: null }, 'link', 'prev_id is not the id of the block before', null],
+    [{ height: 2 }, 'link', 'a block of height 1 is expected here', null],
+    [{ prevId: null }, 'link', 'prev_id is not the id of the previous block', null],
     [{ timestamps: [5, 5] }, 'counts', 'there is not one timestamp per entry', null],
     [{ timestamps: [5, 5, 5.5] }, 'time', 'the timestamp is not an integer', 2],
-    [{ timestamps: [4, 5, 5] }, 'time', 'the timestamp is before the one in front of it', 0],
-    [{ timestamps: [5, 6, 5] }, 'time', 'the timestamp is before the one in front of it', 2],
+    [{ timestamps: [4, 5, 5] }, 'time', 'the timestamp is earlier than the previous one', 0],
+    [{ timestamps: [5, 6, 5] }, 'time', 'the timestamp is earlier than the previous one', 2],
     [{ blinds: blinds.subarray(1) }, 'counts', 'there is not one blind per entry', null],
     [
       { commitments: commitments.subarray(1) },
@@ -226,7 +226,7 @@ it('reports the fault of a block, and the index of the entry', () => {
     const fault = verifyBlock({ ...block, ...changed }, headOf(first))
     expect(fault).toEqual({ code, height: changed.height ?? 1, index, what })
   }
-  expect(verifyBlock(block, null)?.what).toBe('a block of height 0 must stand here')
+  expect(verifyBlock(block, null)?.what).toBe('a block of height 0 is expected here')
 })
 
 it('treats an entry as erased only if its blind is 32 zeros, and then uses its commitment', () => {

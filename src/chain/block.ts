@@ -150,9 +150,9 @@ export function verifyBlock(
   })
   const { commitments } = block
   const height = head === null ? 0 : head.height + 1
-  if (block.height !== height) return fault('link', `a block of height ${height} must stand here`)
+  if (block.height !== height) return fault('link', `a block of height ${height} is expected here`)
   if (block.prevId !== (head?.id ?? null)) {
-    return fault('link', 'prev_id is not the id of the block before')
+    return fault('link', 'prev_id is not the id of the previous block')
   }
   const shape = shapeFault(block, head)
   if (shape !== null) return fault(shape.code, shape.what, shape.index)
@@ -183,7 +183,7 @@ function shapeFault(
   const counts = (what: string) => ({ code: 'counts', index: null, what }) as const
   const time = (what: string, index: number) => ({ code: 'time', index, what }) as const
   if (entries.length < 1 || entries.length > ENTRIES_MAX) {
-    return counts(`it holds ${entries.length} entries`)
+    return counts(`it has ${entries.length} entries`)
   }
   if (timestamps.length !== entries.length) return counts('there is not one timestamp per entry')
   if (blinds.length !== entries.length * HASH_BYTES) {
@@ -192,7 +192,7 @@ function shapeFault(
   let last = head?.timestamp ?? 0
   for (const [index, timestamp] of timestamps.entries()) {
     if (!Number.isSafeInteger(timestamp)) return time('the timestamp is not an integer', index)
-    if (timestamp < last) return time('the timestamp is before the one in front of it', index)
+    if (timestamp < last) return time('the timestamp is earlier than the previous one', index)
     last = timestamp
   }
   return null

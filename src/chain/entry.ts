@@ -146,7 +146,7 @@ function isPositions(value: Json | undefined): value is string[] {
 }
 
 /** Number of positions reserved per block in a packed position: a power of two above ENTRIES_MAX. */
-const INDEX_ROOM = 16_384
+const POSITIONS_PER_BLOCK = 16_384
 
 /** Position of an entry in its chain. */
 export interface Position {
@@ -160,20 +160,20 @@ export interface Position {
  * and the creation of items, and are equal on every node that replays the chain.
  */
 export function packPosition(height: number, index: number): number {
-  return height * INDEX_ROOM + index
+  return height * POSITIONS_PER_BLOCK + index
 }
 
 export function unpackPosition(packed: number): Position {
-  return { height: heightOf(packed), index: packed % INDEX_ROOM }
+  return { height: heightOf(packed), index: packed % POSITIONS_PER_BLOCK }
 }
 
 export function heightOf(packed: number): number {
-  return Math.floor(packed / INDEX_ROOM)
+  return Math.floor(packed / POSITIONS_PER_BLOCK)
 }
 
 /** Formats a packed position as `<height>.<index>`, as in headers and messages. */
 export function positionText(packed: number): string {
-  return `${heightOf(packed)}.${packed % INDEX_ROOM}`
+  return `${heightOf(packed)}.${packed % POSITIONS_PER_BLOCK}`
 }
 
 /** Packs the position `<height>.<index>`, or returns null if `text` is invalid. */
@@ -182,5 +182,5 @@ export function parsePosition(text: string): number | null {
   if (match === null) return null
   const [height, index] = [Number(match[1]), Number(match[2])]
   const packed = packPosition(height, index)
-  return index < INDEX_ROOM && Number.isSafeInteger(packed) ? packed : null
+  return index < POSITIONS_PER_BLOCK && Number.isSafeInteger(packed) ? packed : null
 }

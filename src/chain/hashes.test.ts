@@ -30,7 +30,7 @@ it.each([
 it.each([
   ['Node', hashesInNode],
   ['browsers', hashesInBrowsers],
-])('commits with HMAC-SHA-256 in %s, whatever the length of the message', (_, { HmacSha256 }) => {
+])('computes HMAC-SHA-256 in %s for messages of any length', (_, { HmacSha256 }) => {
   const lengths = fc.oneof(fc.nat(200), fc.integer({ min: 16_000, max: 17_000 }))
   const hmac = new HmacSha256()
   fc.assert(

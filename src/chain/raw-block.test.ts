@@ -101,9 +101,9 @@ it('returns null for a text with one change, unless parsing it gives the same re
   fc.assert(
     fc.property(blocks, fc.nat(), fc.nat(2), fc.constantFrom(...changes), (bodies, at, cut, by) => {
       const list = `[${bodies.map((body) => blockText(body)).join(',')}]`
-      const place = at % list.length
+      const position = at % list.length
       // Decoded UTF-8 never contains a lone surrogate.
-      const text = (list.slice(0, place) + by + list.slice(place + cut)).toWellFormed()
+      const text = (list.slice(0, position) + by + list.slice(position + cut)).toWellFormed()
       const found = rawBlocks(text, 0, SERVER_ID)
       if (found === null || found.end !== text.length) return
       same += 1
@@ -118,7 +118,7 @@ it('returns null for a text with one change, unless parsing it gives the same re
 it.each([
   ['hashes of another length', (text: string) => text.replace(/"blinds":\["(..)/, '"blinds":["')],
   ['upper case', (text: string) => text.replace(/"root":"(..)/, '"root":"AB')],
-  ['a member more', (text: string) => text.replace('"nonce":0', '"nonce":0,"x":1')],
+  ['an extra member', (text: string) => text.replace('"nonce":0', '"nonce":0,"x":1')],
   ['a space', (text: string) => text.replace('"nonce":0', '"nonce": 0')],
   [
     'no entry',

@@ -2,7 +2,7 @@ import { CodedError } from '../base/coded-error.ts'
 
 /** Exit codes; scripts rely on them. */
 export const EXIT = {
-  right: 0,
+  success: 0,
   /** A finding or a failure. */
   finding: 1,
   /** The command line is invalid. */

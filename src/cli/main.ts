@@ -27,11 +27,11 @@ const program = new Command('daicho')
   .version(VERSION)
   .showHelpAfterError('(see --help for usage)')
 const args = process.argv.slice(2)
-const named = args.find((word) => Object.hasOwn(COMMANDS, word))
+const commandName = args.find((word) => Object.hasOwn(COMMANDS, word))
 // Only the help needs commands that do not run.
-const isHelp = named === undefined && !args.includes('--version')
+const isHelp = commandName === undefined && !args.includes('--version')
 for (const [name, load] of Object.entries(COMMANDS)) {
-  program.addCommand(isHelp || name === named ? await load() : new Command(name))
+  program.addCommand(isHelp || name === commandName ? await load() : new Command(name))
 }
 inherit(program)
 
@@ -47,7 +47,7 @@ try {
   await program.exitOverride().parseAsync()
 } catch (error) {
   if (error instanceof CommanderError) {
-    process.exit(error.exitCode === 0 ? EXIT.right : EXIT.usage)
+    process.exit(error.exitCode === 0 ? EXIT.success : EXIT.usage)
   }
   const exit = exitOf(error)
   if (exit === null) throw error

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { fetchFromNode } from './node-client.ts'
 
-async function serving(answer: RequestListener): Promise<string> {
+async function serve(answer: RequestListener): Promise<string> {
   const server = createServer(answer)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
@@ -14,13 +14,13 @@ async function serving(answer: RequestListener): Promise<string> {
 }
 
 it('returns the complete reply, for any status', async () => {
-  const url = await serving((_request, response) => void response.writeHead(418).end('ü\u0000'))
+  const url = await serve((_request, response) => void response.writeHead(418).end('ü\u0000'))
   expect(await fetchFromNode(url)).toEqual({ status: 418, bytes: Buffer.from('ü\u0000') })
 })
 
 it('aborts an endless reply at the size limit', async () => {
   let sent = 0
-  const url = await serving((_request, response) => {
+  const url = await serve((_request, response) => {
     const more = () => {
       for (let room = true; room && !response.destroyed; sent += 65_536) {
         room = response.write(Buffer.alloc(65_536))
@@ -36,8 +36,8 @@ it('aborts an endless reply at the size limit', async () => {
 })
 
 it('aborts requests to silent and slow nodes after the timeout', async () => {
-  const silent = await serving(() => {})
-  const slow = await serving((_request, response) => {
+  const silent = await serve(() => {})
+  const slow = await serve((_request, response) => {
     const drip = setInterval(() => response.write('x'), 10)
     response.on('close', () => clearInterval(drip))
   })
@@ -47,17 +47,17 @@ it('aborts requests to silent and slow nodes after the timeout', async () => {
 })
 
 it('does not follow redirects, and reports the reason of a failure', async () => {
-  let asked = 0
-  const other = await serving((_request, response) => {
-    asked += 1
+  let requests = 0
+  const other = await serve((_request, response) => {
+    requests += 1
     response.end()
   })
-  const url = await serving((_request, response) => {
+  const url = await serve((_request, response) => {
     response.writeHead(307, { location: other }).end()
   })
   await expect(fetchFromNode(url, { headers: { 'x-api-key': 'secret' } })).rejects.toThrow(
     /redirect/,
   )
-  expect(asked).toBe(0)
+  expect(requests).toBe(0)
   await expect(fetchFromNode('http://127.0.0.1:9/')).rejects.toThrow(/\w/)
 })

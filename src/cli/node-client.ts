@@ -79,9 +79,9 @@ export async function callNode<Reply extends LedgerReply>(
   if (reply.status === true) return reply
   const refusal = reply.message ?? reply.code
   if (refusal === undefined) {
-    throw new Exit(EXIT.finding, `what answers at ${origin} is no node of daicho`)
+    throw new Exit(EXIT.finding, `the server at ${origin} is not a node of daicho`)
   }
-  throw new Exit(EXIT.finding, `the node refused: ${refusal}`)
+  throw new Exit(EXIT.finding, `the node rejected the request: ${refusal}`)
 }
 
 /** Parses JSON; returns null if the text is invalid. */

@@ -36,7 +36,7 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   if (folder === null) {
     throw new Exit(
       EXIT.configuration,
-      'set SYSTEM_FOLDER to the folder of the node; without one it keeps all of this in memory',
+      'set SYSTEM_FOLDER to the folder of the node; a node without one keeps its data in memory',
     )
   }
   const found = statSync(folder, { throwIfNoEntry: false })

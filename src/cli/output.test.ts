@@ -74,12 +74,12 @@ it('reports every five seconds until it is stopped, even without progress', () =
     run()
     return ms
   }
-  let doing = 'opening'
+  let task = 'opening'
   const write = (text: string | Uint8Array) => written.push(String(text)) > 0
-  const stop = reportEvery(() => doing, schedule, { write })
+  const stop = reportEvery(() => task, schedule, { write })
   expect(written).toEqual([])
   expect([next(), next()]).toEqual([5_000, 5_000])
-  doing = 'block 7'
+  task = 'block 7'
   next()
   expect(written).toEqual(['opening\n', 'opening\n', 'block 7\n'])
   stop()

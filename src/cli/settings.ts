@@ -139,7 +139,7 @@ const SETTINGS = {
     'ecb,frankfurter,lastgood,snapshot',
     'Sources of rates, in the order in which they are tried',
   ),
-  RATES_STRICT: flag('1 answers 503 instead of stale rates'),
+  RATES_STRICT: flag('1 replies with 503 instead of stale rates'),
   RATES_STALE_AFTER: duration<number>(5 * 86_400_000, 'Age from which rates are reported as stale'),
   RATES_MAX_STALE: duration(null, 'Maximum age of stale rates that are still served, such as 4d'),
   RATES_BAND: choice(

@@ -86,7 +86,7 @@ async function* livelyBytes(
       if (done) return
       yield value
     } catch (error) {
-      throw new ClientError('UNREACHABLE', 0, 'the stream broke off', { cause: error })
+      throw new ClientError('UNREACHABLE', 0, 'the stream was interrupted', { cause: error })
     } finally {
       clearTimeout(silence)
     }

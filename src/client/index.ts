@@ -12,7 +12,7 @@ export { ClientError, VerificationError } from './error.ts'
 export { type ChangeRequest, LedgerClient, type Recorded } from './ledger.ts'
 export type { Operations } from './operations.ts'
 export type {
-  CheckpointPlace,
+  CheckpointStore,
   ClientOptions,
   Content,
   RequestOptions,

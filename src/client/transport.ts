@@ -3,7 +3,7 @@ import type { VerifySignature } from '../chain/portable.ts'
 import { ClientError, isTransient, unverifiable } from './error.ts'
 
 /** Stores the last verified checkpoint, a text of about 200 characters. */
-export interface CheckpointPlace {
+export interface CheckpointStore {
   /** Returns the last argument of `set`, or nothing. */
   get(): string | null | undefined | Promise<string | null | undefined>
   /** Must complete before a read returns. */
@@ -13,7 +13,7 @@ export interface CheckpointPlace {
 export interface VerifyOptions {
   /** The verifier key of the node, `daicho/<serverid>+…`, from a source other than the node. */
   readonly key: string
-  readonly checkpoint: CheckpointPlace
+  readonly checkpoint: CheckpointStore
   /** Ed25519, for platforms whose Web Crypto lacks it. */
   readonly verifySignature?: VerifySignature
 }
@@ -59,7 +59,7 @@ export interface Call extends RequestOptions {
   readonly body?: unknown
   readonly content?: Content
   /** Has no timeout: sending the content, or reading the reply after it has started. */
-  readonly lasts?: 'content' | 'reply'
+  readonly streams?: 'content' | 'reply'
   /** Set if the caller verifies the reply; otherwise a verifying client rejects the read. */
   readonly isProven?: boolean
 }
@@ -136,16 +136,17 @@ export class Transport {
    * Sends a read and converts the reply with `take`. All reads go through this method, so that a verifying client
    * rejects reads without proof. Errors: UNVERIFIABLE for such a read.
    */
-  async read<Result>(call: Call, take: (reply: Response) => Promise<Result>): Promise<Result> {
+  async read<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
     if (this.#verifies && call.isProven !== true) throw unverifiable(`GET ${call.path}`)
-    return this.#withRetries(call, call.headers ?? {}, take)
+    return this.#withRetries(call, call.headers ?? {}, convert)
   }
 
   /** Sends a change and converts the reply with `take`. */
-  write<Result>(call: Call, take: (reply: Response) => Promise<Result>): Promise<Result> {
+  write<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
     // A stream can be sent only once.
-    if (call.content instanceof ReadableStream) return this.#attempt(call, call.headers ?? {}, take)
-    return this.#withRetries(call, { 'idempotency-key': newKey(), ...call.headers }, take)
+    if (call.content instanceof ReadableStream)
+      return this.#attempt(call, call.headers ?? {}, convert)
+    return this.#withRetries(call, { 'idempotency-key': newKey(), ...call.headers }, convert)
   }
 
   async #withRetries<Result>(
@@ -171,7 +172,7 @@ export class Transport {
     const token = typeof this.#token === 'function' ? await this.#token() : this.#token
     const limit = new AbortController()
     const timer =
-      call.lasts === 'content'
+      call.streams === 'content'
         ? undefined
         : setTimeout(() => limit.abort(TIMED_OUT), this.#timeoutMs)
     const { signal } = call
@@ -187,7 +188,7 @@ export class Transport {
         signal: signal === undefined ? limit.signal : AbortSignal.any([limit.signal, signal]),
       })
       if (!reply.ok && reply.status !== 304) throw await refusalIn(reply)
-      if (call.lasts === 'reply') clearTimeout(timer)
+      if (call.streams === 'reply') clearTimeout(timer)
       return await take(reply)
     } catch (error) {
       throw signal?.aborted === true ? signal.reason : failureOf(error, this.#timeoutMs)
@@ -216,7 +217,7 @@ export function pathOf(template: string, parts: Readonly<Record<string, string |
     const text = String(parts[name] ?? '')
     // URLs resolve these path segments even if they are escaped.
     if (!['', '.', '..'].includes(text) && text.isWellFormed()) return encodeURIComponent(text)
-    throw new ClientError('NAME_INVALID', 0, `${JSON.stringify(text)} can be no ${name}`)
+    throw new ClientError('NAME_INVALID', 0, `${JSON.stringify(text)} cannot be used as ${name}`)
   })
 }
 
@@ -259,7 +260,7 @@ async function refusalIn(reply: Response): Promise<ClientError> {
 }
 
 function malformed({ status }: Response): ClientError {
-  return new ClientError('REPLY_MALFORMED', status, `a reply (${status}) that is not a node's`)
+  return new ClientError('REPLY_MALFORMED', status, `the reply (${status}) is not that of a node`)
 }
 
 function failureOf(error: unknown, timeoutMs: number): ClientError {

@@ -76,7 +76,7 @@ export class Verification {
       const { height, index, entry } = await reader.readEntry(db, id, position, signal)
       if (height > at) throw new ProofError('ITEM_OTHER', `${position} is later than block ${at}`)
       if (seen !== null && seen.height <= at && isBefore({ height, index }, seen)) {
-        throw new ProofError('ITEM_STALE', `a later revision than ${position} was seen`)
+        throw new ProofError('ITEM_STALE', `a later revision than ${position} was read before`)
       }
       return { item: itemIn(entry, position), position }
     })
@@ -105,7 +105,10 @@ export class Verification {
         : revisionOf(proven.entry, position, proven.timestamp ?? timestamp)
     }
     if (seen === null || !isBefore(last, seen)) return
-    throw new VerificationError('ITEM_STALE', 'the history ends before a revision that was seen')
+    throw new VerificationError(
+      'ITEM_STALE',
+      'the history ends before a revision that was read before',
+    )
   }
 
   /** Remembers a change by this client: older revisions are rejected from now on. */
@@ -136,7 +139,7 @@ export class Verification {
     this.#reader ??= this.#open().catch((error) => {
       this.#reader = null
       if (!(error instanceof ProofError)) throw error
-      throw new VerificationError(error.code, `the kept checkpoint: ${error.message}`, {
+      throw new VerificationError(error.code, `the stored checkpoint: ${error.message}`, {
         cause: error,
       })
     })
@@ -144,14 +147,15 @@ export class Verification {
   }
 
   async #open(): Promise<VerifyingReader> {
-    const { checkpoint: place } = this.#options
+    const { checkpoint: checkpointStore } = this.#options
     const key = verifierKeyOf(this.#options.key)
-    const kept = (await place.get()) ?? null
+    const storedNote = (await checkpointStore.get()) ?? null
     return new VerifyingReader({
       verifySignature: this.#verifySignature,
       key,
-      checkpoint: kept === null ? null : await openCheckpoint(this.#verifySignature, key, kept),
-      keep: async (note) => place.set(note),
+      checkpoint:
+        storedNote === null ? null : await openCheckpoint(this.#verifySignature, key, storedNote),
+      keep: async (note) => checkpointStore.set(note),
       fetch: (path, signal) => this.#fetch(path, signal),
     })
   }
@@ -185,7 +189,7 @@ function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['
   const { item, method } = entry
   const isSet = method === 'create_item' || method === 'update_item'
   if (isSet && typeof item === 'object' && item !== null && !Array.isArray(item)) return item
-  throw new ProofError('ITEM_OTHER', `the entry ${position} sets no item`)
+  throw new ProofError('ITEM_OTHER', `the entry ${position} has no item`)
 }
 
 function serverIdIn(key: string): number {
@@ -194,7 +198,7 @@ function serverIdIn(key: string): number {
     const [, serverId = ''] = /^daicho\/([1-9]\d{0,15})$/.exec(name) ?? []
     if (serverId !== '') return Number(serverId)
   } catch (error) {
-    throw new TypeError('verify.key is no verifier key', { cause: error })
+    throw new TypeError('verify.key is not a verifier key', { cause: error })
   }
   throw new TypeError('verify.key is not the key of a node')
 }
@@ -205,7 +209,7 @@ function checking(verify: VerifySignature = webVerifySignature): VerifySignature
     try {
       return await verify(publicKey, message, signature)
     } catch (error) {
-      throw new ClientError('SIGNATURES_UNSUPPORTED', 0, 'Ed25519 cannot be verified here', {
+      throw new ClientError('SIGNATURES_UNSUPPORTED', 0, 'this platform cannot verify Ed25519', {
         cause: error,
       })
     }

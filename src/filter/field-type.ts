@@ -68,6 +68,6 @@ export const FIELD_TYPES: Readonly<
     },
   },
   /** Compared as the text of `toISOString`, whose order is chronological. */
-  dateTime: { kind: 'text', expected: 'a date and time by ISO 8601', read: asTime },
-  compound: { kind: 'compound', expected: 'left to exists', read: () => undefined },
+  dateTime: { kind: 'text', expected: 'an ISO 8601 date and time', read: asTime },
+  compound: { kind: 'compound', expected: 'tested only with exists', read: () => undefined },
 }

@@ -18,12 +18,12 @@ export {
   compareByOrder,
   matches,
   projected,
-  reached,
   type SortValue,
   scalarsAt,
   sortText,
   sortValueAt,
   sortValuesOf,
   stepsOf,
+  valuesAt,
 } from './matches.ts'
 export { type FilterOptions, filterOf } from './read-filter.ts'

@@ -39,7 +39,7 @@ export class FilterLocation {
 export function listOf(given: Json, location: FilterLocation, max: number): Json[] {
   const list = elementsOf(given, location)
   if (list.length <= max) return list
-  throw location.error('FILTER_TOO_LARGE', `it holds more than ${max}`)
+  throw location.error('FILTER_TOO_LARGE', `it has more than ${max} elements`)
 }
 
 function elementsOf(given: Json, location: FilterLocation): Json[] {
@@ -72,7 +72,7 @@ export function pathOf(text: string, location: FilterLocation): Path {
     const reason = `a path has at most ${pathSteps} names and ${pathCharacters} characters`
     throw location.error('FILTER_TOO_LARGE', reason)
   }
-  throw location.error('FILTER_MALFORMED', 'a path is names with dots between them')
+  throw location.error('FILTER_MALFORMED', 'a path must be names separated by dots')
 }
 
 /**
@@ -121,7 +121,7 @@ function partsOf(name: string): string[] {
 
 function insert(root: JsonObject, parts: readonly string[], text: string): void {
   const malformed = (reason: string) => new FilterError('FILTER_MALFORMED', parts, reason)
-  const contradiction = 'it is given a value, and members as well'
+  const contradiction = 'it has both a value and members'
   let node = root
   for (const [at, part] of parts.entries()) {
     if (part === '') throw malformed('a pair of brackets is empty')

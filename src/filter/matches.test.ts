@@ -16,7 +16,7 @@ import {
 import { filterOf } from './read-filter.ts'
 
 /** Returns whether `resource` matches `where`, given as JSON. */
-function asks(where: unknown, resource: JsonObject): boolean {
+function matchesJson(where: unknown, resource: JsonObject): boolean {
   const filter = filterOf({ filter: JSON.stringify({ where }) })
   return filter?.where === null || filter?.where === undefined || matches(filter.where, resource)
 }
@@ -49,7 +49,7 @@ it.each<[string, unknown, boolean]>([
   ['lt of texts', { id: { lt: 'banana' } }, true],
   ['lt of an absent member', { weight: { lt: 5 } }, false],
   ['between, both ends in it', { qty: { between: [5, 5] } }, true],
-  ['between the wrong way round', { qty: { between: [6, 4] } }, false],
+  ['between with swapped ends', { qty: { between: [6, 4] } }, false],
   ['all operators of a field, one failing', { qty: { gt: 1, lt: 3 } }, false],
   ['all operators of a field, one failing, the other way round', { qty: { lt: 3, gt: 1 } }, false],
   ['all operators of a field', { qty: { gt: 1, lt: 9, neq: 4 } }, true],
@@ -88,10 +88,10 @@ it.each<[string, unknown, boolean]>([
   ['an object is no value', { grower: { neq: 'Ueda' } }, true],
   ['or', { or: [{ qty: 1 }, { id: 'apple' }] }, true],
   ['and', { and: [{ qty: 5 }, { id: 'pear' }] }, false],
-  ['fields and or beside each other', { qty: 5, or: [{ id: 'pear' }, { organic: true }] }, true],
+  ['fields next to or', { qty: 5, or: [{ id: 'pear' }, { organic: true }] }, true],
   ['nothing', {}, true],
 ])('where: %s', (_, where, expected) => {
-  expect(asks(where, apple)).toBe(expected)
+  expect(matchesJson(where, apple)).toBe(expected)
 })
 
 it('compares texts in the order of their UTF-8 bytes, unlike JavaScript’s <', () => {

@@ -28,7 +28,7 @@ export function stepsOf(where: Where): number {
 }
 
 function holds({ path, test }: Condition, resource: JsonObject): boolean {
-  if (test.kind === 'exists') return reached(resource, path).length > 0
+  if (test.kind === 'exists') return valuesAt(resource, path).length > 0
   return scalarsAt(resource, path).some((value) => passes(value, test))
 }
 
@@ -66,7 +66,7 @@ function isScalar(value: Json): value is Scalar {
  * Returns the values at `path`. At an array on the way, the path continues in each of its elements that
  * is an object. Empty if there is no such member.
  */
-export function reached(resource: JsonObject, path: Path): Json[] {
+export function valuesAt(resource: JsonObject, path: Path): Json[] {
   let values: Json[] = [resource]
   for (const step of path) {
     const next: Json[] = []
@@ -86,7 +86,7 @@ export function reached(resource: JsonObject, path: Path): Json[] {
  * If the path leads nowhere, null.
  */
 export function scalarsAt(resource: JsonObject, path: Path): Scalar[] {
-  const values = reached(resource, path)
+  const values = valuesAt(resource, path)
   if (values.length === 0) return [null]
   return values.flatMap((value) => (Array.isArray(value) ? value : [value])).filter(isScalar)
 }

@@ -133,7 +133,7 @@ describe('with a model', () => {
     ['a text for a number', { where: { qty: { lt: 'many' } } }, 'FILTER_VALUE_WRONG /where/qty/lt'],
     ['a number for a text', { where: { name: 5 } }, 'FILTER_VALUE_WRONG /where/name'],
     [
-      'half an integer',
+      'a fraction for an integer',
       { where: { count: { inq: [1, 1.5] } } },
       'FILTER_VALUE_WRONG /where/count/inq/1',
     ],
@@ -150,12 +150,8 @@ describe('with a model', () => {
     ['no date', { where: { born: 'yesterday' } }, 'FILTER_VALUE_WRONG /where/born'],
     ['a date in words', { where: { born: '1 May 2026' } }, 'FILTER_VALUE_WRONG /where/born'],
     ['half a date', { where: { born: '2026-01' } }, 'FILTER_VALUE_WRONG /where/born'],
-    [
-      'a date with more behind',
-      { where: { born: '2026-01-02 x' } },
-      'FILTER_VALUE_WRONG /where/born',
-    ],
-    ['a month that is none', { where: { born: '2026-13-01' } }, 'FILTER_VALUE_WRONG /where/born'],
+    ['a date with a suffix', { where: { born: '2026-01-02 x' } }, 'FILTER_VALUE_WRONG /where/born'],
+    ['an invalid month', { where: { born: '2026-13-01' } }, 'FILTER_VALUE_WRONG /where/born'],
     ['a number for a date', { where: { born: 2026 } }, 'FILTER_VALUE_WRONG /where/born'],
     ['a text for a boolean', { where: { open: 'true' } }, 'FILTER_VALUE_WRONG /where/open'],
     ['less than an object', { where: { owner: { lt: 1 } } }, 'FILTER_VALUE_WRONG /where/owner/lt'],

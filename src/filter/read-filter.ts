@@ -56,7 +56,7 @@ function filterIn(tree: Json, isText: boolean, options: FilterOptions): Filter {
   if (!isJsonObject(tree)) throw new FilterError('FILTER_MALFORMED', [], 'it is not a JSON object')
   const unknown = Object.keys(tree).find((name) => !MEMBERS.includes(name))
   if (unknown !== undefined) {
-    throw new FilterError('FILTER_UNKNOWN', [unknown], `known are ${MEMBERS.join(', ')}`)
+    throw new FilterError('FILTER_UNKNOWN', [unknown], `known members are ${MEMBERS.join(', ')}`)
   }
   const location = (name: string) => new FilterLocation([name], isText, options.typeOf)
   const { where, order, fields, include } = tree
@@ -67,7 +67,8 @@ function filterIn(tree: Json, isText: boolean, options: FilterOptions): Filter {
     offset: offsetOf(tree, isText),
     fields: fields === undefined ? null : fieldsOf(fields, location('fields')),
     resolve:
-      include !== undefined && resolves(include, location('include'), options.mayResolve === true),
+      include !== undefined &&
+      readInclude(include, location('include'), options.mayResolve === true),
   }
 }
 
@@ -78,7 +79,7 @@ function offsetOf(tree: JsonObject, isText: boolean): number | null {
     throw new FilterError(
       'FILTER_MALFORMED',
       ['skip'],
-      'it is another name of offset: give one of them',
+      'skip means the same as offset: give only one of them',
     )
   }
   return offset ?? skip
@@ -114,7 +115,10 @@ function termOf(text: string, location: FilterLocation): OrderTerm {
 }
 
 function wrongOrder(location: FilterLocation): FilterError {
-  return location.error('FILTER_VALUE_WRONG', 'must be a field, and ASC or DESC behind a space')
+  return location.error(
+    'FILTER_VALUE_WRONG',
+    'must be a field, optionally followed by a space and ASC or DESC',
+  )
 }
 
 /** Accepts a list of names, or an object with boolean members. */
@@ -130,7 +134,10 @@ function fieldsOf(given: Json, location: FilterLocation): Fields {
     const kind = location.isText && typeof shown === 'string' ? shown === 'true' : shown
     const isSwitch = typeof kind === 'boolean' && (kind || shown === false || shown === 'false')
     if (typeof name !== 'string' || !isSwitch) {
-      throw location.error('FILTER_VALUE_WRONG', 'must be names, or an object of true and false')
+      throw location.error(
+        'FILTER_VALUE_WRONG',
+        'must be a list of names, or an object with values true or false',
+      )
     }
     if (location.typeOf !== undefined && location.typeOf([name]) === undefined) {
       throw location.error('FILTER_FIELD_UNKNOWN', `there is no field ${name.slice(0, 64)}`)
@@ -139,7 +146,7 @@ function fieldsOf(given: Json, location: FilterLocation): Fields {
     kinds.add(kind)
   }
   if (kinds.size !== 1) {
-    throw location.error('FILTER_VALUE_WRONG', 'must name fields to show, or fields to leave out')
+    throw location.error('FILTER_VALUE_WRONG', 'must either include or exclude fields, not both')
   }
   return { kind: kinds.has(true) ? 'only' : 'without', names }
 }
@@ -148,9 +155,9 @@ function isIndexed(given: Json, { isText }: FilterLocation): boolean {
   return isText && isJsonObject(given) && Object.keys(given).every((name) => /^\d+$/.test(name))
 }
 
-function resolves(given: Json, location: FilterLocation, mayResolve: boolean): true {
-  const wanted = listOf(given, location, 1)
-  if (mayResolve && wanted.length === 1 && wanted[0] === 'resolve') return true
+function readInclude(given: Json, location: FilterLocation, mayResolve: boolean): true {
+  const include = listOf(given, location, 1)
+  if (mayResolve && include.length === 1 && include[0] === 'resolve') return true
   const reason = mayResolve ? 'must be resolve' : 'there are no relationships to resolve here'
   throw location.error('FILTER_VALUE_WRONG', reason)
 }

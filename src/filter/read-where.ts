@@ -19,17 +19,17 @@ interface Operand {
   readonly type: FieldType | null
 }
 
-type Tested = Pick<Condition, 'negated' | 'test'>
+type ConditionTest = Pick<Condition, 'negated' | 'test'>
 
-const holds = (test: Test): Tested => ({ negated: false, test })
-const fails = (test: Test): Tested => ({ negated: true, test })
-const lower = (operand: Operand, inclusive: boolean): Tested =>
+const holds = (test: Test): ConditionTest => ({ negated: false, test })
+const fails = (test: Test): ConditionTest => ({ negated: true, test })
+const lower = (operand: Operand, inclusive: boolean): ConditionTest =>
   holds({ kind: 'range', from: boundOf(operand, inclusive), to: null })
-const upper = (operand: Operand, inclusive: boolean): Tested =>
+const upper = (operand: Operand, inclusive: boolean): ConditionTest =>
   holds({ kind: 'range', from: null, to: boundOf(operand, inclusive) })
 
 /** An operator with the prefix `n` is the negation of the one without. */
-const OPERATORS = new Map<string, (operand: Operand) => Tested>([
+const OPERATORS = new Map<string, (operand: Operand) => ConditionTest>([
   ['eq', (operand) => holds({ kind: 'equals', values: valuesOf(operand) })],
   ['neq', (operand) => fails({ kind: 'equals', values: valuesOf(operand) })],
   ['gt', (operand) => lower(operand, false)],
@@ -172,11 +172,11 @@ function orderedIn(given: Json, fromText: boolean): Json {
 
 function betweenOf(operand: Operand): Test {
   const list = listOf(operand.given, operand.location, 2)
-  if (list.length !== 2) throw wrong(operand, 'a list of two, the first and the last')
+  if (list.length !== 2) throw wrong(operand, 'a list of two values, the first and the last')
   const [from, to] = list.map((given, index) =>
     boundOf({ ...operand, given, location: operand.location.child(index) }, true),
   )
-  if (typeof from?.value !== typeof to?.value) throw wrong(operand, 'two values of one type')
+  if (typeof from?.value !== typeof to?.value) throw wrong(operand, 'two values of the same type')
   return { kind: 'range', from: from ?? null, to: to ?? null }
 }
 
@@ -193,7 +193,7 @@ function patternOf(operand: Operand, read: (text: string) => Pattern): Pattern {
     return read(given)
   } catch (error) {
     if (!(error instanceof PatternError)) throw error
-    throw location.error('FILTER_PATTERN_WRONG', `the pattern cannot be used: ${error.message}`)
+    throw location.error('FILTER_PATTERN_WRONG', `the pattern is invalid: ${error.message}`)
   }
 }
 

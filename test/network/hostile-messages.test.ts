@@ -124,17 +124,17 @@ it.each([
   [
     'half of an emoji',
     `${THINGS} ${NEW} x.text = "🍎".slice(0, 1); await r.add(x)`,
-    'a string holds half of a surrogate pair',
+    'a string contains a lone surrogate',
   ],
   [
     'half of an emoji in an event',
     `const e = getFactory().newEvent("org.test", "Said"); e.text = "🍎"[1]; emit(e)`,
-    'a string holds half of a surrogate pair',
+    'a string contains a lone surrogate',
   ],
   [
     'a prototype',
     `say('{"ask":"add","resources":[{"$class":"org.test.Thing","id":"x","__proto__":{}}]}'); ${WRITE}`,
-    'a member may not be named __proto__',
+    'a member must not be named __proto__',
   ],
   [
     'more than anybody says',

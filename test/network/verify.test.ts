@@ -85,7 +85,7 @@ it('verifies a network across upgrades, and finds a write that does not come fro
   const right = await runDaicho(['network', 'verify', 'test-network'], variables)
   expect([right.code, right.stdout]).toEqual([
     0,
-    'test-network  9 transactions in 9 blocks: all are as recorded\n',
+    'test-network  9 transactions in 9 blocks: all match the ledger\n',
   ])
 
   const ledger = await openLedger({ folder, difficulty: 0, clock: new HandClock() })

@@ -54,7 +54,7 @@ it('verifies a proof file with only the key; a changed one is a finding', async 
   const keyFile = join(temporaryFolder(), 'vkey')
   writeFileSync(keyFile, `${vkey}\n`)
   const words = await runVerify([file, '--key', keyFile])
-  expect([words.code, words.stdout]).toEqual([0, expect.stringMatching(/^The proof holds\.\n/)])
+  expect([words.code, words.stdout]).toEqual([0, expect.stringMatching(/^The proof is valid\.\n/)])
 
   writeFileSync(file, text.replace('index 6', 'index 5'))
   const wrong = await runVerify([file, '--key', vkey, '--json'])
@@ -132,7 +132,7 @@ it('audits the log of a node that requires tokens', async () => {
   expect([refused.code, refused.stdout, refused.stderr]).toEqual([
     2,
     '',
-    expect.stringContaining('the node asks for a valid token (--token)'),
+    expect.stringContaining('the node requires a valid token: give it with --token'),
   ])
   const narrow = await audit('--token', await tokenFor(['db:fruit:read']))
   expect([narrow.code, narrow.stderr]).toEqual([2, expect.stringContaining('it answered 403')])
@@ -158,7 +158,7 @@ it('audits a log by its tiles, remembers its head, and detects a fork and a roll
   const atHome = async () => (await runHere(verifyCommand(), [node.url], home)).stdout
   const vkey = await vkeyOf(node)
   const known = [
-    'The log holds: 0 blocks, 0 of them new.',
+    'The log is valid: 0 blocks, 0 of them new.',
     `server id  ${node.service.serverId}`,
     'head       (none)',
     `key        ${vkey}`,
@@ -188,7 +188,7 @@ it('audits a log by its tiles, remembers its head, and detects a fork and a roll
   await signed(261)
   expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 261, added: 1 })])
   const words = await runVerify([`${node.url}/`, '--state', state])
-  expect(words.stdout).toMatch(/^The log holds: 261 blocks, 0 of them new\./)
+  expect(words.stdout).toMatch(/^The log is valid: 261 blocks, 0 of them new\./)
   const { serverId } = node.service
   await node.close()
 
@@ -247,7 +247,7 @@ it('calls an entry erased only with the proof of its erasure', async () => {
   }
   expect(await verify(reduced)).toEqual([
     0,
-    'The proof holds for a commitment; the content of the entry is not shown.',
+    'The proof is valid for a commitment; the content of the entry is not shown.',
   ])
   const proven = [0, 'The entry was erased by entry 3.0; its commitment is intact.']
   expect(await verify(reduced, '--erasure', erasure)).toEqual(proven)

@@ -6,18 +6,18 @@ import { onTestFinished } from 'vitest'
 export interface Answering {
   readonly url: string
   /** The requests so far: method, path and credentials. */
-  readonly asked: readonly string[]
+  readonly requests: readonly string[]
 }
 
 /** Answers every request with `status` and `body`. */
 export async function answering(status: number, body: string): Promise<Answering> {
-  const asked: string[] = []
+  const requests: string[] = []
   const server = createServer((request, response) => {
     const { 'x-api-key': key, 'x-access-token': token } = request.headers
-    asked.push(`${request.method} ${request.url} ${key ?? token ?? ''}`.trimEnd())
+    requests.push(`${request.method} ${request.url} ${key ?? token ?? ''}`.trimEnd())
     response.writeHead(status).end(body)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())
-  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { requests, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
 }

@@ -22,7 +22,7 @@ export async function runHere(
   const end = (code: number) => ({ code, stdout: stdout.text(), stderr: stderr.text() })
   try {
     await command.parseAsync(args, { from: 'user' })
-    return end(Number(process.exitCode ?? EXIT.right))
+    return end(Number(process.exitCode ?? EXIT.success))
   } catch (error) {
     const exit = exitOf(error)
     if (exit === null) throw error

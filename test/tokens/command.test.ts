@@ -33,7 +33,7 @@ it('mints a token that a running node accepts until it is revoked', async () => 
 
   const plain = await runDaicho(['token', 'mint', '--scope', 'db:a:b:write'], env)
   expect(plain.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
-  expect(plain.stderr).toMatch(/^valid until \S+; to void it: daicho token revoke \S+\n$/)
+  expect(plain.stderr).toMatch(/^valid until \S+; to revoke it: daicho token revoke \S+\n$/)
   expect(await list(plain.stdout.trim())).toBe(200)
   node.child.kill('SIGTERM')
   const { code, stderr } = await node.ended

@@ -37,15 +37,15 @@ function frontierOf(headers: readonly string[]): Frontier {
 }
 
 /**
- * A log with the tiles and the signed head of these headers, even if they are invalid; `asked` are the requested
+ * A log with the tiles and the signed head of these headers, even if they are invalid; `requestedPaths` are the requested
  * paths.
  */
 function logOf(headers: readonly string[], root = rootOf(frontierOf(headers))) {
-  const asked: string[] = []
+  const requestedPaths: string[] = []
   const text = checkpointText({ origin: key.name, size: headers.length, root })
   const note = signedNote(key, text, (bytes) => sign(null, bytes, privateKey))
   const fetch = async (path: string): Promise<Uint8Array> => {
-    asked.push(path)
+    requestedPaths.push(path)
     if (path === 'checkpoint') return bytesOf(note)
     const tile = tileOf(path.slice('tile/'.length))
     if (tile === null) throw new Error(`no tile: ${path}`)
@@ -54,22 +54,22 @@ function logOf(headers: readonly string[], root = rootOf(frontierOf(headers))) {
       ? entryBundle(part.map(bytesOf))
       : Buffer.concat(part.map(leafOf))
   }
-  return { asked, fetch }
+  return { requestedPaths, fetch }
 }
 
-interface Asked {
+interface Audit {
   readonly before?: Audited
   readonly serverId?: number
-  readonly reported?: (readonly [number, number])[]
+  readonly progressCalls?: (readonly [number, number])[]
 }
 
 const audit = (
   { fetch }: Pick<ReturnType<typeof logOf>, 'fetch'>,
-  { before = NOTHING_AUDITED, serverId = SERVER, reported }: Asked = {},
+  { before = NOTHING_AUDITED, serverId = SERVER, progressCalls }: Audit = {},
 ) =>
   auditLog({
     ...{ verifySignature: nodeVerifySignature, key, serverId, fetch, before },
-    ...(reported === undefined ? {} : { progress: (...now) => reported.push(now) }),
+    ...(progressCalls === undefined ? {} : { progress: (...now) => progressCalls.push(now) }),
   })
 
 const findingOf = (work: Promise<unknown>): Promise<string> =>
@@ -101,13 +101,13 @@ it('ends with the head of the log, from the first block or from a later audit', 
 
 it('reads each tile with new hashes once, and reports progress', async () => {
   const log = logOf(longest)
-  const reported: (readonly [number, number])[] = []
-  await audit(log, { before: after(longest.slice(0, 256)), reported })
-  expect(log.asked).toEqual([
+  const progressCalls: (readonly [number, number])[] = []
+  await audit(log, { before: after(longest.slice(0, 256)), progressCalls })
+  expect(log.requestedPaths).toEqual([
     'checkpoint',
     ...['tile/entries/001', 'tile/0/001', 'tile/entries/002.p/88', 'tile/0/002.p/88'],
   ])
-  expect(reported).toEqual([
+  expect(progressCalls).toEqual([
     [512, 600],
     [600, 600],
   ])
@@ -115,9 +115,9 @@ it('reads each tile with new hashes once, and reports progress', async () => {
 
 it('stores the state of an audit as JSON, and rejects an incomplete one', () => {
   for (const size of SIZES) {
-    const kept = JSON.stringify(auditedJson(after(longest.slice(0, size))))
-    const again = auditedOf(JSON.parse(kept))
-    expect(again === null ? null : JSON.stringify(auditedJson(again))).toBe(kept)
+    const storedState = JSON.stringify(auditedJson(after(longest.slice(0, size))))
+    const again = auditedOf(JSON.parse(storedState))
+    expect(again === null ? null : JSON.stringify(auditedJson(again))).toBe(storedState)
   }
   const kept = JSON.parse(JSON.stringify(auditedJson(after(longest.slice(0, 3)))))
   const [peak] = kept.peaks
@@ -151,7 +151,7 @@ it('stores the state of an audit as JSON, and rejects an incomplete one', () => 
 it('reports a roll-back if the log is shorter than before', async () => {
   const before = after(longest.slice(0, 300))
   expect(await findingOf(audit(logOf(longest.slice(0, 299)), { before }))).toBe(
-    'LOG_ROLLED_BACK: the log has 299 blocks, and had 300 when it was last audited',
+    'LOG_ROLLED_BACK: the log has 299 blocks, but had 300 at the last audit',
   )
 })
 
@@ -159,21 +159,21 @@ it('reports a fork if the log does not continue the last audit', async () => {
   const before = after(longest.slice(0, 300))
   // Same length, first with a next block that has another predecessor, then with one that does not.
   expect(await findingOf(audit(logOf(headersOf(300, 299)), { before }))).toBe(
-    'LOG_FORKED: the log does not continue the 300 blocks that were audited',
+    'LOG_FORKED: the log does not continue the 300 audited blocks',
   )
   expect(await findingOf(audit(logOf(headersOf(310, 299)), { before }))).toBe(
-    'LOG_FORKED: block 300 does not continue what was audited',
+    'LOG_FORKED: block 300 does not follow the audited blocks',
   )
   const other = [...headersOf(300, 5).slice(0, 299), ...longest.slice(299, 310)]
   expect(await findingOf(audit(logOf(other), { before }))).toBe(
-    'LOG_FORKED: the log does not continue the 300 blocks that were audited',
+    'LOG_FORKED: the log does not continue the 300 audited blocks',
   )
 })
 
 it('detects a signed head that does not match the headers at the first audit', async () => {
   const forged = logOf(longest.slice(0, 5), Buffer.alloc(32, 7))
   expect(await findingOf(audit(forged))).toBe(
-    'LOG_BROKEN: the signed root is not that of the headers',
+    'LOG_BROKEN: the signed root does not match the headers',
   )
 })
 
@@ -187,13 +187,13 @@ const changed =
   })
 
 it.each([
-  ['a header less', changed('entries', (all) => all.subarray(0, -2 - (all.length >> 1)))],
+  ['a missing header', changed('entries', (all) => all.subarray(0, -2 - (all.length >> 1)))],
   ['half a header', changed('entries', (all) => all.subarray(0, -1))],
-  ['a hash less', changed('tile/0/', (all) => all.subarray(32))],
-  ['a hash more', changed('tile/0/', (all) => Buffer.concat([all, all.subarray(0, 32)]))],
-])('tiles with %s than the head says are found', async (_, tampered) => {
+  ['a missing hash', changed('tile/0/', (all) => all.subarray(32))],
+  ['an extra hash', changed('tile/0/', (all) => Buffer.concat([all, all.subarray(0, 32)]))],
+])('detects a tile with %s', async (_, tampered) => {
   expect(await findingOf(audit(tampered(logOf(longest.slice(0, 9)))))).toBe(
-    'LOG_BROKEN: at height 0: the tile has another size',
+    'LOG_BROKEN: at height 0: the tile has the wrong size',
   )
 })
 
@@ -207,7 +207,7 @@ it('detects a hash in a tile that does not match its header, and reports its pos
     [43 * 32 + 31, 299],
   ] as const) {
     expect(await findingOf(audit(flipped(at)(logOf(longest.slice(0, 300)))))).toBe(
-      `LOG_BROKEN: at height ${height}: the hash in the tile is not that of the header`,
+      `LOG_BROKEN: at height ${height}: the hash in the tile does not match the header`,
     )
   }
 })
@@ -216,21 +216,21 @@ const [first = '', second = ''] = longest
 it.each([
   ['of another node', second.replace('"serverid":4126', '"serverid":4127')],
   ['of another height', second.replace('"height":1', '"height":2')],
-  ['that names no block before it', second.replace(/"prev_id":"\w+"/, '"prev_id":null')],
-  ['that names another block', second.replace(/"prev_id":"../, '"prev_id":"zz')],
-  ['whose block before is a number', second.replace(/"prev_id":"\w+"/, '"prev_id":5')],
+  ['without a previous block', second.replace(/"prev_id":"\w+"/, '"prev_id":null')],
+  ['with another previous block', second.replace(/"prev_id":"../, '"prev_id":"zz')],
+  ['whose previous block is a number', second.replace(/"prev_id":"\w+"/, '"prev_id":5')],
   ['in another version', second.replace('"version":1', '"version":2')],
   ['with a space in it', second.replace(',', ', ')],
-  ['with one member more', second.replace('{', '{"a":1,')],
-  ['with a root that is none', second.replace(ROOT, ROOT.toUpperCase())],
+  ['with an extra member', second.replace('{', '{"a":1,')],
+  ['with an invalid root', second.replace(ROOT, ROOT.toUpperCase())],
   ['with a root that is a number', second.replace(`"${ROOT}"`, '5')],
   ['with a nonce that is a text', second.replace('"nonce":0', '"nonce":"0"')],
   ['with a count that is a text', second.replace('"count":1', '"count":"1"')],
   ['with a height that is a text', second.replace('"height":1', '"height":"1"')],
   ['with a server that is a text', second.replace('"serverid":4126', '"serverid":"4126"')],
   ['that is a list', '[]'],
-  ['that is no JSON', 'header'],
-])('a header %s breaks the chain, though tiles and head fit', async (_, header) => {
+  ['that is not JSON', 'header'],
+])('rejects a header %s even if tiles and head match', async (_, header) => {
   expect(header).not.toBe(second)
   expect(await findingOf(audit(logOf([first, header])))).toBe(
     'LOG_BROKEN: at height 1: the header does not continue the chain',

@@ -59,7 +59,7 @@ export async function auditLog(
   if (checkpoint.size < known) {
     throw new ProofError(
       'LOG_ROLLED_BACK',
-      `the log has ${checkpoint.size} blocks, and had ${known} when it was last audited`,
+      `the log has ${checkpoint.size} blocks, but had ${known} at the last audit`,
     )
   }
   let audited = before
@@ -69,10 +69,10 @@ export async function auditLog(
   }
   if (equalBytes(rootOf(audited.frontier), checkpoint.root)) return { checkpoint, audited }
   if (known === 0) {
-    throw new ProofError('LOG_BROKEN', 'the signed root is not that of the headers')
+    throw new ProofError('LOG_BROKEN', 'the signed root does not match the headers')
   }
-  const what = `the log does not continue the ${known} blocks that were audited`
-  throw new ProofError('LOG_FORKED', what)
+  const message = `the log does not continue the ${known} audited blocks`
+  throw new ProofError('LOG_FORKED', message)
 }
 
 /** Audits the new headers of the next bundle, and their hash tile. `size` is the size of the log. */
@@ -91,18 +91,18 @@ async function auditTile(
   ])
   const entries = entriesOfBundle(bundle)
   if (entries?.length !== tile.width || hashes.length !== tile.width * HASH_BYTES) {
-    throw broken(first, 'the tile has another size')
+    throw broken(first, 'the tile has the wrong size')
   }
   for (const [at, entry] of entries.entries()) {
     const height = first + at
     if (height < frontier.size) continue
     const leaf = leafHash(entry)
     if (!equalBytes(leaf, hashAt(hashes, at))) {
-      throw broken(height, 'the hash in the tile is not that of the header')
+      throw broken(height, 'the hash in the tile does not match the header')
     }
     const header = headerIn(new TextDecoder().decode(entry))
     if (height === known.frontier.size && height > 0 && header?.prevId !== headId) {
-      throw new ProofError('LOG_FORKED', `block ${height} does not continue what was audited`)
+      throw new ProofError('LOG_FORKED', `block ${height} does not follow the audited blocks`)
     }
     if (header?.height !== height || header.serverId !== serverId || header.prevId !== headId) {
       throw broken(height, 'the header does not continue the chain')
@@ -126,8 +126,8 @@ function headerIn(text: string): Header | null {
   return headerText(header) === text ? header : null
 }
 
-function broken(height: number, what: string): ProofError {
-  return new ProofError('LOG_BROKEN', `at height ${height}: ${what}`)
+function broken(height: number, problem: string): ProofError {
+  return new ProofError('LOG_BROKEN', `at height ${height}: ${problem}`)
 }
 
 /** The state of an audit as JSON. */

@@ -117,10 +117,10 @@ it.each([
   ['a hyphen for the dash', FOO_NOTE.replace('—', '-')],
   ['a plus in the name', `${FOO_NOTE}— a+b QUJDREVGR0g=\n`],
   ['base64 without padding', `${FOO_NOTE}— a QUJDREVGR0g\n`],
-  ['nothing but a key id', `${FOO_NOTE}— a QUJDRA==\n`],
+  ['only a key id', `${FOO_NOTE}— a QUJDRA==\n`],
   ['two spaces', FOO_NOTE.replace('foo U', 'foo  U')],
   ['a line of another kind', `${FOO_NOTE}signed\n`],
-])('refuses a note with %s', async (_, note) => {
+])('rejects a note with %s', async (_, note) => {
   expect(await codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), note))).toBe('NOTE_MALFORMED')
 })
 
@@ -141,12 +141,12 @@ it.each([
   ['a negative size', TREE.replace('\n1', '\n-1')],
   ['a signed size', TREE.replace('\n1', '\n+1')],
   ['a hexadecimal size', TREE.replace('123456789012', '0xabcdef')],
-  ['a size beyond what a number holds', TREE.replace('123456789012', '9007199254740993')],
+  ['a size above the safe integers', TREE.replace('123456789012', '9007199254740993')],
   ['a short hash', TREE.replace('TszzRgjT', '')],
   ['a hash that is not base64', TREE.replace('Tszz', 'T*zz')],
   ['an empty line', `${TREE}\n`],
   ['no newline at the end', TREE.slice(0, -1)],
-])('refuses a checkpoint with %s', async (_, text) => {
+])('rejects a checkpoint with %s', async (_, text) => {
   expect(await codeOf(() => checkpointOf(text))).toBe('CHECKPOINT_MALFORMED')
 })
 

@@ -124,7 +124,7 @@ export async function openNote(
   }
   const message = UTF8.encode(text)
   if (!(await verifySignature(key.publicKey, message, signature.bytes.subarray(KEY_ID_BYTES)))) {
-    throw new ProofError('NOTE_FORGED', `the signature of ${key.name} does not hold`)
+    throw new ProofError('NOTE_FORGED', `the signature of ${key.name} is wrong`)
   }
   return text
 }
@@ -211,5 +211,5 @@ export async function openCheckpoint(
 ): Promise<Checkpoint> {
   const checkpoint = checkpointOf(await openNote(verifySignature, key, note))
   if (checkpoint.origin === key.name) return checkpoint
-  throw new ProofError('CHECKPOINT_FOREIGN', `this is a checkpoint of ${checkpoint.origin}`)
+  throw new ProofError('CHECKPOINT_FOREIGN', `the checkpoint belongs to ${checkpoint.origin}`)
 }

@@ -226,14 +226,20 @@ it('requires that the opening is UTF-8 and canonical JSON', async () => {
   const notUtf8 = Buffer.from(bytes)
   notUtf8[bytes.indexOf('台')] = 0xff
   expect(await messageFor(bytes)).toBe('verified')
-  expect(await messageFor(notUtf8)).toBe('PROOF_MALFORMED: what opens the commitment is not UTF-8')
+  expect(await messageFor(notUtf8)).toBe(
+    'PROOF_MALFORMED: the opening of the commitment is not UTF-8',
+  )
   expect(await messageFor(bytes.subarray(1))).toBe(
-    'PROOF_MALFORMED: what opens the commitment is not JSON',
+    'PROOF_MALFORMED: the opening of the commitment is not JSON',
   )
   const spaced = Buffer.from(bytes.toString().replace('{', '{ '))
-  expect(await messageFor(spaced)).toBe('PROOF_MALFORMED: what opens the commitment is malformed')
+  expect(await messageFor(spaced)).toBe(
+    'PROOF_MALFORMED: the opening of the commitment is malformed',
+  )
   const marked = Buffer.concat([Buffer.from('\ufeff'), bytes])
-  expect(await messageFor(marked)).toBe('PROOF_MALFORMED: what opens the commitment is not JSON')
+  expect(await messageFor(marked)).toBe(
+    'PROOF_MALFORMED: the opening of the commitment is not JSON',
+  )
 })
 
 it('accepts a proof file of 32 MiB, and rejects a longer one', async () => {
@@ -251,13 +257,13 @@ it('accepts a proof file of 32 MiB, and rejects a longer one', async () => {
       const { frontier } = grown(EMPTY_FRONTIER, leaf)
       const root = rootOf(frontier)
       const head = checkpointText({ origin: key.name, size: 1, root })
-      const checkpoint = signedNote(key, head, (said) => sign(null, said, privateKey))
+      const checkpoint = signedNote(key, head, (message) => sign(null, message, privateKey))
       return proofFileText(
         await proofOf({ blocks: [block], read: async () => [], checkpoint }, 0, 0),
       )
     }
-    const room = 32 * 1024 * 1024 - (await fileOf('')).length
-    const file = await fileOf('x'.repeat(Math.floor(room / 4) * 3 + bytes))
+    const entryBytes = 32 * 1024 * 1024 - (await fileOf('')).length
+    const file = await fileOf('x'.repeat(Math.floor(entryBytes / 4) * 3 + bytes))
     lengths.push(file.length - 32 * 1024 * 1024)
     outcomes.push(
       await verifyProofFile(nodeVerifySignature, key, file).then(

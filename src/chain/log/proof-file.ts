@@ -20,7 +20,7 @@ const PATH_LENGTH_MAX = 63
 const FILE_LENGTH_MAX = 32 * 1024 * 1024
 
 /** Position of an entry in its block, and the hashes from its commitment to the root of the block. */
-interface PlaceInBlock {
+interface InclusionInBlock {
   /** Canonical text of the block header, which is the leaf of the log. */
   readonly header: string
   /** Number of entries in the block. */
@@ -30,14 +30,14 @@ interface PlaceInBlock {
 }
 
 /** Reveals the entry behind a commitment; the commitment alone reveals nothing. */
-export type Opening = PlaceInBlock & {
+export type Opening = InclusionInBlock & {
   readonly entry: string
   readonly timestamp: number
   readonly blind: Uint8Array
 }
 
 /** The part of an opening that is left after erasure. */
-export type ErasedOpening = PlaceInBlock & { readonly commitment: Uint8Array }
+export type ErasedOpening = InclusionInBlock & { readonly commitment: Uint8Array }
 
 /** The content of a proof file. */
 export interface EntryProof {
@@ -101,7 +101,7 @@ export async function verifyProofFile(
   const block = { size: opened.count, root: opened.root }
   const leaf = { index: opened.position, leaf: leafHash(opened.commitment) }
   if (!verifyInclusion(leaf, block, opened.path)) {
-    throw new ProofError('PROOF_WRONG', 'the entry does not lead to the root of its block')
+    throw new ProofError('PROOF_WRONG', 'the entry does not match the root of its block')
   }
   if (opened.height !== height) {
     throw new ProofError('PROOF_WRONG', 'the index is not the height of the block')
@@ -109,11 +109,11 @@ export async function verifyProofFile(
   const checkpoint = await openCheckpoint(verifySignature, key, note)
   const { serverId, position: index, entry, timestamp } = opened
   if (checkpoint.origin !== logOrigin(serverId)) {
-    throw new ProofError('PROOF_WRONG', 'the block is of another chain than the checkpoint')
+    throw new ProofError('PROOF_WRONG', 'the block belongs to another chain than the checkpoint')
   }
   const header = { index: height, leaf: leafHash(new TextEncoder().encode(opened.header)) }
   if (!verifyInclusion(header, checkpoint, path)) {
-    throw new ProofError('PROOF_WRONG', 'the block does not lead to the root of the checkpoint')
+    throw new ProofError('PROOF_WRONG', 'the block does not match the root of the checkpoint')
   }
   return { serverId, height, index, entry, timestamp, checkpoint }
 }
@@ -145,7 +145,7 @@ function parseFile(file: string): { extra: string; height: number; path: Hashes;
   return { extra: fromUtf8(extra), height: Number(index), path, note: noteOf(file) }
 }
 
-interface Opened extends PlaceInBlock {
+interface Opened extends InclusionInBlock {
   readonly root: Uint8Array
   readonly height: number
   readonly serverId: number
@@ -164,7 +164,7 @@ function parseOpening(text: string): Opened {
   const opening = requireObject(parsedExtra(text))
   const names = Object.keys(opening).join()
   if (canonical(opening) !== text || (names !== OPEN && names !== ERASED)) {
-    throw malformed('what opens the commitment is malformed')
+    throw malformed('the opening of the commitment is malformed')
   }
   const header = requireObject(opening.header)
   if (Object.keys(header).join() !== HEADER || header.version !== 1) {
@@ -175,7 +175,7 @@ function parseOpening(text: string): Opened {
   if (header.count !== count || position >= count) throw malformed('there is no such entry')
   const { path } = opening
   if (!Array.isArray(path)) throw malformed('the path is malformed')
-  const place = {
+  const inclusion = {
     header: canonical(header),
     count,
     position,
@@ -186,21 +186,21 @@ function parseOpening(text: string): Opened {
   }
   if (names === ERASED) {
     const commitment = requireHash(opening.commitment)
-    return { ...place, commitment, entry: null, timestamp: null }
+    return { ...inclusion, commitment, entry: null, timestamp: null }
   }
   const entry = requireObject(opening.entry)
-  if (entry.serverid !== header.serverid) throw malformed('the entry is of another chain')
+  if (entry.serverid !== header.serverid) throw malformed('the entry belongs to another chain')
   const timestamp = requireCount(opening.timestamp)
   const message = `{"entry":${canonical(entry)},"timestamp":${timestamp}}`
   const commitment = new HmacSha256().digest(requireHash(opening.blind), message)
-  return { ...place, commitment, entry, timestamp }
+  return { ...inclusion, commitment, entry, timestamp }
 }
 
 function parsedExtra(text: string): Json {
   try {
     return parseJson(text)
   } catch {
-    throw malformed('what opens the commitment is not JSON')
+    throw malformed('the opening of the commitment is not JSON')
   }
 }
 
@@ -208,18 +208,18 @@ function canonical(value: Json): string {
   try {
     return canonicalJson(value)
   } catch {
-    throw malformed('what opens the commitment has no canonical form')
+    throw malformed('the opening of the commitment has no canonical form')
   }
 }
 
 function requireObject(value: Json | undefined): JsonObject {
   if (isJsonObject(value)) return value
-  throw malformed('what opens the commitment lacks an object')
+  throw malformed('the opening of the commitment lacks an object')
 }
 
 function requireCount(value: Json | undefined): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
-  throw malformed('what opens the commitment lacks a number')
+  throw malformed('the opening of the commitment lacks a number')
 }
 
 function requireHash(value: Json | undefined): Uint8Array {
@@ -231,10 +231,10 @@ function fromUtf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
-    throw malformed('what opens the commitment is not UTF-8')
+    throw malformed('the opening of the commitment is not UTF-8')
   }
 }
 
-function malformed(what: string): ProofError {
-  return new ProofError('PROOF_MALFORMED', what)
+function malformed(message: string): ProofError {
+  return new ProofError('PROOF_MALFORMED', message)
 }

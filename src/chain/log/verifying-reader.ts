@@ -134,8 +134,8 @@ export class VerifyingReader {
 
   /** Forgets the items of a deleted database. */
   forgetDatabase(db: string): void {
-    const beginning = `${JSON.stringify([db]).slice(0, -1)},`
-    for (const name of this.#seen.keys()) if (name.startsWith(beginning)) this.#seen.delete(name)
+    const prefix = `${JSON.stringify([db]).slice(0, -1)},`
+    for (const name of this.#seen.keys()) if (name.startsWith(prefix)) this.#seen.delete(name)
   }
 
   /** Fetches the checkpoint and verifies that it continues the last one. Errors: ProofError. */
@@ -146,7 +146,7 @@ export class VerifyingReader {
     const { status, text } = await fetch(path, signal)
     if (status !== 200) throw failed(path, status)
     const checkpoint = await openCheckpoint(verifySignature, key, text)
-    await this.#follow(checkpoint, text, known)
+    await this.#acceptCheckpoint(checkpoint, text, known)
     return checkpoint
   }
 
@@ -157,7 +157,7 @@ export class VerifyingReader {
   async #verify(file: string, known: Known): Promise<ProvenEntry> {
     const { verifySignature, key } = this.#options
     const proven = await verifyProofFile(verifySignature, key, file)
-    await this.#follow(proven.checkpoint, noteOf(file), known)
+    await this.#acceptCheckpoint(proven.checkpoint, noteOf(file), known)
     return proven
   }
 
@@ -175,16 +175,16 @@ export class VerifyingReader {
     if (proven?.entry?.method !== 'delete_item' || isBefore(proven, seen)) {
       throw new ProofError(
         'ITEM_STALE',
-        `item ${id} of ${db} is denied; it was seen, and no deletion of it is proven`,
+        `the server denies item ${id} of ${db}, which was read before, without proof of its deletion`,
       )
     }
     this.note(db, id, proven, true)
   }
 
-  #follow(next: Checkpoint, note: string, known: Known): Promise<void> {
-    const followed = this.#comparing.then(() => this.#compare(next, note, known))
-    this.#comparing = followed.catch(() => {})
-    return followed
+  #acceptCheckpoint(next: Checkpoint, note: string, known: Known): Promise<void> {
+    const accepted = this.#comparing.then(() => this.#compare(next, note, known))
+    this.#comparing = accepted.catch(() => {})
+    return accepted
   }
 
   async #compare(next: Checkpoint, note: string, known: Known): Promise<void> {
@@ -192,7 +192,7 @@ export class VerifyingReader {
     if (next.size < before) {
       throw new ProofError(
         'LOG_ROLLED_BACK',
-        `the log has ${next.size} blocks, and had ${before} before`,
+        `the log has ${next.size} blocks, but had ${before} before`,
       )
     }
     const last = this.#checkpoint
@@ -244,7 +244,7 @@ function expectNotBefore(found: Position, seen: Position): void {
   if (!isBefore(found, seen)) return
   throw new ProofError(
     'ITEM_STALE',
-    `this revision is of ${found.height}.${found.index}; one of ${seen.height}.${seen.index} was seen`,
+    `revision ${found.height}.${found.index} is older than ${seen.height}.${seen.index}, which was read before`,
   )
 }
 

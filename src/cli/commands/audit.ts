@@ -75,7 +75,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
     problem !== null
       ? [`DIFFERENCE ${problem.message}`, `(${blocks} blocks were audited before)`]
       : [
-          `The log holds: ${blocks} blocks, ${added} of them new.`,
+          `The log is valid: ${blocks} blocks, ${added} of them new.`,
           `server id  ${serverId}`,
           `head       ${audited.headId ?? '(none)'}`,
           `key        ${verifierKeyText(key)}`,
@@ -87,7 +87,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
     }
   }
   print(flags.json, result, lines.join('\n'))
-  process.exitCode = problem === null ? EXIT.right : EXIT.finding
+  process.exitCode = problem === null ? EXIT.success : EXIT.finding
 }
 
 async function audit(
@@ -127,8 +127,8 @@ async function readFrom(url: string, token: string | undefined): Promise<Uint8Ar
     const headers: Record<string, string> = token === undefined ? {} : { 'x-access-token': token }
     const { status, bytes } = await fetchFromNode(url, { headers }, { bytesMax: REPLY_BYTES_MAX })
     if (status === 200) return bytes
-    if (status === 401) throw new Error('the node asks for a valid token (--token)')
-    throw new Error(`it answered ${status}`)
+    if (status === 401) throw new Error('the node requires a valid token: give it with --token')
+    throw new Error(`the status of the reply is ${status}`)
   } catch (error) {
     throw new Exit(EXIT.usage, `${url} cannot be read: ${reasonOf(error)}`, { cause: error })
   }
@@ -165,11 +165,11 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
     const root = Buffer.from(checkpoint.root).toString('hex')
     const lines = [`server id  ${serverId}`, `position   ${height}.${index}, in a log of ${size}`]
     if (entry !== null) {
-      lines.unshift('The proof holds.')
+      lines.unshift('The proof is valid.')
       lines.push(`time       ${new Date(timestamp ?? 0).toISOString()}`)
       lines.push(`entry      ${JSON.stringify(entry)}`)
     } else if (erasedAt === null) {
-      lines.unshift('The proof holds for a commitment; the content of the entry is not shown.')
+      lines.unshift('The proof is valid for a commitment; the content of the entry is not shown.')
     } else {
       lines.unshift(`The entry was erased by entry ${erasedAt}; its commitment is intact.`)
     }
@@ -239,7 +239,7 @@ function parseKey(text: string): VerifierKey {
     return verifierKeyOf(textOrFile(text))
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
-    const message = '--key is not a verifier key, nor a file that holds one'
+    const message = '--key is neither a verifier key nor a file that contains one'
     throw new Exit(EXIT.usage, message, { cause: error })
   }
 }

@@ -17,7 +17,7 @@ export function backupCommand(): Command {
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: the backup was made. 1: it was not; the store is damaged, or the disk is full.\n' +
+      '\nExit code 0: the backup was created. 1: it was not; the store is damaged, or the disk is full.\n' +
         '2: nothing to back up. 78: another backup is running in <to>.',
     )
     .action(backup)
@@ -39,13 +39,13 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
   }
   requireFolder(folder)
   if (`${resolve(to)}${sep}`.startsWith(`${resolve(folder)}${sep}`)) {
-    throw new Exit(EXIT.usage, `${to} is in the folder that is to be backed up`)
+    throw new Exit(EXIT.usage, `${to} is inside the folder to back up`)
   }
   const hasKeys = flags.withoutKeys !== true
   const files = DATA_FILES.filter(({ isKey }) => hasKeys || !isKey)
   const { result, seconds } = await withProgress('backing up', (line) =>
     onStore(async () => {
-      const made = await backupFolder({
+      const created = await backupFolder({
         folder,
         to,
         nowMs: systemClock.now(),
@@ -54,12 +54,12 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
         verify: flags.verify,
         progress: (share, detail) => line.update(share, detail),
       })
-      const isDropping = flags.keep !== undefined && made.path !== null
-      return { made, removed: isDropping ? await dropOldBackups(to, flags.keep) : [] }
+      const isDropping = flags.keep !== undefined && created.path !== null
+      return { created, removed: isDropping ? await dropOldBackups(to, flags.keep) : [] }
     }),
   )
-  const { made, removed } = result
-  const { path, serverId, blocks, headId, contents, verification } = made
+  const { created, removed } = result
+  const { path, serverId, blocks, headId, contents, verification } = created
   const finding = verification?.finding ?? null
   const json = {
     status: path !== null,
@@ -73,8 +73,8 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
     removed,
     finding,
   }
-  print(flags.json, json, backupText(made, removed, hasKeys, seconds))
-  process.exitCode = path === null ? EXIT.finding : EXIT.right
+  print(flags.json, json, backupText(created, removed, hasKeys, seconds))
+  process.exitCode = path === null ? EXIT.finding : EXIT.success
 }
 
 function backupText(
@@ -90,11 +90,11 @@ function backupText(
     return `NO BACKUP: the store does not verify${position}: ${what}`
   }
   return [
-    `Backed up: ${count(blocks, 'block')}, ${verification === null ? 'not verified' : 'everything holds'}.`,
+    `Backed up: ${count(blocks, 'block')}, ${verification === null ? 'not verified' : 'everything is valid'}.`,
     `folder     ${path}`,
     `server id  ${serverId}`,
     `head       ${headId ?? '(none)'}`,
-    `keys       ${hasKeys ? 'in it: keep it as safe as the node' : 'left out: keep node.key elsewhere'}`,
+    `keys       ${hasKeys ? 'included: keep the backup as safe as the node' : 'left out: keep a copy of node.key elsewhere'}`,
     `time       ${seconds.toFixed(1)} s`,
     ...removed.map((name) => `removed    ${name}`),
   ].join('\n')
@@ -102,6 +102,7 @@ function backupText(
 
 function parseKeep(text: string): number {
   const keep = /^\d{1,6}$/.test(text) ? Number(text) : 0
-  if (keep < 1) throw new InvalidArgumentError('a number of backups is an integer from 1 on.')
+  if (keep < 1)
+    throw new InvalidArgumentError('the number of backups must be an integer of 1 or more.')
   return keep
 }

@@ -40,7 +40,7 @@ async function copy(from: string, to: string, { json }: { json?: boolean }): Pro
 function copiedText(copied: Copied, to: string, seconds: number): string {
   const { serverId, blocks, entries, contents, contentBytes, headId } = copied
   return [
-    `Copied: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything holds.`,
+    `Copied: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`,
     `to         ${displayName(to)}`,
     `server id  ${serverId}`,
     ...(contents === 0

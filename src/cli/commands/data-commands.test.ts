@@ -13,22 +13,22 @@ it('backs up, exports, verifies and imports an empty chain', async () => {
   const [folder, to, target] = [temporaryFolder(), temporaryFolder(), temporaryFolder()]
   await (await startLedgerNode({ folder })).close()
   const file = join(to, 'export.jsonl')
-  const said = [
+  const outputs = [
     await runHere(verifyCommand(), [folder]),
     await runHere(backupCommand(), [folder, to, '--no-verify']),
     await runHere(exportCommand(), [folder, '--out', file]),
     await runHere(verifyCommand(), [file]),
   ]
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
-  said.push(await runHere(importCommand(), [file], { SYSTEM_FOLDER: target }))
-  for (const { code, stdout } of said)
+  outputs.push(await runHere(importCommand(), [file], { SYSTEM_FOLDER: target }))
+  for (const { code, stdout } of outputs)
     expect([code, stdout]).toEqual([0, expect.stringContaining('\nhead       (none)\n')])
-  expect(said.map(({ stdout }) => stdout.split('\n')[0])).toEqual([
-    'Everything holds: 0 blocks, 0 entries; 0 databases with 0 items follow from them.',
+  expect(outputs.map(({ stdout }) => stdout.split('\n')[0])).toEqual([
+    'Everything is valid: 0 blocks, 0 entries; 0 databases with 0 items follow from them.',
     'Backed up: 0 blocks, not verified.',
     'Exported: 0 blocks, 0 entries.',
-    'Everything holds: 0 blocks, 0 entries; 0 databases with 0 items follow from them.',
-    'Imported: 0 blocks, 0 entries; everything holds.',
+    'Everything is valid: 0 blocks, 0 entries; 0 databases with 0 items follow from them.',
+    'Imported: 0 blocks, 0 entries; everything is valid.',
   ])
 })
 

@@ -51,7 +51,7 @@ async function exportTo(from: string, { out, json }: ExportFlags): Promise<void>
     throw new Exit(EXIT.usage, '--json and --out - would both write to stdout')
   }
   if (out !== '-' && existsSync(out) && statSync(out).isDirectory()) {
-    throw new Exit(EXIT.usage, `${out} is a folder: name a file`)
+    throw new Exit(EXIT.usage, `${out} is a folder: give the name of a file`)
   }
   const { result, seconds } = await withProgress('exporting', (line) =>
     onStore(() => exportFrom(from, out, line)),

@@ -156,8 +156,8 @@ function report(
   const { format, width, height, colors, distinct, grid } = plan
   const cells = grid.columns * grid.rows
   const result = { status: true, out, bytes, seconds, format, width, height, ...grid, cells }
-  const kept = colors === distinct ? `${colors} colours` : `${colors} of ${distinct} colours`
+  const keptColors = colors === distinct ? `${colors} colours` : `${colors} of ${distinct} colours`
   const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`
-  const text = `${out}: ${grid.columns} × ${grid.rows} cells, ${kept}, ${size}, ${seconds.toFixed(1)} s`
+  const text = `${out}: ${grid.columns} × ${grid.rows} cells, ${keptColors}, ${size}, ${seconds.toFixed(1)} s`
   print(isJson, { ...result, colors, distinct }, text)
 }

@@ -69,7 +69,7 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
   )
   const { serverId, blocks, entries, headId } = result
   const text = [
-    `Imported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything holds.`,
+    `Imported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`,
     `server id  ${serverId}`,
     `head       ${headId ?? '(none)'}`,
     `time       ${paceText(entries, seconds)}`,
@@ -137,7 +137,7 @@ function restoredJson(folder: string, { own, mirrored, absent }: Restored) {
 
 function restoredText({ own, mirrored, absent }: Restored, seconds: number): string {
   const { serverId, blocks, entries, databases, items, headId } = own
-  const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything holds.`
+  const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`
   return [
     mirrored === null ? `Restored: ${counted}` : `Restored under a new chain: ${counted}`,
     `server id  ${serverId}`,
@@ -145,9 +145,7 @@ function restoredText({ own, mirrored, absent }: Restored, seconds: number): str
       ? []
       : [`mirrored   ${mirrored.serverId} with ${count(mirrored.blocks, 'block')}`]),
     `databases  ${databases} with ${count(items, 'item')}`,
-    ...(absent === 0
-      ? []
-      : [`ABSENT     ${count(absent, 'attached content')}, not to be had there`]),
+    ...(absent === 0 ? [] : [`MISSING    ${count(absent, 'blob')} that the source does not have`]),
     `head       ${headId ?? '(none)'}`,
     `time       ${paceText(entries + (mirrored?.entries ?? 0), seconds)}`,
   ].join('\n')
@@ -156,5 +154,7 @@ function restoredText({ own, mirrored, absent }: Restored, seconds: number): str
 function parseServerId(text: string): number {
   const serverId = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : Number.NaN
   if (Number.isSafeInteger(serverId)) return serverId
-  throw new InvalidArgumentError('a server id is an integer; /api/serverid of a node shows it.')
+  throw new InvalidArgumentError(
+    'a server id must be an integer; GET /api/serverid of a node returns it.',
+  )
 }

@@ -29,12 +29,14 @@ describe('daicho index', () => {
     expect(added.stderr).toContain('indexing 100 %')
     const twice = await runDaicho(['index', 'add', 'fruit', 'n', ...at])
     expect([twice.code, twice.stdout]).toEqual([1, ''])
-    expect(twice.stderr).toBe('daicho: the node refused: n of fruit has an index already\n')
+    expect(twice.stderr).toBe(
+      'daicho: the node rejected the request: n of fruit has an index already\n',
+    )
     const ready = { db: 'fruit', path: 'n', state: 'ready', done: 2, total: 2 }
     const beside = await runDaicho(['index', 'list', '--json'], { SYSTEM_FOLDER: folder })
     expect(JSON.parse(beside.stdout)).toEqual({ status: true, indexes: [ready] })
-    const held = await runDaicho(['index', 'add', 'fruit', 'm'], { SYSTEM_FOLDER: folder })
-    expect([held.code, held.stderr]).toEqual([78, expect.stringContaining('--url')])
+    const refused = await runDaicho(['index', 'add', 'fruit', 'm'], { SYSTEM_FOLDER: folder })
+    expect([refused.code, refused.stderr]).toEqual([78, expect.stringContaining('--url')])
 
     server.child.kill('SIGTERM')
     expect((await server.ended).code).toBe(0)
@@ -96,16 +98,16 @@ describe('daicho index', () => {
 })
 
 it.each([
-  ['null', 'is no node of daicho'],
-  ['{}', 'is no node of daicho'],
-  ['[]', 'is no node of daicho'],
+  ['null', 'is not a node of daicho'],
+  ['{}', 'is not a node of daicho'],
+  ['[]', 'is not a node of daicho'],
   ['<html>', 'no node answers at'],
-  ['{"status":false,"code":"FORBIDDEN"}', 'the node refused: FORBIDDEN'],
-  ['{"status":false,"code":"X","message":"not you"}', 'the node refused: not you'],
-])('explains the answer %s in one line', async (body, said) => {
+  ['{"status":false,"code":"FORBIDDEN"}', 'the node rejected the request: FORBIDDEN'],
+  ['{"status":false,"code":"X","message":"not you"}', 'the node rejected the request: not you'],
+])('explains the answer %s in one line', async (body, message) => {
   const { url } = await answering(200, body)
   const ended = await runHere(indexCommand(), ['list', '--url', url])
   expect([ended.code, ended.stdout]).toEqual([1, ''])
   expect(ended.stderr).toMatch(/^daicho: [^\n]+\n$/)
-  expect(ended.stderr).toContain(said)
+  expect(ended.stderr).toContain(message)
 })

@@ -91,7 +91,7 @@ function report({ json }: Flags, index: string, db: string, path: string): void 
 
 async function waitUntilBuilt(indexes: Indexes, db: string, path: string): Promise<void> {
   await withProgress('indexing', async (line) => {
-    let grown = { done: -1, atMs: systemClock.now() }
+    let lastProgress = { done: -1, atMs: systemClock.now() }
     for (;;) {
       const index = (await indexes.list()).find((each) => each.db === db && each.path === path)
       if (index === undefined)
@@ -100,10 +100,10 @@ async function waitUntilBuilt(indexes: Indexes, db: string, path: string): Promi
       line.update(total === 0 ? 1 : done / total, `${done} of ${total} blocks`)
       if (state === 'ready') return
       const nowMs = systemClock.now()
-      if (done !== grown.done) grown = { done, atMs: nowMs }
-      if (nowMs - grown.atMs > STALLED_MS) {
-        const why = `the index has not grown for ${STALLED_MS / 1000} s; is there room on the disk?`
-        throw new Exit(EXIT.finding, `${why} The node goes on building it as soon as it can`)
+      if (done !== lastProgress.done) lastProgress = { done, atMs: nowMs }
+      if (nowMs - lastProgress.atMs > STALLED_MS) {
+        const problem = `the index has not grown for ${STALLED_MS / 1000} s; check the free disk space.`
+        throw new Exit(EXIT.finding, `${problem} The node continues to build it`)
       }
       await pause(POLL_MS)
     }
@@ -165,7 +165,7 @@ async function openStopped(settings: Settings, folder: string): Promise<Indexes>
     if (!(error instanceof CodedError)) throw error
     const message =
       error.code === 'FOLDER_IN_USE'
-        ? `a node runs in ${folder}: name it by --url`
+        ? `a node is running in ${folder}: give its address with --url`
         : `${settingOf(settings, error)}: ${error.message}`
     throw new Exit(EXIT.configuration, message, { cause: error })
   }

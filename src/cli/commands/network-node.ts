@@ -100,7 +100,8 @@ export async function withNetworks<Result>(
       throw error
     }
     if (!(error instanceof CodedError)) throw error
-    const hint = error.code === 'FOLDER_IN_USE' ? ': name its gateway by --url' : ''
+    const hint =
+      error.code === 'FOLDER_IN_USE' ? ': give the address of its gateway with --url' : ''
     throw new Exit(EXIT.configuration, `${settingOf(settings, error)}: ${error.message}${hint}`, {
       cause: error,
     })
@@ -151,7 +152,7 @@ function stoppedNode(networks: Networks): NetworkNode {
 function remoteNode(base: string, apiKey: string | null): NetworkNode {
   const request = async (method: string, path: string, sent?: Buffer | object): Promise<Json> => {
     const url = URL.parse(path, base)
-    if (url === null) throw new Exit(EXIT.usage, '--url: this is no address')
+    if (url === null) throw new Exit(EXIT.usage, '--url: this is not a URL')
     const headers: Record<string, string> = apiKey === null ? {} : { 'x-api-key': apiKey }
     let body: Uint8Array<ArrayBuffer> | string | null = null
     if (Buffer.isBuffer(sent)) {
@@ -237,7 +238,7 @@ function requireText(json: Json, name: string): string {
 
 /** The error if another server replies at `--url`. */
 function notAGateway(): Exit {
-  return new Exit(EXIT.finding, '--url: what answers there is no gateway of daicho')
+  return new Exit(EXIT.finding, '--url: the server at this address is not a gateway of daicho')
 }
 
 /** The error message in a reply, followed by its details, one per line. */

@@ -4,7 +4,7 @@ import { runHere } from '../../../test/support/command.ts'
 import { networkCommand } from './network.ts'
 
 const TRADE = 'test/networks/trade'
-const NO_GATEWAY = 'daicho: --url: what answers there is no gateway of daicho\n'
+const NO_GATEWAY = 'daicho: --url: the server at this address is not a gateway of daicho\n'
 const commands = {
   list: ['list'],
   deploy: ['deploy', TRADE],
@@ -37,7 +37,7 @@ it('prints the reply of a gateway, and the reason of an error', async () => {
   const key = { GATEWAY_API_KEY: 'k'.repeat(40) }
   const upgraded = await run(commands.upgrade, done.url, key)
   expect([upgraded.code, upgraded.stdout]).toEqual([0, 'upgraded trade 1.2.3  sha256 ab\n'])
-  expect(done.asked).toEqual([
+  expect(done.requests).toEqual([
     `PUT /networks/trade-network?default=Trader.role%3Duser ${'k'.repeat(40)}`,
   ])
   const inJson = await run([...commands.deploy, '--json'], done.url)
@@ -56,6 +56,6 @@ it('prints the reply of a gateway, and the reason of an error', async () => {
 
 it('rejects a --url that is not a URL', async () => {
   expect(await run(commands.list, 'gateway')).toEqual({
-    ...{ code: 2, stdout: '', stderr: 'daicho: --url: this is no address\n' },
+    ...{ code: 2, stdout: '', stderr: 'daicho: --url: this is not a URL\n' },
   })
 })

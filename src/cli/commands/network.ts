@@ -134,10 +134,10 @@ function check(path: string, { json }: NodeFlags): void {
     ...findings.map(findingText),
     definition === null
       ? count(errors, 'error')
-      : `${definition.name} ${definition.version} is right`,
+      : `${definition.name} ${definition.version} is valid`,
   ].join('\n')
   print(json, { status: definition !== null, findings }, text)
-  process.exitCode = definition === null ? EXIT.finding : EXIT.right
+  process.exitCode = definition === null ? EXIT.finding : EXIT.success
 }
 
 function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {
@@ -147,8 +147,8 @@ function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {
   try {
     writeFileSync(file, archive)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    throw new Exit(EXIT.usage, `${file} cannot be written: ${why}`, { cause: error })
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new Exit(EXIT.usage, `${file} cannot be written: ${reason}`, { cause: error })
   }
   const result = { status: true, file, name, version, bytes, sha256 }
   print(json, result, `${file}  ${bytes} bytes  sha256 ${sha256}`)
@@ -156,11 +156,11 @@ function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {
 
 async function change(
   flags: NodeFlags,
-  done: string,
+  verb: string,
   work: (node: NetworkNode) => Promise<NetworkSummary>,
 ): Promise<void> {
   const summary = await withNode(flags, work)
-  print(flags.json, { status: true, ...summary }, `${done} ${summaryText(summary)}`)
+  print(flags.json, { status: true, ...summary }, `${verb} ${summaryText(summary)}`)
 }
 
 async function list(flags: NodeFlags): Promise<void> {
@@ -172,20 +172,20 @@ async function verify(names: readonly string[], { json }: NodeFlags): Promise<vo
   let progress = () => 'opening the ledger'
   const stopReports = reportEvery(() => progress(), systemSchedule, process.stderr)
   const results = await withNetworks(readSettings(process.env), async (networks) => {
-    const found: ({ name: string } & NetworkVerification)[] = []
+    const verified: ({ name: string } & NetworkVerification)[] = []
     for (const name of names.length > 0 ? names : networks.recorded()) {
       const result = await networks.verify(name, ({ height, transactions }) => {
         progress = () => `${name}  block ${height}, transaction ${transactions}`
       })
-      found.push({ name, ...result })
+      verified.push({ name, ...result })
       if (json !== true) process.stdout.write(`${verificationText(name, result)}\n`)
     }
     progress = () => 'closing the ledger'
-    return found
+    return verified
   }).finally(stopReports)
   const status = results.every(({ finding }) => finding === null)
   if (json === true) process.stdout.write(`${JSON.stringify({ status, networks: results })}\n`)
-  process.exitCode = status ? EXIT.right : EXIT.finding
+  process.exitCode = status ? EXIT.success : EXIT.finding
 }
 
 async function issue(
@@ -215,7 +215,7 @@ function printList({ json }: NodeFlags, result: object, lines: readonly string[]
 
 function verificationText(name: string, result: NetworkVerification): string {
   const { blocks, transactions, finding } = result
-  return `${name}  ${finding ?? `${transactions} transactions in ${blocks} blocks: all are as recorded`}`
+  return `${name}  ${finding ?? `${transactions} transactions in ${blocks} blocks: all match the ledger`}`
 }
 
 function summaryText({ name, version, sha256 }: NetworkSummary): string {
@@ -239,6 +239,8 @@ function read(path: string): NetworkDefinition {
     if (!(error instanceof NetworkError)) throw error
     for (const finding of error.findings)
       process.stderr.write(`${escapeControls(findingText(finding))}\n`)
-    throw new Exit(EXIT.finding, `${path} is not deployed while this is wrong`, { cause: error })
+    throw new Exit(EXIT.finding, `${path} is not deployed because of these errors`, {
+      cause: error,
+    })
   }
 }

@@ -20,7 +20,7 @@ const reply = (peers: object[], evidence: object | null = null) =>
   JSON.stringify({ status: true, peers, evidence })
 
 it('lists each peer with its address, height, lag and error', async () => {
-  const { url, asked } = await answering(
+  const { url, requests } = await answering(
     200,
     reply([
       peer,
@@ -43,18 +43,18 @@ it('lists each peer with its address, height, lag and error', async () => {
       '4  (pushes)  frozen, 3 blocks: two histories\n',
     stderr: '',
   })
-  expect(asked).toEqual(['GET /api/config/peers t'])
+  expect(requests).toEqual(['GET /api/config/peers t'])
 })
 
 it('sends the token of the flag, or of the file that the flag names', async () => {
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${'t'.repeat(400)}\n`)
-  const { url, asked } = await answering(200, reply([]))
+  const { url, requests } = await answering(200, reply([]))
   for (const given of ['short', 't'.repeat(400), file, temporaryFolder()]) {
     await runHere(peersCommand(), ['--url', url, '--token', given])
   }
-  const [, , , folder = ''] = asked
-  expect([asked.slice(0, 3), /^GET \S+ \/.+/.test(folder)]).toEqual([
+  const [, , , folder = ''] = requests
+  expect([requests.slice(0, 3), /^GET \S+ \/.+/.test(folder)]).toEqual([
     ['short', 't'.repeat(400), 't'.repeat(400)].map((token) => `GET /api/config/peers ${token}`),
     true,
   ])
@@ -83,7 +83,7 @@ it.each([
 
 it('prints one line with --json, with the same exit code', async () => {
   const body = reply([{ ...peer, state: 'failing' }])
-  const { url, asked } = await answering(200, body)
+  const { url, requests } = await answering(200, body)
   const run = (...args: string[]) => runHere(peersCommand(), [...args, '--url', url, '--json'])
   expect(await run('list')).toEqual({ code: 1, stdout: `${body}\n`, stderr: '' })
   expect(await run('add', 'key')).toEqual({
@@ -92,7 +92,7 @@ it('prints one line with --json, with the same exit code', async () => {
     stderr: '',
   })
   expect((await run('remove', '7/8')).stdout).toBe('{"status":true,"peer":"removed"}\n')
-  expect(asked.slice(1)).toEqual(['POST /api/config/peers', 'DELETE /api/config/peers/7%2F8'])
+  expect(requests.slice(1)).toEqual(['POST /api/config/peers', 'DELETE /api/config/peers/7%2F8'])
 })
 
 it('reports an unknown subcommand', async () => {

@@ -64,7 +64,7 @@ export function peersCommand(): Command {
       print(flags.json, { status: true, peer: 'added' }, 'added')
     })
   sub('remove', 'stop mirroring a chain; mirrored data is kept')
-    .argument('<serverid>', 'whose chain')
+    .argument('<serverid>', 'server id of the chain')
     .action(async (serverId: string, flags: Flags) => {
       await callNode(flags, `${ROUTE}/${encodeURIComponent(serverId)}`, 'DELETE')
       print(flags.json, { status: true, peer: 'removed' }, 'removed')

@@ -47,7 +47,7 @@ async function rates({ url, json }: RatesFlags): Promise<void> {
     const { stale, asOf } = detail.meta
     // The in-process feed has logged a warning already.
     if (stale && url !== undefined) {
-      process.stderr.write(`daicho: these rates are stale; they are of ${asOf}\n`)
+      process.stderr.write(`daicho: these rates are stale, from ${asOf}\n`)
     }
   } catch (error) {
     if (!(error instanceof RateFeedError)) throw error
@@ -106,5 +106,5 @@ async function fromFeed(base: URL): Promise<RateDetail> {
 function parseAddress(text: string): URL {
   const url = URL.parse(text)
   if (url !== null && /^https?:$/.test(url.protocol)) return url
-  throw new InvalidArgumentError('an address starts with http:// or https://.')
+  throw new InvalidArgumentError('an address must start with http:// or https://.')
 }

@@ -18,7 +18,7 @@ import { VERSION } from '../version.ts'
 /** Time limit for closing everything after a signal. */
 const SHUTDOWN_MS = 10_000
 /** Signals closer together than this count as one: `timeout`, npm and terminals send several. */
-const ECHO_MS = 500
+const REPEATED_SIGNAL_MS = 500
 
 const PORT_FLAGS: Record<ComponentName, string> = {
   ledger: '--port',
@@ -103,7 +103,7 @@ function withFlags(settings: Settings, flags: ServeFlags): Settings {
 }
 
 function portOption(name: ComponentName): Option {
-  const about = `port of ${name}; 0 takes any free one`
+  const about = `port of ${name}; 0 picks a free one`
   return new Option(`${PORT_FLAGS[name]} <number>`, about).argParser(parsePort)
 }
 
@@ -144,7 +144,7 @@ function closeOnSignal(close: () => Promise<void>, logger: Logger): void {
       process.exit(EXIT.finding)
     }, SHUTDOWN_MS).unref()
     close().then(
-      () => process.exit(EXIT.right),
+      () => process.exit(EXIT.success),
       (error: unknown) => {
         logger.error(error, 'closing failed')
         process.exit(EXIT.finding)
@@ -161,7 +161,7 @@ function closeOnSignal(close: () => Promise<void>, logger: Logger): void {
  */
 export function signalAction(sinceFirstMs: number | null): 'close' | 'ignore' | 'exit' {
   if (sinceFirstMs === null) return 'close'
-  return sinceFirstMs <= ECHO_MS ? 'ignore' : 'exit'
+  return sinceFirstMs <= REPEATED_SIGNAL_MS ? 'ignore' : 'exit'
 }
 
 /** The error to report when a component cannot start. */
@@ -175,7 +175,7 @@ function startFailure(error: unknown, host: string, settings: Settings): unknown
   }
   if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return error
   if (error.syscall === 'getaddrinfo' || error.code === 'EADDRNOTAVAIL') {
-    const message = `HOST: ${host} is no address of this machine`
+    const message = `HOST: ${host} is not an address of this computer`
     return new Exit(EXIT.configuration, message, { cause: error })
   }
   // Other system calls concern files or folders of the node.
@@ -187,12 +187,13 @@ function parseNames(text: string): ComponentName[] {
   return text.split(',').map((part) => {
     const name = COMPONENT_NAMES.find((known) => known === part.trim())
     if (name !== undefined) return name
-    throw new InvalidArgumentError(`known are: ${COMPONENT_NAMES.join(', ')}.`)
+    throw new InvalidArgumentError(`known components: ${COMPONENT_NAMES.join(', ')}.`)
   })
 }
 
 function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
-  if (!(port <= 65_535)) throw new InvalidArgumentError('a port is an integer from 0 to 65535.')
+  if (!(port <= 65_535))
+    throw new InvalidArgumentError('a port must be an integer from 0 to 65535.')
   return port
 }

@@ -64,7 +64,7 @@ async function mint({ scope: scopes, ttl, subject, json }: MintFlags): Promise<v
   const expires_at = issued.expiresAt * 1000
   if (json !== true) {
     const until = new Date(expires_at).toISOString()
-    process.stderr.write(`valid until ${until}; to void it: daicho token revoke ${jti}\n`)
+    process.stderr.write(`valid until ${until}; to revoke it: daicho token revoke ${jti}\n`)
   }
   print(json, { token, jti, subject, expires_at }, token)
 }
@@ -83,13 +83,13 @@ async function openNodeTokens(
 function parseTtl(text: string): number {
   const ms = parseDuration(text)
   if (ms === undefined) throw new InvalidArgumentError(`write ${DURATION_EXPECTED}.`)
-  if (ms < 1_000 || ms > TTL_MAX_MS) throw new InvalidArgumentError('it is 1s to 366d.')
+  if (ms < 1_000 || ms > TTL_MAX_MS) throw new InvalidArgumentError('it must be 1s to 366d.')
   return ms
 }
 
 function parseSubject(text: string): string {
   if (isSubject(text)) return text
   throw new InvalidArgumentError(
-    'a subject has 1 to 128 characters, none of them a control character.',
+    'a subject must have 1 to 128 characters and no control character.',
   )
 }

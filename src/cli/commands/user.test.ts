@@ -62,7 +62,7 @@ it.each([
   ['a line that ends as on Windows', ['brass: key\r\n'], 'brass: key'],
   ['a text without an end of line', ['brass: key'], 'brass: key'],
   ['8 KiB', ['x'.repeat(8_191), '\n'], 'x'.repeat(8_191)],
-  ['more than 8 KiB', ['x'.repeat(8_192), '\n'], 'standard input is no password'],
+  ['more than 8 KiB', ['x'.repeat(8_192), '\n'], 'standard input is too long for a password'],
   ['nothing', [], 'give the password on standard input'],
   ['an empty line', ['\nbrass: key\n'], 'give the password on standard input'],
 ])('reads the password from a pipe with %s, or gives the reason', async (_, parts, expected) => {

@@ -121,7 +121,8 @@ async function firstLine(input: Input): Promise<string> {
     const read = Buffer.from(part)
     parts.push(read)
     bytes += read.length
-    if (bytes > INPUT_BYTES_MAX) throw new Exit(EXIT.usage, 'standard input is no password')
+    if (bytes > INPUT_BYTES_MAX)
+      throw new Exit(EXIT.usage, 'standard input is too long for a password')
   }
   const [line = ''] = Buffer.concat(parts).toString('utf8').split(/\r?\n/, 1)
   if (line === '') throw new Exit(EXIT.usage, 'give the password on standard input')

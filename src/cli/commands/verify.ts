@@ -93,7 +93,7 @@ async function verifyChain(
   }
   const isDatabase = isDatabaseUrl(path)
   if (!isDatabase && path !== '-' && !existsSync(path)) {
-    throw new Exit(EXIT.usage, `there is no folder ${path}, and no file`)
+    throw new Exit(EXIT.usage, `there is no folder or file ${path}`)
   }
   const isStore = isDatabase || (path !== '-' && statSync(path).isDirectory())
   const { result, seconds } = await withProgress('verifying', async (line) =>
@@ -101,7 +101,7 @@ async function verifyChain(
   )
   const status = result.finding === null
   print(json, { status, ...result }, verificationText(result, seconds))
-  process.exitCode = status ? EXIT.right : EXIT.finding
+  process.exitCode = status ? EXIT.success : EXIT.finding
 }
 
 type StoreVerification = Verification & BlobVerification
@@ -182,10 +182,10 @@ function verificationText(
       ...(finding.index === null ? [] : [`entry ${finding.index}`]),
     ].join(', ')
     const where = position === '' ? '' : `at ${position}: `
-    return `DIFFERENCE ${where}${finding.what}\n(${counted} hold before it)`
+    return `DIFFERENCE ${where}${finding.what}\n(${counted} before it are valid)`
   }
   const lines = [
-    `Everything holds: ${counted}; ${count(databases, 'database')} with ${count(items, 'item')} ` +
+    `Everything is valid: ${counted}; ${count(databases, 'database')} with ${count(items, 'item')} ` +
       `${databases === 1 ? 'follows' : 'follow'} from them.`,
   ]
   if (erased > 0) lines.push(`Erased, commitment intact: ${count(erased, 'entry', 'entries')}.`)

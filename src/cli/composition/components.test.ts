@@ -41,7 +41,7 @@ it('warns about a ledger in memory, and about tokens that the CLI cannot issue',
   await closed(composed)
   expect(logged).toEqual([
     'SYSTEM_FOLDER is not set: all data is lost when this process ends',
-    'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session makes tokens',
+    'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session creates tokens',
   ])
   const secret = compose('ledger', { TOKENS: 'required', SECRET: 's'.repeat(32) })
   await closed(secret.composed)
@@ -51,7 +51,9 @@ it('warns about a ledger in memory, and about tokens that the CLI cannot issue',
 it('warns that the presence filter does not authenticate', async () => {
   const { composed, logged } = compose('samples', { PRESENCE_FILTER: '1' })
   const { notices } = await closed(composed)
-  expect(logged).toEqual(['PRESENCE_FILTER looks for a header, not at it: it keeps nobody out'])
+  expect(logged).toEqual([
+    'PRESENCE_FILTER checks only that an Authorization header exists: it protects nothing',
+  ])
   expect(notices).toEqual([
     expect.stringMatching(/^Sample API: name ".+" \(preset\)$/),
     expect.stringMatching(/^\/hello\?id=\S+ name ".+" \(preset\)$/),
@@ -87,9 +89,9 @@ it('counts wrong passwords with a monotonic clock', async () => {
   for (let failure = 0; failure < 20; failure += 1) expect((await enter()).statusCode).toBe(401)
   const yearMs = 365 * 24 * 60 * 60 * 1000
   vi.setSystemTime(Date.now() - yearMs)
-  const held = await enter()
-  expect(held.statusCode).toBe(429)
-  expect(Number(held.headers['retry-after'])).toBeLessThanOrEqual(300)
+  const throttled = await enter()
+  expect(throttled.statusCode).toBe(429)
+  expect(Number(throttled.headers['retry-after'])).toBeLessThanOrEqual(300)
 })
 
 it('opens the ledger once for all components, in any order of creation', async () => {

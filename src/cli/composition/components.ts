@@ -45,8 +45,8 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
     onClose: (closeService) => closers.push(closeService),
   }
   const { settings } = context
-  const ledger = once(() => openNodeLedger(context))
-  const tokens = once(async () => {
+  const ledger = openOnce(() => openNodeLedger(context))
+  const tokens = openOnce(async () => {
     const { openTokens } = await import('../../tokens/index.ts')
     const { SYSTEM_FOLDER: folder, SECRET: secret } = settings
     if (settings.STORE !== null && secret === null) {
@@ -93,7 +93,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
 }
 
 /** Calls `open` only once. */
-function once<Service>(open: () => Promise<Service>): () => Promise<Service> {
+function openOnce<Service>(open: () => Promise<Service>): () => Promise<Service> {
   let opened: Promise<Service> | null = null
   return () => {
     opened ??= open()
@@ -139,7 +139,9 @@ async function createLedger(
   const { readPageFiles } = await import('../../http/index.ts')
   const { ledgerComponent } = await import('../../ledger/index.ts')
   if (tokens !== null && settings.SYSTEM_FOLDER === null && settings.SECRET === null) {
-    logger.warn('TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session makes tokens')
+    logger.warn(
+      'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session creates tokens',
+    )
   }
   return ledgerComponent({
     ...{ ledger, credentials, tokens, clock, version, monotonic: monotonicClock },
@@ -162,7 +164,10 @@ async function createSamples(
     notify(`/hello?id=${guardedPath.PRESET_PAIR.id}: ${presetText(guardedPath.PRESET_PAIR)}`)
   }
   const isFiltered = settings.PRESENCE_FILTER === '1'
-  if (isFiltered) logger.warn('PRESENCE_FILTER looks for a header, not at it: it keeps nobody out')
+  if (isFiltered)
+    logger.warn(
+      'PRESENCE_FILTER checks only that an Authorization header exists: it protects nothing',
+    )
   return sampleApi.sampleApiComponent({
     ...{ tokens, users, version, monotonic: monotonicClock },
     logger: logger.child({ component: 'samples' }),

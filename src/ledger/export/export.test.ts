@@ -131,9 +131,9 @@ it('reports exchanged, missing, repeated and added lines', async () => {
     }),
   )
   expect(findings).toEqual([
-    [2, 'a block of height 0 must stand here'],
-    [3, 'a block of height 1 must stand here'],
-    [3, 'a block of height 1 must stand here'],
+    [2, 'a block of height 0 is expected here'],
+    [3, 'a block of height 1 is expected here'],
+    [3, 'a block of height 1 is expected here'],
     [7, 'there is data after the end line'],
     [7, 'there is data after the end line'],
     [2, 'the header announces 4 blocks, but there are 0'],

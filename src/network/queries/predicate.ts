@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
-import { matches, numberIn, reached, type Test, type Where } from '../../filter/index.ts'
+import { matches, numberIn, type Test, valuesAt, type Where } from '../../filter/index.ts'
 import type { Condition, Operand } from '../language/query-parser.ts'
 import {
   type Model,
@@ -159,7 +159,7 @@ function containsOf(
   // A single element must match the whole condition. The store could only check each part for any element.
   const inner = predicateOf(where, property.type, model, parameters)
   const holds = (resource: JsonObject) =>
-    reached(resource, path)
+    valuesAt(resource, path)
       .flat()
       .some((each) => isJsonObject(each) && inner.holds(each))
   return { where: ALWAYS, exact: false, holds }
