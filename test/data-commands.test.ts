@@ -74,7 +74,7 @@ it('exits with 2 or 78 and one line without a source or an unusable destination'
   const refusals: [string[], number, RegExp, Record<string, string>?][] = [
     [['backup', join(folder, 'nowhere'), out], 2, /there is no folder/],
     [['backup', empty, out], 2, /there is no store at/],
-    [['backup', lived, join(lived, 'backups')], 2, /is in the folder that is to be backed up/],
+    [['backup', lived, join(lived, 'backups')], 2, /is inside the folder to back up/],
     [['backup', lived, join(folder, 'text')], 78, /cannot create the folder/],
     [['export', empty, '--out', out], 2, /there is no store at/],
     [['export', lived, '--out', folder], 2, /is a folder: give the name of a file/],

@@ -80,7 +80,7 @@ it('with --url prints the reply of that feed, with a warning if it is stale', as
   const whole = await runDaicho(['rates', '--url', url])
   expect(whole).toMatchObject({
     code: 0,
-    stderr: 'daicho: these rates are stale; they are of 2026-10-06\n',
+    stderr: 'daicho: these rates are stale, from 2026-10-06\n',
   })
   expect(whole.stdout).toMatch(/^Rates of 2026-10-06 from snapshot/)
   expect(await runDaicho(['rates', '--url', url, '--json'])).toEqual({

@@ -152,7 +152,7 @@ describe('resources that a processor creates', () => {
     ),
   )('are refused with 422 if they are cyclic or too deep: %s', async (_use, type, code) => {
     const refused = await errorOf(send('POST', `/api/${type}`, { code }))
-    expect(refused.message).toMatch(/^nesting goes beyond 64 levels$|circular/)
+    expect(refused.message).toMatch(/^nesting exceeds 64 levels$|circular/)
     expect([refused.status, refused.code]).toEqual([422, 'TRANSACTION_FAILED'])
     expect((await send('HEAD', '/api/Thing/deep')).status).toBe(404)
   })

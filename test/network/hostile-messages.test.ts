@@ -109,17 +109,17 @@ it.each([
   [
     'depths',
     `say('{"ask":"log","text":' + '['.repeat(200000) + ']'.repeat(200000) + '}'); console.log(1)`,
-    'nesting goes beyond 64 levels',
+    'nesting exceeds 64 levels',
   ],
   [
     'a resource deeper than the ledger takes',
     `say(${thing(parts(62))}); ${WRITE}`,
-    'nesting goes beyond 64 levels',
+    'nesting exceeds 64 levels',
   ],
   [
     'a deep end',
     `JSON.stringify = () => '{"events":' + '['.repeat(99) + ']'.repeat(99) + '}'`,
-    'nesting goes beyond 64 levels',
+    'nesting exceeds 64 levels',
   ],
   [
     'half of an emoji',

@@ -135,7 +135,7 @@ it('audits the log of a node that requires tokens', async () => {
     expect.stringContaining('the node requires a valid token: give it with --token'),
   ])
   const narrow = await audit('--token', await tokenFor(['db:fruit:read']))
-  expect([narrow.code, narrow.stderr]).toEqual([2, expect.stringContaining('it answered 403')])
+  expect([narrow.code, narrow.stderr]).toEqual([2, expect.stringContaining('the status of the reply is 403')])
   const token = await tokenFor(['ledger:read'])
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${token}\n`)

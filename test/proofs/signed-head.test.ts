@@ -31,7 +31,7 @@ it('an older state of the store contradicts the last signed head', async () => {
     'copy with all signed blocks, because continuing would fork the chain'
   expect(await found(folder)).toEqual([1, nowhere(older)])
   const { stdout } = await runDaicho(['verify', folder])
-  expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries hold before it)\n`)
+  expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries before it are valid)\n`)
 })
 
 it('a different chain is consistent in itself, and contradicts the last signed head', async () => {

@@ -30,7 +30,7 @@ describe('daicho index', () => {
     const twice = await runDaicho(['index', 'add', 'fruit', 'n', ...at])
     expect([twice.code, twice.stdout]).toEqual([1, ''])
     expect(twice.stderr).toBe(
-      'daicho: the node rejected the request: n of fruit has an index already\n',
+      'daicho: the node rejected the request: there is already an index on n of fruit\n',
     )
     const ready = { db: 'fruit', path: 'n', state: 'ready', done: 2, total: 2 }
     const beside = await runDaicho(['index', 'list', '--json'], { SYSTEM_FOLDER: folder })
