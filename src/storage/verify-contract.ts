@@ -93,7 +93,7 @@ export function describeVerify(
       [
         'a removed block in the middle',
         'DELETE FROM blocks WHERE height = 2',
-        'height 2 must stand here',
+        'height 2 is expected here',
       ],
       [
         'a revision removed from a history',

@@ -102,7 +102,7 @@ it('verifies evidence of two histories with only the key', async () => {
   ])
   const words = await verify(evidence, '--key', vkey)
   expect(words.stdout).toContain(
-    `The evidence holds: two different blocks of height 1 are signed.\nkey        ${vkey}\n`,
+    `The evidence is valid: two different blocks of height 1 are signed.\nkey        ${vkey}\n`,
   )
   const { what, notes, proof } = evidence
   for (const [content, key, code] of [
@@ -135,7 +135,10 @@ it('audits the log of a node that requires tokens', async () => {
     expect.stringContaining('the node requires a valid token: give it with --token'),
   ])
   const narrow = await audit('--token', await tokenFor(['db:fruit:read']))
-  expect([narrow.code, narrow.stderr]).toEqual([2, expect.stringContaining('the status of the reply is 403')])
+  expect([narrow.code, narrow.stderr]).toEqual([
+    2,
+    expect.stringContaining('the status of the reply is 403'),
+  ])
   const token = await tokenFor(['ledger:read'])
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${token}\n`)

@@ -190,7 +190,7 @@ export async function verifyEvidenceFile(path: string, flags: VerifyFlags): Prom
     const roots = checkpoints.map(({ root }) => Buffer.from(root).toString('hex'))
     const ids = fork?.headers.map((header) => hash('sha512', header, 'hex')) ?? null
     const lines = [
-      `The evidence holds: ${what}.`,
+      `The evidence is valid: ${what}.`,
       `key        ${verifierKeyText(key)}`,
       ...sizes.map((size, at) => `log        ${size} blocks, root ${roots[at]}`),
       ...(ids ?? []).map((id) => `block      height ${fork?.height}, id ${id}`),
@@ -206,7 +206,7 @@ function requireKey({ key }: VerifyFlags): VerifierKey {
   if (key !== undefined) return parseKey(key)
   throw new Exit(
     EXIT.usage,
-    'proof files and evidence are verified with --key: the verifier key of the node, which you know from elsewhere',
+    'proof files and evidence require --key: the verifier key of the node, from a source that you trust',
   )
 }
 

@@ -57,11 +57,11 @@ export function verifyCommand(): Command {
 }
 
 // Loads only the modules for this kind of input: compiling all of them takes longer than verifying a folder.
-async function verify(what: string, flags: VerifyFlags): Promise<void> {
-  if (/^https?:\/\//.test(what)) return (await import('./audit.ts')).auditUrl(what, flags)
-  if (isProofFile(what)) return (await import('./audit.ts')).verifyProof(what, flags)
-  if (isEvidenceFile(what)) return (await import('./audit.ts')).verifyEvidenceFile(what, flags)
-  return verifyChain(what, flags)
+async function verify(target: string, flags: VerifyFlags): Promise<void> {
+  if (/^https?:\/\//.test(target)) return (await import('./audit.ts')).auditUrl(target, flags)
+  if (isProofFile(target)) return (await import('./audit.ts')).verifyProof(target, flags)
+  if (isEvidenceFile(target)) return (await import('./audit.ts')).verifyEvidenceFile(target, flags)
+  return verifyChain(target, flags)
 }
 
 /** The first bytes of proof files of any version. */

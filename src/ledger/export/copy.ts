@@ -177,7 +177,7 @@ function effectsOfBlock({ height, entries }: Block): Effect[] {
 }
 
 function damaged(height: number, what: string): ExportError {
-  return new ExportError('CHAIN_DAMAGED', `the chain does not hold at height ${height}: ${what}`)
+  return new ExportError('CHAIN_DAMAGED', `the chain does not verify at height ${height}: ${what}`)
 }
 
 /** Reads the idempotency records of a store in the order of its blocks. */

@@ -54,7 +54,7 @@ async function declarationsDiffer(queries: Queries): Promise<string | null> {
   for (const { number, path, database, built } of indexes) {
     if (built === REMOVED) continue
     if (built < -1 || (built !== READY && built > lastItem)) {
-      return `index ${number} on ${path} says it is built up to an item that there is not`
+      return `index ${number} on ${path} is marked as built up to an item that does not exist`
     }
     const [name] = await queries.rows(SQL.database, [database])
     if (name === undefined) return `index ${number} on ${path} is on no database`

@@ -136,7 +136,7 @@ async function ownerOf(connection: Connection): Promise<number> {
   const rows = await connection.rows(SQL.owner, [])
   const owner = rows[0]?.[0]
   if (rows.length === 1 && typeof owner === 'number') return owner
-  throw new StoreError('STORE_DAMAGED', 'table node does not hold exactly one server id')
+  throw new StoreError('STORE_DAMAGED', 'table node does not have exactly one server id')
 }
 
 function notFound(): StoreError {

@@ -218,5 +218,8 @@ function createdOf(row: Row): number {
 }
 
 function interrupted({ path }: ReadyIndex): StoreError {
-  return new StoreError('SEARCH_INTERRUPTED', `the index ${path} was removed meanwhile`)
+  return new StoreError(
+    'SEARCH_INTERRUPTED',
+    `the index ${path} was removed during the search; repeat the search`,
+  )
 }
