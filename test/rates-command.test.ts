@@ -48,7 +48,7 @@ it('prints one line per pair with aligned decimal points, and names substitutes'
   const [head = '', empty, ...lines] = stdout.trimEnd().split('\n')
   expect(head).toMatch(
     new RegExp(
-      `^Rates of ${today()} from file \\(desk\\); asked ${today()} \\d\\d:\\d\\d:\\d\\d\\+0$`,
+      `^Rates of ${today()} from file \\(desk\\); read ${today()} \\d\\d:\\d\\d:\\d\\d\\+0$`,
     ),
   )
   expect(empty).toBe('')
@@ -57,13 +57,13 @@ it('prints one line per pair with aligned decimal points, and names substitutes'
   expect(rates).toContain('USDJPY    160')
   expect(rates).toContain('EURUSD      1.1')
   expect(rates).toContain('GBPJPY    200')
-  expect(lines.slice(PAIRS.length)).toEqual(['', 'Stand-in: CNHJPY is computed as CNYJPY'])
+  expect(lines.slice(PAIRS.length)).toEqual(['', 'Substitute: CNHJPY is computed as CNYJPY'])
 })
 
 it('prints stale rates with a warning', async () => {
   const { code, stdout, stderr } = await runDaicho(['rates'], { RATES_SOURCES: 'snapshot' })
   expect(code).toBe(0)
-  expect(stdout).toMatch(/^Rates of 2026-10-06 from snapshot( \(\w+\))?, stale; asked /)
+  expect(stdout).toMatch(/^Rates of 2026-10-06 from snapshot( \(\w+\))?, stale; read /)
   expect(stderr).toMatch(/^daicho: .+\n$/)
 })
 

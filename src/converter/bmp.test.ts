@@ -5,7 +5,7 @@ import { bmpSize, readBmp } from './bmp.ts'
 const INFO_AT = 14
 const COMPRESSION_AT = 30
 
-/** The pixels of the only row as 0xRRGGBB. */
+/** Returns the pixels of an image with one row as hexadecimal RRGGBB. */
 function row(file: Buffer): string[] {
   const { rgb, width } = readBmp(file)
   return Array.from({ length: width }, (_, x) =>
@@ -15,56 +15,56 @@ function row(file: Buffer): string[] {
 
 it.each<[string, BmpKind, number[], number[], string[]]>([
   [
-    'of OS/2, whose colours have three bytes',
+    'of OS/2, with colours of three bytes',
     { bits: 1, core: true },
     [1, 0],
     [0x102030, 0x405060],
     ['405060', '102030'],
   ],
   [
-    'with an index beyond its colours, which is black',
+    'with an index outside of its palette as black',
     { bits: 8 },
     [0, 7],
     [0x102030],
     ['102030', '000000'],
   ],
   [
-    'with a mask of no bits, whose channel is empty',
+    'with an empty mask, which gives an empty channel',
     { bits: 32, masks: [0xff0000, 0, 0xff] },
     [0x112233],
     [],
     ['110033'],
   ],
   [
-    'with channels of four bits, spread over 0 to 255',
+    'with channels of four bits, scaled to 0 to 255',
     { bits: 16, masks: [0xf00, 0xf0, 0xf] },
     [0x8af],
     [],
     ['88aaff'],
   ],
-])('reads a BMP %s', (_, kind, pixels, colors, expected) => {
+])('decodes a BMP %s', (_, kind, pixels, colors, expected) => {
   expect(row(bmpOf(kind, [pixels], colors))).toEqual(expected)
 })
 
-it('a BMP without a number of colours has as many as its bits can represent', () => {
+it('assumes the maximum number of colours if a BMP does not state it', () => {
   const file = bmpOf({ bits: 1 }, [[1, 0]], [0x102030, 0x405060])
   file.writeUInt32LE(0, INFO_AT + 32)
   expect(row(file)).toEqual(['405060', '102030'])
 })
 
-it('the masks of a BMP with alpha are at the same offset as without it', () => {
+it('reads the masks of a BMP with alpha at the same offset as without alpha', () => {
   const file = bmpOf({ bits: 32, masks: [0xff, 0xff00, 0xff0000] }, [[0x112233]])
   file.writeUInt32LE(6, COMPRESSION_AT)
   expect(row(file)).toEqual(['332211'])
 })
 
 it.each<[string, (file: Buffer) => void]>([
-  ['a header shorter than any', (file) => file.writeUInt32LE(39, INFO_AT)],
+  ['a header that is too short', (file) => file.writeUInt32LE(39, INFO_AT)],
   ['no width', (file) => file.writeInt32LE(0, INFO_AT + 4)],
-  ['a width below nothing', (file) => file.writeInt32LE(-1, INFO_AT + 4)],
+  ['a negative width', (file) => file.writeInt32LE(-1, INFO_AT + 4)],
   ['no height', (file) => file.writeInt32LE(0, INFO_AT + 8)],
-  ['three bits for a pixel', (file) => file.writeUInt16LE(3, INFO_AT + 14)],
-])('a BMP with %s is damaged', (_, change) => {
+  ['three bits per pixel', (file) => file.writeUInt16LE(3, INFO_AT + 14)],
+])('rejects a BMP with %s', (_, change) => {
   const file = bmpOf({ bits: 24 }, [[0x112233]])
   expect(bmpSize(file)).toEqual({ width: 1, height: 1 })
   change(file)

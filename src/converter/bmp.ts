@@ -1,15 +1,15 @@
 import { ConverterError, undecodable } from './errors.ts'
 import type { ImageSize } from './options.ts'
 
-/** The fields of the headers. */
+/** The header fields of a BMP. */
 interface Header extends ImageSize {
   readonly topDown: boolean
   readonly bitsPerPixel: number
   /** Offset of the pixel rows. */
   readonly offset: number
-  /** Bytes per row: padded to four. */
+  /** Bytes per row, including padding to a multiple of four. */
   readonly stride: number
-  /** Red, green and blue of a pixel, for 16 and 32 bits. */
+  /** Bit masks of red, green and blue, for 16 and 32 bits per pixel. */
   readonly masks: readonly [number, number, number]
   /** Palette for up to 8 bits per pixel, 0xRRGGBB each. */
   readonly colors: Uint32Array
@@ -21,7 +21,7 @@ const RGB = 0
 const BIT_FIELDS = 3
 const ALPHA_BIT_FIELDS = 6
 
-/** Reads the size of a BMP without decoding it. Errors: as `readBmp`. */
+/** Reads the size of a BMP without decoding it. Errors: those of `readBmp`. */
 export function bmpSize(bytes: Uint8Array): ImageSize {
   const { width, height } = readHeader(viewOf(bytes))
   return { width, height }
@@ -56,7 +56,7 @@ function readHeader(view: DataView): Header {
   try {
     return parseHeader(view)
   } catch (error) {
-    // Thrown by a read beyond the end.
+    // A read beyond the end throws a RangeError: the file is truncated.
     if (error instanceof RangeError) throw undecodable('bmp', error)
     throw error
   }
@@ -134,7 +134,7 @@ function indexedRow({ width, bitsPerPixel, colors }: Header): RowReader {
     for (let x = 0; x < width; x += 1) {
       const byte = view.getUint8(from + Math.trunc(x / perByte))
       const index = (byte >> (8 - bitsPerPixel * ((x % perByte) + 1))) & mask
-      // An index beyond the table is black, as in other decoders.
+      // Like other decoders, treats an index outside of the palette as black.
       const color = colors[index] ?? 0
       rgb[to + x * 3] = color >>> 16
       rgb[to + x * 3 + 1] = (color >>> 8) & 255
@@ -171,7 +171,7 @@ function maskedRow({ width, bitsPerPixel, masks }: Header): RowReader {
   }
 }
 
-/** Extracts the bits under `mask` from a pixel, scaled to 0..255. */
+/** Returns a function that extracts the bits under `mask` from a pixel and scales them to 0..255. */
 function channelReader(mask: number): (value: number) => number {
   if (mask === 0) return () => 0
   const shift = 31 - Math.clz32(mask & -mask)

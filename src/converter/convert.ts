@@ -6,38 +6,38 @@ import { type Palette, paletteOf, repaint } from './palette.ts'
 import { SHEET_PART, sheetXml, workbookParts } from './workbook.ts'
 import { ZipWriter } from './zip.ts'
 
-/** Number of cells from which the fast compression level is used: 2.4 times faster, 14 % larger. */
+/** From this number of cells on, a faster compression level is used: 2.4 times as fast, 14 % larger. */
 const FAST_CELLS = 300_000
 const LEVEL_SMALL = 6
 const LEVEL_FAST = 1
-/** Minimum size of a piece of the product, except the last one. */
+/** Minimum size of the pieces of the product, except the last one. */
 const PIECE_BYTES = 64 * 1024
 
-/** One image to convert. */
+/** An image to convert, with its options. */
 export interface Job {
-  /** The image file. */
+  /** Content of the image file. */
   readonly bytes: Uint8Array
-  /** The name of the upload. */
+  /** Name of the image file. */
   readonly name: string
   readonly options: ConversionOptions
   readonly cellsMax: number
-  /** A workbook, or a PNG with one pixel per cell and the colours of the workbook. */
+  /** `preview` is a PNG with one pixel per cell, in the colours of the workbook. */
   readonly product: 'workbook' | 'preview'
 }
 
-/** Properties of the result, known before its first byte. Its size is that of the image. */
+/** Properties of the result, known before its first byte. `width` and `height` are those of the image. */
 export interface Plan extends ImageSize {
   readonly format: ImageFormat
   readonly grid: Grid
   /** Number of colours in the workbook. */
   readonly colors: number
-  /** Number of different colours among the cells before any were merged. */
+  /** Number of different colours of the cells before colours were merged. */
   readonly distinct: number
 }
 
 /**
- * Messages of a conversion worker about its job: `plan`, then `rows` while the product is written to the pipe, then
- * `end` with its number of bytes; or `failed` at any time, with null for an unexpected error.
+ * Messages of a worker about its job: `plan`, then `rows` while it writes the product to the pipe, then `end` with the
+ * number of bytes; or `failed` at any time, with the code null for an unexpected error.
  */
 export type WorkerMessage =
   | { readonly kind: 'plan'; readonly plan: Plan }
@@ -45,18 +45,18 @@ export type WorkerMessage =
   | { readonly kind: 'end'; readonly bytes: number }
   | { readonly kind: 'failed'; readonly code: string | null; readonly message: string }
 
-/** File descriptor of the pipe for the product, in the worker. */
+/** File descriptor, in the worker, of the pipe for the product. */
 export const PRODUCT_FD = 4
 
-/** A part of the product, and the number of complete rows. */
+/** A piece of the product, and the number of rows completed with it. */
 interface Piece {
   readonly bytes: Uint8Array
   readonly rows: number
 }
 
 /**
- * Decodes an image. Its product is created while the pieces are consumed, in the calling process; see `workers.ts`.
- * Errors: ConverterError, only before it resolves.
+ * Decodes an image, and returns a generator that creates its product. Runs in the calling process; see `workers.ts`.
+ * Errors: ConverterError; the generator itself never fails.
  */
 export async function convert(
   job: Job,
@@ -94,7 +94,7 @@ function* workbook(job: Job, grid: Grid, rgb: Uint8Array, palette: Palette): Gen
   for (const bytes of gathered(archive())) yield { bytes, rows }
 }
 
-/** Joins chunks into fewer, larger ones. */
+/** Joins chunks into pieces of at least PIECE_BYTES. */
 function* gathered(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
   let pending: Uint8Array[] = []
   let bytes = 0

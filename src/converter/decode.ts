@@ -6,11 +6,11 @@ import type { ConversionOptions, Grid, ImageSize, Resample } from './options.ts'
 import { resample } from './resample.ts'
 
 const PIXELS_MAX = 100_000_000
-/** Maximum memory of a decoder that cannot decode row by row. */
+/** Maximum memory of a decoder that must decode the whole image at once. */
 const DECODER_BYTES_MAX = 224 * 1024 * 1024
-/** Background of an SVG, because its transparent pixels have no colour. */
+/** Default background of an SVG, because its transparent pixels have no colour. */
 const SVG_BACKGROUND = 0xffffff
-/** Messages of libtiff and libvips about valid files that they cannot decode. */
+/** Matches messages of libtiff and libvips about valid files that they cannot decode. */
 const TIFF_UNSUPPORTED = new RegExp(
   [
     'not (?:configured|implemented|supported)|unsupported tiff|Unsupported (?:Bits|photometric|sample)',
@@ -19,13 +19,13 @@ const TIFF_UNSUPPORTED = new RegExp(
   ].join('|'),
   'i',
 )
-/** Larger intermediate images are compressed. */
+/** Larger intermediate images are compressed to save memory. */
 const PLAIN_BYTES_MAX = 48 * 1024 * 1024
 
 /** The options that affect decoding. */
 export type DecodeOptions = Pick<ConversionOptions, 'resample' | 'grayscale' | 'background'>
 
-/** The image and the pixels of its cells. */
+/** A decoded image and the colours of its cells. */
 export interface Decoded extends ImageSize {
   readonly format: ImageFormat
   readonly grid: Grid
@@ -33,7 +33,7 @@ export interface Decoded extends ImageSize {
   readonly rgb: Uint8Array
 }
 
-// Enables only the loaders of the accepted formats.
+// Enables only the loaders for the accepted formats.
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({
   operation: ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Heif', 'Tiff', 'Svg'].map(
@@ -76,12 +76,12 @@ export async function decode(
   }
 }
 
-/** An image before decoding; its size is that after the EXIF orientation. */
+/** An image before decoding. Its size is the size after applying the EXIF orientation. */
 interface Source extends ImageSize {
   readonly hasAlpha: boolean
-  /** Whether it is rendered at the size of the grid. */
+  /** Whether it is a vector image, which is rendered at the size of the grid. */
   readonly isScalable: boolean
-  /** EXIF, 1..8; 1 is upright. */
+  /** EXIF orientation, 1..8; 1 is upright. */
   readonly orientation: number
   readonly start: () => Sharp
 }
@@ -108,16 +108,17 @@ function openBmp(bytes: Uint8Array): Source {
 }
 
 function requireDecodable(pixels: number, bytesPerPixel: number): void {
-  if (pixels > PIXELS_MAX) throw tooLarge(`${pixels} pixels; at most ${PIXELS_MAX}`)
+  if (pixels > PIXELS_MAX)
+    throw tooLarge(`the image has ${pixels} pixels; it may have at most ${PIXELS_MAX}`)
   if (pixels * bytesPerPixel > DECODER_BYTES_MAX) {
     throw tooLarge(
-      `an image of this kind must be decoded as a whole; at most ` +
-        `${Math.trunc(DECODER_BYTES_MAX / bytesPerPixel)} pixels, this has ${pixels}`,
+      `the image has ${pixels} pixels; an image of this kind, which is decoded as a whole, may have at most ` +
+        `${Math.trunc(DECODER_BYTES_MAX / bytesPerPixel)}`,
     )
   }
 }
 
-/** Bytes per pixel that the decoder needs at once; 0 if it decodes row by row. */
+/** Returns the memory per pixel that the decoder needs for the whole image; 0 if it decodes row by row. */
 function decoderBytesPerPixel(
   format: ImageFormat,
   meta: Pick<Metadata, 'isProgressive' | 'channels' | 'depth' | 'chromaSubsampling' | 'hasAlpha'>,
@@ -131,7 +132,7 @@ function decoderBytesPerPixel(
     case 'png':
       return meta.isProgressive ? plain : 0
     default:
-      // The whole frame; with alpha, also its opaque copy (see `withoutAlpha`).
+      // The whole frame, and if it has alpha also an opaque copy (see `withoutAlpha`).
       return (format === 'tiff' ? plain : 4) + (meta.hasAlpha ? 3 : 0)
   }
 }
@@ -148,25 +149,25 @@ async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Prom
     .toColourspace('srgb')
     .raw()
     .toBuffer({ resolveWithObject: true })
-  // sRGB without alpha has three channels, also for gray images.
+  // A gray image has three channels too, after the conversion to sRGB.
   assert.equal(info.channels, 3)
   return resample(data, size, grid, options.resample)
 }
 
-/** The size to request from libvips. `resample` does the rest where libvips would shift the image. */
+/** Returns the size to request from libvips. `resample` does the final resizing if libvips would shift the image. */
 function sizeFromDecoder({ width, height, isScalable }: Source, grid: Grid, how: Resample): Grid {
   if (isScalable) return grid
   const { columns, rows } = grid
   if (how === 'cubic') return { columns: Math.min(columns, width), rows: Math.min(rows, height) }
   if (width * height * 3 <= PLAIN_BYTES_MAX) return { columns: width, rows: height }
-  // To reduce an image, libvips takes the first pixel of each cell. With twice as many cells, every second pixel is
-  // in the middle of a cell.
+  // When libvips reduces an image to `nearest`, it takes the first pixel of each cell. With twice as many cells,
+  // every second pixel is in the middle of a cell.
   return { columns: Math.min(columns * 2, width), rows: Math.min(rows * 2, height) }
 }
 
 /**
- * The upright image without alpha, before resizing: resizing weights pixels by their alpha, which would turn
- * transparent pixels black.
+ * Returns the image without alpha. This must happen before resizing, which weights pixels by their alpha and would
+ * turn transparent pixels black.
  */
 async function withoutAlpha(source: Source, background: number | null): Promise<Sharp> {
   const { width, height, hasAlpha, orientation, start } = source
@@ -176,7 +177,7 @@ async function withoutAlpha(source: Source, background: number | null): Promise<
     return start().autoOrient().flatten({ background: { r, g, b } })
   }
   if (width * height * 3 > PLAIN_BYTES_MAX) {
-    // Not rotated yet, so that it can be processed row by row; the rotation follows the resizing.
+    // The rotation follows after resizing, so that this step can work row by row.
     const packed = start().removeAlpha().toColourspace('srgb').png({ compressionLevel: 1 })
     const bytes = await packed.withExif({ IFD0: { Orientation: `${orientation}` } }).toBuffer()
     return sharp(bytes, { limitInputPixels: false }).autoOrient()
@@ -187,7 +188,7 @@ async function withoutAlpha(source: Source, background: number | null): Promise<
   return sharp(data, { raw: { width: info.width, height: info.height, channels } })
 }
 
-/** Converts to luma (Rec. 709), rounded, in place. */
+/** Converts pixels to their luma (Rec. 709), in place. */
 function gray(rgb: Uint8Array): Uint8Array {
   for (let at = 0; at < rgb.length; at += 3) {
     const luma = 0.2126 * (rgb[at] ?? 0) + 0.7152 * (rgb[at + 1] ?? 0) + 0.0722 * (rgb[at + 2] ?? 0)
@@ -199,11 +200,10 @@ function gray(rgb: Uint8Array): Uint8Array {
 export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'tiff' | 'bmp' | 'svg'
 
 const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'
-/** The SVG loader searches for the root element in this many bytes. */
+/** Number of bytes in which the SVG loader searches for the root element. */
 const SVG_HEAD_BYTES = 1_000
 /**
- * The PNG chunks that affect pixels. Others are removed, because decoders inflate any number of text chunks to any
- * size.
+ * The PNG chunks that affect pixels. All others are removed, because decoders decompress text chunks without a limit.
  */
 const PNG_CHUNKS: ReadonlySet<string> = new Set([
   'IHDR',
@@ -221,7 +221,7 @@ const PNG_CHUNKS: ReadonlySet<string> = new Set([
 const PNG_EXIF_BYTES_MAX = 65_536
 
 /**
- * Detects the format of an image from its first bytes; ignores its name and its declared type. Errors:
+ * Detects the format of an image from its first bytes, not from its name or declared type. Errors:
  * FORMAT_NOT_ACCEPTED, also for compressed SVG.
  */
 function formatOf(bytes: Uint8Array): ImageFormat {
@@ -238,7 +238,7 @@ function formatOf(bytes: Uint8Array): ImageFormat {
   if (isSvg(bytes)) return 'svg'
   throw new ConverterError(
     'FORMAT_NOT_ACCEPTED',
-    `this is not an image of a kind taken here: ${ACCEPTED}`,
+    `the file is not an image in an accepted format: ${ACCEPTED}`,
   )
 }
 

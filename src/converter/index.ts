@@ -15,9 +15,9 @@ export { OPTION_NAMES, optionsOf } from './options.ts'
 export { ConversionWorkers, WORKER_LIMITS } from './workers.ts'
 
 export interface ConverterDependencies {
-  /** Version shown in the documentation. */
+  /** Version to show in the documentation. */
   readonly version: string
-  /** `DEFAULT_PX` and `DEFAULT_WIDTH`. */
+  /** From the settings DEFAULT_PX and DEFAULT_WIDTH. */
   readonly defaults?: Partial<ConverterDefaults>
   readonly workerLimits?: WorkerLimits
 }
@@ -31,7 +31,7 @@ const LINKS = [
 const DESCRIPTION = `Each pixel of an image becomes a spreadsheet cell of its colour.
 
 **[Open the upload page](/page)** to try it with a preview. JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP and SVG
-are taken, up to 10 MiB (10,485,760 bytes). LibreOffice needs about a minute to open a workbook with 60,000 colours:
+are accepted, up to 10 MiB (10,485,760 bytes). LibreOffice needs about a minute to open a workbook with 60,000 colours:
 with \`colors=4096\` it takes some seconds.`
 
 /**
@@ -55,7 +55,7 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
         links: LINKS,
         description: DESCRIPTION,
         version: deps.version,
-        tags: [{ name: 'images', description: 'An image becomes a sheet' }],
+        tags: [{ name: 'images', description: 'Conversion of images to spreadsheets' }],
       })
       converterRoutes(app, workers, defaults)
       serveComponentPage(app, {

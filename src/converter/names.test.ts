@@ -8,7 +8,7 @@ const anything = fc.oneof(
 )
 
 describe('for any file name', () => {
-  it('the sheet has an allowed name', () => {
+  it('gives the sheet a valid name', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const sheet = sheetNameOf(name)
@@ -21,7 +21,7 @@ describe('for any file name', () => {
     )
   })
 
-  it('the workbook has a header that cannot be injected into, and that contains the name', () => {
+  it('puts the name of the workbook into a header, without header injection', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const workbook = workbookNameOf(name)
@@ -59,7 +59,9 @@ it.each([
   ['LPT1', '_LPT1.xlsx'],
   ['nul.a.png', '_nul.a.xlsx'],
   ['console.png', 'console.xlsx'],
-])('%j becomes %j', (name, workbook) => expect(workbookNameOf(name)).toBe(workbook))
+])('names the workbook of the image %j %j', (name, workbook) =>
+  expect(workbookNameOf(name)).toBe(workbook),
+)
 
 it('removes bidirectional controls from the name of the sheet', () => {
   expect(sheetNameOf('photo\u202egnp.exe')).toBe('photognp.exe')

@@ -4,7 +4,7 @@ const SHEET_NAME_UNITS_MAX = 31
 const FILE_NAME_UNITS_MAX = 255
 const EXTENSION = '.xlsx'
 const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
-/** Device names, which are reserved with any extension. */
+/** Device names, which Windows reserves with any extension. */
 const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)/i
 
 /**
@@ -15,9 +15,9 @@ const UNPRINTABLE =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
 /**
- * The sheet name for an upload: its file name, adapted to the rules of Excel. `\ / ? * [ ] :` and an apostrophe at
- * either end become `_`; the reserved name `History` becomes `_History`. Source: specification, “Output workbook”
- * 1; decision 0010.
+ * Returns the sheet name for an image file: its file name, adapted to the rules of Excel. `\ / ? * [ ] :` and an
+ * apostrophe at the start or end become `_`; the reserved name `History` becomes `_History`. Source: specification,
+ * “Output workbook” 1; decision 0010.
  */
 export function sheetNameOf(fileName: string): string {
   const clean = fileName.replace(UNPRINTABLE, '').replace(/[\\/?*[\]:]/g, '_')
@@ -27,10 +27,10 @@ export function sheetNameOf(fileName: string): string {
 }
 
 /**
- * The name of the workbook for an upload: its file name with the extension replaced by `xlsx`. The extension
- * follows the last dot; `.hidden` has none, `.png` is one. Dots and spaces at the end are removed, characters that
- * Windows forbids become `_`, and its device names get a leading `_`. Source: specification, “Output workbook” 2;
- * decision 0010.
+ * Returns the name of the workbook for an image file: its file name with the extension replaced by `xlsx`. The
+ * extension follows the last dot; `.hidden` has no extension, but `.png` is one. Dots and spaces at the end are
+ * removed, characters that Windows forbids become `_`, and device names get a leading `_`. Source: specification,
+ * “Output workbook” 2; decision 0010.
  */
 export function workbookNameOf(fileName: string): string {
   const clean = fileName
@@ -44,8 +44,8 @@ export function workbookNameOf(fileName: string): string {
 }
 
 /**
- * The `Content-Disposition` that offers `name` for download. A name of token characters is not quoted, as in
- * the specification; other names are, and `filename*` follows if a plain `filename` is ambiguous.
+ * Returns the `Content-Disposition` to download a file as `name`. A name of token characters is not quoted, as the
+ * specification requires. All others are quoted, and followed by `filename*` if they are not plain ASCII.
  * Source: specification, “Endpoints”, row C; RFC 6266 sections 4.1 and 4.3, RFC 8187.
  */
 export function dispositionOf(name: string): string {
@@ -61,7 +61,7 @@ export function dispositionOf(name: string): string {
   return `${quoted}; filename*=UTF-8''${extended}`
 }
 
-/** The first `unitsMax` UTF-16 units of `text`, without splitting a surrogate pair. */
+/** Truncates `text` to `unitsMax` UTF-16 units, without splitting a surrogate pair. */
 function cutUnits(text: string, unitsMax: number): string {
   const cut = text.slice(0, unitsMax)
   return cut.isWellFormed() ? cut : cut.slice(0, -1)

@@ -32,7 +32,7 @@ describe('the options', () => {
     [{ grayscale: 'on' }, { grayscale: true }],
     [{ grayscale: 'false' }, { grayscale: false }],
     [{ zoom: '400' }, { zoom: 400 }],
-  ])('%j is read', (fields, expected) => expect(read(fields)).toMatchObject(expected))
+  ])('are parsed from %j', (fields, expected) => expect(read(fields)).toMatchObject(expected))
 
   it.each([
     { px: '547' },
@@ -47,7 +47,7 @@ describe('the options', () => {
     { resample: 'lanczos' },
     { grayscale: 'maybe' },
     { zoom: '9' },
-  ])('%j is refused, with the field named', (fields) => {
+  ])('are rejected for %j, with the name of the field', (fields) => {
     const [name = ''] = Object.keys(fields)
     expect(() => read(fields)).toThrow(
       expect.objectContaining({ code: 'FIELD_INVALID', message: expect.stringContaining(name) }),
@@ -58,7 +58,7 @@ describe('the options', () => {
 const CELLS_MAX = 10_000_000
 
 describe('the grid of an image', () => {
-  it('is the exactly truncated quotient, for any numbers', () => {
+  it('is rounded down exactly, for any numbers', () => {
     const side = fc.integer({ min: 1, max: 100_000_000 })
     const count = fc.integer({ min: 1, max: COLUMNS_MAX })
     fc.assert(
@@ -89,7 +89,7 @@ describe('the grid of an image', () => {
   })
 })
 
-it('has columns that spreadsheets show with exactly px pixels, for every px', () => {
+it('has columns that spreadsheet programs display with exactly px pixels, for every px', () => {
   for (let px = 1; px <= PX_MAX; px += 1) {
     const width = columnWidth(px)
     expect(Math.trunc(((256 * width + Math.trunc(128 / 7)) / 256) * 7)).toBe(px)

@@ -8,7 +8,7 @@ export const ROWS_MAX = 1_048_576
 /** Maximum side of a cell in pixels: a row has at most 409.5 points, and a pixel is 0.75. */
 export const PX_MAX = 546
 
-/** The operator's `DEFAULT_PX` and `DEFAULT_WIDTH`. */
+/** Defaults from the settings DEFAULT_PX and DEFAULT_WIDTH. */
 export interface ConverterDefaults {
   /** 1..PX_MAX */
   readonly px: number
@@ -16,10 +16,10 @@ export interface ConverterDefaults {
   readonly width: number
 }
 
-/** Defaults of the specification, “Limits”. */
+/** Source: specification, “Limits”. */
 export const DEFAULTS: ConverterDefaults = { px: 2, width: 100 }
 
-/** How cell pixels are computed from image pixels. */
+/** The method of resizing. */
 export type Resample = 'cubic' | 'nearest'
 
 export interface ConversionOptions {
@@ -28,15 +28,15 @@ export interface ConversionOptions {
   readonly height?: number
   readonly defaultWidth: number
   readonly colors: number
-  /** 0xRRGGBB, or null to ignore alpha. */
+  /** Colour behind transparent pixels, 0xRRGGBB; null ignores alpha. */
   readonly background: number | null
   readonly resample: Resample
   readonly grayscale: boolean
-  /** In per cent; null for the default of the spreadsheet program. */
+  /** Initial zoom in per cent; null for the default of the spreadsheet program. */
   readonly zoom: number | null
 }
 
-/** Minimum and maximum of the integer fields. */
+/** Minimum and maximum values of the integer fields. */
 export const RANGES = {
   px: [1, PX_MAX],
   width: [1, COLUMNS_MAX],
@@ -61,7 +61,7 @@ export const OPTION_NAMES = [
 
 type OptionName = (typeof OPTION_NAMES)[number]
 
-/** Parses the options in `fields`. Forms send empty fields, which count as absent. Errors: FIELD_INVALID. */
+/** Parses the options in `fields`. Empty fields, which forms send, count as missing. Errors: FIELD_INVALID. */
 export function optionsOf(
   fields: ReadonlyMap<string, string>,
   defaults: ConverterDefaults,
@@ -87,12 +87,12 @@ function wholeNumber(name: WholeNumberField, text: string | undefined): number |
   const [min, max] = RANGES[name]
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   if (value >= min && value <= max) return value
-  throw invalid(name, `a whole number from ${min} to ${max}`)
+  throw invalid(name, `an integer from ${min} to ${max}`)
 }
 
 function color(text: string | undefined): number | null {
   if (text === undefined) return null
-  if (!/^#?[0-9a-f]{6}$/i.test(text)) throw invalid('background', 'a colour as RRGGBB, hexadecimal')
+  if (!/^#?[0-9a-f]{6}$/i.test(text)) throw invalid('background', 'a colour in hexadecimal, RRGGBB')
   return Number.parseInt(text.replace('#', ''), 16)
 }
 
@@ -107,8 +107,8 @@ function flag(name: OptionName, text = 'false'): boolean {
   throw invalid(name, 'true or false')
 }
 
-function invalid(name: OptionName, takes: string): ConverterError {
-  return new ConverterError('FIELD_INVALID', `the field ${name} takes ${takes}`)
+function invalid(name: OptionName, expected: string): ConverterError {
+  return new ConverterError('FIELD_INVALID', `the field ${name} must be ${expected}`)
 }
 
 /** Size of a sheet in cells; both sides are at least 1. */
@@ -123,8 +123,9 @@ export interface ImageSize {
 }
 
 /**
- * Computes the grid of an image. A computed side is truncated, and at least 1. Errors: GRID_TOO_LARGE if a side
- * exceeds a sheet, or the number of cells exceeds `cellsMax`. Source: specification, “Size rules”; decision 0010.
+ * Computes the grid of an image. A computed side is rounded down, and at least 1. Errors: GRID_TOO_LARGE if it has
+ * more columns or rows than a sheet, or more than `cellsMax` cells. Source: specification, “Size rules”; decision
+ * 0010.
  */
 export function gridOf(
   image: ImageSize,
@@ -136,17 +137,17 @@ export function gridOf(
   const rows = height ?? scaled(columns, image.height, image.width)
   const size = `${columns} columns by ${rows} rows`
   if (columns > COLUMNS_MAX || rows > ROWS_MAX) {
-    const message = `${size}; a sheet has at most ${COLUMNS_MAX} by ${ROWS_MAX}`
+    const message = `the sheet would have ${size}; it may have at most ${COLUMNS_MAX} by ${ROWS_MAX}`
     throw new ConverterError('GRID_TOO_LARGE', message)
   }
   if (columns * rows > cellsMax) {
-    const message = `${size} are ${columns * rows} cells; at most ${cellsMax}`
+    const message = `the sheet would have ${size}, ${columns * rows} cells; it may have at most ${cellsMax} cells`
     throw new ConverterError('GRID_TOO_LARGE', message)
   }
   return { columns, rows }
 }
 
-/** `count * numerator / denominator`, exact because the product is below 2^53. */
+/** Returns `count * numerator / denominator`, rounded down; exact, because the product is below 2^53. */
 function scaled(count: number, numerator: number, denominator: number): number {
   return Math.max(1, Math.floor((count * numerator) / denominator))
 }

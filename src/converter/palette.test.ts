@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { COLORS_MAX, paletteOf, repaint } from './palette.ts'
 
-/** `count` different colours, spread over the cube, each once. */
+/** Returns `count` different colours, distributed over the RGB cube. */
 function spread(count: number, seed: number): Uint8Array {
   const rgb = new Uint8Array(count * 3)
   for (let at = 0; at < count; at += 1) {
@@ -21,7 +21,7 @@ function farthest(rgb: Uint8Array, painted: Uint8Array): number {
 }
 
 describe('a palette', () => {
-  it('is exact if the colours fit, and every colour is used', () => {
+  it('is exact if the colours fit, and has no unused colours', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 0xffffff }), { minLength: 1 }), (colors) => {
         const rgb = Uint8Array.from(colors.flatMap((c) => [c >>> 16, (c >>> 8) & 255, c & 255]))
@@ -41,7 +41,7 @@ describe('a palette', () => {
     [160_000, 3],
     [1_000_000, 3],
     [1 << 24, 3],
-  ])('of %i colours is off by at most %i of 255 in any channel', (count, reach) => {
+  ])('of %i colours deviates by at most %i of 255 in any channel', (count, reach) => {
     const rgb = spread(count, 7)
     const palette = paletteOf(rgb, COLORS_MAX)
     expect(palette.distinct).toBe(count)
@@ -51,7 +51,7 @@ describe('a palette', () => {
     expect(farthest(rgb, painted)).toBeLessThanOrEqual(reach)
   })
 
-  it('has at most N colours, all different, and is exact if there are no more', () => {
+  it('has at most the requested number of colours, all different, and is exact if the picture has no more', () => {
     const few = fc.integer({ min: 1, max: 300 })
     fc.assert(
       fc.property(few, fc.integer({ min: 1, max: 400 }), fc.nat(), (most, count, seed) => {

@@ -1,26 +1,26 @@
 import { type Bins, varianceCut } from './variance-cut.ts'
 
 /**
- * Maximum number of colours of a workbook. With more than 65,430 cell formats or fills, Excel “repairs” the file
- * and loses the picture; two fills and one format are reserved.
+ * Maximum number of colours of a workbook. Excel “repairs” a file with more than 65,430 cell formats or fills and
+ * loses the picture. Two fills and one format are reserved.
  */
 export const COLORS_MAX = 65_428
 
 /** The colours of a workbook, and the colour of each pixel. */
 export interface Palette {
-  /** 0xRRGGBB, all different, 1..COLORS_MAX of them. */
+  /** 1 to COLORS_MAX different colours, 0xRRGGBB. */
   readonly colors: Uint32Array
   /** Number of different colours among the pixels. */
   readonly distinct: number
-  /** Maps a pixel to a number, and `colorOf` that number to an index in `colors`. */
+  /** Maps a pixel to a number, which `colorOf` maps to an index in `colors`. */
   readonly set: ColorSet
   readonly colorOf: Uint16Array
 }
 
 /**
- * Creates the palette of a picture with three bytes per cell: exact if its colours fit, otherwise the finest bins
- * that do. With COLORS_MAX, no channel of any cell is off by more than 3 of 255; with a smaller `colorsMax` (at
- * least 1), `varianceCut` merges the bins. Source: decision 0010.
+ * Creates the palette of a picture with three bytes per cell. It contains the exact colours if they fit, otherwise
+ * one colour for each of the finest bins that fit: no channel of a cell then deviates by more than 3 of 255. If
+ * `colorsMax` (at least 1) is smaller, `varianceCut` merges the bins. Source: decision 0010.
  */
 export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   const exact = new ColorSet([1, 1, 1])
@@ -46,8 +46,8 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
 }
 
 /**
- * Returns `exact` if it fits, otherwise the finest bins that do. The width of blue grows first, then red, then
- * green: from [1, 1, 2] to [7, 6, 7] at most, whose 37 × 43 × 37 bins always fit.
+ * Returns `exact` if it fits, otherwise the finest bins that fit. Widens the bins in blue first, then red, then
+ * green, from [1, 1, 2] to at most [7, 6, 7]: those 37 × 43 × 37 bins always fit.
  */
 function finestBins(exact: ColorSet): ColorSet {
   let set = exact
@@ -79,7 +79,7 @@ function binsOf(set: ColorSet, rgb: Uint8Array): Bins {
   return { mean, pixels }
 }
 
-/** The colour of each bin as 0xRRGGBB: the mean, limited to half a bin's size from its farthest member. */
+/** Returns the colour of each bin, 0xRRGGBB: the mean, at most half the size of a bin away from any member. */
 function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Array {
   const min = new Uint8Array(mean.length).fill(255)
   const max = new Uint8Array(mean.length)
@@ -124,10 +124,10 @@ export function repaint(rgb: Uint8Array, { colors, set, colorOf }: Palette): voi
 }
 
 /**
- * A set of colours. After `seal`, it numbers its members 0, 1, 2 … in order.
+ * A set of colours. After `seal`, its members are numbered 0, 1, 2 … in order.
  *
- * The code of a colour is the sum of one table entry per channel. The set has one bit per code, and a member count
- * for each 32-bit word: at most 4 MB, which fits into the cache, unlike a table of 2^24 numbers.
+ * The code of a colour is the sum of one table entry per channel. The set has one bit per code, and the number of
+ * members before each 32-bit word: at most 4 MB, which fits into the CPU cache, unlike a table of 2^24 numbers.
  */
 class ColorSet {
   readonly #red: Uint32Array
@@ -137,7 +137,7 @@ class ColorSet {
   readonly #before: Uint32Array
   #size = 0
 
-  /** `widths` values of red, green and blue have the same code: [1, 1, 1] distinguishes all colours. */
+  /** `widths` is the number of adjacent values per channel with the same code; [1, 1, 1] distinguishes all colours. */
   constructor(widths: readonly [number, number, number]) {
     const [red, green, blue] = widths
     const [reds, greens, blues] = [codes(red), codes(green), codes(blue)]
@@ -173,7 +173,7 @@ class ColorSet {
     this.#size += 1
   }
 
-  /** Numbers the members. Call it after the last `add` and before the first `indexOf`. */
+  /** Numbers the members. Must be called after the last `add` and before the first `indexOf`. */
   seal(): void {
     let count = 0
     for (let word = 0; word < this.#bits.length; word += 1) {
@@ -182,12 +182,12 @@ class ColorSet {
     }
   }
 
-  /** The number of a member. */
+  /** Returns the number of a member. */
   indexOf(red: number, green: number, blue: number): number {
     return this.#indexOf(this.#codeOf(red, green, blue))
   }
 
-  /** The number of the colour of the pixel at `offset` of `rgb`. */
+  /** Returns the number of the colour of the pixel at `offset` of `rgb`. */
   indexOfPixel(rgb: Uint8Array, offset: number): number {
     return this.#indexOf(this.#codeOfPixel(rgb, offset))
   }
@@ -218,12 +218,12 @@ class ColorSet {
   }
 }
 
-/** Number of codes of a channel. */
+/** Returns the number of codes of a channel. */
 function codes(width: number): number {
   return Math.ceil(256 / width)
 }
 
-/** Number of bits set in a 32-bit word. */
+/** Returns the number of bits set in a 32-bit word. */
 function bitCount(word: number): number {
   const pairs = word - ((word >>> 1) & 0x5555_5555)
   const nibbles = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333)

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import type { Resample } from './options.ts'
 import { resample } from './resample.ts'
 
-/** Gray pixels. */
+/** Returns gray pixels. */
 const grays = (...values: number[]) =>
   Uint8Array.from(values.flatMap((value) => [value, value, value]))
 
-/** Resizes a row of gray pixels, and returns the red channel. */
+/** Resizes a row of gray pixels and returns the red channel. */
 function row(values: number[], columns: number, how: Resample): number[] {
   const from = { columns: values.length, rows: 1 }
   const resized = resample(grays(...values), from, { columns, rows: 1 }, how)
@@ -21,7 +21,7 @@ describe('resample', () => {
     ['cubic', [0, 200], [0, 41, 159, 214]],
     ['cubic', [100], [100, 100, 100]],
     ['cubic', [0, 255, 0], [0, 255, 0]],
-  ])('by %s makes %j into %j', (how, values, expected) => {
+  ])('with %s resizes %j to %j', (how, values, expected) => {
     expect(row(values, expected.length, how)).toEqual(expected)
     // Vertical resizing gives the same result as horizontal.
     const [from, to] = [values.length, expected.length]
@@ -40,7 +40,7 @@ describe('resample', () => {
     ['cubic', 64, 64],
     ['nearest', 37, 23],
     ['nearest', 7, 5],
-  ])('by %s to %i × %i makes of the rotated image the rotated result', (how, columns, rows) => {
+  ])('with %s to %i × %i commutes with a rotation', (how, columns, rows) => {
     const from = { columns: 19, rows: 13 }
     const bytes = Uint8Array.from({ length: 19 * 13 * 3 }, (_, at) => (at * at * 7919) >> 5)
     const rotated = (rgb: Uint8Array) =>
@@ -48,7 +48,7 @@ describe('resample', () => {
     const seen = resample(rotated(bytes), from, { columns, rows }, how)
     const expected = rotated(resample(bytes, from, { columns, rows }, how))
     const off = seen.map((value, at) => Math.abs(value - (expected[at] ?? 0)))
-    // A sum in another order may round differently.
+    // The order of a sum may affect rounding.
     expect(Math.max(...off)).toBeLessThanOrEqual(how === 'cubic' ? 1 : 0)
   })
 })

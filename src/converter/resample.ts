@@ -1,23 +1,24 @@
 import type { Grid, Resample } from './options.ts'
 
-/** Source pixels per result pixel along one axis. */
+/** Number of source pixels per result pixel along one axis. */
 const TAPS = 4
 
 /**
- * Resizes an image of three bytes per pixel: `nearest` to any size, `cubic` (Catmull-Rom) to the same size or larger.
+ * Resizes an image with three bytes per pixel: `nearest` to any size, `cubic` (Catmull-Rom) to the same or a larger
+ * size.
  *
- * Pixel centres are at half coordinates, as in Pillow and ImageMagick, and in libvips when it reduces an image; when
- * it enlarges one, it shifts it by half a cell.
+ * Pixel centres are at half coordinates, as in Pillow and ImageMagick. libvips would shift an enlarged image by half
+ * a cell.
  */
 export function resample(rgb: Uint8Array, from: Grid, to: Grid, how: Resample): Uint8Array {
   if (from.columns === to.columns && from.rows === to.rows) return rgb
   const across = tapsOf(from.columns, to.columns, how)
   const down = tapsOf(from.rows, to.rows, how)
   const rowBytes = to.columns * 3
-  // The array rounds, and clamps to 0..255.
+  // Uint8ClampedArray rounds and clamps to 0..255.
   const result = new Uint8ClampedArray(rowBytes * to.rows)
   const sum = new Float32Array(rowBytes)
-  // Resized source rows: row r is at r % TAPS.
+  // A ring buffer of resized source rows: row r is at index r % TAPS.
   const resized = Array.from({ length: TAPS }, () => new Float32Array(rowBytes))
   const held = new Int32Array(TAPS).fill(-1)
   for (let row = 0; row < to.rows; row += 1) {
@@ -51,7 +52,7 @@ function tapsOf(from: number, to: number, how: Resample): Taps {
     const centre = ((at + 0.5) * from) / to - 0.5
     const left = Math.floor(centre)
     const t = how === 'nearest' ? Math.round(centre - left) : centre - left
-    // The edge pixels repeat beyond the edges.
+    // Beyond the edges, the edge pixels are repeated.
     sources.set(
       [-1, 0, 1, 2].map((tap) => Math.min(Math.max(left + tap, 0), from - 1)),
       at * TAPS,
@@ -61,7 +62,7 @@ function tapsOf(from: number, to: number, how: Resample): Taps {
   return { sources, weights }
 }
 
-/** Weights of the pixels at -1, 0, 1 and 2 for a point at `t`, 0 to 1. Source: Keys 1981, a = -1/2. */
+/** Returns the weights of the pixels at -1, 0, 1 and 2 for a point at `t`, 0 to 1. Source: Keys 1981, a = -1/2. */
 function catmullRom(t: number): number[] {
   return [
     t * (t * (1 - t / 2) - 1 / 2),

@@ -5,10 +5,10 @@ export class Semaphore {
   #free: number
   readonly #queueMax: number
   readonly #queueMs: number
-  /** Called when the permit is acquired. */
+  /** Functions to call when a waiting caller gets its permit. */
   readonly #queue: (() => void)[] = []
 
-  /** At most `queueMax` callers wait, none longer than `queueMs` milliseconds. */
+  /** At most `queueMax` callers wait, each for at most `queueMs` milliseconds. */
   constructor(permits: number, queueMax: number, queueMs: number) {
     this.#free = permits
     this.#queueMax = queueMax
@@ -19,7 +19,7 @@ export class Semaphore {
     return this.#queue.length
   }
 
-  /** Errors: BUSY if the queue is full or too slow; the reason of `signal`. */
+  /** Resolves when the caller has a permit. Errors: BUSY if the queue is full or too slow; the reason of `signal`. */
   async acquire(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.#free > 0) {
@@ -46,7 +46,7 @@ export class Semaphore {
     })
   }
 
-  /** Gives the permit to the next caller, if any. */
+  /** Passes the permit to the next waiting caller, if any. */
   release(): void {
     const next = this.#queue.shift()
     if (next === undefined) this.#free += 1

@@ -1,11 +1,11 @@
 export interface Bins {
-  /** Red, green and blue of each bin. */
+  /** Mean red, green and blue of each bin. */
   readonly mean: Float64Array
   /** Number of pixels of each bin. */
   readonly pixels: Uint32Array
 }
 
-/** A group of bins: a range of `order`. */
+/** A group of bins: the range `from` to `to` of `order`. */
 interface Box {
   readonly from: number
   readonly to: number
@@ -16,10 +16,10 @@ interface Box {
 }
 
 /**
- * Merges bins into at most `colorsMax` colours: the box with the greatest squared error is cut at the position with
- * the least remaining error, until there are enough boxes. Returns the mean of its box for each bin, 0xRRGGBB. Bins
- * are distinguished by the integer part of a channel. Source: X. Wu, “Efficient statistical computations for
- * optimal color quantization”, 1991, with the bins instead of a coarser grid.
+ * Merges bins into at most `colorsMax` colours. Starts with one box of all bins, and repeatedly cuts the box with the
+ * greatest squared error at the position with the least remaining error. Returns for each bin the mean of its box,
+ * 0xRRGGBB. Bins whose channels have equal integer parts are never separated. Source: X. Wu, “Efficient statistical
+ * computations for optimal color quantization”, 1991, with bins instead of a coarser grid.
  */
 export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
   const order = Uint32Array.from(bins.pixels.keys())
@@ -67,7 +67,7 @@ function boxOf(order: Uint32Array, bins: Bins, from: number, to: number): Box {
     greatest = here
     axis = channel
   }
-  // A single bin cannot be cut, even if rounding leaves an error.
+  // A single bin cannot be cut, so a rounding error must not make it the next candidate.
   return { from, to, error: to - from === 1 ? 0 : error, axis }
 }
 
@@ -75,7 +75,7 @@ function add(sums: Float64Array, at: number, value: number): void {
   sums[at] = (sums[at] ?? 0) + value
 }
 
-/** Partitions `box` in `order` and returns the start of its second half, or `box.to` if it cannot be cut. */
+/** Partitions the box in `order` and returns the start of its second half, or `to` if it cannot be cut. */
 function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   const members = order.slice(from, to)
   const meanOf = (bin: number) => bins.mean[bin * 3 + axis] ?? 0
@@ -101,7 +101,7 @@ function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   return low
 }
 
-/** The last level of the first half with the least total error of both halves. */
+/** Returns the last level of the first half for the cut with the least total error. */
 function bestLevel(pixels: Float64Array, sum: Float64Array): number {
   const allPixels = pixels.reduce((all, one) => all + one, 0)
   const all = sum.reduce((total, one) => total + one, 0)

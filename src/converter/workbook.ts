@@ -1,13 +1,13 @@
 import type { ConversionOptions, Grid } from './options.ts'
 import type { Palette } from './palette.ts'
 
-/** A part of the package: its name in the archive, and its XML. */
+/** A part of the OOXML package: its name in the archive, and its XML. */
 export interface Part {
   readonly name: string
   readonly pieces: Iterable<Uint8Array>
 }
 
-/** The part of the sheet; other parts refer to it. */
+/** Name of the part with the sheet, to which other parts refer. */
 export const SHEET_PART = 'xl/worksheets/sheet1.xml'
 
 const HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
@@ -18,8 +18,8 @@ const TYPE = 'application/vnd.openxmlformats-officedocument.spreadsheetml'
 const COLORS_PER_CHUNK = 2_048
 
 /**
- * All parts of the workbook except the sheet, in order. The only shared string is empty; colour i of the palette is
- * style i + 1, a solid fill. Source: ECMA-376 part 1, 18.2, 18.4 and 18.8; part 2, 10.1.2.
+ * Returns all parts of the workbook except the sheet, in order. The only shared string is empty. Colour i of the
+ * palette is a solid fill with style i + 1. Source: ECMA-376 part 1, 18.2, 18.4 and 18.8; part 2, 10.1.2.
  */
 export function workbookParts(sheetName: string, palette: Palette): Part[] {
   return [
@@ -81,7 +81,7 @@ function* styles(colors: Uint32Array): Generator<Uint8Array> {
     `${HEAD}<styleSheet xmlns="${MAIN}">` +
       '<fonts count="1"><font><sz val="11"/><name val="Calibri"/>' +
       '<family val="2"/></font></fonts>' +
-      // The first two fills are reserved.
+      // Excel reserves the first two fills.
       `<fills count="${count + 2}"><fill><patternFill patternType="none"/></fill>` +
       '<fill><patternFill patternType="gray125"/></fill>',
   )
@@ -120,18 +120,18 @@ function format(fillId: number): string {
 }
 
 const CHUNK_BYTES = 512 * 1024
-/** More than a cell `<c r="XFD1048576" s="65428" t="s"><v>0</v></c>` with the tags of a row. */
+/** Free space required in a chunk before a cell is written: more than the longest cell and the tags of a row. */
 const SPARE_BYTES = 256
 
 type SheetOptions = Pick<ConversionOptions, 'px' | 'zoom'>
 
-/** A chunk of the sheet's XML, and the number of complete rows. */
+/** A chunk of the sheet's XML, and the number of rows completed with it. */
 export interface SheetChunk {
   readonly bytes: Uint8Array
   readonly rows: number
 }
 
-/** Letters of column `index`: A for 0, B … Z, AA … XFD. */
+/** Returns the letters of column `index`: A for 0, B … Z, AA … XFD. */
 function columnName(index: number): string {
   let name = ''
   for (let rest = index + 1; rest > 0; rest = Math.floor((rest - 1) / 26)) {
@@ -141,8 +141,8 @@ function columnName(index: number): string {
 }
 
 /**
- * Short texts in a table of 32-bit words, which are copied four bytes at a time. Up to 65,428 texts are used in
- * random order, so the size of the table determines the speed.
+ * Stores short texts as 32-bit words, which are copied four bytes at a time. Up to 65,428 texts are accessed in random
+ * order, so a small table, which stays in the CPU cache, is fast.
  */
 class TextTable {
   readonly #words: Int32Array
@@ -160,7 +160,7 @@ class TextTable {
     )
   }
 
-  /** Copies text `index` to `at` and returns its end; up to three bytes after it are overwritten. */
+  /** Copies text `index` to `at` and returns its end. May overwrite up to three bytes after the end. */
   put(view: DataView, index: number, at: number): number {
     const words = this.#words
     const from = index * this.#wordsEach
@@ -173,9 +173,9 @@ class TextTable {
 
 /**
  * Yields the XML of the sheet: one cell per pixel, with an empty string and its style. `rgb` has three bytes per
- * cell, row by row. Each chunk reuses the buffer of the previous one. The cell `<c r="A1" s="1" t="s"><v>0</v></c>`
- * is the only form that all readers parse as an empty string. Source: specification, “Output workbook” 3 to 7;
- * ECMA-376 part 1, 18.3.1; decision 0011.
+ * cell, row by row. Each chunk reuses the buffer of the previous one. Cells have the form
+ * `<c r="A1" s="1" t="s"><v>0</v></c>`, the only one that all readers parse as an empty string. Source:
+ * specification, “Output workbook” 3 to 7; ECMA-376 part 1, 18.3.1; decision 0011.
  */
 export function* sheetXml(
   grid: Grid,
@@ -221,7 +221,7 @@ function opening({ columns, rows }: Grid, { px, zoom }: SheetOptions): string {
   const used = corner === 'A1' ? 'A1' : `A1:${corner}`
   const scale = zoom === null ? '' : ` zoomScale="${zoom}" zoomScaleNormal="${zoom}"`
   const width = columnWidth(px)
-  // One element per column: some readers apply a range only to its first column.
+  // One element per column, because some readers apply a range only to its first column.
   const cols = Array.from(
     { length: columns },
     (_, at) => `<col min="${at + 1}" max="${at + 1}" width="${width}" customWidth="1"/>`,
@@ -231,23 +231,23 @@ function opening({ columns, rows }: Grid, { px, zoom }: SheetOptions): string {
     '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">' +
     `<dimension ref="${used}"/>` +
     `<sheetViews><sheetView tabSelected="1" workbookViewId="0"${scale}/></sheetViews>` +
-    // Applies to rows below the picture.
+    // The default height is for the rows below the picture.
     '<sheetFormatPr defaultRowHeight="15"/>' +
     `<cols>${cols.join('')}</cols><sheetData>`
   )
 }
 
 /**
- * The `width` attribute of a column `px` pixels wide.
+ * Returns the `width` attribute of a column that is `px` pixels wide.
  *
- * The unit is the widest digit of the normal font, 7 pixels for Calibri 11 at 96 dpi; the value is
- * the largest multiple of 1/256 that is not wider. Source: ECMA-376 part 1, 18.3.1.13.
+ * The unit is the width of the widest digit in the normal font: 7 pixels for Calibri 11 at 96 dpi. The value is
+ * rounded down to a multiple of 1/256. Source: ECMA-376 part 1, 18.3.1.13.
  */
 export function columnWidth(px: number): number {
   return Math.trunc((px * 256) / 7) / 256
 }
 
-/** The `ht` attribute of a row `px` pixels high, in points (1/72 inch; a pixel is 1/96). */
+/** Returns the `ht` attribute of a row that is `px` pixels high, in points (1/72 inch; a pixel is 1/96 inch). */
 export function rowHeight(px: number): number {
   return px * 0.75
 }

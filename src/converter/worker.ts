@@ -1,4 +1,4 @@
-// The conversion worker: converts one job after another, and exits with its parent process.
+// The conversion worker: converts one job at a time, and exits when its parent process does.
 import { once } from 'node:events'
 import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
@@ -9,7 +9,7 @@ const DECODE_MS_MAX = 30_000
 const MEMORY_CHECK_MS = 5
 const MEMORY_BYTES_MAX = Number(process.argv[2])
 
-// Flushed now, because a worker is killed at the end.
+// Flushed now, because a worker is killed when it is no longer needed.
 flushCompileCache()
 
 const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })
@@ -21,23 +21,23 @@ function send(message: WorkerMessage): void {
   })
 }
 
-/**
- * Reports that the image exceeds a limit. The parent then kills the worker, because decoders cannot be interrupted.
- */
+/** Reports that the image exceeds a limit. The parent kills the worker, because decoders cannot be interrupted. */
 function tooLarge(message: string): void {
   send({ kind: 'failed', code: 'IMAGE_TOO_LARGE', message })
 }
 
 async function run(job: Job): Promise<void> {
   const deadline = setTimeout(
-    () => tooLarge(`decoding takes longer than ${DECODE_MS_MAX / 1_000} seconds`),
+    () => tooLarge(`decoding the image takes longer than ${DECODE_MS_MAX / 1_000} seconds`),
     DECODE_MS_MAX,
   )
-  // A header of a few bytes can make a decoder allocate any amount of memory.
+  // A few bytes in a header can make a decoder allocate any amount of memory.
   const memoryCheck = setInterval(() => {
     if (process.memoryUsage.rss() <= MEMORY_BYTES_MAX) return
     clearInterval(memoryCheck)
-    tooLarge(`converting takes more than ${Math.trunc(MEMORY_BYTES_MAX / 1e6)} MB of memory`)
+    tooLarge(
+      `converting the image takes more than ${Math.trunc(MEMORY_BYTES_MAX / 1e6)} MB of memory`,
+    )
   }, MEMORY_CHECK_MS)
   try {
     const { plan, pieces } = await convert(job)

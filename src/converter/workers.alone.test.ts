@@ -34,7 +34,7 @@ function job(fields: Record<string, string> = {}, bytes: Uint8Array = image): Jo
 const LARGE = { width: '1200', height: '1200' }
 
 describe('conversion workers', () => {
-  it('give the same bytes as converting in this process, one job after another', async () => {
+  it('return the same bytes as a conversion in this process, for several jobs', async () => {
     const workers = workersWith({ workers: 1 })
     const here = await convert(job())
     const expected = Buffer.concat(Array.from(here.pieces, (piece) => piece.bytes))
@@ -44,12 +44,12 @@ describe('conversion workers', () => {
       expect(plan).toEqual(here.plan)
       expect((await buffer(product)).equals(expected)).toBe(true)
       expect(rows.at(-1)).toEqual([100, 100])
-      // The total is known from the first report on.
+      // All reports contain the total.
       expect(new Set(rows.map(([, of]) => of))).toEqual(new Set([100]))
     }
   })
 
-  it('reject with the code of the error, and continue', async () => {
+  it('reject an invalid job with the code of its error, and convert the next one', async () => {
     const workers = workersWith({ workers: 1 })
     const bad = job({}, Buffer.from('no image'))
     await expect(workers.start(bad, forever())).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe('conversion workers', () => {
     )
   })
 
-  it('free the worker of an aborted job, before and after its image is decoded', async () => {
+  it('release the worker of an aborted job, before and after its image is decoded', async () => {
     const workers = workersWith({ workers: 1, queueMax: 1 })
     const early = new AbortController()
     const given = workers.start(job(LARGE), early.signal)
@@ -78,13 +78,13 @@ describe('conversion workers', () => {
     await buffer((await workers.start(job(), forever())).product)
   })
 
-  it('end a job whose product is not read', async () => {
+  it('abort a job whose product is not read', async () => {
     const { product } = await workersWith({ stallMs: 1 }).start(job(LARGE), forever())
     const error = await new Promise((resolve) => product.once('error', resolve))
-    expect(error).toMatchObject({ message: 'nobody reads the product' })
+    expect(error).toMatchObject({ message: 'the product was not read in time' })
   })
 
-  it('end a job that takes too long', async () => {
+  it('abort a job that takes too long', async () => {
     await expect(workersWith({ conversionMs: 1 }).start(job(), forever())).rejects.toMatchObject({
       code: 'IMAGE_TOO_LARGE',
     })
@@ -92,16 +92,16 @@ describe('conversion workers', () => {
 
   it('reject a job that exceeds the memory limit', async () => {
     const workers = workersWith({ workers: 1, memoryBytesMax: 1 })
-    // Decoding takes long enough for a check of its memory.
+    // Decoding takes longer than the interval of the memory check.
     const large = sharp({ create: { width: 4_000, height: 4_000, channels: 3, background: 'red' } })
     const bytes = await large.png().toBuffer()
     await expect(workers.start(job({}, bytes), forever())).rejects.toMatchObject({
       code: 'IMAGE_TOO_LARGE',
-      message: 'converting takes more than 0 MB of memory',
+      message: 'converting the image takes more than 0 MB of memory',
     })
   })
 
-  it('reject at once if they are full; if they are closed, reject and end running jobs', async () => {
+  it('reject jobs at once if the queue is full; after close, reject jobs and abort running ones', async () => {
     const workers = workersWith({ workers: 1, queueMax: 0 })
     const { product } = await workers.start(job(LARGE), forever())
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
@@ -112,8 +112,8 @@ describe('conversion workers', () => {
   })
 
   const name = childrenCount
-    ? 'are killed with a job that is given up, and kept for a while after one that ended'
-    : 'SKIPPED: child processes are counted on Linux only'
+    ? 'are killed when their job is aborted, and reused after a completed job'
+    : 'SKIPPED: child processes can be listed on Linux only'
   it.skipIf(!childrenCount)(name, async () => {
     const before = children()
     const workers = workersWith()
@@ -131,8 +131,8 @@ describe('conversion workers', () => {
   })
 
   const killed = childrenCount
-    ? 'that are killed end their job with an error that says so, and the next job gets another one'
-    : 'SKIPPED: child processes are found on Linux only'
+    ? 'report when they are killed, and are replaced for the next job'
+    : 'SKIPPED: child processes can be listed on Linux only'
   it.skipIf(!childrenCount)(killed, async () => {
     const before = new Set(pidsOfChildren())
     const workers = workersWith({ workers: 1, queueMax: 1 })
@@ -144,16 +144,16 @@ describe('conversion workers', () => {
       return found.length
     }
     kill()
-    const message = expect.stringMatching(/^the process that converts has ended, by SIGKILL: /)
+    const message = expect.stringMatching(/^the conversion process ended by SIGKILL; /)
     expect(await broken).toMatchObject({ code: 'WORKER_ENDED', message })
-    // Before the plan is known, the caller gets the error.
+    // A worker that is killed before the plan makes `start` reject.
     const early = workers.start(job(LARGE), forever()).then(
       () => null,
       (error: unknown) => error,
     )
     while (kill() === 0) await new Promise((resolve) => setImmediate(resolve))
     expect(await early).toMatchObject({ code: 'WORKER_ENDED', message })
-    // A decoder that crashes would crash again, so clients need not retry.
+    // A crash has another error code, because the same image would crash the decoder again.
     const crashed = workers.start(job(LARGE), forever()).then(
       () => null,
       (error: unknown) => error,

@@ -8,23 +8,23 @@ import { type Job, type Plan, PRODUCT_FD, type WorkerMessage } from './convert.t
 import { ConverterError, isConverterErrorCode } from './errors.ts'
 import { Semaphore } from './semaphore.ts'
 
-/** Limits of the conversions of one process. */
+/** Limits for the conversions of a process. */
 export interface WorkerLimits {
-  /** Concurrent conversions. */
+  /** Maximum number of concurrent conversions. */
   readonly workers: number
   /** Maximum number of queued conversions. */
   readonly queueMax: number
-  /** Maximum wait for a worker, in milliseconds. */
+  /** Maximum time that a conversion waits for a worker, in milliseconds. */
   readonly queueMs: number
-  /** Maximum time without a read of the product, in milliseconds. */
+  /** Maximum time between two reads of the product, in milliseconds. */
   readonly stallMs: number
-  /** Maximum duration of a conversion without its wait, in milliseconds. */
+  /** Maximum duration of a conversion, without waiting for a worker, in milliseconds. */
   readonly conversionMs: number
   /** Time after which an idle worker exits, in milliseconds. */
   readonly idleMs: number
   /** Maximum resident memory of a worker, including 60 MB of Node. */
   readonly memoryBytesMax: number
-  /** The nice value of workers, so that requests have priority. */
+  /** The nice value of workers, which gives requests priority over conversions. */
   readonly nice: number
 }
 
@@ -40,7 +40,7 @@ export const WORKER_LIMITS: WorkerLimits = {
 }
 
 /**
- * A small heap, because pixels are outside of it, and a small young generation, because most objects are
+ * A small heap, because pixels are outside of the heap, and a small young generation, because most objects are
  * short-lived.
  */
 export const WORKER_FLAGS: readonly string[] = [
@@ -48,36 +48,36 @@ export const WORKER_FLAGS: readonly string[] = [
   '--max-semi-space-size=1',
   '--disable-warning=ExperimentalWarning',
 ]
-/** A decoder does not inherit the operator's environment. glibc returns large blocks to the system at once. */
+/** Replaces the operator's environment. The settings make glibc return large blocks to the system at once. */
 export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
   MALLOC_MMAP_THRESHOLD_: '131072',
   MALLOC_ARENA_MAX: '2',
 }
-/** A worker exits after a larger job, because its memory has grown. */
+/** A worker exits after a job with more cells, because its memory has grown. */
 const CELLS_KEPT_MAX = 1_000_000
-/** Signals of a crash. The same image would crash the next worker, too. */
+/** Signals of a crash, which the same image would cause in the next worker too. */
 const CRASH_SIGNALS: ReadonlySet<string> = new Set(
   'SIGABRT SIGBUS SIGFPE SIGILL SIGSEGV SIGTRAP'.split(' '),
 )
-/** Compiled in the package. */
+/** A `.ts` file in the repository, a `.js` file in the package. */
 const WORKER_FILE = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url),
 )
 
-/** Called with the number of complete rows and the total. */
+/** Called with the number of completed rows and the total. */
 type OnRows = (rows: number, ofRows: number) => void
 
 /**
- * Converts in worker processes, so that this process stays responsive and survives any image.
+ * Converts images in worker processes, so that this process stays responsive and no image can crash it.
  *
- * A worker is started on demand and reused while it is not idle for long. If a job is aborted, its worker is
- * killed, and the next job starts only after it has exited. Source: decision 0011.
+ * A worker is started when needed, reused, and killed when it has been idle for `idleMs`. If a job is aborted, its
+ * worker is killed, and the next job starts only after it has exited. Source: decision 0011.
  */
 export class ConversionWorkers {
   readonly #limits: WorkerLimits
   readonly #semaphore: Semaphore
   readonly #idle: { readonly worker: ChildProcess; readonly timer: NodeJS.Timeout }[] = []
-  /** Products in progress; each promise resolves when the worker is idle or has exited. */
+  /** Products in progress. The promises resolve when the worker is idle or has exited. */
   readonly #running = new Map<Product, Promise<void>>()
   #isClosed = false
 
@@ -87,8 +87,8 @@ export class ConversionWorkers {
   }
 
   /**
-   * Resolves when the image of `job` is decoded. Destroying the product, or aborting `signal`, aborts the
-   * conversion. Errors: ConverterError; the reason of `signal`; Error if the worker itself fails.
+   * Starts a conversion and resolves when the image is decoded. Destroying the product or aborting `signal` aborts the
+   * conversion. Errors: ConverterError; the reason of `signal`; Error for an unexpected failure of the worker.
    */
   async start(
     job: Job,
@@ -96,7 +96,7 @@ export class ConversionWorkers {
     onRows: OnRows = () => {},
   ): Promise<{ readonly plan: Plan; readonly product: Readable }> {
     await this.#semaphore.acquire(signal)
-    // Either may have happened during the wait.
+    // Either may have happened while the job was queued.
     if (this.#isClosed || signal.aborted) {
       this.#semaphore.release()
       signal.throwIfAborted()
@@ -114,7 +114,7 @@ export class ConversionWorkers {
     return { plan: await product.begin(job), product }
   }
 
-  /** Aborts all jobs and ends all workers. */
+  /** Aborts all jobs and kills all workers. */
   async close(): Promise<void> {
     this.#isClosed = true
     const released = [...this.#running.values()]
@@ -149,7 +149,7 @@ export class ConversionWorkers {
 
 function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
   const worker = fork(WORKER_FILE, [String(memoryBytesMax)], {
-    // In order: stdin, stdout, stderr, messages, the product.
+    // stdin, stdout, stderr, the channel for messages, and the pipe for the product.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     serialization: 'advanced',
     execArgv: [...WORKER_FLAGS],
@@ -158,9 +158,9 @@ function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
   try {
     if (worker.pid !== undefined) setPriority(worker.pid, nice)
   } catch {
-    // The system has no priorities, or the worker has already exited.
+    // The system does not support priorities, or the worker has already exited.
   }
-  // A job fails when its worker exits.
+  // Ignored, because the job fails when the worker exits.
   worker.on('error', () => {})
   return worker
 }
@@ -172,7 +172,7 @@ async function kill(worker: ChildProcess): Promise<void> {
   await exit
 }
 
-/** A hostile image that controls the worker could send any code. */
+/** Checks `code`, because a hostile image that has taken over the worker could send any text. */
 function errorOf(code: string | null, message: string): Error {
   return code !== null && isConverterErrorCode(code)
     ? new ConverterError(code, message)
@@ -204,9 +204,14 @@ class Product extends Readable {
     this.#stallMs = limits.stallMs
     this.#deadline = setTimeout(() => {
       const seconds = limits.conversionMs / 1000
-      this.destroy(new ConverterError('IMAGE_TOO_LARGE', `converting takes over ${seconds} s`))
+      this.destroy(
+        new ConverterError(
+          'IMAGE_TOO_LARGE',
+          `converting the image takes longer than ${seconds} seconds`,
+        ),
+      )
     }, limits.conversionMs)
-    // Before the plan, `begin` rejects; after it, the reader gets a premature end.
+    // Not needed: before the plan `begin` rejects, and after it the reader sees a premature end.
     this.on('error', () => {})
     this.#plan.promise.catch(() => {})
     worker.on('message', this.#onMessage).once('exit', this.#onExit)
@@ -251,7 +256,7 @@ class Product extends Readable {
         this.#rows = message.plan.grid.rows
         this.#cells = message.plan.grid.columns * this.#rows
         this.#stall = setTimeout(
-          () => this.destroy(new Error('nobody reads the product')),
+          () => this.destroy(new Error('the product was not read in time')),
           this.#stallMs,
         )
         this.#plan.resolve(message.plan)
@@ -264,13 +269,13 @@ class Product extends Readable {
         this.#endIfComplete()
         return
       case 'failed':
-        // The decoder of an image that is too large may still be running.
+        // With IMAGE_TOO_LARGE, the decoder may still be running, so the worker is not reusable.
         this.#isJobOver = this.#received === 0 && message.code !== 'IMAGE_TOO_LARGE'
         this.destroy(errorOf(message.code, message.message))
     }
   }
 
-  /** The message may arrive before the bytes. */
+  /** Ends the product when all its bytes have arrived; the message `end` may arrive before them. */
   #endIfComplete(): void {
     if (this.#total === null || this.#received < this.#total) return
     this.#isJobOver = true
@@ -284,7 +289,7 @@ class Product extends Readable {
       return
     }
     const how = signal === null ? `with exit code ${code}` : `by ${signal}`
-    const message = `the process that converts has ended, ${how}: if memory ran out, a smaller image may do`
+    const message = `the conversion process ended ${how}; if it ran out of memory, try a smaller image`
     this.destroy(new ConverterError('WORKER_ENDED', message))
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { constants, crc32, deflateRawSync } from 'node:zlib'
 
-/** A part of the archive. */
+/** A file in the archive. */
 interface DirectoryEntry {
   readonly name: Buffer
   readonly offset: number
@@ -10,10 +10,10 @@ interface DirectoryEntry {
   readonly plainBytes: number
 }
 
-/** 1980-01-01, so that equal pictures give equal bytes at any time. */
+/** 1980-01-01, so that the archives of equal pictures are equal. */
 const DOS_DATE = (1 << 5) | 1
 const VERSION = 20
-/** Sizes and checksum follow the data. */
+/** Flag: sizes and checksum follow after the data. */
 const FLAG_DESCRIPTOR = 1 << 3
 const DEFLATE = 8
 const UINT32_MAX = 0xffff_ffff
@@ -21,21 +21,21 @@ const UINT32_MAX = 0xffff_ffff
 /**
  * Writes a zip archive below 4 GiB as a sequence of chunks.
  *
- * Each chunk of a part is compressed separately, up to a byte boundary: one synchronous call with a new dictionary,
- * so chunks should have several hundred kilobytes. fflate 0.8.3 gives the same bytes at 0.84 of the speed, because
- * its checksum is JavaScript. Source: APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.9, 4.3.12 and 4.3.16.
+ * Each chunk is compressed by one synchronous call with a new dictionary, so chunks should have several hundred
+ * kilobytes. fflate 0.8.3 produces the same archive at 0.84 of the speed, because it computes checksums in
+ * JavaScript. Source: APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.9, 4.3.12 and 4.3.16.
  */
 export class ZipWriter {
   readonly #level: number
   readonly #entries: DirectoryEntry[] = []
   #offset = 0
 
-  /** `level` is zlib's, 1 (fast) to 9 (small). */
+  /** `level` is the compression level of zlib, 1 (fast) to 9 (small). */
   constructor(level: number) {
     this.#level = level
   }
 
-  /** Adds a part. A chunk may be overwritten when the next one is taken. */
+  /** Adds a file. Each chunk may be overwritten when the next one is requested. */
   *part(name: string, chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
     const nameBytes = Buffer.from(name, 'ascii')
     const offset = this.#offset
@@ -55,7 +55,7 @@ export class ZipWriter {
     this.#entries.push({ name: nameBytes, offset, crc, packedBytes, plainBytes })
   }
 
-  /** The directory that closes the archive. */
+  /** Yields the central directory, which ends the archive. */
   *end(): Generator<Uint8Array> {
     const offset = this.#offset
     for (const entry of this.#entries) yield this.#count(directoryHeader(entry))
@@ -70,7 +70,7 @@ export class ZipWriter {
   }
 
   #deflate(chunk: Uint8Array, finishFlush: number): Buffer {
-    // Large enough for most results: Node copies to join several buffers.
+    // Large enough for most results, because joining several buffers takes a copy.
     const chunkSize = Math.max(256, chunk.byteLength >> 2)
     return deflateRawSync(chunk, { level: this.#level, finishFlush, chunkSize })
   }

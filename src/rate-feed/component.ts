@@ -8,15 +8,14 @@ import {
 import { rateFeedMetrics, rateFeedRoutes, statusOf } from './api/routes.ts'
 import { RateFeed, type RateFeedDeps } from './service.ts'
 
-/** The pages of the listener. */
 const LINKS = [
   { href: '/page', text: 'Exchange rates', japanese: '為替レート' },
   { href: '/doc', text: 'API' },
 ]
 
 /**
- * The exchange-rate feed as an HTTP component. Any website may read it: the rates are public, and nothing can be
- * changed. Errors: SourceListError if a source lacks its key.
+ * Component R of the specification, the exchange-rate feed. Pages of any site may read it, because the rates are
+ * public. Errors: SourceListError if the key of a source is missing.
  */
 export function rateFeedComponent(
   deps: RateFeedDeps & { readonly version: string },
@@ -36,12 +35,12 @@ export function rateFeedComponent(
         title: 'Exchange-rate feed',
         links: LINKS,
         description:
-          'The current rates of twenty currency pairs, and where they come from. ' +
+          'The current rates of twenty currency pairs, with their sources. ' +
           'Reference rates: source ECB statistics; crosses are computed.',
         version: deps.version,
         tags: [
           { name: 'rates', description: 'Current and recorded rates' },
-          { name: 'operations', description: 'For whoever runs the feed' },
+          { name: 'operations', description: 'For the operator' },
         ],
       })
       rateFeedMetrics(app, feed, () => deps.clock.now())

@@ -8,27 +8,27 @@ import type { RateSource } from './sources.ts'
 
 const MINUTE = 60_000
 
-/** A source with configurable replies that counts its requests. */
-class Puppet implements RateSource {
+/** A source that returns `reply` and counts its requests. */
+class FakeSource implements RateSource {
   readonly name: string
   readonly family: string
   readonly refreshMs = 30 * MINUTE
   readonly isPartial: boolean
   readonly isLocal = false
-  says: Quote | 'unchanged' | SourceError
-  asked = 0
+  reply: Quote | 'unchanged' | SourceError
+  requests = 0
 
-  constructor(name: string, says: Quote | SourceError, family = name, partial = false) {
+  constructor(name: string, reply: Quote | SourceError, family = name, partial = false) {
     this.name = name
-    this.says = says
+    this.reply = reply
     this.family = family
     this.isPartial = partial
   }
 
   async read(): Promise<Quote | 'unchanged'> {
-    this.asked += 1
-    if (this.says instanceof SourceError) throw this.says
-    return this.says
+    this.requests += 1
+    if (this.reply instanceof SourceError) throw this.reply
+    return this.reply
   }
 }
 
@@ -36,12 +36,12 @@ const quote = (asOf: string, changes: Record<string, number> = {}) =>
   quoteOf(asOf, Object.entries({ ...PER_EUR, ...changes }))
 const down = () => new SourceError('UNREACHABLE', 'no', { isTransient: true })
 
-function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boolean } = {}) {
+function setUp(sources: readonly FakeSource[], options: { stored?: Quote; banded?: boolean } = {}) {
   const clock = new ManualClock()
   const log = new MemoryLog()
   const warning = new HourlyWarning(log, clock)
   const tools = { clock, schedule: clock, random: () => 0.5, warning }
-  const pollers = puppets.map((puppet) => new SourcePoller(puppet, tools))
+  const pollers = sources.map((source) => new SourcePoller(source, tools))
   const accepted: RateVector[] = []
   const pollerOf = (name: string) => pollers.find(({ source }) => source.name === name) ?? null
   const rates = new CurrentRates(pollers, {
@@ -53,39 +53,45 @@ function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boo
     bridge: pollerOf('ecb'),
     onAccepted: (vector) => accepted.push(vector),
   })
-  if (options.kept !== undefined) rates.serveStored('lastgood', options.kept)
+  if (options.stored !== undefined) rates.serveStored('lastgood', options.stored)
   const served = () => rates.served?.vector
   return { clock, log, pollers, rates, accepted, served }
 }
 
 describe('the order of sources', () => {
-  it('asks only the first source while it answers', async () => {
+  it('requests only the first source while it works', async () => {
     const [first, second] = [
-      new Puppet('ecb', quote('2026-10-07')),
-      new Puppet('other', quote('2026-10-07')),
+      new FakeSource('ecb', quote('2026-10-07')),
+      new FakeSource('other', quote('2026-10-07')),
     ]
-    const { rates, served } = world([first, second])
+    const { rates, served } = setUp([first, second])
     await rates.refresh()
     expect(served()?.source).toBe('ecb')
-    expect([first.asked, second.asked]).toEqual([1, 0])
+    expect([first.requests, second.requests]).toEqual([1, 0])
   })
 
-  it('asks the next source if one fails after a retry', async () => {
-    const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
-    const { rates, served } = world([first, second])
+  it('requests the next source if one fails twice', async () => {
+    const [first, second] = [
+      new FakeSource('ecb', down()),
+      new FakeSource('other', quote('2026-10-07')),
+    ]
+    const { rates, served } = setUp([first, second])
     await rates.refresh()
     expect(served()?.source).toBe('other')
-    expect([first.asked, second.asked]).toEqual([2, 1])
+    expect([first.requests, second.requests]).toEqual([2, 1])
   })
 
-  it('backs off a failing source exponentially, and returns to it', async () => {
-    const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
-    const { rates, served, clock, pollers } = world([first, second])
+  it('requests a failing source less and less often, and uses it again when it works', async () => {
+    const [first, second] = [
+      new FakeSource('ecb', down()),
+      new FakeSource('other', quote('2026-10-07')),
+    ]
+    const { rates, served, clock, pollers } = setUp([first, second])
     const waits: number[] = []
     for (let failure = 1; failure <= 8; failure += 1) {
       await rates.refresh()
       waits.push((pollers[0]?.dueAt ?? 0) - clock.now())
-      if (failure === 8) first.says = quote('2026-10-07')
+      if (failure === 8) first.reply = quote('2026-10-07')
       clock.advance(waits.at(-1) ?? 0)
     }
     expect(waits.map((ms) => ms / 1_000)).toEqual([30, 60, 120, 240, 480, 960, 1800, 1800])
@@ -94,66 +100,66 @@ describe('the order of sources', () => {
     expect(pollers[0]?.state()).toMatchObject({ failures: 0, lastError: null, backOffUntil: null })
   })
 
-  it('respects the delay that a source asks for', async () => {
-    const first = new Puppet(
+  it('waits as long as a source requests', async () => {
+    const first = new FakeSource(
       'ecb',
       new SourceError('HTTP_STATUS', '429', { retryAfterMs: 7_200_000 }),
     )
-    const { rates, clock, pollers } = world([first])
+    const { rates, clock, pollers } = setUp([first])
     await rates.refresh()
-    expect(first.asked).toBe(1)
+    expect(first.requests).toBe(1)
     expect(pollers[0]?.dueAt).toBe(clock.now() + 7_200_000)
     clock.advance(7_199_000)
     await rates.refresh()
-    expect(first.asked).toBe(1)
+    expect(first.requests).toBe(1)
   })
 
   it('starts the next refresh when a source is due', async () => {
-    const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, clock, served } = world([first])
+    const first = new FakeSource('ecb', quote('2026-10-07'))
+    const { rates, clock, served } = setUp([first])
     await rates.refresh()
-    first.says = quote('2026-10-08', { JPY: 180 })
+    first.reply = quote('2026-10-08', { JPY: 180 })
     clock.advance(29 * MINUTE)
     await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-07')
     clock.advance(MINUTE)
     await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-08')
-    expect(first.asked).toBe(2)
+    expect(first.requests).toBe(2)
   })
 
-  it('runs one refresh at a time for concurrent callers', async () => {
-    const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates } = world([first])
+  it('runs a single refresh for concurrent callers', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-07'))
+    const { rates } = setUp([first])
     await Promise.all(Array.from({ length: 500 }, () => rates.refresh()))
-    expect(first.asked).toBe(1)
+    expect(first.requests).toBe(1)
   })
 })
 
 describe('the served vector', () => {
-  it('never becomes older', async () => {
-    const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, clock, served } = world([first])
+  it('is never replaced by an older one', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-07'))
+    const { rates, clock, served } = setUp([first])
     await rates.refresh()
-    first.says = quote('2026-10-06', { JPY: 177 })
+    first.reply = quote('2026-10-06', { JPY: 177 })
     clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-07')
     expect(served()?.perEur.JPY).toBe(178.9)
   })
 
-  it('is replaced by its own source at the same date, and only confirmed by a lower-ranked one', async () => {
+  it('is replaced by its own source with the same date, but only confirmed by a lower-ranked one', async () => {
     const [first, second] = [
-      new Puppet('ecb', quote('2026-10-07')),
-      new Puppet('other', quote('2026-10-07', { JPY: 179.5 })),
+      new FakeSource('ecb', quote('2026-10-07')),
+      new FakeSource('other', quote('2026-10-07', { JPY: 179.5 })),
     ]
-    const { rates, clock, served, accepted } = world([first, second])
+    const { rates, clock, served, accepted } = setUp([first, second])
     await rates.refresh()
-    first.says = quote('2026-10-07', { JPY: 178.8 })
+    first.reply = quote('2026-10-07', { JPY: 178.8 })
     clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(served()?.perEur.JPY).toBe(178.8)
-    first.says = down()
+    first.reply = down()
     clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(served()?.perEur.JPY).toBe(178.8)
@@ -162,38 +168,38 @@ describe('the served vector', () => {
   })
 
   it('is stale if no source has confirmed it for two hours', async () => {
-    const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, clock } = world([first])
+    const first = new FakeSource('ecb', quote('2026-10-07'))
+    const { rates, clock } = setUp([first])
     await rates.refresh()
     expect(rates.served?.staleFrom).toBe(clock.now() + 2 * 60 * MINUTE)
-    first.says = 'unchanged'
+    first.reply = 'unchanged'
     clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(rates.served?.staleFrom).toBe(clock.now() + 2 * 60 * MINUTE)
   })
 
-  it('is stale if its date is a week old, even if it was confirmed', async () => {
-    const first = new Puppet('ecb', quote('2026-10-01'))
-    const { rates } = world([first], { kept: quote('2026-09-30') })
+  it('is stale if its date is a week old, even if it is confirmed', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-01'))
+    const { rates } = setUp([first], { stored: quote('2026-09-30') })
     await rates.refresh()
     expect(rates.served?.staleFrom).toBe(Date.parse('2026-10-08'))
   })
 
-  it('stays live over a weekend on which the better source is closed', async () => {
-    const live = new Puppet('live', quote('2026-10-08T09:00:00Z'))
-    const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, clock, served } = world([live, first])
+  it('stays live over a weekend, when the higher-ranked source is closed', async () => {
+    const live = new FakeSource('live', quote('2026-10-08T09:00:00Z'))
+    const first = new FakeSource('ecb', quote('2026-10-07'))
+    const { rates, clock, served } = setUp([live, first])
     await rates.refresh()
-    live.says = new SourceError('MARKET_CLOSED', 'closed', { retryAfterMs: 600_000 })
+    live.reply = new SourceError('MARKET_CLOSED', 'closed', { retryAfterMs: 600_000 })
     clock.advance(3 * 60 * MINUTE)
     await rates.refresh()
     expect(served()?.source).toBe('live')
     expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: clock.now() })
   })
 
-  it('is the stored one while a live source has an older date, and is confirmed by it', async () => {
-    const first = new Puppet('ecb', quote('2026-10-06'))
-    const { rates, served } = world([first], { kept: quote('2026-10-07') })
+  it('is the stored one while a live source has an older date, which confirms it', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-06'))
+    const { rates, served } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
     expect(served()?.source).toBe('lastgood')
     expect(rates.served?.confirmed?.by).toBe('ecb')
@@ -211,17 +217,17 @@ describe('the sanity band', () => {
     ['JPY', 178.9 * 100, false],
     ['JPY', 178.9 / 100, false],
     ['CNY', 75.6, false],
-  ])('one day later, %s at %d is believed: %s', async (currency, value, believed) => {
-    const first = new Puppet('ecb', quote('2026-10-08', { [currency]: value }))
-    const { rates, served, pollers } = world([first], { kept: quote('2026-10-07') })
+  ])('accepts, one day later, %s at %d: %s', async (currency, value, isAccepted) => {
+    const first = new FakeSource('ecb', quote('2026-10-08', { [currency]: value }))
+    const { rates, served, pollers } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
-    expect(served()?.source).toBe(believed ? 'ecb' : 'lastgood')
-    expect(pollers[0]?.state().lastError).toBe(believed ? null : 'OUT_OF_BAND')
+    expect(served()?.source).toBe(isAccepted ? 'ecb' : 'lastgood')
+    expect(pollers[0]?.state().lastError).toBe(isAccepted ? null : 'OUT_OF_BAND')
   })
 
   it('widens by one percent for each day between the vectors', async () => {
-    const first = new Puppet('ecb', quote('2026-10-07', { USD: 1.13 * 1.19 }))
-    const { rates, served } = world([first], { kept: quote('2026-09-27') })
+    const first = new FakeSource('ecb', quote('2026-10-07', { USD: 1.13 * 1.19 }))
+    const { rates, served } = setUp([first], { stored: quote('2026-09-27') })
     await rates.refresh()
     expect(served()?.source).toBe('ecb')
   })
@@ -231,138 +237,144 @@ describe('the sanity band', () => {
     [1.201, false],
     [1.4, false],
   ])(
-    'stops widening at 20 %%: a year later, a factor of %d is believed: %s',
-    async (factor, believed) => {
-      const first = new Puppet('ecb', quote('2026-10-07', { USD: 1.13 * factor }))
-      const { rates, served, log } = world([first], { kept: quote('2025-10-07') })
+    'widens up to 20 %%: accepts, a year later, a factor of %d: %s',
+    async (factor, isAccepted) => {
+      const first = new FakeSource('ecb', quote('2026-10-07', { USD: 1.13 * factor }))
+      const { rates, served, log } = setUp([first], { stored: quote('2025-10-07') })
       await rates.refresh()
-      expect(served()?.source).toBe(believed ? 'ecb' : 'lastgood')
+      expect(served()?.source).toBe(isAccepted ? 'ecb' : 'lastgood')
       const warning =
-        /^warn no rates from ecb: USD is .* a second source must agree, or RATES_BAND=off/
-      if (!believed) expect(log.lines).toEqual([expect.stringMatching(warning)])
+        /^warn no rates from ecb: USD is .* a second source must agree, or set RATES_BAND=off/
+      if (!isAccepted) expect(log.lines).toEqual([expect.stringMatching(warning)])
     },
   )
 
-  it('uses the bundled vector as the reference if no other is stored', async () => {
-    const first = new Puppet('ecb', quote('2026-10-07', { JPY: 1.789 }))
-    const { rates, served } = world([first])
+  it('compares with the built-in vector if no other is stored', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-07', { JPY: 1.789 }))
+    const { rates, served } = setUp([first])
     await rates.refresh()
     expect(served()).toBeUndefined()
   })
 
-  it('accepts a vector if two independent sources agree within one percent', async () => {
+  it('accepts an implausible vector if two independent sources agree within one percent', async () => {
     const crash = { CHF: 0.7 }
-    const first = new Puppet('ecb', quote('2026-10-08', crash))
-    const second = new Puppet('openexchangerates', quote('2026-10-08T09:00:00Z', { CHF: 0.706 }))
-    const { rates, served } = world([first, second], { kept: quote('2026-10-07') })
+    const first = new FakeSource('ecb', quote('2026-10-08', crash))
+    const second = new FakeSource(
+      'openexchangerates',
+      quote('2026-10-08T09:00:00Z', { CHF: 0.706 }),
+    )
+    const { rates, served } = setUp([first, second], { stored: quote('2026-10-07') })
     await rates.refresh()
     expect(served()).toMatchObject({ source: 'ecb', perEur: { CHF: 0.7 } })
   })
 
-  it('rejects a vector if they differ by more', async () => {
-    const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
-    const second = new Puppet('openexchangerates', quote('2026-10-08T09:00:00Z', { CHF: 0.708 }))
-    const { rates, served } = world([first, second], { kept: quote('2026-10-07') })
+  it('rejects an implausible vector if two sources differ by more than one percent', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-08', { CHF: 0.7 }))
+    const second = new FakeSource(
+      'openexchangerates',
+      quote('2026-10-08T09:00:00Z', { CHF: 0.708 }),
+    )
+    const { rates, served } = setUp([first, second], { stored: quote('2026-10-07') })
     await rates.refresh()
     expect(served()?.source).toBe('lastgood')
   })
 
   it('does not count a mirror as a second source', async () => {
     const poison = { CHF: 0.7 }
-    const first = new Puppet('ecb', quote('2026-10-08', poison), 'ecb')
-    const mirror = new Puppet('frankfurter', quote('2026-10-08', poison), 'ecb')
-    const { rates, served } = world([first, mirror], { kept: quote('2026-10-07') })
+    const first = new FakeSource('ecb', quote('2026-10-08', poison), 'ecb')
+    const mirror = new FakeSource('frankfurter', quote('2026-10-08', poison), 'ecb')
+    const { rates, served } = setUp([first, mirror], { stored: quote('2026-10-07') })
     await rates.refresh()
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('does not count a live source that was completed by the implausible one', async () => {
+  it('does not count a partial source that was completed by the implausible one', async () => {
     const poison = { NOK: 20 }
     const { NOK: _, ...traded } = PER_EUR
-    const first = new Puppet('ecb', quote('2026-10-08', poison))
-    const partial = new Puppet(
+    const first = new FakeSource('ecb', quote('2026-10-08', poison))
+    const partial = new FakeSource(
       'gmo',
       quoteOf('2026-10-08T09:00:00Z', Object.entries(traded)),
       'gmo',
       true,
     )
-    const { rates, served } = world([first, partial], { kept: quote('2026-10-07') })
+    const { rates, served } = setUp([first, partial], { stored: quote('2026-10-07') })
     await rates.refresh()
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('keeps an implausible vector, which another source can confirm later', async () => {
-    const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
-    const second = new Puppet('openexchangerates', down())
-    const { rates, served, clock } = world([first, second], { kept: quote('2026-10-07') })
+  it('keeps an implausible vector until another source confirms it', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-08', { CHF: 0.7 }))
+    const second = new FakeSource('openexchangerates', down())
+    const { rates, served, clock } = setUp([first, second], { stored: quote('2026-10-07') })
     await rates.refresh()
-    second.says = quote('2026-10-08T09:00:00Z', { CHF: 0.702 })
+    second.reply = quote('2026-10-08T09:00:00Z', { CHF: 0.702 })
     clock.advance(MINUTE)
     await rates.refresh()
     expect(served()?.source).toBe('ecb')
-    expect(first.asked).toBe(1)
+    expect(first.requests).toBe(1)
   })
 
   it('can be switched off', async () => {
-    const first = new Puppet('ecb', quote('2026-10-08', { JPY: 1.789 }))
-    const { rates, served } = world([first], { kept: quote('2026-10-07'), banded: false })
+    const first = new FakeSource('ecb', quote('2026-10-08', { JPY: 1.789 }))
+    const { rates, served } = setUp([first], { stored: quote('2026-10-07'), banded: false })
     await rates.refresh()
     expect(served()?.perEur.JPY).toBe(1.789)
   })
 })
 
 describe('an invalid source', () => {
-  it('is rejected for a future date, which “unchanged” does not make valid later', async () => {
-    const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, served, clock, pollers } = world([first])
+  it('is rejected for a future date, also if it later reports “unchanged”', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-07'))
+    const { rates, served, clock, pollers } = setUp([first])
     await rates.refresh()
-    first.says = quote('2026-10-20', { JPY: 180 })
+    first.reply = quote('2026-10-20', { JPY: 180 })
     clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(pollers[0]?.state().lastError).toBe('DATE_FUTURE')
-    first.says = 'unchanged'
+    first.reply = 'unchanged'
     clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(pollers[0]?.state().lastError).toBe('DATE_FUTURE')
     expect(served()?.asOf).toBe('2026-10-07')
   })
 
-  it('is rejected if a currency is missing; vectors are never served partially', async () => {
+  it('is rejected as a whole if a currency is missing', async () => {
     const { NOK: _, ...rest } = PER_EUR
-    const first = new Puppet('ecb', quoteOf('2026-10-08', Object.entries(rest)))
-    const { rates, served, pollers } = world([first], { kept: quote('2026-10-07') })
+    const first = new FakeSource('ecb', quoteOf('2026-10-08', Object.entries(rest)))
+    const { rates, served, pollers } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
     expect(served()?.source).toBe('lastgood')
     expect(pollers[0]?.state().lastError).toBe('INCOMPLETE')
   })
 
   it('is logged once an hour, and once when it works again', async () => {
-    const first = new Puppet('ecb', down())
-    const { rates, clock, log } = world([first])
+    const first = new FakeSource('ecb', down())
+    const { rates, clock, log } = setUp([first])
     for (let minutes = 0; minutes < 59; minutes += 1) {
       await rates.refresh()
       clock.advance(MINUTE)
     }
     expect(log.lines.length).toBe(1)
-    first.says = quote('2026-10-07')
+    first.reply = quote('2026-10-07')
     clock.advance(30 * MINUTE)
     await rates.refresh()
-    expect(log.lines.at(-1)).toBe('info the source answers again')
+    expect(log.lines.at(-1)).toBe('info the source works again')
     expect(log.lines.length).toBe(2)
   })
 })
 
 describe('the CNH overlay', () => {
   it('refines the vector when it arrives, without delaying a reply', async () => {
-    const first = new Puppet('ecb', quote('2026-10-07'))
-    const overlay = new Puppet('exchange-api', quote('2026-10-07', { CNY: 8, CNH: 8.08 }))
+    const first = new FakeSource('ecb', quote('2026-10-07'))
+    const overlay = new FakeSource('exchange-api', quote('2026-10-07', { CNY: 8, CNH: 8.08 }))
     let release = () => {}
     const held = new Promise<void>((resolve) => {
       release = resolve
     })
     const read = overlay.read.bind(overlay)
     overlay.read = () => held.then(read)
-    const { rates, served } = world([first, overlay])
+    const { rates, served } = setUp([first, overlay])
     await rates.refresh()
     expect(served()).toMatchObject({ source: 'ecb', cnhIsCny: true })
     release()
@@ -371,18 +383,18 @@ describe('the CNH overlay', () => {
     await rates.refresh()
     expect(served()).toMatchObject({ source: 'ecb+exchange-api', cnhIsCny: false })
     expect(served()?.perEur.CNH).toBeCloseTo(7.56 * 1.01, 12)
-    expect(first.asked).toBe(1)
+    expect(first.requests).toBe(1)
   })
 })
 
-describe('the bundled vector', () => {
-  it('is replaced by any live vector of the same or a later date, and not confirmed by an older one', async () => {
+describe('the built-in vector', () => {
+  it('is replaced by any live vector with the same or a later date, and not confirmed by an older one', async () => {
     for (const [date, source] of [
       ['2026-10-05', 'snapshot'],
       ['2026-10-06', 'ecb'],
       ['2026-10-07', 'ecb'],
     ] as const) {
-      const { rates, served, log, pollers } = world([new Puppet('ecb', quote(date))])
+      const { rates, served, log, pollers } = setUp([new FakeSource('ecb', quote(date))])
       rates.serveStored('snapshot', SNAPSHOT)
       await rates.refresh()
       expect(served()?.source).toBe(source)
@@ -390,7 +402,7 @@ describe('the bundled vector', () => {
       const old = source === 'snapshot'
       expect(pollers[0]?.state().lastError).toBe(old ? 'DATE_OLD' : null)
       const warning =
-        /^warn no rates from ecb: its rates of 2026-10-05 are older than the built-in ones of 2026-10-06/
+        /^warn no rates from ecb: the rates of 2026-10-05 are older than the built-in ones of 2026-10-06/
       expect(log.lines).toEqual(old ? [expect.stringMatching(warning)] : [])
     }
   })

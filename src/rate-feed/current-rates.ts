@@ -12,10 +12,10 @@ import {
   vectorOf,
 } from './rates.ts'
 
-/** A confirmation is valid for at least this time, and for this many refresh intervals of the source. */
+/** A confirmation is valid for at least this time, and at least this number of refresh intervals of the source. */
 const CONFIRMED_MIN_MS = 2 * 3_600_000
 const CONFIRMED_REFRESHES = 3
-/** A source still confirms the current rates if its own are older by at most this. */
+/** Rates of a source confirm the served rates if they are older by at most this. */
 const OLDER_CONFIRMS_MAX_MS = 4 * 86_400_000
 /** Limits of the delay between two refreshes. */
 const PAUSE_MIN_MS = 1_000
@@ -26,9 +26,9 @@ export interface ServedRates {
   /** Position of the source in the operator's list, lower is better; infinite for stored rates. */
   readonly rank: number
   readonly rates: Rates
-  /** The last live source that confirmed them, with the time; null if none has. */
+  /** The last live source that confirmed the rates, and the time; null if none has. */
   readonly confirmed: { readonly by: string; readonly at: number } | null
-  /** Time at which they become stale, in milliseconds since the Unix epoch. */
+  /** Time from which the rates are stale, in milliseconds since the Unix epoch. */
   readonly staleFrom: number
 }
 
@@ -37,11 +37,11 @@ export interface CurrentRatesContext {
   readonly schedule: Schedule
   /** Rates with an older date are stale, even if they are confirmed. */
   readonly staleAfterMs: number
-  /** If false, accepts rates regardless of how much they have changed. */
+  /** Whether to reject rates that have changed implausibly. */
   readonly banded: boolean
   /** Source of the ratio of CNH to CNY. */
   readonly overlay: SourcePoller | null
-  /** Source of the currencies that a partial source does not quote. */
+  /** Source of the currencies that partial sources do not quote. */
   readonly bridge: SourcePoller | null
   /** Called with each new vector of a live source. */
   readonly onAccepted: (vector: RateVector) => void
@@ -55,8 +55,8 @@ interface Candidate {
 }
 
 /**
- * Chooses the rates to serve. A refresh asks the sources in the operator's order until one provides new rates or
- * confirms the current ones, then sets the timer for the next refresh. Source: decision 0012.
+ * Selects the rates to serve. A refresh requests the sources in the operator's order until one provides new rates or
+ * confirms the served ones, then schedules the next refresh. Source: decision 0012.
  */
 export class CurrentRates {
   readonly #pollers: readonly SourcePoller[]
@@ -101,7 +101,7 @@ export class CurrentRates {
     await this.refresh()
     const { overlay } = this.#context
     if (overlay === null) return
-    await overlay.ask()
+    await overlay.poll()
     await this.refresh()
   }
 
@@ -112,14 +112,14 @@ export class CurrentRates {
   }
 
   async #refreshNow(): Promise<void> {
-    const asked: SourcePoller[] = []
+    const polled: SourcePoller[] = []
     let older: SourcePoller | null = null
     const implausible: Candidate[] = []
     for (const [rank, poller] of this.#pollers.entries()) {
-      asked.push(poller)
+      polled.push(poller)
       const vector = await this.#vectorOf(poller)
       if (vector === null) continue
-      const outcome = this.#consider({ poller, rank, vector }, implausible)
+      const outcome = this.#evaluate({ poller, rank, vector }, implausible)
       if (outcome === 'older') older ??= poller
       if (outcome !== 'settled') continue
       older = null
@@ -127,32 +127,32 @@ export class CurrentRates {
     }
     if (older !== null) this.#confirm(older)
     const now = this.#context.clock.now()
-    const dueAt = Math.min(now + PAUSE_MAX_MS, ...asked.map((poller) => poller.dueAt))
+    const dueAt = Math.min(now + PAUSE_MAX_MS, ...polled.map((poller) => poller.dueAt))
     this.#refreshAfter(Math.max(PAUSE_MIN_MS, dueAt - now))
   }
 
   async #vectorOf(poller: SourcePoller): Promise<RateVector | null> {
     const { overlay, bridge } = this.#context
     const { name, isPartial } = poller.source
-    const quote = await poller.ask()
+    const quote = await poller.poll()
     if (quote === null) return null
-    if (isPartial) await bridge?.ask()
+    if (isPartial) await bridge?.poll()
     if (overlay !== null && poller !== overlay) this.#refreshOverlay(overlay)
     try {
-      const completing = poller === overlay ? null : (overlay?.lastGood ?? null)
-      return vectorOf(name, quote, completing, isPartial ? (bridge?.lastGood ?? null) : null)
+      const overlaid = poller === overlay ? null : (overlay?.lastGood ?? null)
+      return vectorOf(name, quote, overlaid, isPartial ? (bridge?.lastGood ?? null) : null)
     } catch (error) {
       if (!(error instanceof SourceError)) throw error
-      poller.distrust(error)
+      poller.reportImplausible(error)
       return null
     }
   }
 
-  /** Runs in the background, because the overlay only refines CNH; a new quote starts another refresh. */
+  /** Requests the overlay in the background, because it only refines CNH. A new quote starts another refresh. */
   #refreshOverlay(overlay: SourcePoller): void {
     if (this.#context.clock.now() < overlay.dueAt) return
     const before = overlay.lastGood?.quote
-    void overlay.ask().then(async (quote) => {
+    void overlay.poll().then(async (quote) => {
       if (quote === null || quote === before) return
       await this.#refreshing
       this.#refreshAfter(0)
@@ -160,27 +160,27 @@ export class CurrentRates {
   }
 
   /** Decides whether to serve the rates of a source. */
-  #consider(candidate: Candidate, implausible: Candidate[]): 'settled' | 'older' | 'ignored' {
+  #evaluate(candidate: Candidate, implausible: Candidate[]): 'settled' | 'older' | 'ignored' {
     const { vector, rank, poller } = candidate
     const served = this.#served
-    // Without any rates, the built-in ones are the reference.
+    // If no rates are served yet, compares with the built-in ones.
     const change = outOfBand(vector, served?.vector ?? vectorOf('snapshot', SNAPSHOT))
     if (change !== null && this.#context.banded) {
-      const confirmed = implausible.find((other) => confirm(other, candidate))
+      const confirmed = implausible.find((earlier) => confirm(earlier, candidate))
       if (confirmed && confirmed.vector.asOfMs >= (served?.vector.asOfMs ?? 0)) {
         return this.#accept(confirmed)
       }
       const { currency, value, was } = change
-      const message = `${currency} is ${value} per euro and was ${was}; a second source must agree, or RATES_BAND=off`
-      poller.distrust(new SourceError('OUT_OF_BAND', message))
+      const message = `${currency} is ${value} per euro and was ${was}; a second source must agree, or set RATES_BAND=off`
+      poller.reportImplausible(new SourceError('OUT_OF_BAND', message))
       implausible.push(candidate)
       return 'ignored'
     }
     if (served === null) return this.#accept(candidate)
     const newerMs = vector.asOfMs - served.vector.asOfMs
     if (newerMs < 0 && served.vector.source === 'snapshot') {
-      const message = `its rates of ${vector.asOf} are older than the built-in ones of ${served.vector.asOf}`
-      poller.distrust(new SourceError('DATE_OLD', message))
+      const message = `the rates of ${vector.asOf} are older than the built-in ones of ${served.vector.asOf}`
+      poller.reportImplausible(new SourceError('DATE_OLD', message))
       return 'ignored'
     }
     if (newerMs < 0) return -newerMs <= OLDER_CONFIRMS_MAX_MS ? 'older' : 'ignored'
@@ -221,11 +221,11 @@ export class CurrentRates {
 }
 
 /**
- * Whether two implausible sources confirm each other. Sources of one family do not, and a partial source does not,
- * because the source that completed it may be the wrong one.
+ * Whether two implausible candidates confirm each other. Sources of the same family do not, nor do partial sources,
+ * because the error may be in the source that completed them.
  */
-function confirm(one: Candidate, other: Candidate): boolean {
-  const [left, right] = [one.poller.source, other.poller.source]
-  if (left.family === right.family || left.isPartial || right.isPartial) return false
-  return agree(one.vector, other.vector)
+function confirm(left: Candidate, right: Candidate): boolean {
+  const [a, b] = [left.poller.source, right.poller.source]
+  if (a.family === b.family || a.isPartial || b.isPartial) return false
+  return agree(left.vector, right.vector)
 }

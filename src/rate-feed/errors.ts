@@ -3,17 +3,16 @@ import { CodedError } from '../base/coded-error.ts'
 import type { OutboundErrorCode } from '../http/outbound.ts'
 
 export type RateFeedErrorCode =
-  | 'RATES_NONE_YET' // no source has answered since the start, and no rates were stored
+  | 'RATES_NONE_YET' // no source has provided rates since the start, and no rates were stored
   | 'RATES_STALE' // RATES_STRICT or RATES_MAX_STALE forbids rates of this age
   | 'HISTORY_OFF' // rates are not recorded
   | 'HISTORY_RANGE_INVALID' // `from` or `to` is not a date, or `from` is after `to`
 
-/** Thrown by `RateFeed`. */
 export class RateFeedError extends CodedError<RateFeedErrorCode> {
   override readonly name = 'RateFeedError'
 }
 
-/** An invalid `RATES_SOURCES`. The message contains the entry. */
+/** RATES_SOURCES is invalid. The message contains the invalid entry. */
 export class SourceListError extends CodedError<'SOURCES_INVALID'> {
   override readonly name = 'SourceListError'
 
@@ -22,7 +21,7 @@ export class SourceListError extends CodedError<'SOURCES_INVALID'> {
   }
 }
 
-/** Reason why a source provided no rates. */
+/** Reasons why a source provides no rates. */
 export type SourceErrorCode =
   | OutboundErrorCode
   | 'FILE_UNREADABLE'
@@ -38,10 +37,10 @@ export type SourceErrorCode =
   | 'CHECKSUM_WRONG'
   | 'OUT_OF_BAND' // differs too much from the last good rates
 
-/** Thrown by sources. The message is logged, so it never contains an address, which may contain a key. */
+/** The message is logged, so it never contains the address of the source, which may contain a key. */
 export class SourceError extends CodedError<SourceErrorCode> {
   override readonly name = 'SourceError'
-  /** Delay that the source asks for, in milliseconds, or null. */
+  /** Delay that the source requests, in milliseconds, or null. */
   readonly retryAfterMs: number | null
   /** Whether an immediate retry may help. */
   readonly isTransient: boolean
@@ -65,11 +64,11 @@ export interface FeedLog {
 
 const HOUR_MS = 3_600_000
 
-/** Logs each warning at most once an hour, so that a lasting failure does not fill the log. */
+/** Logs each warning at most once an hour, so that a persistent failure does not fill the log. */
 export class HourlyWarning {
   readonly #log: FeedLog
   readonly #clock: Clock
-  /** Time of the last log line by subject; subjects are source names and a few constants. */
+  /** Time of the last warning per subject. Subjects are names of sources and a few constants. */
   readonly #loggedAt = new Map<string, number>()
 
   constructor(log: FeedLog, clock: Clock) {
@@ -86,7 +85,7 @@ export class HourlyWarning {
     this.#log.warn(fields, message)
   }
 
-  /** Logs once that `subject` works again, if there was a warning. */
+  /** Logs `message` if there was a warning about `subject` before. */
   recovered(subject: string, fields: object, message: string): void {
     if (this.#loggedAt.delete(subject)) this.#log.info(fields, message)
   }

@@ -130,7 +130,7 @@ describe('the ECB file', () => {
     `<!DOCTYPE x [<!ENTITY a "b">]>${ecbFile(DATE)}`,
     ecbFile(DATE).replace('<Cube>', '<!-- <Cube> -->'),
     ecbFile(DATE).replace('<Cube>', '<![CDATA[<Cube>]]>'),
-  ])('with a DTD, a comment or CDATA is refused', (file) => {
+  ])('is rejected with a DTD, a comment or CDATA', (file) => {
     expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'MALFORMED' }))
   })
 
@@ -139,11 +139,11 @@ describe('the ECB file', () => {
     ecbFile('yesterday'),
     ecbFile('2026-10-07T00:00:00'),
     ecbFile('07.10.2026'),
-  ])('with a date that is none is refused', (file) => {
+  ])('is rejected with an invalid date', (file) => {
     expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'DATE_INVALID' }))
   })
 
-  it('rejects two dates, or a duplicate currency', () => {
+  it('is rejected with two dates or a duplicate currency', () => {
     expect(() => parseEcb(ecbFile(DATE) + ecbFile('2026-10-06'))).toThrow(SourceError)
     const twice = ecbFile(DATE).replace('</Cube>', "<Cube currency='USD' rate='1.14'/></Cube>")
     expect(() => parseEcb(twice)).toThrow(expect.objectContaining({ code: 'VALUE_INVALID' }))
@@ -156,7 +156,7 @@ describe('the ECB file', () => {
 })
 
 describe('the live ticker', () => {
-  it('returns the mean of bid and ask, and lacks currencies that are not traded', () => {
+  it('has the mean of bid and ask, and lacks currencies that are not traded', () => {
     const quote = parseGmo(gmoBody('2026-10-07T11:00:00.123456Z'))
     expect(quote.asOf).toBe('2026-10-07T11:00:00Z')
     expect(quote.perEur.get('JPY')).toBeCloseTo(178.9, 6)
@@ -165,7 +165,7 @@ describe('the live ticker', () => {
     expect(vectorError(() => quote)).toBe('INCOMPLETE')
   })
 
-  it('is bridged by the dollar for currencies pegged to it, by the euro for the others', () => {
+  it('is completed via the dollar for currencies pegged to it, and via the euro for others', () => {
     const bridge = parseFrankfurter(frankfurterBody('2026-10-06', { ...PER_EUR, USD: 1 }))
     const quote = parseGmo(gmoBody(INSTANT))
     const { perEur, source, cnhIsCny } = vectorOf('gmo', quote, null, {
@@ -180,7 +180,7 @@ describe('the live ticker', () => {
     expect(perEur.SEK).toBe(11.25)
   })
 
-  it('is closed at weekends, and asks for a delay', () => {
+  it('is rejected at weekends, with a delay until the next request', () => {
     const closed = { code: 'MARKET_CLOSED', retryAfterMs: 600_000 }
     expect(() => parseGmo(gmoBody(INSTANT, PER_EUR, 'CLOSE'))).toThrow(
       expect.objectContaining(closed),
@@ -208,21 +208,33 @@ describe('CNH', () => {
     quote: parseExchangeApi(exchangeApiBody(date, { ...PER_EUR, CNY: 8, CNH: cnh })),
   })
   it.each([
-    ['CNY stands in when nobody tells the basis', null, 7.56, true, 'ecb'],
-    ['CNY times the basis of the overlay', overlayOf(8.08), 7.56 * 1.01, false, 'ecb+exchange-api'],
-    ['a basis just below 2 % is taken', overlayOf(8.15), 7.56 * 1.01875, false, 'ecb+exchange-api'],
-    ['a basis beyond 2 % is not', overlayOf(8.17), 7.56, true, 'ecb'],
-    ['nor one of another month', overlayOf(8.08, '2026-09-20'), 7.56, true, 'ecb'],
-  ] as const)('%s', (_promise, overlay, cnh, proxied, source) => {
+    ['is CNY without an overlay', null, 7.56, true, 'ecb'],
+    [
+      'is CNY times the ratio of the overlay',
+      overlayOf(8.08),
+      7.56 * 1.01,
+      false,
+      'ecb+exchange-api',
+    ],
+    [
+      'uses a ratio of the overlay just below 2 %',
+      overlayOf(8.15),
+      7.56 * 1.01875,
+      false,
+      'ecb+exchange-api',
+    ],
+    ['is CNY if the ratio of the overlay exceeds 2 %', overlayOf(8.17), 7.56, true, 'ecb'],
+    ['is CNY if the overlay is too old', overlayOf(8.08, '2026-09-20'), 7.56, true, 'ecb'],
+  ] as const)('%s', (_name, overlay, cnh, isCny, source) => {
     const vector = vectorOf('ecb', quote, overlay)
     expect(vector.perEur.CNH).toBeCloseTo(cnh, 12)
-    expect(vector.cnhIsCny).toBe(proxied)
+    expect(vector.cnhIsCny).toBe(isCny)
     expect(vector.source).toBe(source)
   })
 })
 
 describe('a vector document', () => {
-  it('rejects a changed value by its checksum', () => {
+  it('is rejected if a value does not match the checksum', () => {
     const text = formatVectorDocument(document)
     expect(parseVectorDocument(text).perEur.get('USD')).toBe(1.13)
     const flipped = text.replace('1.13', '1.73')
@@ -231,17 +243,17 @@ describe('a vector document', () => {
     )
   })
 
-  it('rejects characters that could change our headers', () => {
+  it('is rejected if the source contains characters for header injection', () => {
     const hostile = JSON.stringify({ ...document, source: 'x\r\nSet-Cookie: a=b' })
     expect(() => parseVectorDocument(hostile)).toThrow(
       expect.objectContaining({ code: 'MALFORMED' }),
     )
   })
 
-  it('reports the missing currencies', () => {
+  it('is rejected with a list of missing currencies', () => {
     const { NOK: _, SEK: __, ...perEur } = document.perEur
     const quote = parseVectorDocument(JSON.stringify({ ...document, perEur }))
-    expect(() => vectorOf('file', quote)).toThrow('it lacks NOK, SEK')
+    expect(() => vectorOf('file', quote)).toThrow('NOK, SEK are missing')
   })
 })
 
@@ -255,10 +267,10 @@ describe('Retry-After', () => {
     ['Wed, 07 Oct 2026 10:00:00 GMT', 0],
     ['999999999', 86_400_000],
     ['soon', null],
-  ])('%j is %j ms', (header, ms) => expect(retryAfterMs(header, now)).toBe(ms))
+  ])('is parsed from %j to %j ms', (header, ms) => expect(retryAfterMs(header, now)).toBe(ms))
 })
 
-/** Error code of `make` and `vectorOf`. */
+/** Returns the error code of creating a vector from the quote of `make`. */
 function vectorError(make: () => Quote): string {
   try {
     vectorOf('x', make())

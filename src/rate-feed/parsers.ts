@@ -1,4 +1,4 @@
-// Parsers of the documented replies of the sources, each from a text to a quote. Errors: SourceError.
+// Parsers for the replies of the sources. Each converts a text to a quote. Errors: SourceError.
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
@@ -10,13 +10,14 @@ const ECB_RATE =
   /<Cube\s{1,64}currency=(["'])([A-Z]{3})\1\s{1,64}rate=(["'])([^"'<>]{0,32})\3\s{0,64}\/>/g
 
 /**
- * Parses the ECB's daily file. It is a flat list, so two bounded patterns replace an XML parser; a file that would
- * need one (a DTD, an entity, a comment, CDATA) is rejected.
+ * Parses the ECB's daily file. It is a flat list, so two bounded patterns replace an XML parser. Rejects a file with a
+ * DTD, an entity, a comment or CDATA, which would need one.
  */
 export function parseEcb(text: string): Quote {
-  if (text.includes('<!')) throw malformed('the file declares more than rates')
+  if (text.includes('<!')) throw malformed('the file contains a DTD, a comment or CDATA')
   const [time, ...others] = [...text.matchAll(ECB_TIME)].map(([, , time = '']) => time)
-  if (time === undefined || others.length > 0) throw malformed('the file needs exactly one date')
+  if (time === undefined || others.length > 0)
+    throw malformed('the file does not contain exactly one date')
   const rates = [...text.matchAll(ECB_RATE)].map(([, , code = '', , rate = '']) => {
     return [code, decimal(rate)] as const
   })
@@ -55,17 +56,17 @@ export function parseOpenExchangeRates(text: string): Quote {
   return quoteOf(instantText(timestamp * 1_000), [['USD', 1 / euro], ...perEur])
 }
 
-/** Delay before a closed market is asked again. */
+/** Delay until the next request when the market is closed. */
 const CLOSED_MS = 10 * 60_000
 /** Maximum plausible spread. */
 const SPREAD_MAX = 0.05
 const PRICES_MAX = 200
-/** Currencies traded against the yen. The value per euro is the price of the euro divided by that of the currency. */
+/** Currencies quoted in yen. Their value per euro is the price of the euro divided by their own price. */
 const GMO_CODES = 'USD AUD GBP NZD CAD CHF ZAR TRY NOK SEK MXN HKD'.split(' ')
 
 /**
- * Parses `{status: 0, data: [{symbol, ask, bid, timestamp, status}]}` of GMO Coin: the mean of bid and ask, as of
- * the oldest price. Errors: MARKET_CLOSED even if a single price is not `OPEN`, as at weekends.
+ * Parses `{status: 0, data: [{symbol, ask, bid, timestamp, status}]}` of GMO Coin. Values are means of bid and ask,
+ * as of the oldest price. Errors: MARKET_CLOSED if any price is not `OPEN`, e.g. at weekends.
  */
 export function parseGmo(text: string): Quote {
   const { status, data } = parseBody(text)
@@ -78,7 +79,7 @@ export function parseGmo(text: string): Quote {
   }
   const required = (code: string) => {
     const price = gmoPrice(prices, code)
-    if (price === null) throw new SourceError('INCOMPLETE', `it lacks ${code}_JPY`)
+    if (price === null) throw new SourceError('INCOMPLETE', `${code}_JPY is missing`)
     return price
   }
   const euro = required('EUR')
@@ -126,7 +127,7 @@ function instantText(ms: number): string {
 export function parseVectorDocument(text: string): Quote {
   const body = parseBody(text)
   const [source, asOf] = [stringIn(body, 'source'), stringIn(body, 'asOf')]
-  // The source is sent in a header and logged, so only plain characters are allowed.
+  // The name is sent in a header and logged, so special characters are not allowed.
   if (!/^[\w .+:-]{1,64}$/.test(source)) throw malformed('source has invalid characters')
   const perEur = objectIn(body, 'perEur')
   if (body.sha256 !== undefined && body.sha256 !== sha256Of({ source, asOf, perEur })) {
@@ -141,7 +142,7 @@ export function formatVectorDocument({ source, asOf, perEur }: VectorDocument): 
   return `${JSON.stringify({ source, asOf, perEur, sha256 }, null, 2)}\n`
 }
 
-/** The hexadecimal SHA-256 of the canonical JSON of `value`. */
+/** Returns the hexadecimal SHA-256 of the canonical JSON of `value`. */
 export function sha256Of(value: JsonObject): string {
   return createHash('sha256').update(canonicalJson(value)).digest('hex')
 }
@@ -177,11 +178,11 @@ function objectIn(object: JsonObject, name: string): JsonObject {
   return value
 }
 
-/** The currencies in `object`; `spelled` maps a code to the name of its member. */
-function numbersIn(object: JsonObject, spelled = (code: string) => code): [string, number][] {
+/** Returns the currencies in `object`. `memberOf` maps a code to the name of its member. */
+function numbersIn(object: JsonObject, memberOf = (code: string) => code): [string, number][] {
   return QUOTED.flatMap((code) => {
-    if (!Object.hasOwn(object, spelled(code))) return []
-    const value = object[spelled(code)]
+    if (!Object.hasOwn(object, memberOf(code))) return []
+    const value = object[memberOf(code)]
     if (typeof value === 'number') return [[code, value]]
     throw new SourceError('VALUE_INVALID', `${code} is not a number`)
   })

@@ -3,14 +3,14 @@ import { type HourlyWarning, SourceError, type SourceErrorCode } from './errors.
 import type { NamedQuote, Quote } from './rates.ts'
 import type { RateSource } from './sources.ts'
 
-/** Delay after the first failure; doubled after each further one. */
+/** Delay after the first failure; doubled after each further failure. */
 const BACK_OFF_MS = 30_000
 const BACK_OFF_MAX_MS = 30 * 60_000
-/** Delay before the one immediate retry. */
+/** Delay before the single immediate retry. */
 const RETRY_MS = 250
-/** Random fraction of the interval, so that many nodes do not ask at once. */
+/** Random fraction of the interval, so that many nodes do not send requests at the same time. */
 const JITTER = 0.1
-/** Maximum time by which a date may be ahead of our clock. */
+/** Maximum time by which a date may be ahead of this node's clock. */
 const CLOCK_SKEW_MS = 3_600_000
 
 export interface PollerContext {
@@ -21,12 +21,12 @@ export interface PollerContext {
   readonly warning: HourlyWarning
 }
 
-/** Asks a source when it is due, retries, backs off, and keeps its last good quote. */
+/** Requests a source when it is due, retries, backs off, and stores its last good quote. */
 export class SourcePoller {
   readonly source: RateSource
   readonly #context: PollerContext
-  #asking: Promise<Quote | null> | null = null
-  /** The last quote, valid or not, to which `unchanged` refers. */
+  #request: Promise<Quote | null> | null = null
+  /** The last received quote, valid or not; `unchanged` refers to it. */
   #received: Quote | null = null
   #quote: Quote | null = null
   #dueAt = 0
@@ -45,57 +45,57 @@ export class SourcePoller {
     return this.#dueAt
   }
 
-  /** The last good quote, of any age, or null. */
+  /** The last valid quote, of any age, or null. */
   get lastGood(): NamedQuote | null {
     return this.#quote === null ? null : { name: this.source.name, quote: this.#quote }
   }
 
   /**
-   * Returns the quote of the source: a fresh one if it is due, otherwise the last one; null while it fails.
-   * Concurrent callers share one request. Never rejects.
+   * Returns the quote of the source: requests a new one if that is due, otherwise returns the last one; null while the
+   * source fails. Concurrent callers share a request. Never rejects.
    */
-  ask(): Promise<Quote | null> {
-    if (this.#asking !== null) return this.#asking
+  poll(): Promise<Quote | null> {
+    if (this.#request !== null) return this.#request
     if (this.#context.clock.now() < this.#dueAt) {
       return Promise.resolve(this.#failures > 0 ? null : this.#quote)
     }
-    this.#asking = this.#askNow().finally(() => {
-      this.#asking = null
+    this.#request = this.#pollNow().finally(() => {
+      this.#request = null
     })
-    return this.#asking
+    return this.#request
   }
 
   /**
-   * Reports that the quote is implausible. The source is still asked at its usual interval, and the quote is kept,
-   * because another source may confirm it later.
+   * Reports that the quote is implausible. The source is still requested at its usual interval, and the quote is
+   * kept, because another source may confirm it later.
    */
-  distrust(error: SourceError): void {
+  reportImplausible(error: SourceError): void {
     this.#lastError = error.code
-    this.#warn(`doubts about ${this.source.name}`, error)
+    this.#warn(`implausible ${this.source.name}`, error)
   }
 
-  /** State for `/healthz`. */
+  /** Returns the state for `/healthz`. */
   state() {
     return {
       name: this.source.name,
       lastSuccessAt: instantOf(this.#lastSuccessAt),
       lastAttemptAt: instantOf(this.#lastAttemptAt),
       asOf: this.#quote?.asOf ?? null,
-      /** Failures since the last success. */
+      /** Number of failures since the last success. */
       failures: this.#failures,
       lastError: this.#lastError,
       backOffUntil: instantOf(this.#failures > 0 ? this.#dueAt : null),
     }
   }
 
-  async #askNow(): Promise<Quote | null> {
+  async #pollNow(): Promise<Quote | null> {
     const { clock, warning } = this.#context
     const { name, refreshMs } = this.source
     this.#lastAttemptAt = clock.now()
     try {
-      const answer = await this.#readWithRetry()
-      const quote = answer === 'unchanged' ? this.#received : answer
-      if (quote === null) throw new SourceError('MALFORMED', 'unchanged, but nothing was received')
+      const reply = await this.#readWithRetry()
+      const quote = reply === 'unchanged' ? this.#received : reply
+      if (quote === null) throw new SourceError('MALFORMED', '“unchanged” before the first quote')
       this.#received = quote
       requirePast(quote, clock)
       this.#quote = quote
@@ -103,11 +103,11 @@ export class SourcePoller {
       this.#lastError = null
       this.#lastSuccessAt = clock.now()
       this.#dueAt = clock.now() + this.#jittered(refreshMs)
-      warning.recovered(`source ${name}`, { source: name }, 'the source answers again')
+      warning.recovered(`source ${name}`, { source: name }, 'the source works again')
       return quote
     } catch (error) {
       // A bug in the parser of one source must not stop the others.
-      const cause = new SourceError('MALFORMED', 'the source cannot be read', { cause: error })
+      const cause = new SourceError('MALFORMED', 'the reply cannot be parsed', { cause: error })
       this.#fail(error instanceof SourceError ? error : cause)
       return null
     }
@@ -146,7 +146,7 @@ export class SourcePoller {
 /** Errors: SourceError DATE_FUTURE. */
 export function requirePast({ asOf, asOfMs }: Quote, clock: Clock): void {
   if (asOfMs <= clock.now() + CLOCK_SKEW_MS) return
-  throw new SourceError('DATE_FUTURE', `it is dated ${asOf}, which is in the future`)
+  throw new SourceError('DATE_FUTURE', `the date ${asOf} is in the future`)
 }
 
 /** Formats `ms` as ISO 8601. */

@@ -2,7 +2,7 @@ import { constantFrom, double, assert as fcAssert, property, record } from 'fast
 import { describe, expect, it } from 'vitest'
 import { CURRENCIES, documentOf, PAIRS, type PerEur, ratesOf, SNAPSHOT, vectorOf } from './rates.ts'
 
-/** Computed by hand from the published reference rates. */
+/** The expected table, computed by hand from published reference rates. */
 const GOLDEN = {
   USDJPY: 158.089,
   EURJPY: 178.15,
@@ -35,13 +35,13 @@ const anyPerEur = record(
 )
 
 describe('ratesOf', () => {
-  it('computes the expected table of the bundled vector, in the documented order', () => {
+  it('computes the expected table of the built-in vector, in the documented order', () => {
     const vector = vectorOf('snapshot', SNAPSHOT)
     expect(JSON.stringify(ratesOf(vector.perEur))).toBe(JSON.stringify(GOLDEN))
     expect(Object.keys(ratesOf(vector.perEur))).toEqual(PAIRS)
   })
 
-  it('returns the quotient of the unrounded values, rounded once, for every pair', () => {
+  it('rounds each rate once, from unrounded values', () => {
     void fcAssert(
       property(anyPerEur, constantFrom(...PAIRS), (perEur: PerEur, pair) => {
         const units = new Map<string, number>([['EUR', 1], ...Object.entries(perEur)])
@@ -55,7 +55,7 @@ describe('ratesOf', () => {
 })
 
 describe('documentOf', () => {
-  it('stores CNY if CNH is only derived from it, so that parsing gives the same vector', () => {
+  it('stores CNY if it replaces CNH, so that parsing returns the same vector', () => {
     const vector = vectorOf('snapshot', SNAPSHOT)
     const document = documentOf(vector)
     expect(document.perEur).not.toHaveProperty('CNH')

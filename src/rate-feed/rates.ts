@@ -62,25 +62,25 @@ export function ratesOf(perEur: PerEur): Rates {
     const rate = (units[pair.slice(3)] ?? Number.NaN) / (units[pair.slice(0, 3)] ?? Number.NaN)
     return [pair, Number(rate.toFixed(pair.endsWith('JPY') ? 3 : 5))]
   })
-  // There is one entry per pair, by construction.
+  // There is one entry per pair.
   return Object.fromEntries(rates) as Rates
 }
 
-/** The rates of one source at one date: some or all currencies, and possibly CNY. */
+/** The rates of a source at a date: some or all currencies, and possibly CNY. */
 export interface Quote {
   /** `YYYY-MM-DD`, or `YYYY-MM-DDThh:mm:ssZ`. */
   readonly asOf: string
-  /** `asOf` in milliseconds since the Unix epoch; for a date, its first instant in GMT. */
+  /** `asOf` in milliseconds since the Unix epoch; midnight GMT for a date. */
   readonly asOfMs: number
   /** Units per euro. */
   readonly perEur: ReadonlyMap<string, number>
-  /** Original source of stored rates; null if the source itself is the origin. */
+  /** Original source of stored rates; null for rates that come directly from their source. */
   readonly origin: string | null
 }
 
 /** Currencies of a quote. CNY, the onshore renminbi, replaces an unknown CNH. */
 export const QUOTED: readonly string[] = [...CURRENCIES, 'CNY']
-/** Limits that no listed currency has ever exceeded. */
+/** Limits of plausible values, which no listed currency has ever exceeded. */
 const PER_EUR_MIN = 1e-4
 const PER_EUR_MAX = 1e6
 
@@ -111,7 +111,7 @@ export function quoteOf(
 export function parseInstant(text: string): number | null {
   if (!/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?$/.test(text)) return null
   const ms = Date.parse(text)
-  // The round trip rejects February 31, which `Date.parse` may move to March.
+  // Rejects 31 February, which `Date.parse` may change to a day in March.
   if (Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(text.slice(0, 10))) return null
   return ms
 }
@@ -138,18 +138,18 @@ export const SNAPSHOT: Quote = quoteOf(
   'ecb',
 )
 
-/** The rates of every currency at one date, from which all pairs are computed. */
+/** The rates of all currencies at a date, from which the pairs are computed. */
 export interface RateVector extends Omit<Quote, 'perEur'> {
   /** Name of the source; several are joined by `+`. */
   readonly source: string
   readonly perEur: PerEur
-  /** Onshore renminbi, or null if the source does not quote it. */
+  /** The onshore renminbi per euro, or null if the source does not quote it. */
   readonly cny: number | null
   /** Whether `perEur.CNH` is the onshore rate. */
   readonly cnhIsCny: boolean
 }
 
-/** A quote that completes the quote of another source, and its source. */
+/** A quote with the name of its source. It completes the quote of another source. */
 export interface NamedQuote {
   readonly name: string
   readonly quote: Quote
@@ -157,15 +157,15 @@ export interface NamedQuote {
 
 /** Maximum difference between the dates of two quotes that are combined. */
 const COMBINED_AGE_MAX_MS = 7 * 86_400_000
-/** Maximum difference of CNH and CNY. The offshore rate stays within about one percent of the onshore rate. */
+/** Maximum plausible difference of CNH and CNY. The offshore rate differs by about one percent at most. */
 const CNH_BASIS_MAX = 0.02
-/** Managed against the dollar, so between two fixings they follow it and not the euro. */
+/** Currencies managed against the dollar: between two fixings their dollar rate changes less than their euro rate. */
 const PEGGED_TO_DOLLAR: ReadonlySet<string> = new Set(['HKD', 'CNH', 'CNY'])
 
 /**
- * Creates the vector of `quote`. `bridge` provides the currencies that the source does not trade, `overlay` the
- * ratio of CNH to CNY if CNH is missing; without that ratio, CNY replaces CNH. Errors: SourceError INCOMPLETE, with
- * the missing currencies.
+ * Creates the vector of `quote`. `bridge` provides currencies that the source does not quote. If CNH is missing, it
+ * is computed from CNY with the ratio in `overlay`; without that ratio, CNY replaces it. Errors: SourceError
+ * INCOMPLETE, with the missing currencies.
  */
 export function vectorOf(
   name: string,
@@ -187,9 +187,13 @@ export function vectorOf(
     if (basis !== null && overlay !== null) sources.push(overlay.name)
   }
   const missing = CURRENCIES.filter((currency) => !values.has(currency))
-  if (missing.length > 0) throw new SourceError('INCOMPLETE', `it lacks ${missing.join(', ')}`)
+  if (missing.length > 0)
+    throw new SourceError(
+      'INCOMPLETE',
+      `${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing`,
+    )
   const { origin, asOf, asOfMs } = quote
-  // No currency is missing.
+  // All currencies are present.
   const perEur = Object.fromEntries(CURRENCIES.map((code) => [code, values.get(code)])) as PerEur
   return { source: sources.join('+'), origin, asOf, asOfMs, perEur, cny, cnhIsCny }
 }
@@ -209,7 +213,7 @@ function addMissing(values: Map<string, number>, bridge: Quote): boolean {
   return missing.length > 0
 }
 
-/** CNH divided by CNY, if plausible. */
+/** Returns CNH divided by CNY, or null if implausible. */
 function cnhBasis({ perEur }: Quote): number | null {
   const basis = (perEur.get('CNH') ?? Number.NaN) / (perEur.get('CNY') ?? Number.NaN)
   return Math.abs(basis - 1) <= CNH_BASIS_MAX ? basis : null
@@ -219,7 +223,7 @@ function cnhBasis({ perEur }: Quote): number | null {
 export interface VectorDocument {
   readonly source: string
   readonly asOf: string
-  /** Units per euro; `CNY` instead of `CNH` if only the onshore rate is known. */
+  /** Units per euro. Contains `CNY` instead of `CNH` if only the onshore rate is known. */
   readonly perEur: Readonly<Record<string, number>>
 }
 
@@ -235,17 +239,17 @@ export function documentOf(vector: RateVector): VectorDocument {
   }
 }
 
-/** Maximum change since the last good vector without a second source, as fractions. Source: decision 0012. */
+/** Maximum change without a second source, as a fraction. Source: decision 0012. */
 const BAND = 0.1
 const BAND_PER_DAY = 0.01
 const BAND_MAX = 0.2
-/** Currencies that have moved by BAND_MAX within a day. */
+/** Currencies that have changed by BAND_MAX within a day before. */
 const VOLATILE: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
 /** Maximum difference at which two independent sources agree. */
 const AGREEMENT_MAX = 0.01
 const DAY_MS = 86_400_000
 
-/** The first currency of `candidate` outside of the band around `reference`, or null. */
+/** Returns the first currency of `candidate` that is outside of the band around `reference`, or null. */
 export function outOfBand(
   candidate: RateVector,
   reference: RateVector,
@@ -264,7 +268,7 @@ export function agree(left: RateVector, right: RateVector, tolerance = AGREEMENT
   return CURRENCIES.every((code) => distance(left.perEur[code], right.perEur[code]) <= tolerance)
 }
 
-/** Relative distance of two positive numbers, equal in both directions: 0.1 is ten percent. */
+/** Returns the relative distance of two positive numbers, which is symmetric: 0.1 is ten percent. */
 function distance(value: number, was: number): number {
   return Math.max(value / was, was / value) - 1
 }

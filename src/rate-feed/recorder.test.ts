@@ -13,7 +13,7 @@ import {
 const vector = (changes: Record<string, number> = {}) =>
   vectorOf('ecb', quoteOf('2026-10-07', Object.entries({ ...PER_EUR, ...changes })))
 
-/** A ledger that accepts or rejects all records. */
+/** A ledger that accepts all records, or rejects them while `refuses` is set. */
 class FakeLedger implements RateLedger {
   records: VectorRecord[] = []
   refuses = false
@@ -37,7 +37,7 @@ function recorder() {
 }
 
 describe('recordOf', () => {
-  it('gives equal vectors the same id at any time, and different vectors different ids', () => {
+  it('gives equal vectors equal ids at any time, and different vectors different ids', () => {
     const record = recordOf(vector(), 1)
     expect(record.id).toMatch(/^2026-10-07\.ecb\.[0-9a-f]{12}$/)
     expect(recordOf(vector(), 2).id).toBe(record.id)
@@ -46,7 +46,7 @@ describe('recordOf', () => {
     expect(record.rate.EURUSD).toBe(1.13)
   })
 
-  it('is parsed from an item, and other items are rejected', () => {
+  it('can be parsed back from an item, while other items are rejected', () => {
     const { id, source, asOf, acceptedAt, perEur, rate } = recordOf(vector(), 0)
     const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
     expect(vectorRecordOf(item)).toEqual(item)
@@ -92,7 +92,7 @@ describe('Recorder', () => {
     expect(log.lines.at(-1)).toBe('info rates are recorded again')
   })
 
-  it('limits the pending records by dropping the oldest', async () => {
+  it('drops the oldest pending records above the limit', async () => {
     const { under, ledger } = recorder()
     ledger.refuses = true
     for (let n = 0; n < 1_005; n += 1) under.add(vector({ USD: 1 + n / 1e5 }))

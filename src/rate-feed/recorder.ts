@@ -4,9 +4,9 @@ import type { HourlyWarning } from './errors.ts'
 import { sha256Of } from './parsers.ts'
 import { documentOf, PAIRS, type RateVector, ratesOf } from './rates.ts'
 
-/** The ledger database of recorded vectors. */
+/** The ledger database with the recorded vectors. */
 export const RATES_DATABASE = 'rates'
-/** Maximum number of records per call. */
+/** Maximum number of records in a reply. */
 export const HISTORY_ROWS_MAX = 1_000
 
 /** An accepted vector as an item of the database `rates`. */
@@ -15,7 +15,7 @@ export interface VectorRecord {
   readonly id: string
   readonly source: string
   readonly asOf: string
-  /** Time at which it was first served, `YYYY-MM-DDThh:mm:ss.fffZ`. */
+  /** Time at which the vector was first served, `YYYY-MM-DDThh:mm:ss.fffZ`. */
   readonly acceptedAt: string
   /** Units per euro; `CNY` if the offshore rate is not known. */
   readonly perEur: Readonly<Record<string, number>>
@@ -23,7 +23,7 @@ export interface VectorRecord {
 }
 
 export interface HistoryQuery {
-  /** First and last date of `asOf`, `YYYY-MM-DD`, inclusive; null is unlimited. */
+  /** First and last date of `asOf`, `YYYY-MM-DD`, inclusive; null for no limit. */
   readonly from: string | null
   readonly to: string | null
   /** 1..HISTORY_ROWS_MAX. */
@@ -37,15 +37,15 @@ export interface RecordedVector {
   readonly position: string
 }
 
-/** The part of a ledger that the feed needs. Its errors do not stop the feed. */
+/** The methods of a ledger that the feed needs. Their errors do not stop the feed. */
 export interface RateLedger {
-  /** Writes `record` durably to the database `rates`, which it creates; skips an existing id. */
+  /** Writes `record` durably to the database `rates`, and creates that if necessary. Ignores an existing id. */
   record(record: VectorRecord): Promise<void>
   /** Returns records in the order in which they were written. */
   history(query: HistoryQuery): Promise<readonly RecordedVector[]>
 }
 
-/** The record of `vector`, accepted at `now`. */
+/** Returns the record of `vector`, accepted at `now`. */
 export function recordOf(vector: RateVector, now: number): VectorRecord {
   const { source } = vector
   const { asOf, perEur } = documentOf(vector)
@@ -55,7 +55,7 @@ export function recordOf(vector: RateVector, now: number): VectorRecord {
   return { id: `${asOf}.${source}.${digest}`, source, asOf, acceptedAt, perEur, rate }
 }
 
-/** The record in a stored item, or null: other writers may put other items into the database. */
+/** Returns the record in an item, or null for items that others have written to the database. */
 export function vectorRecordOf(item: Json): VectorRecord | null {
   if (!isJsonObject(item)) return null
   const { id, source, asOf, acceptedAt, perEur, rate } = item
@@ -70,7 +70,7 @@ function isNumbers(value: Json | undefined): value is Record<string, number> {
   return isJsonObject(value) && Object.values(value).every((number) => typeof number === 'number')
 }
 
-/** Maximum pending records while the ledger rejects them; the oldest are dropped. */
+/** Maximum number of pending records. While the ledger rejects records, the oldest are dropped. */
 const PENDING_MAX = 1_000
 const RETRY_MS = 60_000
 
@@ -102,7 +102,7 @@ export class Recorder {
     void this.flush()
   }
 
-  /** Writes the pending records until the ledger rejects one. Never rejects. */
+  /** Writes pending records until the ledger rejects one. Never rejects. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flushNow().finally(() => {
       this.#flushing = null
@@ -122,7 +122,7 @@ export class Recorder {
       }
       this.#warning.recovered('ledger', {}, 'rates are recorded again')
     } catch (error) {
-      this.#warning.warn('ledger', { err: error }, 'the ledger did not take the rates')
+      this.#warning.warn('ledger', { err: error }, 'the ledger rejected the rates')
       this.#cancelRetry()
       this.#cancelRetry = this.#schedule.after(RETRY_MS, () => void this.flush())
     }

@@ -38,8 +38,8 @@ afterEach(async () => {
   await fixture.close()
 })
 
-/** Successful reply of each source for the vector `PER_EUR`. */
-const PLAYED: Readonly<Record<string, string>> = {
+/** The reply of each source with the rates of `PER_EUR`. */
+const REPLIES: Readonly<Record<string, string>> = {
   ecb: ecbFile(GOOD_DATE),
   frankfurter: frankfurterBody(GOOD_DATE),
   'exchange-api': exchangeApiBody(GOOD_DATE, { ...PER_EUR, CNH: 7.561 }),
@@ -47,10 +47,10 @@ const PLAYED: Readonly<Record<string, string>> = {
 }
 
 describe('each source, simulated by a local server', () => {
-  const poisoned = { ...PER_EUR, JPY: 1.789 }
+  const implausible = { ...PER_EUR, JPY: 1.789 }
   const zero = { ...PER_EUR, USD: 0 }
   const negative = { ...PER_EUR, USD: -1.13 }
-  const { ZAR: _, ...lacking } = PER_EUR
+  const { ZAR: _, ...incomplete } = PER_EUR
   const later = (name: string, perEur: Record<string, number>, date = NEXT_DATE): string => {
     if (name === 'ecb') return ecbFile(date, perEur)
     if (name === 'frankfurter') return frankfurterBody(date, perEur)
@@ -61,33 +61,33 @@ describe('each source, simulated by a local server', () => {
     ['429', () => send('', 429, { 'retry-after': '3600' }), 'HTTP_STATUS'],
     ['503', () => send('', 503), 'HTTP_STATUS'],
     ['a reset', () => (request) => request.socket.destroy(), 'UNREACHABLE'],
-    ['no answer', () => () => {}, 'TIMEOUT'],
-    ['half an answer', () => (_, response) => void response.write('<'), 'TIMEOUT'],
-    ['a redirect', () => send('', 302, { location: '/elsewhere' }), 'REDIRECTED'],
+    ['no reply', () => () => {}, 'TIMEOUT'],
+    ['an incomplete reply', () => (_, response) => void response.write('<'), 'TIMEOUT'],
+    ['a redirect', () => send('', 302, { location: '/other' }), 'REDIRECTED'],
     [
       'a gzip bomb',
       () => send(gzipSync(Buffer.alloc(8_000_000)), 200, { 'content-encoding': 'gzip' }),
       'BODY_TOO_LARGE',
     ],
-    ['a body without end', () => endless, 'BODY_TOO_LARGE'],
+    ['an endless body', () => endless, 'BODY_TOO_LARGE'],
     ['HTML with 200', () => send('<!doctype html><h1>Sorry</h1>'), 'MALFORMED'],
-    ['bytes that are no text', () => send(Buffer.from([0xff, 0xfe, 0x00])), 'MALFORMED'],
+    ['bytes that are not UTF-8', () => send(Buffer.from([0xff, 0xfe, 0x00])), 'MALFORMED'],
     ['nothing with 200', () => send(''), 'MALFORMED'],
-    ['a missing currency', (name) => send(later(name, lacking)), 'INCOMPLETE'],
+    ['a missing currency', (name) => send(later(name, incomplete)), 'INCOMPLETE'],
     ['zero', (name) => send(later(name, zero)), 'VALUE_INVALID'],
     ['a negative value', (name) => send(later(name, negative)), 'VALUE_INVALID'],
-    ['a poisoned value', (name) => send(later(name, poisoned)), 'OUT_OF_BAND'],
+    ['an implausible value', (name) => send(later(name, implausible)), 'OUT_OF_BAND'],
     ['a future date', (name) => send(later(name, PER_EUR, '2026-10-20')), 'DATE_FUTURE'],
   ]
-  const cases = Object.keys(PLAYED).flatMap((name) =>
-    bad.map(([what, answer, code]) => ({ name, what, answer, code })),
+  const cases = Object.keys(REPLIES).flatMap((name) =>
+    bad.map(([reply, answer, code]) => ({ name, reply, answer, code })),
   )
 
   it.each(cases)(
-    '$name: keeps the last good vector after $what',
+    '$name: keeps the last good vector after $reply',
     async ({ name, answer, code }) => {
       const feed = await opened(name, {}, { get: server.get(code === 'TIMEOUT' ? 400 : 5_000) })
-      server.answer = send(PLAYED[name] ?? '')
+      server.answer = send(REPLIES[name] ?? '')
       await feed.refresh()
       const before = await feed.detail()
       expect(before.meta).toMatchObject({ source: name, stale: false })
@@ -102,9 +102,9 @@ describe('each source, simulated by a local server', () => {
     },
   )
 
-  it.each(Object.keys(PLAYED))('%s: does not replace a vector with an older one', async (name) => {
+  it.each(Object.keys(REPLIES))('%s: does not replace a vector with an older one', async (name) => {
     const feed = await opened(name)
-    server.answer = send(PLAYED[name] ?? '')
+    server.answer = send(REPLIES[name] ?? '')
     await feed.refresh()
     server.answer = send(later(name, { ...PER_EUR, USD: 1.12 }, '2026-10-05'))
     clock.advance(7 * 60 * MINUTE)
@@ -112,7 +112,7 @@ describe('each source, simulated by a local server', () => {
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.13)
   })
 
-  it.each(Object.keys(PLAYED))('%s: treats success:false with 200 as a failure', async (name) => {
+  it.each(Object.keys(REPLIES))('%s: treats success:false with 200 as a failure', async (name) => {
     const feed = await opened(`${name},snapshot`)
     server.answer = send('{"success":false,"error":{"code":104}}')
     await feed.refresh()
@@ -122,7 +122,7 @@ describe('each source, simulated by a local server', () => {
 
   it('sends conditional requests, and a 304 confirms the served vector', async () => {
     const feed = await opened('ecb')
-    server.answer = send(PLAYED.ecb ?? '', 200, {
+    server.answer = send(REPLIES.ecb ?? '', 200, {
       etag: '"v1"',
       'last-modified': 'Wed, 07 Oct 2026 14:00:00 GMT',
     })
@@ -157,14 +157,14 @@ describe('each source, simulated by a local server', () => {
     const feed = await opened('ecb,snapshot')
     server.answer = send('<html>', 200, { etag: '"bad"' })
     await feed.refresh()
-    server.answer = send(PLAYED.ecb ?? '', 200, { etag: '"good"' })
+    server.answer = send(REPLIES.ecb ?? '', 200, { etag: '"good"' })
     clock.advance(30 * MINUTE)
     await feed.refresh()
     expect(server.requests.at(-1)?.headers).not.toHaveProperty('if-none-match')
     expect((await feed.detail()).meta.source).toBe('ecb')
   })
 
-  it('waits after a 429 for the requested time, and retries a 503 once', async () => {
+  it('waits for the requested time after a 429, and retries a 503 once', async () => {
     const feed = await opened('ecb,snapshot')
     server.answer = send('', 503)
     await feed.refresh()
@@ -181,17 +181,17 @@ describe('each source, simulated by a local server', () => {
     expect(server.requests.length).toBe(4)
   })
 
-  it('uses the second address of the collected rates', async () => {
+  it('uses the second address of exchange-api if the first one fails', async () => {
     server.answer = (request, response) => {
       const fallback = request.url === '/exchange-api-fallback'
-      response.writeHead(fallback ? 200 : 500).end(fallback ? PLAYED['exchange-api'] : '')
+      response.writeHead(fallback ? 200 : 500).end(fallback ? REPLIES['exchange-api'] : '')
     }
     const feed = await opened('exchange-api')
     await feed.refresh()
     expect((await feed.detail()).meta.source).toBe('exchange-api')
   })
 
-  it('sends the operator’s key only to its source', async () => {
+  it('sends the operator’s key only to the source that it is for', async () => {
     const log = new MemoryLog()
     server.answer = send('{"error":true,"status":401,"message":"invalid_app_id"}', 401)
     const feed = await opened('openexchangerates,snapshot', {}, { log })
@@ -214,7 +214,7 @@ describe('the live ticker above the reference rates', () => {
       )
     }
 
-  it('serves its own currencies and bridges the others', async () => {
+  it('serves its own currencies, and completes the others', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -224,14 +224,14 @@ describe('the live ticker above the reference rates', () => {
     expect(result.rate.NOKJPY).toBe(Number((179.5 / 10.79).toFixed(3)))
   })
 
-  it('has its own bridge if the reference rates are not listed', async () => {
+  it('is completed with the reference rates even if they are not listed', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo')
     await feed.refresh()
     expect((await feed.detail()).meta.source).toBe('gmo+ecb')
   })
 
-  it('is CLOSE at weekends: the newer live vector is kept, and the next source confirms it', async () => {
+  it('keeps its vector while it is closed at weekends, confirmed by the next source', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -244,9 +244,9 @@ describe('the live ticker above the reference rates', () => {
   })
 })
 
-it('waits on request for the source of CNH, as daicho rates does', async () => {
+it('waits for the source of CNH if `refresh` is called, as by daicho rates', async () => {
   server.answer = (request, response) =>
-    setImmediate(() => response.end(PLAYED[request.url === '/ecb' ? 'ecb' : 'exchange-api']))
+    setImmediate(() => response.end(REPLIES[request.url === '/ecb' ? 'ecb' : 'exchange-api']))
   const feed = await opened('ecb,exchange-api')
   await feed.refresh()
   const { meta } = await feed.detail()
@@ -254,7 +254,7 @@ it('waits on request for the source of CNH, as daicho rates does', async () => {
 })
 
 describe('rates older than RATES_STALE_AFTER', () => {
-  it('are marked as stale in the body, with their date; others are not', async () => {
+  it('are marked as stale in the body, with their date; newer rates are not', async () => {
     const feed = await opened('snapshot')
     const asOfMs = Date.parse('2026-10-06')
     clock.advance(asOfMs + 5 * DAY - clock.now())
@@ -278,17 +278,17 @@ describe('rates older than RATES_STALE_AFTER', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('may be older or newer than five days, depending on the setting', async () => {
+  it('are determined by the setting', async () => {
     const feed = await opened('snapshot', { staleAfterMs: DAY })
     expect(JSON.parse((await answerOf(feed)).body).result.stale).toBe(true)
   })
 })
 
-describe('500 cold requests', () => {
-  it('make one request to the source', async () => {
+describe('500 requests before the first rates', () => {
+  it('cause one request to the source', async () => {
     const feed = feedWith(server, clock, 'ecb')
     onTestFinished(() => feed.close())
-    server.answer = send(PLAYED.ecb ?? '')
+    server.answer = send(REPLIES.ecb ?? '')
     const answers = await Promise.all(Array.from({ length: 500 }, async () => answerOf(feed)))
     expect(server.requests.length).toBe(1)
     expect(new Set(answers.map(({ body }) => body)).size).toBe(1)
@@ -304,7 +304,7 @@ describe('500 cold requests', () => {
 })
 
 describe('if every source hangs', () => {
-  it('replies in the same turn, once any vector exists', async () => {
+  it('replies synchronously once there is any vector', async () => {
     server.answer = () => {}
     const feed = await opened('ecb,frankfurter,snapshot')
     const answer = answerOf(feed)
@@ -321,7 +321,7 @@ describe('without a network', () => {
     const feed = await opened('ecb,snapshot', { strict: true }, offline())
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
     expect(feed.health()).toMatchObject({ status: false, health: 'down' })
-    server.answer = send(PLAYED.ecb ?? '')
+    server.answer = send(REPLIES.ecb ?? '')
     clock.advance(MINUTE)
     await feed.refresh()
     expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
@@ -336,7 +336,7 @@ describe('without a network', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('warns once an hour, also without requests, and logs the recovery', async () => {
+  it('logs a warning once an hour, also without requests, and the recovery', async () => {
     const log = new MemoryLog()
     const feed = await opened('snapshot', {}, { log })
     for (let minute = 0; minute < 121; minute += 1) {
@@ -353,7 +353,7 @@ const endless: RequestListener = (_request, response) => {
   const block = Buffer.alloc(65_536, 0x20)
   const more = () => {
     while (!response.destroyed && response.write(block)) {
-      // Until the other side closes the connection.
+      // Sends until the client closes the connection.
     }
   }
   response.on('drain', more)

@@ -14,7 +14,7 @@ import {
   writeVectorFile,
 } from './sources.ts'
 
-/** Maximum wait of a request before the first rates arrive. */
+/** Maximum time that a request waits for the first rates. */
 const FIRST_RATES_MS = 10_000
 
 export interface RateFeedSettings {
@@ -22,24 +22,24 @@ export interface RateFeedSettings {
   readonly sources: readonly SourceEntry[]
   /** Whether stale rates are rejected. */
   readonly strict: boolean
-  /** Rates with an older date are stale, and replies say so; in milliseconds. */
+  /** Rates with an older date are marked as stale in replies; in milliseconds. */
   readonly staleAfterMs: number
-  /** Stale rates with an older date are rejected, in milliseconds; null never rejects them. */
+  /** Stale rates with an older date are not served, in milliseconds; null for no limit. */
   readonly maxStaleMs: number | null
   /** Folder of the `lastgood` file, or null. */
   readonly folder: string | null
   readonly openExchangeRatesAppId: string | null
-  /** If false, accepts rates regardless of how much they have changed. */
+  /** Whether to reject rates that have changed implausibly. */
   readonly banded: boolean
 }
 
 export interface RateFeedDeps {
   readonly settings: RateFeedSettings
   readonly clock: Clock
-  /** Returns a number in [0, 1), which spreads refreshes. */
+  /** Returns a random number in [0, 1) for the intervals of requests. */
   readonly random: () => number
   readonly log: FeedLog
-  /** Sends requests, and restricts the allowed addresses. */
+  /** Sends requests to sources; rejects addresses that are not allowed. */
   readonly get: Get
   /** Records accepted vectors; null disables recording. */
   readonly ledger: RateLedger | null
@@ -50,7 +50,7 @@ export interface RateFeedDeps {
 /** The rates and their source, as in `GET /?detail=1`. */
 export type RateDetail = Awaited<ReturnType<RateFeed['detail']>>
 
-/** The rate feed. Once there are rates, a request never waits for a source. */
+/** The rate feed. Requests wait for a source only until there are any rates. */
 export class RateFeed {
   readonly #settings: RateFeedSettings
   readonly #clock: Clock
@@ -62,7 +62,7 @@ export class RateFeed {
   readonly #recorder: Recorder | null
   /** Path of the `lastgood` file, or null. */
   readonly #lastGoodPath: string | null
-  /** Pending writes of that file, one after another. */
+  /** Settles when all writes of that file so far are done. They run one at a time. */
   #writing: Promise<void> = Promise.resolve()
   /** The reply for the current second. */
   #cached: { served: ServedRates; second: number; detail: RateDetail } | null = null
@@ -84,7 +84,7 @@ export class RateFeed {
     const context = { get, now: () => clock.now(), openExchangeRatesAppId }
     this.#pollers = openSources(sources, context).map((source) => new SourcePoller(source, pollers))
     const named = (name: string) => this.#pollers.find(({ source }) => source.name === name)
-    // Live prices lack some currencies, which the reference rates complete even if they are not listed.
+    // Completes live prices, which lack some currencies, with the reference rates, even if those are not listed.
     const bridge = () =>
       named('ecb') ??
       named('frankfurter') ??
@@ -96,28 +96,28 @@ export class RateFeed {
       banded: settings.banded,
       overlay: named('exchange-api') ?? null,
       bridge: named('gmo') === undefined ? null : bridge(),
-      onAccepted: (vector) => this.#keep(vector),
+      onAccepted: (vector) => this.#store(vector),
     })
   }
 
-  /** Reads the local sources, so that there are rates at once, and starts the refreshes. */
+  /** Reads the local sources, so that there are rates at once, and starts refreshing. */
   async open(): Promise<void> {
     for (const { kind } of this.#settings.sources) {
       if ((kind === 'lastgood' || kind === 'snapshot') && (await this.#serveStored(kind))) break
     }
     const refreshed = this.#current.refresh().then(() => this.#warnIfStale())
     const local = this.#pollers.filter(({ source }) => source.isLocal)
-    // Waits only if all sources are files.
+    // Waits only if all sources are local, because local sources are fast.
     if (local.length === this.#pollers.length) await refreshed
-    else await Promise.all(local.map((poller) => poller.ask()))
+    else await Promise.all(local.map((poller) => poller.poll()))
   }
 
-  /** Asks the sources that are due, and waits for all of them. */
+  /** Requests the sources that are due, and waits for all of them. */
   refresh(): Promise<void> {
     return this.#current.refreshWithOverlay()
   }
 
-  /** Stops the refreshes; resolves when all writes have completed. */
+  /** Stops refreshing. Resolves when all writes have completed. */
   async close(): Promise<void> {
     this.#current.stop()
     this.#recorder?.stop()
@@ -127,7 +127,7 @@ export class RateFeed {
   }
 
   /**
-   * Returns the rates, synchronously if there are any. Within one second it returns the same object. Errors:
+   * Returns the rates, without a promise if there are any. Returns the same object for up to a second. Errors:
    * RateFeedError RATES_NONE_YET, RATES_STALE.
    */
   current(): RateDetail | Promise<RateDetail> {
@@ -142,12 +142,12 @@ export class RateFeed {
     return detail
   }
 
-  /** Errors: as `current`. */
+  /** Errors: those of `current`. */
   async detail() {
     return this.#detailOf(this.#current.served ?? (await this.#firstRates()))
   }
 
-  /** State of the feed for `/healthz`. */
+  /** Returns the state of the feed for `/healthz`. */
   health() {
     const now = this.#clock.now()
     const { served } = this.#current
@@ -177,7 +177,7 @@ export class RateFeed {
     const { from, to } = query
     const dates = [from, to].filter((date) => date !== null)
     if (dates.some((date) => date.length !== 10 || parseInstant(date) === null)) {
-      throw new RateFeedError('HISTORY_RANGE_INVALID', 'from and to are dates: YYYY-MM-DD')
+      throw new RateFeedError('HISTORY_RANGE_INVALID', 'from and to must be dates: YYYY-MM-DD')
     }
     if (from !== null && to !== null && from > to) {
       throw new RateFeedError('HISTORY_RANGE_INVALID', 'from is after to')
@@ -202,22 +202,22 @@ export class RateFeed {
     } catch (error) {
       if (!(error instanceof SourceError)) throw error
       const { cause, code, message } = error
-      // The file does not exist before the first rates.
+      // The file is missing until the first rates are stored.
       const isAbsent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
-      const text = `the kept rates are no use: ${message}`
+      const text = `the stored rates cannot be used: ${message}`
       if (!isAbsent) this.#warning.warn('lastgood', { code }, text)
       return false
     }
   }
 
-  #keep(vector: RateVector): void {
+  #store(vector: RateVector): void {
     this.#recorder?.add(vector)
     const path = this.#lastGoodPath
     if (path === null) return
     const write = () => writeVectorFile(path, documentOf(vector))
     this.#writing = this.#writing.then(write).catch((error: unknown) => {
-      const text = 'the rates cannot be kept for the next start'
-      this.#warning.warn('keeping', { err: error }, text)
+      const text = 'the rates cannot be stored for the next start'
+      this.#warning.warn('storing', { err: error }, text)
     })
   }
 
@@ -228,7 +228,7 @@ export class RateFeed {
     cancel()
     const { served } = this.#current
     if (served !== null) return served
-    throw new RateFeedError('RATES_NONE_YET', 'no source has given rates yet')
+    throw new RateFeedError('RATES_NONE_YET', 'no source has provided rates yet; try again later')
   }
 
   #detailOf(served: ServedRates) {
@@ -238,7 +238,7 @@ export class RateFeed {
     if (this.#isRefused(served, now)) {
       throw new RateFeedError(
         'RATES_STALE',
-        `the latest rates are of ${asOf} from ${source}, and no live source gives newer ones`,
+        `the latest rates are of ${asOf} from ${source}, and no live source provides newer ones`,
       )
     }
     const isOld = now - asOfMs > this.#settings.staleAfterMs
@@ -280,7 +280,7 @@ export class RateFeed {
       this.#warning.recovered('stale', { source }, 'the rates are live again')
       return
     }
-    const text = 'the rates are stale: no live source gives newer ones'
+    const text = 'the rates are stale: no live source provides newer ones'
     this.#warning.warn('stale', { source, asOf }, text)
   }
 }

@@ -42,7 +42,7 @@ afterEach(async () => {
 describe('the last good vector', () => {
   const path = () => join(folder, 'rates.json')
 
-  it('is stored in the system folder and served after a restart, marked as such', async () => {
+  it('is stored in the system folder and served after a restart, marked as lastgood and stale', async () => {
     server.answer = send(ecbFile(GOOD_DATE))
     const first = await opened('ecb,lastgood,snapshot', { folder })
     await first.refresh()
@@ -65,21 +65,21 @@ describe('the last good vector', () => {
 
   it.each([
     ['empty', ''],
-    ['cut short', '{"source":"ecb","asOf":"2026-10-07","perE'],
+    ['incomplete', '{"source":"ecb","asOf":"2026-10-07","perE'],
     ['not JSON', '\u0000\u0001'],
-    ['of a future date', JSON.stringify({ source: 'ecb', asOf: '2030-01-01', perEur: PER_EUR })],
+    ['with a future date', JSON.stringify({ source: 'ecb', asOf: '2030-01-01', perEur: PER_EUR })],
     ['without a currency', JSON.stringify({ source: 'ecb', asOf: GOOD_DATE, perEur: { USD: 1 } })],
     [
       'with a changed value',
       `{"source":"ecb","asOf":"2026-10-07","perEur":${JSON.stringify(PER_EUR)},"sha256":"00"}`,
     ],
     ['longer than any vector', ' '.repeat(2_000_000)],
-  ])('%s does not break the start: the bundled one is served, with a warning', async (_, text) => {
+  ])('is replaced by the built-in vector, with a warning, if the file is %s', async (_, text) => {
     writeFileSync(path(), text)
     const log = new MemoryLog()
     const feed = await opened('lastgood,snapshot', { folder }, { log })
     expect((await feed.detail()).meta.source).toBe('snapshot')
-    expect(log.lines[0]).toMatch(/^warn the kept rates are no use/)
+    expect(log.lines[0]).toMatch(/^warn the stored rates cannot be used/)
   })
 
   it('does not delay the start if it is not a regular file', async () => {
@@ -88,13 +88,13 @@ describe('the last good vector', () => {
     expect((await feed.detail()).meta.source).toBe('snapshot')
   })
 
-  it('is missing at the first start, without a warning', async () => {
+  it('causes no warning if it is missing at the first start', async () => {
     const log = new MemoryLog()
     await opened('lastgood,snapshot', { folder }, { log })
-    expect(log.lines.some((line) => line.includes('kept'))).toBe(false)
+    expect(log.lines.some((line) => line.includes('stored'))).toBe(false)
   })
 
-  it('causes a warning if it cannot be written, and the rates are served', async () => {
+  it('causes a warning if it cannot be written; the rates are served anyway', async () => {
     const log = new MemoryLog()
     writeFileSync(join(folder, 'file'), '')
     server.answer = send(ecbFile(GOOD_DATE))
@@ -102,7 +102,7 @@ describe('the last good vector', () => {
     await feed.refresh()
     await feed.close()
     expect((await feed.detail()).meta.source).toBe('ecb')
-    expect(log.lines.some((line) => line.includes('cannot be kept'))).toBe(true)
+    expect(log.lines.some((line) => line.includes('cannot be stored'))).toBe(true)
   })
 })
 
@@ -112,7 +112,7 @@ describe('the operator’s own vector', () => {
     return `file:${join(folder, 'own.json')}`
   }
 
-  it('is available from the start if it is a file, and reloaded', async () => {
+  it('is served from the start if it is in a file, and read again later', async () => {
     const entry = write({ source: 'desk', asOf: GOOD_DATE, perEur: { ...PER_EUR, CNH: 7.58 } })
     const feed = await opened(`${entry},snapshot`)
     const { meta } = await feed.detail()
@@ -123,7 +123,7 @@ describe('the operator’s own vector', () => {
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.14)
   })
 
-  it('is identified by number and never by address if it is at an https address', async () => {
+  it('is named url, url2 … and never by its address if it is at an https address', async () => {
     server.answer = send(JSON.stringify({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR }))
     const get = loopbackGet()
     const feed = await opened(
@@ -140,19 +140,19 @@ describe('the operator’s own vector', () => {
 
 describe('RATES_SOURCES', () => {
   it.each([
-    ['ecb,,snapshot', /"" is no source/],
-    ['ecb,yahoo', /"yahoo" is no source/],
+    ['ecb,,snapshot', /unknown source ""/],
+    ['ecb,yahoo', /unknown source "yahoo"/],
     ['ecb,ecb', /listed twice/],
     ['file:', /needs a path/],
     ['url:http://example.com/v', /needs an https address/],
     ['url:nonsense?key=secret', /^RATES_SOURCES: url: needs an https address$/],
     [Array.from({ length: 17 }, (_, n) => `file:${n}`).join(), /more than 16/],
-  ])('%s is refused, and the message says why', (text, message) => {
+  ])('is rejected for %s with a reason', (text, message) => {
     expect(() => parseSourceList(text)).toThrow(SourceListError)
     expect(() => parseSourceList(text)).toThrow(message)
   })
 
-  it('requires the key of a source that needs one', () => {
+  it('is rejected if a source needs a key that is not configured', () => {
     expect(() =>
       feedWith(server, clock, 'openexchangerates', { openExchangeRatesAppId: null }),
     ).toThrow('openexchangerates needs a key')

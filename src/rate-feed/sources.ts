@@ -15,17 +15,17 @@ import {
 } from './parsers.ts'
 import type { Quote, VectorDocument } from './rates.ts'
 
-/** A source of rates. It only reads; callers decide when to ask and which rates to accept. */
+/** A source of rates. Callers decide when to read it and which rates to accept. */
 export interface RateSource {
-  /** Name in `X-Rates-Source` and `/healthz`; for `file:` and `url:` never the address. */
+  /** Name in `X-Rates-Source` and `/healthz`. Never contains the address of a `file:` or `url:` source. */
   readonly name: string
-  /** Sources of one family repeat each other, so they do not confirm each other. */
+  /** Sources of one family publish the same rates, so they do not confirm each other. */
   readonly family: string
   /** Refresh interval in milliseconds. */
   readonly refreshMs: number
   /** Whether it quotes only some currencies, so that another source must complete it. */
   readonly isPartial: boolean
-  /** Whether it works without a network. */
+  /** Whether it needs no network. */
   readonly isLocal: boolean
   /** Returns the current rates, or `unchanged` since the last quote. Errors: SourceError. */
   read(): Promise<Quote | 'unchanged'>
@@ -35,13 +35,13 @@ export interface RateSource {
 export type Get = (url: URL, headers: Readonly<Record<string, string>>) => Promise<OutboundReply>
 
 interface HttpSource {
-  /** Defaults to its own name. */
+  /** Defaults to the name of the source. */
   readonly family?: string
   readonly refreshMs: number
   readonly isPartial?: boolean
   /** Defaults to JSON. */
   readonly accept?: string
-  /** Tried in order until one provides rates. */
+  /** Requested in order until one provides rates. */
   readonly urls: readonly string[]
   readonly parse: (text: string) => Quote
 }
@@ -57,7 +57,7 @@ const PUBLIC_SOURCES = {
     urls: ['https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml'],
     parse: parseEcb,
   },
-  /** Repeats the rates of the ECB, so it has CNY but not CNH. */
+  /** Republishes the rates of the ECB, so it has CNY but not CNH. */
   frankfurter: {
     family: 'ecb',
     refreshMs: 30 * MINUTE_MS,
@@ -69,14 +69,14 @@ const PUBLIC_SOURCES = {
   /** Collected daily by volunteers. The only free source of CNH, but not always correct. */
   'exchange-api': {
     refreshMs: 6 * HOUR_MS,
-    // The second one is the fallback recommended by its authors.
+    // The second address is the fallback recommended by the authors of exchange-api.
     urls: [
       'https://cdn.jsdelivr.net/npm/@fawazahmed0/currency-api@latest/v1/currencies/eur.min.json',
       'https://latest.currency-api.pages.dev/v1/currencies/eur.min.json',
     ],
     parse: parseExchangeApi,
   },
-  /** Refreshed hourly, which its free plan allows. */
+  /** Requested hourly, as often as its free plan allows. */
   openexchangerates: {
     refreshMs: HOUR_MS,
     urls: ['https://openexchangerates.org/api/latest.json'],
@@ -105,7 +105,7 @@ const ENTRIES_MAX = 16
 export function parseSourceList(text: string): readonly SourceEntry[] {
   const names = text.split(',').map((name) => name.trim())
   if (names.length > ENTRIES_MAX) {
-    throw new SourceListError(`more than ${ENTRIES_MAX} sources are listed`)
+    throw new SourceListError(`lists more than ${ENTRIES_MAX} sources`)
   }
   if (new Set(names).size !== names.length) throw new SourceListError('a source is listed twice')
   return names.map(parseEntry)
@@ -120,12 +120,12 @@ function parseEntry(name: string): SourceEntry {
   }
   if (name.startsWith('url:')) {
     const url = URL.parse(name.slice('url:'.length))
-    // The message omits the address, which may contain a key.
+    // Omits the address, which may contain a key.
     if (url?.protocol !== 'https:') throw new SourceListError('url: needs an https address')
     return { kind: 'url', url }
   }
   throw new SourceListError(
-    `${JSON.stringify(name.slice(0, 40))} is no source; known are ` +
+    `unknown source ${JSON.stringify(name.slice(0, 40))}; known are ` +
       `${Object.keys(PUBLIC_SOURCES).join(', ')}, file:<path>, url:<https address>, lastgood, snapshot`,
   )
 }
@@ -137,13 +137,13 @@ function isPublicSource(name: string): name is PublicSource {
 export interface SourceContext {
   readonly get: Get
   readonly now: () => number
-  /** The operator's key for Open Exchange Rates, or null. */
+  /** The operator's key for Open Exchange Rates; null if not configured. */
   readonly openExchangeRatesAppId: string | null
 }
 
 /**
- * Opens the sources of `entries` in order, without `lastgood` and `snapshot`. Errors: SourceListError if
- * `openexchangerates` is listed without a key.
+ * Opens the sources of `entries` in order, except `lastgood` and `snapshot`. Errors: SourceListError if the key for
+ * `openexchangerates` is missing.
  */
 export function openSources(entries: readonly SourceEntry[], context: SourceContext): RateSource[] {
   const names: string[] = []
@@ -189,7 +189,7 @@ function fileSource(name: string, path: string): RateSource {
 function httpSource(name: string, source: HttpSource, { get, now }: SourceContext): RateSource {
   const { family = name, refreshMs, isPartial = false, urls, parse } = source
   const { accept = 'application/json' } = source
-  /** Headers of the last good reply, which make the next request to that address conditional. */
+  /** Headers of the last good reply. They make the next request to the same address conditional. */
   let validators: { url: string; etag: string | null; lastModified: string | null } | null = null
   const readAt = async (url: string): Promise<Quote | 'unchanged'> => {
     const known = validators?.url === url ? validators : null
@@ -201,10 +201,10 @@ function httpSource(name: string, source: HttpSource, { get, now }: SourceContex
     if (reply.status !== 200) {
       const retryMs = retryAfterMs(reply.header('retry-after'), now())
       const isTransient = reply.status >= 500 && retryMs === null
-      const message = `it answered with status ${reply.status}`
+      const message = `the source replied with status ${reply.status}`
       throw new SourceError('HTTP_STATUS', message, { retryAfterMs: retryMs, isTransient })
     }
-    // Reset before parsing: a rejected body must not become “unchanged” next time.
+    // Reset before parsing, so that a rejected body does not become “unchanged” next time.
     validators = null
     const quote = parse(decodeUtf8(reply.body))
     const etag = short(reply.header('etag'))
@@ -233,7 +233,7 @@ function throwSourceError(error: unknown): never {
   throw new SourceError(error.code, error.message, { cause: error, isTransient })
 }
 
-/** Drops headers that are too long to be sent back. */
+/** Returns null for a header that is too long to be sent back. */
 function short(header: string | null): string | null {
   return header === null || header.length > 256 ? null : header
 }
@@ -246,7 +246,7 @@ function decodeUtf8(body: Buffer): string {
   }
 }
 
-/** Upper limit of `Retry-After`. */
+/** Maximum value of `Retry-After`; longer delays are reduced to it. */
 const RETRY_AFTER_MAX_MS = 86_400_000
 
 /** Parses `Retry-After` (seconds or a date) into milliseconds; returns null if it is absent or invalid. */
@@ -277,7 +277,10 @@ async function readBounded(path: string): Promise<string> {
   try {
     const stat = await file.stat()
     if (!stat.isFile() || stat.size > FILE_BYTES_MAX) {
-      throw new SourceError('FILE_UNREADABLE', 'it is not a regular file, or longer than 1 MiB')
+      throw new SourceError(
+        'FILE_UNREADABLE',
+        'the file is not a regular file, or longer than 1 MiB',
+      )
     }
     const bytes = Buffer.alloc(stat.size)
     const { bytesRead } = await file.read(bytes, 0, stat.size, 0)

@@ -127,7 +127,7 @@ it('accepts a dropped or pasted picture, and does not send one that is too large
   const buffer = Buffer.alloc(10 * 1024 * 1024 + 1)
   await page.setInputFiles('#file', { name: 'long.png', mimeType: 'image/png', buffer })
   expect(await page.textContent('#message')).toBe(
-    'This file has 10.5 MB; at most 10 MiB are taken.',
+    'This file has 10.5 MB; it may have at most 10 MiB.',
   )
   expect(await page.isHidden('#facts')).toBe(true)
   expect(complaints).toEqual([])
@@ -145,8 +145,11 @@ it('reports errors: no reply, a refusal, a broken connection, cancellation', asy
   await page.locator('#facts').waitFor({ state: 'visible' })
   const outcomes: [(route: Route) => unknown, string][] = [
     [(route) => route.fulfill({ status: 503, json: { message: 'come again' } }), 'Come again.'],
-    [(route) => route.fulfill({ status: 502, body: '<html>' }), 'The service answered 502.'],
-    [(route) => route.abort(), 'The connection broke; nothing was saved.'],
+    [
+      (route) => route.fulfill({ status: 502, body: '<html>' }),
+      'The service replied with status 502.',
+    ],
+    [(route) => route.abort(), 'The connection was interrupted; nothing was saved.'],
     [() => page.click('#cancel'), 'Cancelled.'],
   ]
   for (const [answer, text] of outcomes) {

@@ -95,7 +95,7 @@ describe('the upload page of the converter', () => {
       'select Resizing',
       'input Opens at, %',
       'select At most',
-      'input Paint what is transparent',
+      'input Fill transparent areas',
       'input Shades of gray',
       'button Download the workbook',
     ])
@@ -134,7 +134,7 @@ describe('the page of the rates', () => {
         return `${name}${result.rate[pair]?.toFixed(pair.endsWith('JPY') ? 3 : 5)}`
       }),
     )
-    await page.getByText('No live source stands by these rates now').waitFor()
+    await page.getByText('No live source has confirmed these rates recently').waitFor()
     await page.getByText('snapshot').first().waitFor()
     await page.locator('.sources .failed').first().waitFor()
     await expectAccessible(page, 'rates-stale')

@@ -1,14 +1,14 @@
-/** Options for writing a BMP. */
+/** The variant of a BMP to write. */
 export interface BmpKind {
   readonly bits: 1 | 4 | 8 | 16 | 24 | 32
   readonly topDown?: boolean
-  /** BITMAPCOREHEADER, as written by OS/2. */
+  /** Whether to write a BITMAPCOREHEADER, as OS/2 does. */
   readonly core?: boolean
   /** Red, green and blue masks for 16 and 32 bits; default masks if absent. */
   readonly masks?: readonly [number, number, number]
 }
 
-/** A BMP file of `pixels`: rows of indexes into `colors` (0xRRGGBB) up to 8 bits, else of colours. */
+/** Returns a BMP file. `pixels` are rows of indexes into `colors` (0xRRGGBB) up to 8 bits, otherwise of colours. */
 export function bmpOf(
   kind: BmpKind,
   pixels: readonly (readonly number[])[],

@@ -30,7 +30,7 @@ function image(
   })
 }
 
-it('the settings have the defaults and the bounds of the options', () => {
+it('applies the defaults and limits of the options to the settings', () => {
   expect(readSettings({})).toMatchObject({ DEFAULT_PX: DEFAULTS.px, DEFAULT_WIDTH: DEFAULTS.width })
   const most = { DEFAULT_PX: `${PX_MAX}`, DEFAULT_WIDTH: `${COLUMNS_MAX}` }
   expect(readSettings(most)).toMatchObject({ DEFAULT_PX: PX_MAX, DEFAULT_WIDTH: COLUMNS_MAX })
@@ -39,7 +39,7 @@ it('the settings have the defaults and the bounds of the options', () => {
 })
 
 describe('daicho image', () => {
-  it('writes the workbook, describes it, and leaves no other files', async () => {
+  it('writes the workbook, prints a description, and leaves no other files', async () => {
     const { code, stdout } = await image([
       'in.png',
       'out.xlsx',
@@ -66,7 +66,7 @@ describe('daicho image', () => {
     await rm(join(folder, 'out.xlsx'))
   })
 
-  it('prints one line, and takes its defaults from the environment', async () => {
+  it('prints one line, and reads its defaults from the environment', async () => {
     const { code, stdout, stderr } = await image(['in.png', 'out.xlsx'], { DEFAULT_WIDTH: '8' })
     expect(code).toBe(0)
     expect(stderr.trimEnd().split('\n').at(-1)).toBe('converting 100 %  4 of 4 rows')
@@ -78,12 +78,12 @@ describe('daicho image', () => {
     ['an invalid image', ['bad.png', 'out.xlsx'], 1, 'JPEG, PNG'],
     ['a missing file', ['none.png', 'out.xlsx'], 2, 'none.png cannot be read: ENOENT'],
     ['a missing folder', ['in.png', 'no/out.xlsx'], 2, 'cannot be written: ENOENT'],
-    ['a bad number', ['in.png', 'out.xlsx', '--px', '0'], 2, '--px takes a whole number from 1'],
+    ['a bad number', ['in.png', 'out.xlsx', '--px', '0'], 2, '--px must be an integer from 1'],
     ['a grid that is too large', ['in.png', 'out.xlsx', '--width', '16384'], 1, 'at most 50000000'],
     ['one argument', ['in.png'], 2, 'missing required argument'],
     ['an unknown flag', ['in.png', 'out.xlsx', '--size', '3'], 2, 'unknown option'],
   ] as const)(
-    'exits on %s with its documented code, and writes no file',
+    'exits with the documented code for %s, and writes no file',
     async (_, given, code, text) => {
       const result = await image(given)
       expect(result).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(text) })

@@ -15,7 +15,7 @@ import { bmpOf } from './bmp.ts'
 
 const PLAIN: DecodeOptions = { resample: 'nearest', grayscale: false, background: null }
 
-/** The cells as rows of 0xRRGGBB; every cell is one block of the image. */
+/** Converts an image and returns its cells as rows of 0xRRGGBB. Each cell is one block of the image. */
 async function cells(
   bytes: Uint8Array,
   [columns, rows]: readonly [number, number],
@@ -36,7 +36,7 @@ const W = 0xffffff
 const K = 0x000000
 const Y = 0xffff00
 const BLOCK = 16
-/** Six colours, arranged so that the orientation is recognizable. */
+/** Six colours, arranged so that every orientation looks different. */
 const MOTIF = [
   [R, G, B],
   [W, K, Y],
@@ -61,7 +61,7 @@ function motif(
   return sharp(raw, { raw: { width, height, channels } })
 }
 
-/** Whether every channel of every cell is within `reach` of `expected`. */
+/** Checks that every channel of every cell differs by at most `reach` from `expected`. */
 function expectNear(
   seen: number[][],
   expected: readonly (readonly number[])[],
@@ -74,7 +74,7 @@ function expectNear(
   expect(Math.max(...off), JSON.stringify(seen)).toBeLessThanOrEqual(reach)
 }
 
-/** How EXIF orientation n transforms the stored picture. */
+/** The motif as displayed, for each EXIF orientation. */
 const UPRIGHT: Record<number, number[][]> = {
   1: [
     [R, G, B],
@@ -134,7 +134,7 @@ describe('decoding', () => {
     },
   )
 
-  it('decodes a large image with alpha and an orientation equally, although by another code path', async () => {
+  it('decodes a large image with alpha and an orientation, which uses a separate code path', async () => {
     const png = await motif(MOTIF, 4, 255)
       .resize({ width: 6000, height: 3000, fit: 'fill', kernel: 'nearest' })
       .png({ compressionLevel: 1 })
@@ -249,7 +249,7 @@ describe('rejection', () => {
     ['JPEG', () => noise().jpeg().toBuffer()],
     ['progressive JPEG', () => noise().jpeg({ progressive: true }).toBuffer()],
     [
-      'progressive JPEG with all its colours',
+      'progressive JPEG without chroma subsampling',
       () => noise().jpeg({ progressive: true, chromaSubsampling: '4:4:4' }).toBuffer(),
     ],
     ['PNG', () => noise().png().toBuffer()],
@@ -281,7 +281,7 @@ describe('rejection', () => {
 
   it.each([
     ['three bytes', 'abc'],
-    ['three bytes that start like a PNG', '\x89PN'],
+    ['a file with the first three bytes of a PNG', '\x89PN'],
     ['HTML', '<!doctype html><title>a</title>'],
     ['compressed SVG', '\x1f\x8b\x08'],
     ['a PDF', '%PDF-1.7\n'],
@@ -339,7 +339,7 @@ describe('SVG', () => {
     )
   const red = '<rect width="1" height="1" fill="red"/>'
 
-  it('is drawn at the size of the grid, over white or the requested background', async () => {
+  it('is rendered at the size of the grid, on white or the requested background', async () => {
     const stripes = [0, 2, 4, 6].map((x) => `<rect x="${x}" width="1" height="4" fill="red"/>`)
     const fine = svg(stripes.join(''), 'width="2" height="1" viewBox="0 0 8 4"')
     const row = [R, W, R, W, R, W, R, W]
@@ -355,7 +355,7 @@ describe('SVG', () => {
     },
   )
 
-  it('reads no file and requests no address, but draws embedded images', async () => {
+  it('reads no files and requests no addresses, but renders embedded images', async () => {
     const png = await motif([[R]])
       .png()
       .toBuffer()
@@ -403,9 +403,9 @@ describe('SVG', () => {
 
   it.each([
     ['damaged', svg('<g>')],
-    ['of no size', svg('', 'width="0" height="0"')],
+    ['without a size', svg('', 'width="0" height="0"')],
     ['an entity bomb', svg('&b;', undefined, entityBomb())],
-    ['nested too deep', svg('<g>'.repeat(100_000) + '</g>'.repeat(100_000))],
+    ['nested too deeply', svg('<g>'.repeat(100_000) + '</g>'.repeat(100_000))],
   ])('is rejected if it is %s', async (_, bytes) => {
     await expect(cells(bytes, [2, 1])).rejects.toMatchObject({ code: 'IMAGE_UNDECODABLE' })
   })
@@ -418,7 +418,7 @@ function entityBomb(): string {
   return `<!DOCTYPE svg [${entities.join('')}<!ENTITY k "<rect/>">]>`
 }
 
-it('shows the same part of the image in each cell, whether it is enlarged or reduced', async () => {
+it('shows the right part of the image in each cell, whether it is enlarged or reduced', async () => {
   const side = 32
   const ramp = Buffer.alloc(side * side * 3)
   for (let at = 0; at < side * side; at += 1) {
@@ -440,7 +440,7 @@ it('shows the same part of the image in each cell, whether it is enlarged or red
       const [x, y] = [Math.trunc(columns / 2), Math.trunc(rows / 2)]
       const color = seen[y]?.[x] ?? 0
       const expected = [((x + 0.5) / columns) * 256, ((y + 0.5) / rows) * 256] as const
-      // Half a pixel is 4; `nearest` may be off by as much.
+      // `nearest` may deviate by half a pixel, which is 4.
       const reach = resample === 'cubic' ? 1 : 4
       expect(Math.abs((color >>> 16) - expected[0])).toBeLessThanOrEqual(reach)
       expect(Math.abs(((color >>> 8) & 255) - expected[1])).toBeLessThanOrEqual(reach)
@@ -448,7 +448,7 @@ it('shows the same part of the image in each cell, whether it is enlarged or red
   }
 })
 
-it('drops PNG chunks that do not affect the pixels, and converts the image', async () => {
+it('ignores PNG chunks that do not affect the pixels', async () => {
   const png = await motif().png().toBuffer()
   const image = await sharp(png).withMetadata({ orientation: 6 }).png().toBuffer()
   const text = deflateSync(Buffer.alloc(8_000_000, 'a'))
@@ -464,7 +464,7 @@ it('drops PNG chunks that do not affect the pixels, and converts the image', asy
   expect(await cells(bloated, [2, 3])).toEqual(UPRIGHT[6])
 })
 
-/** The PNG with additional chunks after its header. */
+/** Returns the PNG with additional chunks after its header. */
 function withPngChunks(png: Buffer, chunks: readonly (readonly [string, Buffer])[]): Buffer {
   const headerEnd = 8 + 25
   const more = chunks.map(([type, data]) => {
@@ -476,13 +476,13 @@ function withPngChunks(png: Buffer, chunks: readonly (readonly [string, Buffer])
   return Buffer.concat([png.subarray(0, headerEnd), ...more, png.subarray(headerEnd)])
 }
 
-/** The PNG without its chunks of this type. */
+/** Returns the PNG without chunks of this type. */
 function withoutChunk(png: Buffer, type: string): Buffer {
   const at = png.indexOf(type) - 4
   return Buffer.concat([png.subarray(0, at), png.subarray(at + 12 + png.readUInt32BE(at))])
 }
 
-/** An uncompressed gray TIFF of 8 × 8 pixels with some tags replaced. */
+/** Returns an uncompressed gray TIFF of 8 × 8 pixels, with the tags in `changed` replaced. */
 function grayTiff(changed: Record<number, number>): Buffer {
   const usual = { 256: 8, 257: 8, 258: 8, 259: 1, 262: 1, 273: 200, 277: 1, 278: 8, 279: 64 }
   const tags = Object.entries({ ...usual, ...changed })
@@ -510,11 +510,11 @@ describe('98 megapixels in a small file', () => {
     })
   const kinds: [string, () => Promise<Buffer>, string][] = [
     ['JPEG', () => flat(3).jpeg().toBuffer(), '100x100'],
-    ['PNG on its side', () => flat(3).png().withMetadata({ orientation: 6 }).toBuffer(), '100x100'],
+    ['rotated PNG', () => flat(3).png().withMetadata({ orientation: 6 }).toBuffer(), '100x100'],
     ['interlaced PNG', () => flat(3).png({ progressive: true }).toBuffer(), 'IMAGE_TOO_LARGE'],
   ]
   it.each(kinds)(
-    '%s uses less than 450 MB, whether decoded or rejected',
+    'uses less than 450 MB for a %s, whether it is decoded or rejected',
     async (_, make, expected) => {
       const folder = await mkdtemp(join(tmpdir(), 'daicho-large-'))
       try {

@@ -11,7 +11,7 @@ import { optionsOf } from '../../src/converter/index.ts'
 const COLUMNS = 60
 const ROWS = 40
 
-/** `#rrggbb` of every cell of a flat OpenDocument spreadsheet, row by row. */
+/** Returns the colour `#rrggbb` of every cell of a flat OpenDocument spreadsheet, row by row. */
 function cellsOf(flat: string): string[][] {
   const colorOf = new Map<string, string>()
   for (const [, name = '', body = ''] of flat.matchAll(
@@ -36,8 +36,8 @@ function cellsOf(flat: string): string[][] {
 
 const installed = spawnSync('soffice', ['--version'], { stdio: 'ignore' }).status === 0
 const name = installed
-  ? 'LibreOffice shows every cell in the colour of its pixel'
-  : 'SKIPPED: LibreOffice (soffice) is not installed here'
+  ? 'shows every cell in the colour of its pixel in LibreOffice'
+  : 'SKIPPED: LibreOffice (soffice) is not installed'
 it.skipIf(!installed)(name, async () => {
   const rgb = Buffer.alloc(COLUMNS * ROWS * 3)
   for (let at = 0; at < COLUMNS * ROWS; at += 1) {

@@ -1,5 +1,4 @@
-// Converts the given file in its own process, as the service would, and prints the outcome and the peak
-// memory of the process.
+// Converts a file like a worker of the service, and prints the result and the peak memory of this process.
 import { readFile } from 'node:fs/promises'
 import {
   ConversionWorkers,

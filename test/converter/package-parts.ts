@@ -1,6 +1,6 @@
 import { inflateRawSync } from 'node:zlib'
 
-/** The parts of a zip archive by name, read through its central directory. */
+/** Returns the parts of a zip archive by name. Reads the central directory. */
 export function partsOf(archive: Uint8Array): Map<string, string> {
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
   const tail = bytes.lastIndexOf('PK\x05\x06', undefined, 'latin1')
@@ -18,7 +18,7 @@ export function partsOf(archive: Uint8Array): Map<string, string> {
   return parts
 }
 
-/** Column letters as a number, A = 1. */
+/** Converts column letters to a number, A = 1. */
 function columnNumber(letters: string): number {
   let number = 0
   for (const letter of letters) number = number * 26 + letter.charCodeAt(0) - 64
@@ -26,11 +26,10 @@ function columnNumber(letters: string): number {
 }
 
 /**
- * Faults that readers and validators overlook but Excel may report: each finding is one sentence.
- * Rows and references must strictly increase, columns be disjoint, styles and strings be in range,
- * and sizes and names be valid.
+ * Returns faults that libraries and validators overlook but Excel may report. Rows and references must strictly
+ * increase, columns must be disjoint, styles and strings must exist, and sizes and names must be valid.
  */
-export function quietFaults(archive: Uint8Array): string[] {
+export function overlookedFaults(archive: Uint8Array): string[] {
   const parts = partsOf(archive)
   const part = (name: string) => parts.get(name) ?? ''
   const faults: string[] = []
@@ -44,7 +43,8 @@ export function quietFaults(archive: Uint8Array): string[] {
     ['fills', fillCount],
   ] as const) {
     const declared = Number(new RegExp(`<${tag} count="(\\d+)"`).exec(styles)?.[1])
-    if (declared !== found) faults.push(`${tag} says ${declared} and holds ${found}`)
+    if (declared !== found)
+      faults.push(`${tag} declares ${declared} elements and contains ${found}`)
     if (found > 65_430) faults.push(`${found} ${tag}`)
   }
   for (const [, fill] of formats.matchAll(/fillId="(\d+)"/g)) {

@@ -8,23 +8,23 @@ import { promisify } from 'node:util'
 import SheetJs from 'xlsx-js-style'
 import XlsxPopulate from 'xlsx-populate'
 
-/** A workbook as read by a third-party library. */
-export interface Seen {
+/** The content of a workbook, as read by a third-party library. */
+export interface ReadWorkbook {
   readonly sheets: readonly string[]
-  /** `A1:CV75` */
+  /** The used range, e.g. `A1:CV75`. */
   readonly used: string
-  /** `RRGGBB` of every cell, row by row; a cell without a solid fill is ''. */
+  /** `RRGGBB` of every cell, row by row; empty for a cell without a solid fill. */
   readonly fills: readonly string[]
-  /** Every different cell value. */
+  /** The different cell values. */
   readonly values: readonly unknown[]
-  /** Every different column width, in characters. */
+  /** The different column widths, in characters. */
   readonly widths: readonly (number | undefined)[]
-  /** Every different row height, in points. */
+  /** The different row heights, in points. */
   readonly heights: readonly (number | undefined)[]
 }
 
-/** Reads the workbook with SheetJS (with styles). */
-export function readWithSheetJs(bytes: Uint8Array): Seen {
+/** Reads a workbook with SheetJS. */
+export function readWithSheetJs(bytes: Uint8Array): ReadWorkbook {
   const book = SheetJs.read(bytes, { cellStyles: true })
   const sheet = book.Sheets[book.SheetNames[0] ?? ''] ?? {}
   const range = SheetJs.utils.decode_range(sheet['!ref'] ?? 'A1')
@@ -33,7 +33,7 @@ export function readWithSheetJs(bytes: Uint8Array): Seen {
   for (let r = 0; r <= range.e.r; r += 1) {
     for (let c = 0; c <= range.e.c; c += 1) {
       const cell: SheetJs.CellObject | undefined = sheet[SheetJs.utils.encode_cell({ r, c })]
-      // Read cells contain the fill itself, although the types describe styles for writing.
+      // The cells contain their fill, although SheetJS's types describe only styles for writing.
       const style: { patternType?: string; fgColor?: { rgb?: string } } = cell?.s ?? {}
       fills.push(style.patternType === 'solid' ? (style.fgColor?.rgb ?? '') : '')
       values.add(cell?.v)
@@ -49,8 +49,8 @@ export function readWithSheetJs(bytes: Uint8Array): Seen {
   }
 }
 
-/** Reads the workbook with xlsx-populate, which treats an empty string as no value. */
-export async function readWithPopulate(bytes: Uint8Array): Promise<Seen> {
+/** Reads a workbook with xlsx-populate, which does not distinguish an empty string from no value. */
+export async function readWithPopulate(bytes: Uint8Array): Promise<ReadWorkbook> {
   const book = await XlsxPopulate.fromDataAsync(bytes)
   const sheet = book.sheet(0)
   const range = sheet.usedRange()
@@ -58,7 +58,7 @@ export async function readWithPopulate(bytes: Uint8Array): Promise<Seen> {
   const values = new Set<unknown>()
   const widths = new Set<number | undefined>()
   const heights = new Set<number | undefined>()
-  // It creates a new style for each cell whose style is read.
+  // Reading a style makes xlsx-populate create a new one, so each style is read only once.
   const known = new Map<number | undefined, string>()
   for (const row of range.cells()) {
     for (const cell of row) {
@@ -92,21 +92,21 @@ const validatorFolder = fileURLToPath(new URL('../validator/', import.meta.url))
 const validatorPackages = join(validatorFolder, 'node_modules/@xarsh')
 
 /**
- * Whether the Open XML SDK's validator runs here; installs it on first use. It is not a dependency of
- * the project because it supports few platforms.
+ * Whether the validator of the Open XML SDK works on this platform. Installs it on first use. It is not a dependency
+ * of the project because it supports few platforms.
  */
 export function validatorRuns(): boolean {
   const program = join(validatorPackages, `ooxml-validator-${process.platform}-${process.arch}`)
   if (!existsSync(program)) {
     const options = { cwd: validatorFolder, timeout: 60_000, stdio: 'ignore' } as const
-    // Not `npm ci`: no lock file has the packages of platforms that the registry lacks.
-    const quietly = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund']
-    spawnSync('npm', ['install', ...quietly], options)
+    // `npm ci` would fail, because the registry lacks the packages for some platforms.
+    const flags = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund']
+    spawnSync('npm', ['install', ...flags], options)
   }
   return existsSync(program)
 }
 
-/** Findings of the Open XML SDK's validator. */
+/** Returns the findings of the Open XML SDK's validator. */
 export async function validate(bytes: Uint8Array): Promise<readonly unknown[]> {
   const folder = await mkdtemp(join(tmpdir(), 'daicho-validate-'))
   try {

@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => converter.close())
 
-/** Sends `head` and `body` verbatim; returns all received data, or that the socket closed. */
+/** Sends `head` and `body` unchanged. Resolves to the received data when the connection ends. */
 function raw(head: string, body: Uint8Array = new Uint8Array(0)): Promise<string> {
   const { hostname, port } = new URL(converter.url)
   return new Promise((resolve) => {
@@ -54,7 +54,7 @@ describe('the preview', () => {
 })
 
 describe('the colours header', () => {
-  it('states how many colours remain of how many', async () => {
+  it('contains the number of colours in the workbook and in the resized image', async () => {
     for (const [colors, expected] of [
       [undefined, /^(\d+) of \1$/],
       [7, /^7 of \d+$/],
@@ -68,7 +68,7 @@ describe('the colours header', () => {
 })
 
 describe('concurrent requests', () => {
-  it('beyond the workers and the queue get 503 with Retry-After', async () => {
+  it('get 503 with Retry-After if all workers are busy and the queue is full', async () => {
     const small = await startConverter({
       workerLimits: { ...TEST_LIMITS, workers: 1, queueMax: 0 },
     })
@@ -86,7 +86,7 @@ describe('concurrent requests', () => {
     }
   })
 
-  it('of uploads are limited before their bodies are read: the seventeenth gets 503', async () => {
+  it('with uploads are limited to 16 before their bodies are read; the next one gets 503', async () => {
     const crowded = await startConverter()
     const { hostname, port } = new URL(crowded.url)
     const head = [
@@ -101,7 +101,7 @@ describe('concurrent requests', () => {
       await Promise.all(
         sockets.map(async (socket) => {
           socket.write(`${head.join('\r\n')}\r\n\r\n`)
-          // The node has received the head and waits for the form.
+          // The node has received the headers and waits for the form.
           expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 100 /)
         }),
       )
@@ -124,8 +124,8 @@ describe('concurrent requests', () => {
   })
 
   const name = childrenCount
-    ? 'of six that leave in the middle of ten million cells leaves no work behind'
-    : 'SKIPPED: child processes are counted on Linux only'
+    ? 'stop their conversions when six clients disconnect within ten million cells'
+    : 'SKIPPED: child processes can be listed on Linux only'
   it.skipIf(!childrenCount)(name, async () => {
     const busy = await startConverter()
     try {
@@ -145,7 +145,7 @@ describe('concurrent requests', () => {
           await reader?.cancel()
         }),
       )
-      // The next conversions start once the workers of the disconnected clients have ended.
+      // The next conversions start when the workers of the disconnected clients have exited.
       const next = await Promise.all([1, 2].map(() => postImage(busy.url, image, 'a.png')))
       for (const reply of next) expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(0)
       expect(children() - before).toBeLessThanOrEqual(2)
@@ -155,19 +155,19 @@ describe('concurrent requests', () => {
   })
 })
 
-it('logs nothing when a client disconnects while queued', async () => {
+it('log nothing if a client disconnects while its request is queued', async () => {
   const lines: string[] = []
   const limits = { ...TEST_LIMITS, workers: 1, queueMax: 1 }
   const busy = await startConverter({ workerLimits: limits }, (line) => lines.push(line))
   try {
-    // Its workbook starts to arrive and is not read: the worker stays busy.
+    // The client does not read this workbook, so the worker stays busy.
     const first = await postImage(busy.url, image, 'a.png', { width: 3_000, height: 3_000 })
     const leaving = new AbortController()
     const post = () =>
       fetch(`${busy.url}/image`, {
         ...{ method: 'POST', body: formOf(image, 'a.png'), signal: leaving.signal },
       })
-    // The queue holds one request: when one of two is rejected, the other is queued.
+    // The queue has one slot: when one of two requests is rejected, the other is queued.
     const two = [post(), post()]
     const told = await Promise.race(two)
     expect([told.status, await told.json()]).toEqual([
@@ -186,7 +186,7 @@ it('logs nothing when a client disconnects while queued', async () => {
 })
 
 describe('invalid requests', () => {
-  it('get a status below 500 and a boolean status in the body', async () => {
+  it('get an HTTP status below 500 and the member `status` in the body', async () => {
     const type = fc.constantFrom(
       'multipart/form-data; boundary=b',
       'multipart/form-data',
@@ -263,7 +263,7 @@ describe('invalid requests', () => {
 })
 
 describe('the page', () => {
-  it('is complete: every file it names is served here, without inline code or other hosts', async () => {
+  it('refers only to files of this listener, and contains no inline code', async () => {
     const reply = await fetch(`${converter.url}/page`)
     expect(reply.headers.get('content-security-policy')).toContain("script-src 'self'")
     const html = await reply.text()

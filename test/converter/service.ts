@@ -9,10 +9,10 @@ import { type Listener, startListener } from '../../src/http/index.ts'
 /** Form fields besides the file. */
 export type Fields = Readonly<Record<string, string | number | boolean>>
 
-/** Workers with normal priority, so that tests finish soon on a busy machine. */
+/** Gives workers normal priority, so that tests are fast on a busy machine. */
 export const TEST_LIMITS: typeof WORKER_LIMITS = { ...WORKER_LIMITS, nice: 0 }
 
-/** A converter on a free local port; `log` receives lines of level error. */
+/** Starts a converter on a free local port. `log` receives log lines of level error. */
 export async function startConverter(
   deps: Partial<ConverterDependencies> = {},
   log: (line: string) => void = () => {},
@@ -28,7 +28,7 @@ export async function startConverter(
   )
 }
 
-/** The form of an upload, as a browser builds it. */
+/** Returns the form of an upload, as a browser sends it. */
 export function formOf(bytes: Uint8Array | null, name: string, fields: Fields = {}): FormData {
   const form = new FormData()
   for (const [field, value] of Object.entries(fields)) form.append(field, String(value))
@@ -36,7 +36,7 @@ export function formOf(bytes: Uint8Array | null, name: string, fields: Fields = 
   return form
 }
 
-/** Posts an image as a browser would. */
+/** Posts an image as a browser does. */
 export function postImage(
   url: string,
   bytes: Uint8Array,

@@ -1,7 +1,7 @@
-/** The part of xlsx-populate that the tests use; the package has no types. */
+/** Types for the part of xlsx-populate that the tests use. */
 declare module 'xlsx-populate' {
   interface Cell {
-    /** Index of its style in the workbook. */
+    /** Index of the cell's style in the workbook. */
     readonly _styleId: number | undefined
     value(): unknown
     style(name: 'fill'): { type: string; color: { rgb: string } } | undefined

@@ -1,4 +1,4 @@
-// Fixtures for tests of the rate feed: a manual clock, and a local server that answers for the public sources.
+// Fixtures for tests of the rate feed: a manual clock, and a local server that replaces the public sources.
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,10 +8,10 @@ import { type CurrentReply, currentReply } from '../../src/rate-feed/api/routes.
 import { RateFeed, type RateFeedDeps, type RateFeedSettings } from '../../src/rate-feed/service.ts'
 import { type Get, parseSourceList } from '../../src/rate-feed/sources.ts'
 
-/** Two days after the date of the bundled vector. */
+/** Two days after the date of the built-in vector. */
 const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
 
-/** A clock and timers that only `advance` moves. Delays of up to a second run in real time. */
+/** A clock with timers, which only `advance` moves. Delays of up to a second run in real time. */
 export class ManualClock implements Schedule {
   #now: number
   #waiting: { at: number; run: () => void }[] = []
@@ -46,7 +46,7 @@ export class ManualClock implements Schedule {
   }
 }
 
-/** The path for each public source. */
+/** The path of each public source on the local server. */
 const PATHS: Readonly<Record<string, string>> = {
   'www.ecb.europa.eu': '/ecb',
   'api.frankfurter.dev': '/frankfurter',
@@ -56,7 +56,7 @@ const PATHS: Readonly<Record<string, string>> = {
   'forex-api.coin.z.com': '/gmo',
 }
 
-/** A local server on a free port that answers with `answer` and records the requests. */
+/** A local server on a free port. Calls `answer` for each request and records it. */
 export class SourceServer {
   answer: RequestListener = (_request, response) => response.writeHead(503).end()
   requests: { url: string; headers: Record<string, unknown> }[] = []
@@ -75,21 +75,21 @@ export class SourceServer {
     this.#server.close()
   }
 
-  /** Sends requests for public sources to this server instead. */
+  /** Returns a function that sends requests for public sources to this server. */
   get(timeoutMs?: number): Get {
     const get = loopbackGet(timeoutMs)
     return ({ hostname, search }, headers) =>
       get(new URL(this.at(`${PATHS[hostname]}${search}`)), headers)
   }
 
-  /** The address of `path` on this server. */
+  /** Returns the URL of `path` on this server. */
   at(path: string): string {
     const { port } = this.#server.address() as AddressInfo
     return `http://127.0.0.1:${port}${path}`
   }
 }
 
-/** Requests over plain HTTP to this machine. */
+/** Returns a function that sends HTTP requests to loopback addresses. */
 export function loopbackGet(timeoutMs = 5_000): Get {
   return (url, headers) =>
     outboundGet(
@@ -99,7 +99,7 @@ export function loopbackGet(timeoutMs = 5_000): Get {
     )
 }
 
-/** Keeps the lines of the log. */
+/** A log that stores its lines. */
 export class MemoryLog {
   lines: string[] = []
   info = (_fields: object, message: string): void => {
@@ -110,7 +110,7 @@ export class MemoryLog {
   }
 }
 
-/** A feed whose public sources are all simulated by `server`. */
+/** Creates a feed whose public sources are simulated by `server`. */
 export function feedWith(
   server: SourceServer,
   clock: ManualClock,
@@ -121,13 +121,13 @@ export function feedWith(
   return new RateFeed(depsWith(server, clock, sources, settings, deps))
 }
 
-/** A server with its clock, and its open feeds. */
+/** A server, a clock, and the feeds that were opened with them. */
 export class FeedFixture {
   readonly server = new SourceServer()
   readonly clock = new ManualClock()
   readonly #feeds: RateFeed[] = []
 
-  /** Opens a feed as `feedWith` makes it; `close` closes it. */
+  /** Opens a feed created by `feedWith`. `close` closes it. */
   openFeed = async (
     sources: string,
     settings: Partial<RateFeedSettings> = {},
@@ -145,13 +145,13 @@ export class FeedFixture {
   }
 }
 
-/** A source that always returns this. */
+/** Returns a handler that always sends this reply. */
 export const send =
   (body: string | Buffer, status = 200, headers: Record<string, string> = {}): RequestListener =>
   (_request, response) =>
     response.writeHead(status, headers).end(body)
 
-/** Options of `feedWith`. */
+/** Returns the dependencies of a feed, for `feedWith`. */
 export function depsWith(
   server: SourceServer,
   clock: ManualClock,
@@ -180,13 +180,13 @@ export function depsWith(
   }
 }
 
-/** The reply of `GET /`. */
+/** Returns the reply of `GET /`. */
 export function answerOf(feed: RateFeed): CurrentReply | Promise<CurrentReply> {
   const detail = feed.current()
   return detail instanceof Promise ? detail.then(currentReply) : currentReply(detail)
 }
 
-/** Units per euro, close to the bundled ones. */
+/** Units per euro, close to the built-in ones. */
 export const PER_EUR: Readonly<Record<string, number>> = {
   USD: 1.13,
   JPY: 178.9,
@@ -204,7 +204,7 @@ export const PER_EUR: Readonly<Record<string, number>> = {
   ZAR: 18.6,
 }
 
-/** The ECB's daily file. */
+/** Returns a file in the format of the ECB's daily file. */
 export function ecbFile(date: string, perEur = PER_EUR, quote = "'"): string {
   const cubes = Object.entries(perEur).map(
     ([code, rate]) => `<Cube currency=${quote}${code}${quote} rate=${quote}${rate}${quote}/>`,
@@ -216,18 +216,18 @@ export function ecbFile(date: string, perEur = PER_EUR, quote = "'"): string {
 <Cube><Cube time=${quote}${date}${quote}>${cubes.join('\n')}</Cube></Cube></gesmes:Envelope>`
 }
 
-/** Frankfurter's body. */
+/** Returns a body in the format of Frankfurter. */
 export function frankfurterBody(date: string, rates = PER_EUR): string {
   return JSON.stringify({ amount: 1, base: 'EUR', date, rates })
 }
 
-/** The body of exchange-api. */
+/** Returns a body in the format of exchange-api. */
 export function exchangeApiBody(date: string, perEur: Record<string, number>): string {
   const lower = Object.entries(perEur).map(([code, value]) => [code.toLowerCase(), value])
   return JSON.stringify({ date, eur: { btc: 0.0000123, eur: 1, ...Object.fromEntries(lower) } })
 }
 
-/** The body of Open Exchange Rates. */
+/** Returns a body in the format of Open Exchange Rates. */
 export function openExchangeRatesBody(instant: string, perEur: Record<string, number>): string {
   const dollar = perEur.USD ?? Number.NaN
   const rates = Object.entries(perEur).map(([code, value]) => [code, value / dollar])
@@ -242,7 +242,7 @@ export function openExchangeRatesBody(instant: string, perEur: Record<string, nu
 
 const GMO_SYMBOLS = ['USD', 'EUR', 'GBP', 'AUD', 'NZD', 'CAD', 'CHF', 'TRY', 'ZAR', 'MXN']
 
-/** GMO's ticker, with a spread of one per mille around the middle. */
+/** Returns a body in the format of GMO Coin's ticker, with a spread of one per mille. */
 export function gmoBody(instant: string, perEur = PER_EUR, status = 'OPEN'): string {
   const yen = perEur.JPY ?? Number.NaN
   const data = GMO_SYMBOLS.map((code) => {

@@ -4,7 +4,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Listener } from '../../src/http/index.ts'
 import { partsOf } from '../converter/package-parts.ts'
-import { readWithSheetJs, type Seen } from '../converter/readers.ts'
+import { type ReadWorkbook, readWithSheetJs } from '../converter/readers.ts'
 import { type Fields, formOf, postImage, startConverter } from '../converter/service.ts'
 
 const EXCEL = 'application/vnd.ms-excel'
@@ -35,7 +35,7 @@ async function png(
   return sharp(raw, { raw: { width, height, channels } }).png().toBuffer()
 }
 
-async function seen(bytes: Uint8Array, name = 'a.png', fields: Fields = {}): Promise<Seen> {
+async function seen(bytes: Uint8Array, name = 'a.png', fields: Fields = {}): Promise<ReadWorkbook> {
   const response = await postImage(converter.url, bytes, name, fields)
   expect(response.status, await response.clone().text().catch(String)).toBe(200)
   return readWithSheetJs(new Uint8Array(await response.arrayBuffer()))
@@ -308,7 +308,7 @@ describe('Authentication, errors, limits, versioning', () => {
     expect(await over.clone().text()).toContain('at most 10 MiB (10485760 bytes)')
     expect(await refusal(over)).toEqual({ status: 413, code: 'FILE_TOO_LARGE' })
     const far = await postImage(converter.url, Buffer.alloc(most + 100_000), 'a.png')
-    expect(await far.clone().text()).toContain('may have 10 MiB (10485760 bytes)')
+    expect(await far.clone().text()).toContain('may have at most 10 MiB (10485760 bytes)')
     expect(await refusal(far)).toEqual({ status: 413, code: 'BODY_TOO_LARGE' })
   })
 

@@ -8,7 +8,7 @@ import type { ConversionWorkers } from '../workers.ts'
 import { EXCEL, Failure, OOXML, PreviewReply, UploadForm, WorkbookReply } from './schemas.ts'
 import { FILE_BYTES_MAX, FORM_BYTES_MAX, readUpload, type Upload } from './upload.ts'
 
-/** The HTTP status of each error. */
+/** Maps error codes to HTTP statuses. */
 export const statusOf: Record<ConverterErrorCode, number> = {
   FORM_MALFORMED: 400,
   FILE_MISSING: 400,
@@ -24,13 +24,13 @@ export const statusOf: Record<ConverterErrorCode, number> = {
   WORKER_ENDED: 503,
 }
 
-/** Maximum number of cells of an upload's workbook. */
+/** Maximum number of cells of a workbook. */
 const CELLS_MAX = 10_000_000
-/** Maximum concurrent requests; each may have a form of the maximum size. */
+/** Maximum number of concurrent requests. Each may hold a form of FORM_BYTES_MAX in memory. */
 const UPLOADS_MAX = 16
-/** A larger JSON body is rejected before it is parsed. Source: specification, “Limits”. */
+/** Maximum length of a JSON body. Source: specification, “Limits”. */
 const JSON_BYTES_MAX = 10 * 1024 * 1024
-/** `Retry-After` of a 503, seconds. */
+/** Value of `Retry-After` for 503, in seconds. */
 const RETRY_AFTER = '5'
 
 /** Adds `POST /image` and `POST /preview` to `app`. */
@@ -58,7 +58,7 @@ export function converterRoutes(
   }
   const common = {
     onRequest: uploadLimit(),
-    // Without a body Fastify calls no parser.
+    // Fastify calls no parser if there is no body.
     preValidation: async ({ body }: FastifyRequest) => {
       if (body === undefined || body === null) throw notAForm()
     },
@@ -73,7 +73,7 @@ export function converterRoutes(
       ...common,
       schema: {
         ...shape,
-        summary: 'Turn an image into a workbook with one coloured cell per pixel',
+        summary: 'Convert an image to a workbook with one coloured cell per pixel',
         response: { 200: WorkbookReply, ...failures },
       },
     },
@@ -93,7 +93,7 @@ export function converterRoutes(
       ...common,
       schema: {
         ...shape,
-        summary: 'The cells of that workbook as a picture, one pixel each',
+        summary: 'Show the cells of the workbook as a PNG with one pixel per cell',
         response: { 200: PreviewReply, ...failures },
       },
     },
@@ -125,11 +125,11 @@ function uploadLimit() {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const bytes = Number(request.headers['content-length'])
     if (bytes > FORM_BYTES_MAX) {
-      const most = `the file in it may have 10 MiB (${FILE_BYTES_MAX} bytes)`
+      const most = `the file may have at most 10 MiB (${FILE_BYTES_MAX} bytes)`
       throw new HttpRefusal(413, 'BODY_TOO_LARGE', `the form has ${bytes} bytes; ${most}`)
     }
     if (uploads >= UPLOADS_MAX) {
-      throw new ConverterError('BUSY', 'too many images are on their way here; try again shortly')
+      throw new ConverterError('BUSY', 'too many uploads at the same time; try again shortly')
     }
     uploads += 1
     reply.raw.once('close', () => {
@@ -138,16 +138,17 @@ function uploadLimit() {
   }
 }
 
-/** Aborts when the reply is sent or the client has disconnected. */
+/** Returns a signal that aborts when the reply is sent or the client has disconnected. */
 function signalOf(reply: FastifyReply): AbortSignal {
   const controller = new AbortController()
-  const abort = () => controller.abort(new ConverterError('GIVEN_UP', 'nobody waits for the image'))
+  const abort = () =>
+    controller.abort(new ConverterError('GIVEN_UP', 'the client has disconnected'))
   if (reply.raw.destroyed) abort()
   reply.raw.once('close', abort)
   return controller.signal
 }
 
-/** EXCEL, as specified, unless the client accepts only the registered type. */
+/** Returns EXCEL, as specified, or OOXML if the client accepts only that. */
 function mediaTypeFor(accept = ''): string {
   const accepted = accept.toLowerCase()
   return accepted.includes(OOXML) && !accepted.includes(EXCEL) ? OOXML : EXCEL

@@ -2,7 +2,7 @@ import { Type } from '../../base/shape.ts'
 import { RANGES, type WholeNumberField } from '../options.ts'
 import type { Upload } from './upload.ts'
 
-/** The workbook's media type: specification, “Endpoints”, row C. */
+/** The media type of a workbook. Source: specification, “Endpoints”, row C. */
 export const EXCEL = 'application/vnd.ms-excel'
 /** The registered type, for clients that accept it but not EXCEL. */
 export const OOXML = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
@@ -15,8 +15,8 @@ const whole = (name: WholeNumberField, description: string) => ({
 })
 
 /**
- * The form, only for the documentation: `upload.ts` and `options.ts` parse and check it. Source: specification, “C:
- * converter parameters”.
+ * Documents the form. It is parsed and checked in `upload.ts` and `options.ts`. Source: specification, “C: converter
+ * parameters”.
  */
 export const UploadForm = Type.Unsafe<Upload>({
   type: 'object',
@@ -29,21 +29,27 @@ export const UploadForm = Type.Unsafe<Upload>({
       description: 'The image, at most 10 MiB (10,485,760 bytes)',
     },
     px: whole('px', 'Side of a cell in pixels'),
-    width: whole('width', 'Cells across; absent: from `height`, else the default width'),
-    height: whole('height', 'Cells down; absent: from `width`, truncated'),
-    colors: whole('colors', 'Different colours at most; fewer open faster'),
+    width: whole(
+      'width',
+      'Number of columns. Default: computed from `height` if given, otherwise the default width',
+    ),
+    height: whole('height', 'Number of rows. Default: computed from `width`, rounded down'),
+    colors: whole(
+      'colors',
+      'Maximum number of different colours. A workbook with fewer colours opens faster',
+    ),
     background: {
       type: 'string',
       pattern: '^#?[0-9A-Fa-f]{6}$',
-      description: 'Colour behind transparent pixels; absent: alpha is left aside',
+      description: 'Colour behind transparent pixels. Default: transparency is ignored',
     },
     resample: {
       type: 'string',
       enum: ['cubic', 'nearest'],
-      description: 'How the image is resized; absent: cubic',
+      description: 'How the image is resized. Default: cubic',
     },
-    grayscale: { type: 'boolean', description: 'Shades of gray; absent: false' },
-    zoom: whole('zoom', 'Magnification the sheet opens with, per cent'),
+    grayscale: { type: 'boolean', description: 'Whether to convert to gray. Default: false' },
+    zoom: whole('zoom', 'Initial zoom of the sheet in per cent'),
   },
 })
 
@@ -52,7 +58,8 @@ const headers = {
   'X-Daicho-Grid': { type: 'string', description: 'Columns and rows, e.g. `100x75`' },
   'X-Daicho-Colors': {
     type: 'string',
-    description: 'Colours in the product, and in the resized image: `57211 of 604608`',
+    description:
+      'Number of colours in the workbook, and in the resized image, e.g. `57211 of 604608`',
   },
 }
 
@@ -63,12 +70,12 @@ export const WorkbookReply = {
 }
 
 export const PreviewReply = {
-  description: 'One pixel per cell',
+  description: 'A PNG with one pixel per cell',
   headers,
   content: { 'image/png': { schema: binary } },
 }
 
-/** The body of all errors; specification, “Errors”, row C, does not define it. */
+/** The body of all errors. The specification (“Errors”, row C) does not define it. */
 export const Failure = Type.Object({
   status: Type.Literal(false),
   code: Type.String(),

@@ -4,7 +4,7 @@ import { readForm, readUpload } from './upload.ts'
 
 const TYPE = 'multipart/form-data; boundary=b0und'
 
-/** A body with parts, each given as its headers and content. */
+/** Returns a multipart body with `parts`, each given as its headers and content. */
 function body(...parts: [string, string | Buffer][]): Buffer {
   const pieces = parts.flatMap(([headers, content]) => [
     Buffer.from(`--b0und\r\n${headers}\r\n\r\n`),
@@ -29,18 +29,18 @@ describe('a form', () => {
     ['filename="C:\\dir\\x.png"; name="file"', 'C:\\dir\\x.png'],
     ['name="file"; filename=""', ''],
     ['name="file"', null],
-  ])('%s names the file %j', (rest, fileName) => {
+  ])('with %s has the file name %j', (rest, fileName) => {
     const [part] = readForm(body([disposition(rest), 'x']), TYPE)
     expect(part).toMatchObject({ name: 'file', fileName })
   })
 
-  it('reads a Latin-1 name that is not valid UTF-8', () => {
+  it('can have a file name in Latin-1', () => {
     const bytes = body([disposition('name="file"; filename="#.png"'), 'x'])
     bytes[bytes.indexOf('#')] = 0xe9
     expect(readForm(bytes, TYPE)[0]?.fileName).toBe('é.png')
   })
 
-  it('may have a preamble, an epilogue, other headers, other parts and blanks after a boundary', () => {
+  it('may have a preamble, an epilogue, unknown headers and parts, and blanks after a boundary', () => {
     const bytes = Buffer.from(
       'before\r\n--b0und \t\r\nX-Other: 1\r\ncontent-disposition:form-data;name=px\r\n\r\n7\r\n' +
         '--b0und\r\nContent-Type: text/plain\r\n\r\nskipped\r\n--b0und--after',
@@ -50,7 +50,7 @@ describe('a form', () => {
     ])
   })
 
-  it('returns any content, even if it contains most of a boundary', () => {
+  it('can contain any bytes, even if they contain most of a boundary', () => {
     const content = fc.oneof(
       fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
       fc
@@ -60,7 +60,7 @@ describe('a form', () => {
     fc.assert(
       fc.property(fc.array(content, { maxLength: 5 }), (contents) => {
         const parts = contents.map((bytes): [string, Buffer] => [disposition('name="x"'), bytes])
-        // A content with a complete boundary line would end the part.
+        // Excludes contents with a complete boundary line, which would end the part.
         const line = /(?:^|\r\n)--b0und(?:--|[ \t]*\r\n)/
         fc.pre(contents.every((bytes) => !line.test(`${bytes.toString('latin1')}\r\n`)))
         expect(readForm(body(...parts), TYPE).map((part) => part.bytes)).toEqual(contents)
@@ -68,14 +68,14 @@ describe('a form', () => {
     )
   })
 
-  it('ends a part only at a boundary on a line of its own', () => {
+  it('ends a part only at a line that contains nothing but the boundary', () => {
     const content = Buffer.from('x--b0und\r\ny--b0und--\r\n--b0undX')
     expect(readForm(body([disposition('name="x"'), content]), TYPE)).toEqual([
       { name: 'x', fileName: null, bytes: content },
     ])
   })
 
-  it('is rejected with a code if it is truncated anywhere or malformed', () => {
+  it('is rejected with FORM_MALFORMED if it is truncated anywhere or damaged', () => {
     const whole = body([disposition('name="file"; filename="a.png"'), 'content'])
     for (let length = 0; length < whole.length - 3; length += 1) {
       expect(() => readForm(whole.subarray(0, length), TYPE), `${length}`).toThrow(
@@ -102,7 +102,7 @@ describe('a form', () => {
       TYPE,
       body(...Array.from({ length: 65 }, (): [string, string] => [disposition('name="x"'), ''])),
     ],
-  ])('with %s is malformed', (_, type, bytes) => {
+  ])('is rejected with %s', (_, type, bytes) => {
     expect(() => readForm(bytes, type)).toThrow(expect.objectContaining({ code: 'FORM_MALFORMED' }))
   })
 })
@@ -114,7 +114,7 @@ describe('an upload', () => {
     value,
   ]
 
-  it('returns the file and the known fields', () => {
+  it('consists of the file and the known fields', () => {
     const upload = readUpload(
       body(field('px', '3'), file, field('other', 'x'), field('__proto__', '1')),
       TYPE,
@@ -132,9 +132,9 @@ describe('an upload', () => {
     ['a file that was not chosen', [[disposition('name="file"; filename=""'), '']], 'FILE_MISSING'],
     ['an empty file', [[disposition('name="file"; filename="a.png"'), '']], 'FILE_EMPTY'],
     ['two files', [file, file], 'FIELD_INVALID'],
-    ['a field twice', [file, field('px', '3'), field('px', '3')], 'FIELD_INVALID'],
+    ['a duplicate field', [file, field('px', '3'), field('px', '3')], 'FIELD_INVALID'],
     ['a very long field', [file, field('px', '3'.repeat(65))], 'FIELD_INVALID'],
-  ] satisfies [string, [string, string][], string][])('with %s is refused', (_, parts, code) => {
+  ] satisfies [string, [string, string][], string][])('is rejected with %s', (_, parts, code) => {
     expect(() => readUpload(body(...parts), TYPE)).toThrow(expect.objectContaining({ code }))
   })
 })

@@ -2,9 +2,9 @@ import { isUtf8 } from 'node:buffer'
 import { ConverterError } from '../errors.ts'
 import { OPTION_NAMES } from '../options.ts'
 
-// Why not @fastify/multipart 10.1.9: it ends a file at a line that only begins like the boundary, ignores
-// `filename*`, loses Latin-1 names, rejects fields named `__proto__` and JSON fields that are ignored here, and
-// stores a body in as many buffers as it arrives in. Here the body is one bounded buffer (`readBody`).
+// This replaces @fastify/multipart 10.1.9, which ends a file at a line that only starts like the boundary, ignores
+// `filename*`, garbles Latin-1 names, rejects fields named `__proto__` and JSON fields, and stores a body in many
+// small buffers. Here the body is one bounded buffer (`readBody`).
 
 /** Maximum size of a file: 10 MiB. Source: specification, “Limits”. */
 export const FILE_BYTES_MAX: number = 10 * 1024 * 1024
@@ -12,11 +12,11 @@ export const FILE_BYTES_MAX: number = 10 * 1024 * 1024
 export const FORM_BYTES_MAX: number = FILE_BYTES_MAX + 64 * 1024
 /** Maximum length of a field; every valid value is shorter. */
 const FIELD_BYTES_MAX = 64
-/** Maximum number of parts, many times the number of fields. */
+/** Maximum number of parts, including fields that are ignored. */
 const PARTS_MAX = 64
 /** Maximum size of the headers of one part. */
 const HEADER_BYTES_MAX = 16 * 1024
-/** Maximum length of a boundary. RFC 2046 allows 70, but some clients use more. */
+/** Maximum length of a boundary. RFC 2046 allows 70, but some clients send longer ones. */
 const BOUNDARY_LENGTH_MAX = 200
 
 const CRLF = Buffer.from('\r\n')
@@ -41,24 +41,24 @@ export function readUpload(body: Buffer, contentType: string): Upload {
   let file: Pick<Upload, 'bytes' | 'name'> | null = null
   for (const { name, fileName, bytes } of readForm(body, contentType)) {
     if (name === 'file' && fileName !== null) {
-      if (file !== null) throw new ConverterError('FIELD_INVALID', 'the field file comes twice')
+      if (file !== null) throw new ConverterError('FIELD_INVALID', 'the form has two files')
       // If no file is chosen, a browser sends the field with an empty name.
       if (fileName !== '' || bytes.length > 0) file = { bytes, name: fileName }
     } else if (known.has(name)) {
       const isRepeated = fields.has(name)
       if (isRepeated || bytes.length > FIELD_BYTES_MAX) {
-        const problem = isRepeated ? 'comes twice' : 'is too long'
+        const problem = isRepeated ? 'is repeated' : 'is too long'
         throw new ConverterError('FIELD_INVALID', `the field ${name} ${problem}`)
       }
       fields.set(name, bytes.toString('utf8'))
     }
   }
   if (file === null)
-    throw new ConverterError('FILE_MISSING', 'the form needs a field file with a file')
+    throw new ConverterError('FILE_MISSING', 'the form has no file; send it in the field “file”')
   const { length } = file.bytes
   if (length === 0) throw new ConverterError('FILE_EMPTY', 'the file is empty')
   if (length > FILE_BYTES_MAX) {
-    const message = `the file has ${length} bytes; at most 10 MiB (${FILE_BYTES_MAX} bytes)`
+    const message = `the file has ${length} bytes; it may have at most 10 MiB (${FILE_BYTES_MAX} bytes)`
     throw new ConverterError('FILE_TOO_LARGE', message)
   }
   return { ...file, fields }
@@ -73,9 +73,9 @@ interface FormPart {
 }
 
 /**
- * Parses the parts of a form, in order. Clients differ, so it accepts quoted and bare parameters, `filename*`, and
- * names with `\"`, `%22` or raw UTF-8. Parts that are not form data are skipped. Errors: FORM_MALFORMED. Source:
- * RFC 7578; RFC 2046 section 5.1; WHATWG HTML 4.10.21.8.
+ * Parses the parts of a form, in order. Accepts the variants of different clients: quoted and unquoted parameters,
+ * `filename*`, and names with `\"`, `%22` or raw UTF-8. Skips parts that are not form data. Errors: FORM_MALFORMED.
+ * Source: RFC 7578; RFC 2046 section 5.1; WHATWG HTML 4.10.21.8.
  */
 export function readForm(body: Buffer, contentType: string): FormPart[] {
   const boundary = boundaryOf(contentType)
@@ -99,12 +99,12 @@ function boundaryOf(contentType: string): Buffer {
   const match = /;\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(contentType)
   const boundary = match?.[1] ?? match?.[2]
   if (boundary === undefined || boundary.length > BOUNDARY_LENGTH_MAX) {
-    throw malformed('the Content-Type names no boundary')
+    throw malformed('the Content-Type has no boundary parameter')
   }
   return Buffer.from(`--${boundary}`, 'latin1')
 }
 
-/** A boundary line with the preceding CRLF. */
+/** The position of a boundary line, including the preceding CRLF. */
 interface Delimiter {
   readonly start: number
   readonly end: number
@@ -152,14 +152,14 @@ function parametersOf(text: string): Map<string, string> {
   return parameters
 }
 
-/** Removes escapes. Older clients use backslashes, browsers exactly three percent codes. */
+/** Removes escapes. Older clients escape with backslashes; browsers write `%0D`, `%0A` and `%22`. */
 function unquoted(text: string): string {
   return text
     .replace(/\\(["\\])/g, '$1')
     .replace(/%(22|0A|0D)/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
-/** The value of an RFC 8187 parameter in UTF-8; undefined if it has another form. */
+/** Decodes a UTF-8 parameter value in the format of RFC 8187; returns undefined for any other format. */
 function extendedValue(text = ''): string | undefined {
   const encoded = /^utf-8'[^']*'(.*)$/i.exec(text)?.[1]
   if (encoded === undefined) return undefined

@@ -1,12 +1,12 @@
-// The upload page: requests a preview of the cells whenever an option changes, and the workbook when the form is
-// sent. Text from a file is only inserted with textContent.
+// The upload page: requests a preview whenever an option changes, and the workbook when the form is submitted. Text
+// from a file is inserted only with textContent.
 import { language, t } from '{{assets}}/language.js'
 
 const FILE_BYTES_MAX = 10 * 1024 * 1024
-/** Number of colours from which LibreOffice is slow. */
+/** With more colours, LibreOffice is slow. */
 const COLORS_SLOW = 8_192
-/** Delay between the last change of an option and the request of the preview. */
-const REST_MS = 250
+/** Delay between the last change of an option and the request for a preview. */
+const PREVIEW_DELAY_MS = 250
 
 const at = (id) => document.getElementById(id)
 const form = at('form')
@@ -55,7 +55,7 @@ function choose(chosen) {
     clearPreview()
     const has = size(chosen.size)
     say(
-      t(`This file has ${has}; at most 10 MiB are taken.`, `${has} あります。10 MiB までです。`),
+      t(`This file has ${has}; it may have at most 10 MiB.`, `${has} あります。10 MiB までです。`),
       'bad',
     )
     return
@@ -72,13 +72,16 @@ function clearPreview() {
   at('hint').hidden = true
 }
 
-/** The error message in a reply. */
+/** Returns the error message in a reply. */
 async function reasonOf(response) {
   try {
     const { message } = await response.json()
     return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
   } catch {
-    return t(`The service answered ${response.status}.`, `サービスの応答: ${response.status}`)
+    return t(
+      `The service replied with status ${response.status}.`,
+      `サービスの応答: ${response.status}`,
+    )
   }
 }
 
@@ -118,7 +121,7 @@ function draw(picture, counts) {
   canvas.width = picture.width
   canvas.height = picture.height
   canvas.getContext('2d').drawImage(picture, 0, 0)
-  // As large as the sheet would be, within the available space.
+  // Shows the picture in the size of the sheet, limited to the available space.
   canvas.style.width = `${picture.width * px}px`
   canvas.hidden = false
   at('empty').hidden = true
@@ -137,7 +140,7 @@ function draw(picture, counts) {
   at('hint').hidden = colorsUsed < COLORS_SLOW
 }
 
-/** Rough estimate of the size: bytes per cell and per colour of the compressed workbook. */
+/** Returns a rough estimate of the size of the workbook. */
 function expectedBytes() {
   return canvas.width * canvas.height * 5.5 + colorsUsed * 12 + 3_000
 }
@@ -167,7 +170,10 @@ function sendForm(event) {
   request.onload = () => void finished(request)
   request.onerror = () =>
     ended(
-      t('The connection broke; nothing was saved.', '接続が切れました。保存していません。'),
+      t(
+        'The connection was interrupted; nothing was saved.',
+        '接続が切れました。保存していません。',
+      ),
       'bad',
     )
   request.onabort = () => ended(t('Cancelled.', '中止しました。'))
@@ -177,7 +183,7 @@ function sendForm(event) {
   request.send(fields())
 }
 
-/** The name for a download. */
+/** Returns the file name in a Content-Disposition header. */
 function nameIn(disposition) {
   const [, extended] = /filename\*=UTF-8''(.*)$/.exec(disposition) ?? []
   if (extended !== undefined) return decodeURIComponent(extended)
@@ -208,7 +214,7 @@ function ended(text, kind) {
 
 function optionsChanged() {
   clearTimeout(rest)
-  rest = setTimeout(() => void showPreview(), REST_MS)
+  rest = setTimeout(() => void showPreview(), PREVIEW_DELAY_MS)
 }
 
 fileInput.addEventListener('change', () => choose(fileInput.files[0]))
@@ -225,7 +231,7 @@ at('fewer').addEventListener('click', () => {
   void showPreview()
 })
 
-// Accepts drops anywhere on the page: with a near miss, the browser would leave the page.
+// Accepts drops anywhere on the page. Otherwise the browser would open a file that is dropped beside the form.
 for (const kind of ['dragenter', 'dragover', 'dragleave', 'drop']) {
   document.addEventListener(kind, (event) => {
     event.preventDefault()
@@ -235,7 +241,7 @@ for (const kind of ['dragenter', 'dragover', 'dragleave', 'drop']) {
 document.addEventListener('drop', (event) => {
   const [dropped] = event.dataTransfer?.files ?? []
   if (dropped === undefined) return
-  // Also puts the file into the form, so that the browser's own validation sees it.
+  // Also puts the file into the form, so that the browser does not report it as missing.
   fileInput.files = event.dataTransfer.files
   choose(dropped)
 })

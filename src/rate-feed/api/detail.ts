@@ -4,9 +4,9 @@ import { RatesReply } from './schemas.ts'
 
 const INTEGER_DIGITS = 5
 
-/** Parses the body of `GET /?detail=1`; returns null if it has another form. */
+/** Parses the body of `GET /?detail=1`; returns null if it is invalid. */
 export async function parseRateDetail(text: string): Promise<RateDetail | null> {
-  // Loaded only for the command that needs it: it takes longer than the rest of the module.
+  // Loaded only for the command that needs it, because loading it takes longer than the rest of the module.
   const { Value } = await import('typebox/value')
   try {
     const body: unknown = JSON.parse(text)
@@ -21,12 +21,12 @@ export async function parseRateDetail(text: string): Promise<RateDetail | null> 
 export function rateTable({ result, meta }: RateDetail): string {
   const { source, origin, asOf, stale, proxies } = meta
   const from = origin === null || origin === source ? source : `${source} (${origin})`
-  const head = `Rates of ${asOf} from ${from}${stale ? ', stale' : ''}; asked ${result.datetime}`
+  const head = `Rates of ${asOf} from ${from}${stale ? ', stale' : ''}; read ${result.datetime}`
   const lines = PAIRS.map((pair) => {
     const text = String(result.rate[pair])
     const [integer = ''] = text.split('.')
     return `${pair}  ${' '.repeat(Math.max(0, INTEGER_DIGITS - integer.length))}${text}`
   })
-  const notes = proxies.map((proxy) => `Stand-in: ${proxy.replace('=', ' is computed as ')}`)
+  const notes = proxies.map((proxy) => `Substitute: ${proxy.replace('=', ' is computed as ')}`)
   return `${[head, '', ...lines, ...(notes.length > 0 ? ['', ...notes] : [])].join('\n')}\n`
 }

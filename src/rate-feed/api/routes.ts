@@ -11,7 +11,7 @@ import {
   RatesReply,
 } from './schemas.ts'
 
-/** The HTTP status of each error. */
+/** Maps error codes to HTTP statuses. */
 export const statusOf: Record<RateFeedErrorCode, number> = {
   RATES_NONE_YET: 503,
   RATES_STALE: 503,
@@ -30,10 +30,10 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
       schema: {
         tags: ['rates'],
         operationId: 'listRateHistory',
-        summary: 'Recorded rates of one pair, oldest first',
+        summary: 'List the recorded rates of one pair, oldest first',
         description:
-          'Only where rates are recorded in the ledger. Each row tells its position there, and ' +
-          'the path on the ledger of its block, with what verifies it.',
+          'Available if rates are recorded in the ledger. Each row contains its position in the ledger, ' +
+          'and the path of its block with a proof in the API of the ledger.',
         querystring: HistoryParams,
         response: { 200: HistoryReply, ...failures },
       },
@@ -55,7 +55,7 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
       schema: {
         tags: ['operations'],
         operationId: 'checkRates',
-        summary: 'Whether rates are served, and the record of each source',
+        summary: 'Check whether rates are served, and the state of each source',
         response: { 200: HealthReply, 503: HealthReply, ...failures },
       },
     },
@@ -69,7 +69,7 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
 
 function currentRoute(app: HttpApp, feed: RateFeed): void {
   let sent: { detail: RateDetail; reply: CurrentReply } | null = null
-  // Untyped, because the handler sends JSON text.
+  // Untyped, because the handler sends serialized JSON.
   const replies: Readonly<Record<string, unknown>> = { 200: RatesReply, ...failures }
   app.get(
     '/',
@@ -77,10 +77,10 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
       schema: {
         tags: ['rates'],
         operationId: 'readRates',
-        summary: 'The current rates of the twenty pairs',
+        summary: 'Read the current rates of the twenty pairs',
         description:
-          'Headers tell where the rates come from: `X-Rates-Source`, `X-Rates-As-Of`, ' +
-          '`X-Rates-Stale` and, where a stand-in is used, `X-Rates-Proxy`.',
+          'Headers describe the origin of the rates: `X-Rates-Source`, `X-Rates-As-Of`, ' +
+          '`X-Rates-Stale` and, if a pair is computed from a substitute, `X-Rates-Proxy`.',
         querystring: RatesQuery,
         response: replies,
       },
@@ -95,9 +95,9 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
         const detail = current instanceof Promise ? await current : current
         if (sent?.detail !== detail) sent = { detail, reply: currentReply(detail) }
         const { headers, rawHeaders, body } = sent.reply
-        // A listener that is closing must send its header, too.
+        // A closing listener has set `Connection: close`, which must be sent too.
         if (reply.hasHeader('connection')) return reply.headers(headers).send(body)
-        // The text and its headers are constant for a second, so they bypass Fastify's reply: decision 0012.
+        // Body and headers stay the same for a second, so they are written without Fastify's reply (decision 0012).
         reply.hijack()
         reply.raw.writeHead(200, rawHeaders).end(body)
         return reply
@@ -118,7 +118,7 @@ export interface CurrentReply {
   readonly rawHeaders: string[]
 }
 
-/** The reply of `GET /` for `detail`. */
+/** Returns the reply of `GET /` for `detail`. */
 export function currentReply({ result, meta }: RateDetail): CurrentReply {
   const body = JSON.stringify({ status: true, result })
   const headers = {
@@ -137,39 +137,39 @@ export function currentReply({ result, meta }: RateDetail): CurrentReply {
   }
 }
 
-/** Path of the block at `position` in the ledger API, with its proof. */
+/** Returns the path, in the API of the ledger, of the block at `position` with its proof. */
 function proofPath(position: string): string {
   const [, serverId = '', height = ''] = /^(\d+)\/(\d+)\./.exec(position) ?? []
   return `/api/ledgers?serverid=${serverId}&offset=${height}&limit=1&proof=1`
 }
 
-/** Serves the metrics of `app` and of `feed` at `GET /metrics`. */
+/** Serves the metrics of `app` and `feed` at `GET /metrics`. */
 export function rateFeedMetrics(app: HttpApp, feed: RateFeed, now: () => number): void {
   const registry = new Registry()
   registerMetrics(app, registry)
   addGauge(
     registry,
     'daicho_rates_stale',
-    'Whether the rates served are stale (1), or there are none (1)',
+    '1 if the served rates are stale, or if there are no rates; otherwise 0',
     () => (feed.health().health === 'ok' ? 0 : 1),
   )
   addGauge(
     registry,
     'daicho_rates_age_seconds',
-    'Time since the date of the rates served',
+    'Time since the date of the served rates',
     () => feed.health().vector?.ageSeconds ?? Number.NaN,
   )
   addLabeledGauge(
     registry,
     'daicho_rates_source_failures',
-    'Failures of each source since its last success',
+    'Number of failures of each source since its last success',
     ['source'],
     () => feed.health().sources.map(({ name, failures }) => [{ source: name }, failures]),
   )
   addLabeledGauge(
     registry,
     'daicho_rates_source_answer_age_seconds',
-    'Time since each source last answered well; absent when it never did',
+    'Time since the last successful request to each source; absent before the first one',
     ['source'],
     () =>
       feed.health().sources.flatMap(({ name, lastSuccessAt }) => {

@@ -11,14 +11,14 @@ function numbersNamed(names: readonly string[], description: string) {
   })
 }
 
-/** Includes the type, which documentation pages need to show a choice. */
-function oneOf<Word extends string>(words: readonly Word[], description: string) {
-  return Type.Unsafe<Word>({ type: 'string', enum: [...words], description })
+/** Returns the schema of an enum. Includes `type`, which documentation pages need to show the values. */
+function oneOf<Value extends string>(values: readonly Value[], description: string) {
+  return Type.Unsafe<Value>({ type: 'string', enum: [...values], description })
 }
 
 /** The twenty rates. Source: specification, “R: rate feed response”. */
 const Rate = Type.Unsafe<Rates>(
-  numbersNamed(PAIRS, 'Units of the second currency that one unit of the first equals'),
+  numbersNamed(PAIRS, 'Price of one unit of the first currency in units of the second one'),
 )
 
 const Result = Type.Object(
@@ -26,32 +26,32 @@ const Result = Type.Object(
     datetime: Type.String({
       examples: ['2026-10-07 09:30:00+0'],
       pattern: '^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d\\+0$',
-      description: 'Time of the call, in GMT',
+      description: 'Time of the request, in GMT',
     }),
     rate: Rate,
     stale: Type.Optional(
       Type.Literal(true, {
-        description: 'There when the rates are older than `RATES_STALE_AFTER`',
+        description: 'Present if the rates are older than `RATES_STALE_AFTER`',
       }),
     ),
     as_of: Type.Optional(
-      Type.String({ description: 'Date or instant of the rates, beside `stale`' }),
+      Type.String({ description: 'Date or instant of the rates; present if `stale` is' }),
     ),
   },
   { additionalProperties: false },
 )
 
 const metaFields = {
-  source: Type.String({ description: 'What is served; joined by + when parts come from others' }),
+  source: Type.String({ description: 'Name of the source; several sources are joined by +' }),
   origin: Type.Union([Type.String(), Type.Null()], {
-    description: 'Where a kept vector once came from',
+    description: 'Original source of stored rates',
   }),
   asOf: Type.String({ description: 'Date or instant of the rates' }),
   ageSeconds: Type.Integer(),
-  stale: Type.Boolean({ description: 'Whether no live source stands by them' }),
+  stale: Type.Boolean({ description: 'Whether no live source has confirmed the rates recently' }),
   confirmedBy: Type.Union([Type.String(), Type.Null()]),
   confirmedAt: Type.Union([Instant, Type.Null()]),
-  proxies: Type.Array(Type.String(), { description: 'Pairs computed from a stand-in' }),
+  proxies: Type.Array(Type.String(), { description: 'Pairs computed from a substitute' }),
   nextRefresh: Type.Union([Instant, Type.Null()]),
 }
 
@@ -63,14 +63,14 @@ export const RatesReply = Type.Object({
     Type.Object({
       ...metaFields,
       perEur: Type.Unsafe<PerEur>(
-        numbersNamed(CURRENCIES, 'Unrounded units per euro, of which all rates are made'),
+        numbersNamed(CURRENCIES, 'Unrounded units per euro, from which all rates are computed'),
       ),
     }),
   ),
 })
 
 export const RatesQuery = Type.Object({
-  detail: Type.Optional(oneOf<'0' | '1'>(['0', '1'], '1 adds `meta`: where the rates come from')),
+  detail: Type.Optional(oneOf<'0' | '1'>(['0', '1'], '1 adds `meta`, the origin of the rates')),
 })
 
 /** The body of all errors. Source: specification, “Errors”, row R. */
@@ -80,7 +80,7 @@ export const Failure = Type.Object({
   message: Type.String(),
 })
 
-/** Format of a date; whether the day exists is checked when the date is parsed. */
+/** Format of a date. Its parser checks whether the day exists. */
 const DATE = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$'
 
 export const HistoryParams = Type.Object({
@@ -105,11 +105,13 @@ export const HistoryReply = Type.Object({
       rate: Type.Number(),
       source: Type.String(),
       acceptedAt: Instant,
-      id: Type.String({ description: 'Of the item in the ledger database `rates`' }),
+      id: Type.String({ description: 'Id of the item in the ledger database `rates`' }),
       position: Type.String({
-        description: 'Where it stands in the ledger: serverid/height.index',
+        description: 'Position in the ledger: serverid/height.index',
       }),
-      proof: Type.String({ description: 'Path on the ledger of its block, with what verifies it' }),
+      proof: Type.String({
+        description: 'Path of its block with a proof, in the API of the ledger',
+      }),
     }),
   ),
   limit: Type.Integer(),
@@ -118,7 +120,7 @@ export const HistoryReply = Type.Object({
 
 /** The reply of `GET /healthz`, with 200 and 503. */
 export const HealthReply = Type.Object({
-  status: Type.Boolean({ description: 'Whether GET / answers with rates' }),
+  status: Type.Boolean({ description: 'Whether GET / returns rates' }),
   health: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),
   vector: Type.Union([Type.Object(metaFields), Type.Null()]),
   sources: Type.Array(

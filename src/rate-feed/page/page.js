@@ -1,5 +1,5 @@
-// The page of the feed: polls the rates and the state of the sources while it is visible. Text from a reply is only
-// inserted with textContent.
+// The page of the feed: polls the rates and the state of the sources while it is visible. Text from a reply is
+// inserted only with textContent.
 import { language, t, timeText } from '{{assets}}/language.js'
 
 /** Polling interval. Rates change a few times a day, the state of the sources more often. */
@@ -7,7 +7,7 @@ const POLL_MS = 10_000
 const PAIR = /^(...)(...)$/
 
 const at = (id) => document.getElementById(id)
-/** A fixed number of digits per pair, so that the decimal points are aligned. */
+/** A fixed number of decimals, so that the decimal points are aligned. */
 const numberOf = (digits) =>
   new Intl.NumberFormat(language, {
     minimumFractionDigits: digits,
@@ -51,15 +51,15 @@ function showRates({ result, meta }) {
   at('given').hidden = false
   at('rates').tBodies[0].replaceChildren(...Object.entries(rate).map(rowOf))
   at('stale').hidden = !meta.stale
-  const asked = new Date(datetime.replace(' ', 'T').replace(/\+0$/, 'Z'))
-  at('asked').textContent = `${t('Asked', '取得')} ${timeText(asked)}`
+  const readAt = new Date(datetime.replace(' ', 'T').replace(/\+0$/, 'Z'))
+  at('asked').textContent = `${t('Read', '取得')} ${timeText(readAt)}`
   const facts = [
     [t('Source', '取得元'), meta.origin === null ? meta.source : `${meta.source} (${meta.origin})`],
     [t('Date of the rates', 'レートの日付'), meta.asOf],
     [
       t('Confirmed by', '確認'),
       meta.confirmedBy === null
-        ? t('nobody since the start', '起動後の確認なし')
+        ? t('no source since the start', '起動後の確認なし')
         : `${meta.confirmedBy}, ${timeText(meta.confirmedAt)}`,
     ],
     [
@@ -67,7 +67,7 @@ function showRates({ result, meta }) {
       meta.nextRefresh === null ? t('none', 'なし') : timeText(meta.nextRefresh),
     ],
     ...meta.proxies.map((proxy) => [
-      t('Stand-in', '代用'),
+      t('Substitute', '代用'),
       proxy.replace('=', t(' is computed as ', ' の計算に使用: ')),
     ]),
   ]
@@ -97,15 +97,15 @@ function showSources(sources) {
 
 function sourceOf({ name, lastSuccessAt, failures, lastError, backOffUntil }) {
   const item = document.createElement('li')
-  const well =
+  const success =
     lastSuccessAt === null
-      ? t('has not answered yet', 'まだ応答がありません')
-      : `${t('answered', '応答')} ${timeText(lastSuccessAt)}`
+      ? t('no success yet', 'まだ応答がありません')
+      : `${t('last success', '応答')} ${timeText(lastSuccessAt)}`
   const title = made('p', '')
-  title.append(made('strong', name), made('span', ` · ${well}`, 'soft'))
+  title.append(made('strong', name), made('span', ` · ${success}`, 'soft'))
   item.append(title)
   if (failures > 0) {
-    const count = t(`Failures since: ${failures}`, `以後の失敗: ${failures} 回`)
+    const count = t(`Failures since then: ${failures}`, `以後の失敗: ${failures} 回`)
     const again =
       backOffUntil === null ? '' : `; ${t('next try', '次の試行')} ${timeText(backOffUntil)}`
     item.append(made('p', `${count} (${lastError ?? ''})${again}`, 'failed'))
@@ -113,13 +113,13 @@ function sourceOf({ name, lastSuccessAt, failures, lastError, backOffUntil }) {
   return item
 }
 
-async function follow() {
+async function poll() {
   clearTimeout(timer)
   if (document.visibilityState === 'hidden') return
   await refresh()
   clearTimeout(timer)
-  timer = setTimeout(() => void follow(), POLL_MS)
+  timer = setTimeout(() => void poll(), POLL_MS)
 }
 
-document.addEventListener('visibilitychange', () => void follow())
-void follow()
+document.addEventListener('visibilitychange', () => void poll())
+void poll()
