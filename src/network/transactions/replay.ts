@@ -21,12 +21,6 @@ interface RecordedTransaction {
   readonly writes: readonly ResourceChange[]
 }
 
-/** The network as it was deployed at a height. */
-interface Deployed {
-  readonly model: Model
-  readonly decider: Decider
-}
-
 /**
  * Decides every transaction of network `name` again, on top of those that were recorded before it, and
  * compares its writes and events with those that were recorded. `blocks` are all that changed the network,
@@ -39,57 +33,32 @@ export async function verifyNetwork(
   limits: ScriptLimits,
   onProgress: (progress: VerificationProgress) => void,
 ): Promise<NetworkVerification> {
-  const replay = new Replay(name, limits, onProgress)
+  const state = new Overlay(NO_RESOURCES)
+  const apply = (changes: readonly ResourceChange[]) => {
+    for (const change of changes) state.apply(change)
+  }
+  let network: DeployedNetwork | null = null
+  let isRemoved = false
   let count = 0
-  for await (const block of blocks) {
-    count += 1
-    const finding = await replay.block(block)
-    if (finding !== null) {
-      const text = `block ${block.height}: ${finding}`
-      return { blocks: count, transactions: replay.transactions, finding: text }
-    }
-  }
-  return { blocks: count, transactions: replay.transactions, finding: null }
-}
-
-class Replay {
-  transactions = 0
-  readonly #name: string
-  readonly #limits: ScriptLimits
-  readonly #onProgress: (progress: VerificationProgress) => void
-  readonly #state = new Overlay(NO_RESOURCES)
-  #deployed: Deployed | null = null
-  #isRemoved = false
-
-  constructor(
-    name: string,
-    limits: ScriptLimits,
-    onProgress: (progress: VerificationProgress) => void,
-  ) {
-    this.#name = name
-    this.#limits = limits
-    this.#onProgress = onProgress
-  }
-
-  /** Replays one block. Returns the first difference, or null. */
-  async block({ height, changes, deployed, removed }: RecordedChanges): Promise<string | null> {
-    if (this.#isRemoved) return 'it changes a network that was removed'
-    this.#isRemoved = removed
+  let transactions = 0
+  const findingIn = async ({ height, changes, deployed, removed }: RecordedChanges) => {
+    if (isRemoved) return 'it changes a network that was removed'
+    isRemoved = removed
     if (deployed !== null) {
-      const refused = this.#deploy(deployed)
-      if (refused !== null) return refused
+      const next = deployedNetwork(deployed, name, state, limits)
+      if (typeof next === 'string') return next
+      network = next
     }
-    if (this.#deployed === null) return 'it changes a network that is not deployed yet'
-    const { model, decider } = this.#deployed
-    const { before, transactions } = transactionsIn(changes, model)
-    this.#apply(before)
-    for (const transaction of transactions) {
-      this.transactions += 1
-      this.#onProgress({ height, transactions: this.transactions })
-      const finding = await differenceOf(transaction, decider)
+    if (network === null) return 'it changes a network that is not deployed yet'
+    const { before, recorded } = transactionsIn(changes, network.model)
+    apply(before)
+    for (const transaction of recorded) {
+      transactions += 1
+      onProgress({ height, transactions })
+      const finding = await differenceOf(transaction, network.decider)
       if (finding !== null) return `transaction ${transaction.target.id}: ${finding}`
       const { target, resource, record, writes } = transaction
-      this.#apply([
+      apply([
         { kind: 'create', target, resource },
         { kind: 'create', target: historianTarget(transaction), resource: record },
         ...writes,
@@ -97,26 +66,39 @@ class Replay {
     }
     return null
   }
-
-  #deploy(item: JsonObject): string | null {
-    try {
-      const definition = definitionInItem(JSON.stringify(item), this.#name)
-      const scripts = new Scripts(definition, this.#limits)
-      this.#state.standOn(registriesOf(definition.model))
-      const parts = { definition, scripts, database: this.#state, deployment: [] }
-      this.#deployed = {
-        model: definition.model,
-        decider: new Decider({ ...parts, log: () => {} }),
-      }
-      return null
-    } catch (error) {
-      if (error instanceof NetworkError) return error.message
-      throw error
+  for await (const block of blocks) {
+    count += 1
+    const finding = await findingIn(block)
+    if (finding !== null) {
+      return { blocks: count, transactions, finding: `block ${block.height}: ${finding}` }
     }
   }
+  return { blocks: count, transactions, finding: null }
+}
 
-  #apply(changes: readonly ResourceChange[]): void {
-    for (const change of changes) this.#state.apply(change)
+/** A network as it was deployed at a height. */
+interface DeployedNetwork {
+  readonly model: Model
+  readonly decider: Decider
+}
+
+/** The network that `item` records, whose resources are `state`; or the reason why it cannot be read. */
+function deployedNetwork(
+  item: JsonObject,
+  name: string,
+  state: Overlay,
+  limits: ScriptLimits,
+): DeployedNetwork | string {
+  try {
+    const definition = definitionInItem(JSON.stringify(item), name)
+    const { model } = definition
+    state.standOn(registriesOf(model))
+    const scripts = new Scripts(definition, limits)
+    const parts = { definition, scripts, database: state, deployment: [], log: () => {} }
+    return { model, decider: new Decider(parts) }
+  } catch (error) {
+    if (error instanceof NetworkError) return error.message
+    throw error
   }
 }
 
@@ -153,7 +135,7 @@ async function differenceOf(
 /** The transactions of a block: each is its record, the historian's, and the writes behind them. */
 function transactionsIn(changes: readonly ResourceChange[], model: Model) {
   const before: ResourceChange[] = []
-  const transactions: (RecordedTransaction & { writes: ResourceChange[] })[] = []
+  const recorded: (RecordedTransaction & { writes: ResourceChange[] })[] = []
   for (let at = 0; at < changes.length; at += 1) {
     const change = changes[at]
     const next = changes[at + 1]
@@ -162,15 +144,15 @@ function transactionsIn(changes: readonly ResourceChange[], model: Model) {
       change.kind === 'create' && model.type(change.target.type)?.kind === 'transaction'
     if (isTransaction && next?.kind === 'create' && next.target.type === HISTORIAN_RECORD) {
       const { target, resource } = change
-      transactions.push({ target, resource, record: next.resource, writes: [] })
+      recorded.push({ target, resource, record: next.resource, writes: [] })
       at += 1
     } else {
-      const last = transactions.at(-1)
+      const last = recorded.at(-1)
       if (last === undefined) before.push(change)
       else last.writes.push(change)
     }
   }
-  return { before, transactions }
+  return { before, recorded }
 }
 
 const HISTORIAN_RECORD = systemType('HistorianRecord')

@@ -11,19 +11,6 @@
 
 // A name that is no type's must not find what every object has.
 Object.setPrototypeOf(MODEL, null)
-// These lists are made once, because each resource needs them. Loops over them use an index: iterators take the
-// engine several times as long.
-for (const type of Object.values(MODEL)) {
-  type.names = Object.keys(type.properties)
-  type.members = Object.values(type.properties)
-  type.defaults = type.names.filter((name) => type.properties[name].default !== null)
-  for (const property of type.members) {
-    const { primitive, relationship } = property
-    const isText = primitive === null && !relationship && MODEL[property.type].kind === 'enum'
-    // Held as it is in JSON.
-    property.isPlain = isText || (primitive !== null && primitive !== 'DateTime')
-  }
-}
 
 /** Asks the network. Throws its refusals. */
 async function ask(what, fields) {
@@ -71,18 +58,13 @@ function isInstance(name, ancestor) {
 }
 
 function relationshipText(state) {
-  const id = encodeURI(idOf(state))
-  return `resource:${state.type}#${id.indexOf('#') === -1 ? id : id.replaceAll('#', '%23')}`
+  return `resource:${state.type}#${encodeURI(idOf(state)).replaceAll('#', '%23')}`
 }
 
 /** The object that a relationship leads to. */
 function resourceIn(text) {
   const hash = text.indexOf('#')
-  const id = text.slice(hash + 1)
-  return resourceAt(
-    text.slice('resource:'.length, hash),
-    id.indexOf('%') === -1 ? id : decodeURIComponent(id),
-  )
+  return resourceAt(text.slice('resource:'.length, hash), decodeURIComponent(text.slice(hash + 1)))
 }
 
 /** The current id of a resource, which a script may have changed; null without identity. */
@@ -139,30 +121,32 @@ class Identified extends Typed {
 }
 
 /** Puts `json`, as the network keeps it, into `values`. */
-function fill(values, { names, members }, json) {
-  for (let at = 0; at < names.length; at += 1) {
-    const one = json[names[at]]
-    if (one === undefined) continue
-    const property = members[at]
-    if (property.array) values[names[at]] = one.map((element) => heldValue(property, element))
-    else values[names[at]] = property.isPlain ? one : heldValue(property, one)
+function fill(values, { properties }, json) {
+  for (const [name, property] of Object.entries(properties)) {
+    const member = json[name]
+    if (member === undefined) continue
+    values[name] = property.array
+      ? member.map((element) => heldValue(property, element))
+      : heldValue(property, member)
   }
 }
 
-function heldValue(property, json) {
-  if (property.isPlain) return json
-  if (property.relationship) return resourceIn(json)
-  return property.primitive === 'DateTime' ? new Date(json) : fromJson(json)
+function heldValue({ primitive, relationship }, json) {
+  if (relationship) return resourceIn(json)
+  if (primitive === 'DateTime') return new Date(json)
+  return typeof json === 'object' ? fromJson(json) : json
 }
 
 /** The object of an identity; its content is taken when it is needed. */
 function resourceAt(type, id) {
   const key = `${type}#${id}`
-  const known = IDENTITIES.get(key)
-  if (known !== undefined) return known
-  const resource = notLoaded(type, id)
-  IDENTITIES.set(key, resource)
-  return resource
+  if (!IDENTITIES.has(key)) {
+    const values = instanceOf(type, id, false)
+    const resource = new Proxy(values, LAZY)
+    STATE.set(resource, STATE.get(values))
+    IDENTITIES.set(key, resource)
+  }
+  return IDENTITIES.get(key)
 }
 
 /** The object of a resource that was read: the one that exists already, or a new one with this content. */
@@ -191,14 +175,6 @@ function instanceOf(type, id, loaded) {
   if (id !== null) values[MODEL[type].identifier] = id
   STATE.set(values, { type, id, loaded, values })
   return values
-}
-
-/** One whose content is taken when it is needed. */
-function notLoaded(type, id) {
-  const values = instanceOf(type, id, false)
-  const proxy = new Proxy(values, LAZY)
-  STATE.set(proxy, STATE.get(values))
-  return proxy
 }
 
 /** Loads the content of a resource from those that were sent. */
@@ -245,9 +221,8 @@ function fresh(name, id) {
   const type = typeNamed(name)
   if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
   const made = instanceOf(name, id, true)
-  for (const name of type.defaults) {
-    const property = type.properties[name]
-    made[name] = heldValue(property, property.default)
+  for (const [key, property] of Object.entries(type.properties)) {
+    if (property.default !== null) made[key] = heldValue(property, property.default)
   }
   return made
 }
@@ -269,14 +244,7 @@ function jsonOf(instance) {
   const { values } = state
   const json = { $class: state.type }
   const { properties } = MODEL[state.type]
-  const names = Object.keys(values)
-  for (let at = 0; at < names.length; at += 1) {
-    const name = names[at]
-    const value = values[name]
-    if (typeof value === 'string') {
-      json[name] = value
-      continue
-    }
+  for (const [name, value] of Object.entries(values)) {
     if (value === undefined || value === null) continue
     const property = properties[name]
     // The network refuses properties that the model does not have, whatever their values.
@@ -289,7 +257,6 @@ function jsonOf(instance) {
 }
 
 function jsonValueOf(name, property, value) {
-  if (typeof value === 'string') return value
   // JSON has no word for these, and null would mean that there is no value.
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new Error(`${name} is no finite number: ${value}`)
