@@ -220,7 +220,7 @@ export class BusinessNetwork {
 
   /**
    * Replaces the network by `next` if all stored resources fit it; `defaults` fill new fields. One block
-   * holds the new archive and all updates. No other request is decided meanwhile.
+   * holds the new archive and all updates. Other requests wait until the end.
    * Errors: NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
   async upgrade(next: NetworkDefinition, defaults: readonly FieldDefault[]): Promise<void> {

@@ -49,7 +49,7 @@ it('events of the past are those of new historian records, and nothing that only
   expect(await since(feed, 1)).toEqual([[3, ['e2', 'e3', 'e4']]])
 })
 
-it('who listens is told of the events of a block until it leaves, and of no block without any', () => {
+it('listeners receive the events of each block until they leave, and no empty block', () => {
   const feed = feedOf()
   const told: EmittedEvents[] = []
   const leave = feed.listen((emitted) => told.push(emitted))

@@ -344,7 +344,7 @@ export class Pipeline {
     undone.push(...this.#sent.values())
     this.#decided = []
     this.#sent.clear()
-    // The thread goes on from what is void now; the next request starts another one from the ledger.
+    // The thread's state includes the refused changes; the next request starts another thread.
     void this.exchange(null)
     for (const { reject } of undone) reject(error)
     this.#advance()

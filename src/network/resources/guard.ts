@@ -50,7 +50,7 @@ export interface GuardParts {
 /** Resources that access rules decide about at once. */
 const READ_AT_ONCE = 256
 
-/** The resources that one caller may read, and the check of what the caller may change. */
+/** Reads the resources that one caller may read, and checks the caller's changes. */
 export class Guard implements ResourceReader {
   readonly #parts: GuardParts
   readonly #transaction: TransactionRecord | null
@@ -94,7 +94,7 @@ export class Guard implements ResourceReader {
     return this.#parts.database
   }
 
-  /** The guard of the same caller during `transaction`, which may have a `database` of its own. */
+  /** The guard of the same caller during `transaction`, which may read another `database`. */
   within(transaction: TransactionRecord, database = this.#parts.database): Guard {
     return new Guard({ ...this.#parts, database }, transaction)
   }

@@ -6,7 +6,7 @@ import { type Problem, pointer } from '../model/validation.ts'
 import { objectIn, type ResourceReader, type StoredResource } from './database.ts'
 import { invalid } from './instances.ts'
 
-/** Takes the text of a relationship and its path; returns what stands there in the copy. */
+/** Takes the text of a relationship and its path; returns its replacement in the copy. */
 type Replace = (text: string, path: string) => Json
 
 /** A copy of `value`, with `replace` applied to the relationships in it and in its concepts. */

@@ -22,7 +22,7 @@ const evaluate = (
   withinMs = 10_000,
 ): Promise<GuestAnswer> => guest.call(request, { answer, log: () => {} }, withinMs)
 
-it('gives back what the script returns, or a promise of it', async () => {
+it('returns the value of a script, or of its promise', async () => {
   const guest = await started()
   expect(await evaluate(guest, '6 * 7')).toEqual({ value: '42' })
   const later = '(async () => { await null; return "later" })()'
@@ -38,7 +38,7 @@ it('forgets everything that a call leaves behind', async () => {
   expect(await evaluate(guest, look)).toEqual({ value: '0,,function,undefined,1' })
 })
 
-it('forgets what a call leaves in a long table that the scripts of the network made', async () => {
+it('forgets changes of a long table that the scripts of the network made', async () => {
   const scripts = [{ name: 'lib/table.js', text: 'var table = new Uint8Array(8 << 20)' }]
   const guest = await Guest.boot({ ...options, scripts }, 2_000)
   const count = 'const at = 4 << 20; table[at] += 1; table[at]'
@@ -46,11 +46,11 @@ it('forgets what a call leaves in a long table that the scripts of the network m
   expect(await evaluate(guest, count)).toEqual({ value: '1' })
 })
 
-it('answers what the script asks, in its order, also what it does not wait for', async () => {
+it('answers requests in the order of the script, also unawaited ones', async () => {
   const guest = await started()
-  const asked: string[] = []
+  const requests: string[] = []
   const host = async (request: string) => {
-    asked.push(request)
+    requests.push(request)
     if (request === 'no') throw new Error('that is refused')
     return request.toUpperCase()
   }
@@ -59,19 +59,19 @@ it('answers what the script asks, in its order, also what it does not wait for',
     ask('later'); ask('no')
     return text })()`
   expect(await evaluate(guest, value, host)).toEqual({ value: 'ABthat is refused' })
-  expect(asked).toEqual(['a', 'b', 'no', 'later', 'no'])
+  expect(requests).toEqual(['a', 'b', 'no', 'later', 'no'])
 })
 
-it('passes on what the script logs, and throws what is refused of it', async () => {
+it('passes on logged lines, and throws for refused ones', async () => {
   const guest = await started()
-  const said: string[] = []
+  const lines: string[] = []
   const log = (text: string) => {
-    said.push(text)
+    lines.push(text)
     if (text === 'no') throw new TypeError('that is refused')
   }
   const code = `say('a'); try { say('no') } catch (error) { error.name + error.message }`
   const answer = await guest.call(code, { answer: silent, log }, 10_000)
-  expect([answer, said]).toEqual([{ value: 'Errorthat is refused' }, ['a', 'no']])
+  expect([answer, lines]).toEqual([{ value: 'Errorthat is refused' }, ['a', 'no']])
 })
 
 it.each([

@@ -102,7 +102,7 @@ function deployedNetwork(
   }
 }
 
-/** How a transaction differs from what the network decides now, or null. */
+/** The difference between a transaction and the network's decision on it now, or null. */
 async function differenceOf(
   { target, resource, record, writes }: RecordedTransaction,
   decider: Decider,
@@ -175,12 +175,19 @@ function asJson(change: ResourceChange): Json {
   return [change.kind, type, id, contentOf(change)]
 }
 
-function difference(now: readonly Json[], then: readonly Json[], what: string): string | null {
-  const wanted = then.map(canonicalJson)
-  const at = now.map(canonicalJson).findIndex((text, index) => text !== wanted[index])
-  if (at === -1 && now.length === then.length) return null
-  const place = at === -1 ? Math.min(now.length, then.length) : at
-  return `its ${what} differ from what is recorded, first number ${place}`
+function difference(
+  now: readonly Json[],
+  recorded: readonly Json[],
+  kind: 'writes' | 'events',
+): string | null {
+  const expected = recorded.map(canonicalJson)
+  const found = now.map(canonicalJson)
+  const length = Math.max(found.length, expected.length)
+  for (let at = 0; at < length; at += 1) {
+    if (found[at] === expected[at]) continue
+    return `its ${kind} differ from what is recorded, first number ${at}`
+  }
+  return null
 }
 
 function callerIn({ participantInvoking, identityUsed }: JsonObject): Caller {

@@ -38,8 +38,8 @@ function checkedEvent(
   if (!isJsonObject(event) || type?.kind !== 'event') {
     throw new NetworkError('TRANSACTION_FAILED', `there is no event ${name.slice(0, 100)}`)
   }
-  const whole = { ...event, eventId: `${target.id}#${at}`, timestamp }
-  const { resource, problems } = checkInstance(rules.model, type, whole, rules)
+  const complete = { ...event, eventId: `${target.id}#${at}`, timestamp }
+  const { resource, problems } = checkInstance(rules.model, type, complete, rules)
   if (problems === null) return resource
   throw new NetworkError('TRANSACTION_FAILED', invalid(problems).message, { problems })
 }
@@ -107,6 +107,6 @@ function typeNamed(name: string, { namespace }: TypeDeclaration, model: Model) {
 }
 
 function wrong({ name }: TypeDeclaration, declared: Returned): NetworkError {
-  const what = `${declared.name}${declared.array ? '[]' : ''}`
-  return new NetworkError('TRANSACTION_FAILED', `${name} must return ${what}, and returned none`)
+  const type = `${declared.name}${declared.array ? '[]' : ''}`
+  return new NetworkError('TRANSACTION_FAILED', `${name} must return ${type}, and returned none`)
 }

@@ -54,10 +54,10 @@ class Registry {
     await ask('remove', () => ({ type: this.id, ids }))
     for (const id of ids) CONTENTS.set(`${this.id}#${id}`, null)
   }
-  async #write(what, resources) {
-    for (const resource of resources) this.#mine(resource)
+  async #write(kind, resources) {
+    for (const resource of resources) this.#requireType(resource)
     let written = []
-    await ask(what, () => {
+    await ask(kind, () => {
       written = resources.map(jsonOf)
       return { resources: written }
     })
@@ -65,7 +65,7 @@ class Registry {
       CONTENTS.set(`${this.id}#${json[MODEL[this.id].identifier]}`, json)
     }
   }
-  #mine(resource) {
+  #requireType(resource) {
     if (STATE.get(resource)?.type === this.id) return
     throw new Error(`Expected a resource of type ${this.id} for this registry`)
   }
@@ -125,11 +125,12 @@ function emit(event) {
 function buildQuery(text) {
   return { text }
 }
-async function query(what, parameters = {}) {
-  const given = typeof what === 'object' ? { text: what.text } : { name: String(what) }
+async function query(nameOrQuery, parameters = {}) {
+  const isBuilt = typeof nameOrQuery === 'object'
+  const statement = isBuilt ? { text: nameOrQuery.text } : { name: String(nameOrQuery) }
   const written = Object.entries(parameters).map(([name, value]) => [name, parameterValue(value)])
-  const asked = { ...given, parameters: Object.fromEntries(written) }
-  return (await ask('query', () => asked)).map(resourceWith)
+  const fields = { ...statement, parameters: Object.fromEntries(written) }
+  return (await ask('query', () => fields)).map(resourceWith)
 }
 function parameterValue(value) {
   if (Array.isArray(value)) return value.map(parameterValue)
@@ -178,8 +179,8 @@ const FIXED = { nowMs: 0, chance: 0 }
 function fixTimeAndChance() {
   const RealDate = Date
   const FixedDate = new Proxy(RealDate, {
-    construct: (target, given, self) =>
-      Reflect.construct(target, given.length === 0 ? [FIXED.nowMs] : given, self),
+    construct: (target, values, self) =>
+      Reflect.construct(target, values.length === 0 ? [FIXED.nowMs] : values, self),
     apply: () => new RealDate(FIXED.nowMs).toString(),
     get: (target, key) => (key === 'now' ? () => FIXED.nowMs : Reflect.get(target, key)),
   })
@@ -195,8 +196,8 @@ function fixTimeAndChance() {
 }
 
 /** Runs the processors of one transaction. Returns the last result and the events as JSON. */
-async function processTransaction(given) {
-  const { transaction, resolved, processors, participant, identity, nowMs, seed } = given
+async function processTransaction(call) {
+  const { transaction, resolved, processors, participant, identity, nowMs, seed } = call
   CURRENT.participant = participant
   CURRENT.identity = identity
   FIXED.nowMs = nowMs
@@ -258,8 +259,8 @@ fixTimeAndChance()
 
 /** The entry of the guest. */
 async function program(requestText) {
-  const given = JSON.parse(requestText)
-  const isCondition = 'condition' in given
-  const text = isCondition ? JSON.stringify(evaluated(given)) : await processTransaction(given)
+  const call = JSON.parse(requestText)
+  const isCondition = 'condition' in call
+  const text = isCondition ? JSON.stringify(evaluated(call)) : await processTransaction(call)
   return CALL.unresolved ? 'unresolved' : text
 }

@@ -13,9 +13,9 @@
 Object.setPrototypeOf(MODEL, null)
 
 /** Asks the network. Throws its refusals. */
-async function ask(what, fields) {
+async function ask(kind, fields) {
   if (CALL.unresolved) throw new Error('unresolved')
-  const text = serialized(() => JSON.stringify({ ask: what, ...fields() }))
+  const text = serialized(() => JSON.stringify({ ask: kind, ...fields() }))
   const { value, resolved } = JSON.parse(await host(text))
   take(resolved)
   return value
@@ -178,7 +178,7 @@ function instanceOf(type, id, loaded) {
 }
 
 /** Loads the content of a resource from those that were sent. */
-function here(state) {
+function requireContent(state) {
   if (state.loaded) return
   const { type: name, id } = state
   const json = CONTENTS.get(`${name}#${id}`)
@@ -207,7 +207,7 @@ for (const trap of ['get', 'has', 'getOwnPropertyDescriptor', 'ownKeys', 'set', 
     const state = STATE.get(target)
     const { identifier, properties } = MODEL[state.type]
     const isDeclared = trap === 'ownKeys' || Object.hasOwn(properties, key)
-    if (isDeclared && (isWrite || key !== identifier)) here(state)
+    if (isDeclared && (isWrite || key !== identifier)) requireContent(state)
     return Reflect[trap](target, key, ...others)
   }
 }
@@ -240,7 +240,7 @@ function fromJson(json) {
 function jsonOf(instance) {
   const state = STATE.get(instance)
   if (state === undefined) throw new Error('that is no instance of a type of the model')
-  here(state)
+  requireContent(state)
   const { values } = state
   const json = { $class: state.type }
   const { properties } = MODEL[state.type]
