@@ -208,8 +208,7 @@ export class BusinessNetwork {
     const target = { type: String(record?.transactionType), id }
     const resource = await this.lookUp(target)
     if (resource === null || this.#definition.model.type(target.type) === null) return false
-    const transaction = { target, resource, timestamp: String(resource.timestamp) }
-    return guard.within(transaction).allows('CREATE', target, () => resource)
+    return guard.within({ target, value: resource }).allows('CREATE', target, () => resource)
   }
 
   /** A resource, without access rules: for the gateway's own decisions, never for a reply. */

@@ -17,8 +17,8 @@ import {
   type Selection,
   type StoredResource,
 } from './database.ts'
-import { requireType } from './instances.ts'
-import { type Caller, historianTarget, type TransactionRecord } from './transaction.ts'
+import { type Resource, requireType } from './instances.ts'
+import { type Caller, historianTarget } from './transaction.ts'
 
 /** A condition of an access rule, and its resources. */
 export interface ConditionRequest {
@@ -53,7 +53,7 @@ const READ_AT_ONCE = 256
 /** Reads the resources that one caller may read, and checks the caller's changes. */
 export class Guard implements ResourceReader {
   readonly #parts: GuardParts
-  readonly #transaction: TransactionRecord | null
+  readonly #transaction: Resource | null
   readonly #control: AccessControl
   readonly #context: AccessContext
   #participant: Promise<JsonObject> | null = null
@@ -62,7 +62,7 @@ export class Guard implements ResourceReader {
    * `transaction` is the one that is being processed, or null.
    * Errors: IDENTITY_UNKNOWN for a participant of a type that there is not.
    */
-  constructor(parts: GuardParts, transaction: TransactionRecord | null = null) {
+  constructor(parts: GuardParts, transaction: Resource | null = null) {
     this.#parts = parts
     this.#transaction = transaction
     this.#control = new AccessControl(parts.definition.rules)
@@ -95,7 +95,7 @@ export class Guard implements ResourceReader {
   }
 
   /** The guard of the same caller during `transaction`, which may read another `database`. */
-  within(transaction: TransactionRecord, database = this.#parts.database): Guard {
+  within(transaction: Resource, database = this.#parts.database): Guard {
     return new Guard({ ...this.#parts, database }, transaction)
   }
 
@@ -129,10 +129,10 @@ export class Guard implements ResourceReader {
   }
 
   /** Checks that the caller may create the transaction and its historian record. Errors: ACCESS_DENIED. */
-  async requireSubmission(transaction: TransactionRecord): Promise<void> {
-    await this.require('CREATE', transaction.target, () => transaction.resource)
+  async requireSubmission(transaction: Resource): Promise<void> {
+    await this.require('CREATE', transaction.target, () => transaction.value)
     // The record does not exist yet, so a condition has no content of it.
-    await this.require('CREATE', historianTarget(transaction), () => null)
+    await this.require('CREATE', historianTarget(transaction.target), () => null)
   }
 
   /** A resource; null if it does not exist or may not be read. Errors: TYPE_NOT_FOUND. */
@@ -209,7 +209,7 @@ export class Guard implements ResourceReader {
         transaction: transaction?.variable ?? null,
       },
       participant: await this.#participant,
-      transaction: this.#transaction?.resource ?? null,
+      transaction: this.#transaction?.value ?? null,
       resources: subjects.map(({ content }) => content()),
     }
     return this.#parts.evaluate(request, this.database)

@@ -16,7 +16,6 @@ import {
   type TypeDeclaration,
   targetOfCanonical,
 } from '../model/model.ts'
-import { instantOf } from '../model/validation.ts'
 import { canonical } from '../queries/predicate.ts'
 import { objectIn } from './database.ts'
 import type { Guard } from './guard.ts'
@@ -33,6 +32,9 @@ function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
 
 function fieldTypeOf(property: Property, model: Model): FieldType {
   const { type, relationship } = property
+  /** The stored form of a text, which is compared; patterns apply to it too. */
+  const read = (text: unknown) =>
+    typeof text === 'string' ? canonical(text, property, model) : undefined
   switch (property.primitive) {
     case 'String':
       return FIELD_TYPES.text
@@ -44,28 +46,15 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
       // With lenient numbers such a field may hold 1.5.
       return FIELD_TYPES.number
     case 'DateTime':
-      return { ...FIELD_TYPES.dateTime, read: (given) => instantIn(given) }
+      return { ...FIELD_TYPES.dateTime, read }
     case null:
-      if (relationship) return relationshipType(property, model)
+      if (relationship) return { kind: 'text', expected: `a relationship to ${type?.name}`, read }
       if (type?.kind !== 'enum') return FIELD_TYPES.compound
       return {
         kind: 'text',
         expected: `a value of ${type.name}`,
-        read: (given) => (typeof given === 'string' && type.values.has(given) ? given : undefined),
+        read: (text) => (typeof text === 'string' && type.values.has(text) ? text : undefined),
       }
-  }
-}
-
-function instantIn(given: unknown): string | undefined {
-  return typeof given === 'string' ? (instantOf(given) ?? undefined) : undefined
-}
-
-/** Compared in its stored form; patterns apply to the stored text. */
-function relationshipType(property: Property, model: Model): FieldType {
-  return {
-    kind: 'text',
-    expected: `a relationship to ${property.type?.name}`,
-    read: (given) => (typeof given === 'string' ? canonical(given, property, model) : undefined),
   }
 }
 

@@ -2,6 +2,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { relationshipText, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { ResourceChange } from './database.ts'
+import type { Resource } from './instances.ts'
 
 /** The participant and the identity that a request acts as. */
 export interface Caller {
@@ -22,37 +23,28 @@ export interface Stamp {
   readonly nowMs: number
 }
 
-/** A transaction that is about to be recorded. */
-export interface TransactionRecord {
-  readonly target: Target
-  readonly resource: JsonObject
-  /** ISO 8601. */
-  readonly timestamp: string
-}
-
 /** The transaction of `type`, a qualified name, with the fields that every one has. */
 export function transactionOf(
   type: string,
   { transactionId, nowMs }: Stamp,
   fields: JsonObject,
-): TransactionRecord {
+): Resource {
   const timestamp = new Date(nowMs).toISOString()
-  const resource = { $class: type, ...fields, transactionId, timestamp }
-  return { target: { type, id: transactionId }, resource, timestamp }
+  const value = { $class: type, ...fields, transactionId, timestamp }
+  return { target: { type, id: transactionId }, value }
 }
 
 /** The historian's record of a transaction. */
-export function historianTarget({ target }: Pick<TransactionRecord, 'target'>): Target {
-  return { type: systemType('HistorianRecord'), id: target.id }
+export function historianTarget({ id }: Target): Target {
+  return { type: systemType('HistorianRecord'), id }
 }
 
 /** The first two entries of every transaction: itself, and the historian's record of it. */
 export function recordsOf(
-  transaction: TransactionRecord,
+  { target, value }: Resource,
   { participant, identity }: Caller,
   events: readonly JsonObject[],
 ): ResourceChange[] {
-  const { target, resource, timestamp } = transaction
   const identityUsed = relationshipText({ type: systemType('Identity'), id: identity ?? '' })
   const record = {
     $class: systemType('HistorianRecord'),
@@ -62,10 +54,10 @@ export function recordsOf(
     participantInvoking: relationshipText(participant),
     ...(identity === null ? {} : { identityUsed }),
     eventsEmitted: [...events],
-    transactionTimestamp: timestamp,
+    transactionTimestamp: value.timestamp ?? null,
   }
   return [
-    { kind: 'create', target, resource, assigned: true },
-    { kind: 'create', target: historianTarget(transaction), resource: record, assigned: true },
+    { kind: 'create', target, resource: value, assigned: true },
+    { kind: 'create', target: historianTarget(target), resource: record, assigned: true },
   ]
 }

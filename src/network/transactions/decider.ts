@@ -15,6 +15,7 @@ import {
 import { type ConditionRequest, Guard } from '../resources/guard.ts'
 import {
   missing,
+  type Resource,
   refuseLength,
   refuseRepeated,
   requireType,
@@ -24,13 +25,7 @@ import {
 } from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
-import {
-  type Caller,
-  recordsOf,
-  type Stamp,
-  type TransactionRecord,
-  transactionOf,
-} from '../resources/transaction.ts'
+import { type Caller, recordsOf, type Stamp, transactionOf } from '../resources/transaction.ts'
 import { Draft } from './draft.ts'
 import { identityDraft } from './identity-changes.ts'
 import type { ChangeRequest, Decision, ExpectedRevisions, LogLine } from './messages.ts'
@@ -196,13 +191,11 @@ export class Decider {
   async #submit({ type: name, fields }: Kind<'submit'>, guard: Guard, stamp: Stamp) {
     const { definition, scripts, log } = this.#parts
     const type = this.#typeOf(name)
-    const submitted = transactionOf(name, stamp, fields)
-    const resource = resourceOf(submitted.resource, type, definition).value
-    const transaction = { ...submitted, resource }
+    const transaction = resourceOf(transactionOf(name, stamp, fields).value, type, definition)
     await guard.within(transaction).requireSubmission(transaction)
-    await requireReferences([resource], false, definition, guard.database)
+    await requireReferences([transaction.value], false, definition, guard.database)
     const { returned, ...outcome } = await process(scripts, guard, type, transaction, log)
-    return { ...outcome, reply: checkedReturn(type, returned, definition) ?? resource }
+    return { ...outcome, reply: checkedReturn(type, returned, definition) ?? transaction.value }
   }
 
   /** Errors: TYPE_NOT_FOUND for a type that an upgrade took away. */
@@ -240,7 +233,7 @@ function registryTransaction(
   type: TypeDeclaration,
   stamp: Stamp,
   fields: JsonObject,
-): TransactionRecord {
+): Resource {
   const kind = type.kind === 'participant' ? 'Participant' : 'Asset'
   const registry = { type: systemType(`${kind}Registry`), id: type.qualifiedName }
   const targetRegistry = relationshipText(registry)

@@ -5,14 +5,13 @@ import type { Guard } from '../resources/guard.ts'
 import { missing, type Resource, requireType, taken } from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
-import type { TransactionRecord } from '../resources/transaction.ts'
 
 /**
  * A transaction with the writes that it has made so far. All writes of a network are made here, of REST
  * requests and of processors, under the access rules and on top of those before; nothing is recorded.
  */
 export class Draft {
-  readonly transaction: TransactionRecord
+  readonly transaction: Resource
   /** The rights of the caller during the transaction; reads the resources as the writes left them. */
   readonly guard: Guard
   /** The writes, in their order. */
@@ -20,14 +19,14 @@ export class Draft {
   readonly #overlay: Overlay
 
   /** `caller` is the guard of the request, outside of the transaction. */
-  constructor(caller: Guard, transaction: TransactionRecord) {
+  constructor(caller: Guard, transaction: Resource) {
     this.transaction = transaction
     this.#overlay = new Overlay(caller.database)
     this.guard = caller.within(transaction, this.#overlay)
   }
 
   /** A draft of a transaction that the caller may submit. Errors: ACCESS_DENIED. */
-  static async begin(caller: Guard, transaction: TransactionRecord): Promise<Draft> {
+  static async begin(caller: Guard, transaction: Resource): Promise<Draft> {
     const draft = new Draft(caller, transaction)
     await draft.guard.requireSubmission(transaction)
     return draft

@@ -5,7 +5,8 @@ import { NetworkError } from '../errors.ts'
 import { isA, type TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { Guard } from '../resources/guard.ts'
-import type { Caller, TransactionRecord } from '../resources/transaction.ts'
+import type { Resource } from '../resources/instances.ts'
+import type { Caller } from '../resources/transaction.ts'
 import type { GuestAnswer } from '../runtime/guest.ts'
 import { Draft } from './draft.ts'
 import { parseGuestMessage } from './guest-message.ts'
@@ -51,7 +52,7 @@ export async function process(
   scripts: Scripts,
   guard: Guard,
   type: TypeDeclaration,
-  transaction: TransactionRecord,
+  transaction: Resource,
   log: (line: LogLine) => void,
 ): Promise<Processed> {
   const processors = processorsFor(type, transaction.target.id, guard.definition)
@@ -78,16 +79,16 @@ export async function process(
 
 /** The request to the guest. */
 function requestOf(
-  { target, resource, timestamp }: TransactionRecord,
+  { target, value }: Resource,
   { participant, identity }: Caller,
   processors: readonly string[],
 ): JsonObject {
   return {
-    transaction: resource,
+    transaction: value,
     processors: [...processors],
     participant: { ...participant },
     identity: identity === null ? null : { type: systemType('Identity'), id: identity },
-    nowMs: Date.parse(timestamp),
+    nowMs: Date.parse(String(value.timestamp)),
     // Chance follows from the id: 32 bits.
     seed: hash('sha256', target.id, 'buffer').readInt32LE(),
   }

@@ -60,7 +60,7 @@ export async function verifyNetwork(
       const { target, resource, record, writes } = transaction
       apply([
         { kind: 'create', target, resource },
-        { kind: 'create', target: historianTarget(transaction), resource: record },
+        { kind: 'create', target: historianTarget(target), resource: record },
         ...writes,
       ])
     }

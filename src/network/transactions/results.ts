@@ -2,8 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
 import { checkInstance } from '../model/validation.ts'
-import { type InstanceRules, invalid } from '../resources/instances.ts'
-import type { TransactionRecord } from '../resources/transaction.ts'
+import { type InstanceRules, invalid, type Resource } from '../resources/instances.ts'
 import { requireString } from './guest-message.ts'
 
 /** Events that one transaction may emit. */
@@ -16,7 +15,7 @@ const EVENTS_MAX = 1_000
  */
 export function checkedEvents(
   emitted: Json,
-  transaction: TransactionRecord,
+  transaction: Resource,
   rules: InstanceRules,
 ): JsonObject[] {
   const events = Array.isArray(emitted) ? emitted : []
@@ -30,7 +29,7 @@ export function checkedEvents(
 function checkedEvent(
   event: Json,
   at: number,
-  { target, timestamp }: TransactionRecord,
+  { target, value: { timestamp = null } }: Resource,
   rules: InstanceRules,
 ): JsonObject {
   const name = isJsonObject(event) ? requireString(event.$class) : ''

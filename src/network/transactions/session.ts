@@ -67,8 +67,8 @@ export class TransactionSession implements GuestHost {
   resolved(): ReturnType<Resolution['of']> {
     const { participant, identity } = this.#guard.caller
     const own = identity === null ? [] : [{ type: systemType('Identity'), id: identity }]
-    const { resource } = this.#draft.transaction
-    return this.#resolution.of([resource], this.#levels, [participant, ...own])
+    const { value } = this.#draft.transaction
+    return this.#resolution.of([value], this.#levels, [participant, ...own])
   }
 
   /** Answers a request of the processors. Errors: the processors see the message. */
