@@ -52,7 +52,11 @@ const READ_AT_ONCE = 256
 
 /** Reads the resources that one caller may read, and checks the caller's changes. */
 export class Guard implements ResourceReader {
-  readonly #parts: GuardParts
+  readonly definition: NetworkDefinition
+  readonly caller: Caller
+  /** All resources, readable or not. */
+  readonly database: ResourceReader
+  readonly #evaluate: EvaluateCondition
   readonly #transaction: Resource | null
   readonly #control: AccessControl
   readonly #context: AccessContext
@@ -63,11 +67,14 @@ export class Guard implements ResourceReader {
    * Errors: IDENTITY_UNKNOWN for a participant of a type that there is not.
    */
   constructor(parts: GuardParts, transaction: Resource | null = null) {
-    this.#parts = parts
-    this.#transaction = transaction
-    this.#control = new AccessControl(parts.definition.rules)
-    const { caller, definition } = parts
+    const { definition, caller } = parts
     const { model } = definition
+    this.definition = definition
+    this.caller = caller
+    this.database = parts.database
+    this.#evaluate = parts.evaluate
+    this.#transaction = transaction
+    this.#control = new AccessControl(definition.rules)
     const participantType = model.type(caller.participant.type)
     if (participantType === null) {
       const message = `there is no participant type ${caller.participant.type}`
@@ -81,22 +88,10 @@ export class Guard implements ResourceReader {
     }
   }
 
-  get definition(): NetworkDefinition {
-    return this.#parts.definition
-  }
-
-  get caller(): Caller {
-    return this.#parts.caller
-  }
-
-  /** All resources, readable or not. */
-  get database(): ResourceReader {
-    return this.#parts.database
-  }
-
   /** The guard of the same caller during `transaction`, which may read another `database`. */
-  within(transaction: Resource, database = this.#parts.database): Guard {
-    return new Guard({ ...this.#parts, database }, transaction)
+  within(transaction: Resource, database = this.database): Guard {
+    const { definition, caller } = this
+    return new Guard({ definition, caller, database, evaluate: this.#evaluate }, transaction)
   }
 
   /** Whether the caller may do `operation` on `target`, whose content is or was `content`. */
@@ -120,7 +115,7 @@ export class Guard implements ResourceReader {
 
   /** The error for a change that the caller may not make. */
   denied(operation: Operation, { type, id }: Target): NetworkError {
-    const { participant } = this.#parts.caller
+    const { participant } = this.caller
     return new NetworkError(
       'ACCESS_DENIED',
       `Participant '${participant.type}#${participant.id}' does not have '${operation}' access ` +
@@ -212,11 +207,11 @@ export class Guard implements ResourceReader {
       transaction: this.#transaction?.value ?? null,
       resources: subjects.map(({ content }) => content()),
     }
-    return this.#parts.evaluate(request, this.database)
+    return this.#evaluate(request, this.database)
   }
 
   async #readParticipant(): Promise<JsonObject> {
-    const { database, caller } = this.#parts
+    const { database, caller } = this
     const stored = await database.read(caller.participant)
     if (stored !== null) return objectIn(stored.text)
     // The administrator of a network that is not recorded yet.
