@@ -404,7 +404,14 @@ export interface Operations {
   /** Check that the process responds */
   'GET /healthz': { input: object; reply: { status: true } }
   /** Check that changes can be written and that reads succeed */
-  'GET /readyz': { input: object; reply: { status: true } }
+  'GET /readyz': {
+    input: object
+    reply: {
+      status: true
+      /** Mirrored chains that are frozen, unless 0: their keys have signed two histories */
+      frozen?: number
+    }
+  }
   /** Push blocks of the own chain to a node that mirrors it; signed (RFC 9421) */
   'POST /api/ledgers/{serverid}': {
     input: { path: { serverid: string } }

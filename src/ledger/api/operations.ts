@@ -34,6 +34,15 @@ const IndexesReply = okReply({
   ),
 })
 
+const ReadyReply = okReply({
+  frozen: Type.Optional(
+    Type.Integer({
+      description:
+        'Mirrored chains that are frozen, unless 0: their keys have signed two histories',
+    }),
+  ),
+})
+
 const PATH = '/api/config/indexes'
 
 export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
@@ -125,14 +134,15 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
         tags: ['operations'],
         operationId: 'checkReadiness',
         summary: 'Check that changes can be written and that reads succeed',
-        response: { 200: DoneReply, 503: Failure },
+        response: { 200: ReadyReply, 503: Failure },
       },
       config: { scope: 'public' },
     },
     async () => {
       const cause = ledger.writesRefused ?? ledger.readFailure
       if (cause !== null) throw new HttpRefusal(503, cause.code, cause.message, { cause })
-      return { status: true as const }
+      const frozen = ledger.mirrors.frozenCount
+      return frozen === 0 ? { status: true as const } : { status: true as const, frozen }
     },
   )
 }

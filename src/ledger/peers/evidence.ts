@@ -82,8 +82,11 @@ export interface KnownLog extends SignedLog {
   readonly checkpoint: SignedCheckpoint
 }
 
+/** The log in a store. */
+export type StoredBlocks = Pick<StoreReader, 'serverId' | 'treeNodes' | 'headers'>
+
 /** The log of `checkpoint`, all of whose blocks are in `store`. */
-export function storedLog(checkpoint: SignedCheckpoint, store: StoreReader): KnownLog {
+export function storedLog(checkpoint: SignedCheckpoint, store: StoredBlocks): KnownLog {
   const { serverId } = store
   const blocks = {
     nodes: (nodes: readonly TreeNode[]) => store.treeNodes(serverId, nodes),

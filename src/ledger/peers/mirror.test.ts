@@ -14,7 +14,7 @@ import {
 import type { Json } from '../../base/json.ts'
 import { evidenceText, nodeVerifySignature, rawBlocks, verifyEvidence } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
-import { Mirror, pull } from './mirror.ts'
+import { compare, Mirror, pull } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
 import { nodeOfKey } from './peer-list.ts'
 
@@ -322,6 +322,85 @@ it('keeps no evidence if a source contradicts a signed head without another one'
   expect([mirror.size, mirror.evidence]).toEqual([8, null])
   await pull(mirror, source)
   expect(mirror.size).toBe(9)
+  await mirror.close()
+})
+
+it('compares its head with that of another mirror, and adds nothing', async () => {
+  const [node, twin] = await twins()
+  for (let n = 0; n < 9; n += 1) await twin.send('POST', `/api/twin${n}`)
+  await signed(twin)
+  const mirror = await mirrorOf(node)
+  await pull(mirror, sourceOf(node))
+  // An older head of the same history.
+  const old = await sourceOf(node).checkpoint()
+  await node.send('POST', '/api/later')
+  await signed(node)
+  await compare(mirror, spoiled(sourceOf(node), { checkpoint: async () => old }))
+  // A newer one.
+  await compare(mirror, sourceOf(node))
+  expect([mirror.size, mirror.seenSize, mirror.evidence]).toEqual([5, 5, null])
+  await expect(compare(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
+  expect(await verified(node, mirror)).toMatchObject({
+    checkpoints: [{ size: 5 }, { size: 11 }],
+    fork: { height: 2 },
+  })
+  expect([mirror.size, mirror.seenSize]).toEqual([5, 5])
+  await mirror.close()
+})
+
+it('keeps no evidence if another mirror lies about a chain', async () => {
+  const node = await nodeWith(8)
+  const other = await nodeWith(12)
+  const mirror = await mirrorOf(node)
+  const source = sourceOf(node)
+  await pull(mirror, source)
+  await node.send('POST', '/api/later')
+  await signed(node)
+  const note = await source.checkpoint()
+  const nonsense: Spoil = {
+    consistency: async () => [Buffer.alloc(32)],
+    tile: async ({ width }) => Buffer.alloc(width * 32),
+  }
+  const foreign: Spoil = {
+    consistency: (from, to) => sourceOf(other).consistency(from, to),
+    tile: (tile) => sourceOf(other).tile(tile),
+  }
+  for (const [spoil, code] of [
+    [{ checkpoint: () => sourceOf(other).checkpoint() }, 'NOTE_UNSIGNED'],
+    [{ checkpoint: async () => note.replace('\n9\n', '\n7\n') }, 'NOTE_FORGED'],
+    [{ checkpoint: async () => 'nonsense' }, 'NOTE_MALFORMED'],
+    [nonsense, 'LOG_UNPROVEN'],
+    [foreign, 'LOG_UNPROVEN'],
+  ] as const) {
+    await expect(compare(mirror, spoiled(source, spoil))).rejects.toMatchObject({ code })
+    expect([mirror.size, mirror.evidence]).toEqual([8, null])
+  }
+  await pull(mirror, source)
+  expect(mirror.size).toBe(9)
+  await mirror.close()
+})
+
+it('freezes on a contradiction in blocks whose signed head it has not reached', async () => {
+  const [node, twin] = await twins()
+  for (let n = 0; n < 30; n += 1) await node.send('POST', '/api/fruit', { n })
+  await signed(node)
+  const mirror = await mirrorOf(node)
+  let pages = 0
+  const blocks: ChainSource['blocks'] = (from, limit) => {
+    pages += 1
+    return pages === 1 ? sourceOf(node).blocks(from, limit) : Promise.reject(new Error('cut'))
+  }
+  await expect(pull(mirror, spoiled(sourceOf(node), { blocks }))).rejects.toThrow('cut')
+  expect([mirror.size, mirror.seenSize]).toEqual([8, 35])
+  await twin.send('POST', '/api/twin')
+  await signed(twin)
+  await expect(compare(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
+  expect(mirror.evidence?.notes).toEqual([
+    await sourceOf(node).checkpoint(),
+    await sourceOf(twin).checkpoint(),
+  ])
+  // Others would need the blocks that are not here.
+  await expect(verified(node, mirror)).rejects.toMatchObject({ code: 'PROOF_WRONG' })
   await mirror.close()
 })
 

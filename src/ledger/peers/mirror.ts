@@ -36,6 +36,7 @@ import {
   type KnownLog,
   readEvidence,
   type SignedCheckpoint,
+  type StoredBlocks,
   shownLog,
   storedLog,
   storeEvidence,
@@ -122,6 +123,10 @@ export class Mirror {
   readonly blobs: ChainBlobs
   readonly #options: MirrorOptions
   readonly #store: Store
+  /** The store, which no other call may use while blocks are appended. */
+  readonly #idleStore: StoredBlocks
+  /** The append in progress, or null. */
+  #appending: Promise<void> | null = null
   readonly #files: BlobStore
   readonly #checkpoints: CheckpointVerifier
   #head: Head | null
@@ -133,6 +138,12 @@ export class Mirror {
   private constructor(options: MirrorOptions, opened: OpenedMirror) {
     this.#options = options
     this.#store = opened.store
+    const { store } = opened
+    this.#idleStore = {
+      serverId: store.serverId,
+      treeNodes: (...nodes) => this.#whenIdle(() => store.treeNodes(...nodes)),
+      headers: (...range) => this.#whenIdle(() => store.headers(...range)),
+    }
     this.#files = opened.files
     this.blobs = new ChainBlobs(opened.store.attachments, opened.files, options.blobBytesMax)
     this.#checkpoints = opened.checkpoints
@@ -202,7 +213,7 @@ export class Mirror {
   async expectConsistent(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
     if (head.size <= this.size) {
-      if (equalBytes(await rootAt(this.#store, head.size), head.root)) return
+      if (equalBytes(await rootAt(this.#idleStore, head.size), head.root)) return
       throw new PeerError('LOG_UNPROVEN', 'the stored blocks give another root than is signed')
     }
     if (seen === null) return
@@ -232,7 +243,11 @@ export class Mirror {
     const proof = size === head.size ? [] : await prove(size, head.size)
     const treeHead = { size, root: rootOf(frontier) }
     if (!verifyConsistency(treeHead, head, proof)) throw unproven(size, head.size)
-    await this.#append(decoded)
+    const appending = this.#append(decoded)
+    this.#appending = appending.catch(() => {})
+    await appending.finally(() => {
+      this.#appending = null
+    })
     this.#head = last
     this.#frontier = frontier
     if (size === head.size) this.#storeCheckpoint(head)
@@ -264,11 +279,16 @@ export class Mirror {
     await this.#store.close()
   }
 
+  async #whenIdle<Result>(read: () => Promise<Result>): Promise<Result> {
+    while (this.#appending !== null) await this.#appending
+    return read()
+  }
+
   async #evidenceAgainst(other: KnownLog): Promise<Evidence | null> {
     const [seen, { size }] = [this.#seen, this]
     if (seen === null) return null
     const checkpoint = await storedCheckpoint(this.#options.folder, this.#checkpoints)
-    const logs = checkpoint === null ? [] : [storedLog(checkpoint, this.#store)]
+    const logs = checkpoint === null ? [] : [storedLog(checkpoint, this.#idleStore)]
     if (seen.size > (checkpoint?.size ?? -1)) {
       const prefix = () => Promise.reject(new Error('its blocks are not stored'))
       logs.push({ checkpoint: seen, prefix, blocks: null })
@@ -279,8 +299,8 @@ export class Mirror {
     }
     if (size === (checkpoint?.size ?? 0)) return null
     // These blocks are proven to be in the log of `seen`, but the proof is not stored: others cannot verify this.
-    const root = await rootAt(this.#store, size)
-    const found = await findContradiction(storedLog({ ...seen, size, root }, this.#store), other)
+    const stored = { ...seen, size, root: await rootAt(this.#idleStore, size) }
+    const found = await findContradiction(storedLog(stored, this.#idleStore), other)
     return found && { ...found, notes: [seen.note, other.checkpoint.note], proof: null }
   }
 
@@ -433,6 +453,19 @@ export async function pull(
       progress({ blocks: mirror.size, ofBlocks: head.size, entries })
     }
   })
+}
+
+/**
+ * Compares the newest signed head that `source` shows with `mirror`, to which it adds nothing. A head that is only
+ * ahead or behind is no contradiction. Errors: MIRROR_FROZEN if the key has signed two histories; those of `pull` if
+ * `source` proves nothing.
+ */
+export async function compare(mirror: Mirror, source: ChainSource): Promise<void> {
+  if (mirror.evidence !== null) return
+  const head = await mirror.opened(await source.checkpoint())
+  await mirror.detectFork(shownLog(head, source), () =>
+    mirror.expectConsistent(head, (from, to) => source.consistency(from, to)),
+  )
 }
 
 /** Starts `work` before its result is needed. An error is reported when the result is awaited. */

@@ -106,6 +106,12 @@ export class Mirrors {
     })
   }
 
+  /** Number of mirrored chains of peers that are frozen. */
+  get frozenCount(): number {
+    const frozen = this.peers().filter(({ evidence }) => evidence !== null)
+    return new Set(frozen.map(({ serverId }) => serverId)).size
+  }
+
   /** Evidence that the node's own key has signed two histories, or null. */
   get ownEvidence(): Evidence | null {
     return readEvidence(this.#start.folder)

@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
+import { OutboundError } from '../../http/outbound.ts'
 import {
   type BlobStore,
   openBlobStore,
@@ -15,7 +16,15 @@ import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { CheckpointVerifier, type OwnChain, ownChainConflict } from './evidence.ts'
-import { Mirror, mirrorFolder, PageLimit, type PullProgress, pull, VKEY_FILE } from './mirror.ts'
+import {
+  compare,
+  Mirror,
+  mirrorFolder,
+  PageLimit,
+  type PullProgress,
+  pull,
+  VKEY_FILE,
+} from './mirror.ts'
 import { type MirrorSize, PeerClient } from './peer-client.ts'
 import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
 import { acceptPush, Pusher } from './push.ts'
@@ -28,6 +37,8 @@ import { NodeSigner } from './signed-request.ts'
 const RETRY_MS_MAX = 30_000
 /** Delay after a round that moved blocks: more are likely, and a node signs no more often. */
 const SOON_MS = 100
+/** Maximum chains of other nodes that are compared with a peer after each interval, in turn. */
+const COMPARED_PER_ROUND_MAX = 16
 /** Maximum length of an error message that is shown; peers can influence some of them. */
 const MESSAGE_LENGTH_MAX = 300
 
@@ -135,6 +146,8 @@ interface SharedMirror {
 /** The rounds with one peer. */
 interface Rounds {
   isStopped: boolean
+  /** Number of chains of other nodes that were compared. */
+  compared: number
 }
 
 class MirrorsThread {
@@ -145,6 +158,7 @@ class MirrorsThread {
   readonly #ownBlobs: BlobStore
   readonly #signer: NodeSigner
   readonly #mirrors = new Map<number, SharedMirror>()
+  #peers: readonly KnownPeer[] = []
   /** By peer. */
   #rounds = new Map<string, Rounds>()
   #closing = false
@@ -173,12 +187,13 @@ class MirrorsThread {
 
   /** Starts rounds with new peers, and stops those with removed ones. */
   async setPeers(peers: readonly KnownPeer[]): Promise<void> {
+    this.#peers = peers
     const before = this.#rounds
     this.#rounds = new Map()
     const started: Promise<void>[] = []
     for (const peer of peers) {
       const name = `${peer.serverId} ${peer.url} ${peer.push}`
-      const rounds = before.get(name) ?? { isStopped: false }
+      const rounds = before.get(name) ?? { isStopped: false, compared: 0 }
       const isNew = !before.delete(name)
       if (isNew && peer.url === null) started.push(this.#reportPushedMirror(peer))
       else if (isNew) started.push(this.#startRounds(peer, rounds))
@@ -292,6 +307,7 @@ class MirrorsThread {
       if (sinceOwnChainMs >= intervalMs) {
         sinceOwnChainMs = 0
         await this.#checkOwnChain(peer)
+        await this.#compareChains(peer, rounds)
       }
       await new Promise<void>((resolve) => this.#platform.schedule.after(delayMs, resolve))
     }
@@ -363,6 +379,34 @@ class MirrorsThread {
     } catch {
       // A peer that does not reply, or does not have this chain, gives no information about it.
     }
+  }
+
+  /**
+   * Compares the heads that the node at the address of `peer` has of other chains with their mirrors here: a node
+   * may show its peers different histories. A contradiction freezes the mirror; nothing else has an effect.
+   */
+  async #compareChains(peer: KnownPeer, rounds: Rounds): Promise<void> {
+    const chains = this.#chainsToCompare(peer)
+    const count = Math.min(chains.length, COMPARED_PER_ROUND_MAX)
+    for (let n = 0; n < count && !rounds.isStopped; n += 1) {
+      const chain = chains[rounds.compared % chains.length]
+      if (chain === undefined) return
+      rounds.compared += 1
+      try {
+        await compare(await this.#shared(chain).mirror, this.#client(peer, chain.serverId))
+      } catch (error) {
+        // Most peers do not have all of these chains, and one that lies proves nothing.
+        if (error instanceof OutboundError) return
+      }
+    }
+  }
+
+  /** The mirrored chains that are not fetched from the address of `peer`, if it is the first peer there. */
+  #chainsToCompare({ serverId, url }: KnownPeer): KnownPeer[] {
+    const there = this.#peers.filter((one) => one.url === url).map((one) => one.serverId)
+    if (there[0] !== serverId) return []
+    const others = this.#peers.filter((one) => !there.includes(one.serverId))
+    return [...new Map(others.map((one) => [one.serverId, one])).values()]
   }
 
   /** A client of the node at the address of `peer`, for the chain of `serverId`. */

@@ -1,0 +1,99 @@
+// A node that shows different histories to different peers, which mirror each other.
+import { expect, it, onTestFinished } from 'vitest'
+import { nodeVerifySignature, verifierKeyOf, verifyEvidence } from '../../src/chain/index.ts'
+import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+import { backupOf, mirror, PEERS } from '../support/peers.ts'
+import { until } from '../support/until.ts'
+
+interface PeerReply {
+  readonly serverid: number
+  readonly state: string
+  readonly blocks: number
+  readonly evidence: object | null
+}
+
+async function started(folder: string): Promise<LedgerNode> {
+  const node = await startLedgerNode({ folder, peers: PEERS })
+  onTestFinished(() => node.close())
+  return node
+}
+
+/** The status of the mirror of the chain of `serverId` at `node`. */
+async function mirrorAt(node: LedgerNode, serverId: number): Promise<PeerReply | undefined> {
+  const { peers } = (await node.send('GET', '/api/config/peers')).json
+  return peers.find((peer: PeerReply) => peer.serverid === serverId)
+}
+
+/**
+ * A node and its fork, with one block in common. Each has one mirror: one of `size` blocks, the other of
+ * `forkSize`.
+ */
+async function split(size: number, forkSize: number) {
+  const folder = temporaryFolder()
+  const before = await startLedgerNode({ folder })
+  await before.send('POST', '/api/fruit')
+  await before.close()
+  const liar = await started(folder)
+  const fork = await started(backupOf(folder))
+  for (let n = 1; n < size; n += 1) await liar.send('POST', '/api/fruit', { n })
+  for (let n = 1; n < forkSize; n += 1) await fork.send('POST', '/api/fruit', { fork: n })
+  const folders = [temporaryFolder(), temporaryFolder()] as const
+  const [one, other] = [await started(folders[0]), await started(folders[1])]
+  await mirror(one, liar)
+  await mirror(other, fork)
+  const { serverId } = liar.service
+  const path = `/api/ledgers/${serverId}/checkpoint`
+  await until('each has its history', async () => {
+    const notes = [await one.send('GET', path), await other.send('GET', path)]
+    return notes.every(({ text }, at) => text.split('\n')[1] === `${[size, forkSize][at]}`)
+  })
+  return { liar, fork, one, other, folders, serverId }
+}
+
+/** Waits until the mirror is frozen; verifies its evidence as a stranger does. */
+async function frozenAt(node: LedgerNode, liar: LedgerNode) {
+  const { serverId } = liar.service
+  await until('it is found', async () => (await mirrorAt(node, serverId))?.state === 'frozen')
+  const { evidence = null } = (await mirrorAt(node, serverId)) ?? {}
+  const key = verifierKeyOf(liar.service.log.verifierKey)
+  const { checkpoints, fork } = await verifyEvidence(
+    nodeVerifySignature,
+    key,
+    JSON.stringify(evidence),
+  )
+  expect((await node.send('GET', '/readyz')).json).toEqual({ status: true, frozen: 1 })
+  const { text } = await node.send('GET', '/metrics')
+  expect(text).toMatch(new RegExp(`daicho_peer_frozen{serverid="${serverId}",.*} 1`))
+  return { sizes: checkpoints.map(({ size }) => size), height: fork?.height }
+}
+
+it.each([
+  ['of one size', 4, 4],
+  ['of two sizes', 3, 9],
+])('honest mirrors of two histories %s find both, and keep it across restarts', async (_, a, b) => {
+  const { liar, one, other, folders, serverId } = await split(a, b)
+  await mirror(one, other)
+  await mirror(other, one)
+  expect(await frozenAt(one, liar)).toEqual({ sizes: [a, b], height: 1 })
+  expect(await frozenAt(other, liar)).toEqual({ sizes: [b, a], height: 1 })
+  // What the liar writes later is not taken.
+  await liar.send('POST', '/api/fruit', { later: true })
+  await Promise.all([one.close(), other.close()])
+  for (const [at, folder] of folders.entries()) {
+    const again = await started(folder)
+    expect(await mirrorAt(again, serverId)).toMatchObject({ state: 'frozen' })
+    await frozenAt(again, liar)
+    const { text } = await again.send('GET', `/api/ledgers/${serverId}/checkpoint`)
+    expect(text.split('\n')[1]).toBe(`${[a, b][at]}`)
+  }
+})
+
+it('they find it also after they were restarted and the liar has gone', async () => {
+  const { liar, fork, one, other, folders } = await split(5, 3)
+  await Promise.all([liar, fork, one, other].map((node) => node.close()))
+  const [oneAgain, otherAgain] = [await started(folders[0]), await started(folders[1])]
+  await mirror(oneAgain, otherAgain)
+  await mirror(otherAgain, oneAgain)
+  expect(await frozenAt(oneAgain, liar)).toEqual({ sizes: [5, 3], height: 1 })
+  expect(await frozenAt(otherAgain, liar)).toEqual({ sizes: [3, 5], height: 1 })
+})
