@@ -54,6 +54,11 @@ export function isDuplicateTable(error: unknown): boolean {
   return hasCode(error, ['42P07', '23505'])
 }
 
+/** Returns whether a table does not exist. */
+export function isMissingTable(error: unknown): boolean {
+  return hasCode(error, ['42P01'])
+}
+
 export function messageOf(error: unknown): string {
   // Node combines the failures of a host's addresses, and leaves the message empty.
   if (error instanceof AggregateError && error.errors.length > 0) return messageOf(error.errors[0])

@@ -133,6 +133,24 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     expect(acknowledged).toBeGreaterThan(messages)
   })
 
+  it('is unavailable for a moment if the connection ends between the lock and a read', async () => {
+    const { url, writer } = await openLane('read-')
+    const { store } = writer
+    for (const read of [
+      () => store.item('fruit', 'read-1'),
+      () => store.database('not-read-before'),
+      () => store.head(CONTRACT_SERVER_ID),
+    ]) {
+      const reading = store.exclusive(async () => {
+        await queryOnce(url, TERMINATE)
+        return read()
+      })
+      await expect(reading).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+      expect(await writer.append()).toBeNull()
+    }
+    await expectConsistent(url, writer)
+  })
+
   it('loses nothing when two processes write and their connections are ended at random', async () => {
     const { url, proxy, writer } = await openLane('one-')
     const other = await Writer.open(proxy.url, 'two-')

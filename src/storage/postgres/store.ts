@@ -136,7 +136,7 @@ class PostgresStore extends PostgresReader implements Store {
     this.#refuseAfterFailure()
     await this.#toStoreError(() => retrying(() => this.#begin()))
     try {
-      return await work(this.#head)
+      return await this.#toStoreError(() => work(this.#head))
     } finally {
       await this.#session.rollback()
     }

@@ -8,7 +8,7 @@ import {
   type Statement,
   type Value,
 } from './connection.ts'
-import { ConnectionLost, isRefusal } from './errors.ts'
+import { ConnectionLost, isMissingTable, isRefusal } from './errors.ts'
 import { retrying } from './retry.ts'
 
 const SQL = {
@@ -159,7 +159,10 @@ export class WriteSession implements Queries {
   async #requirePin(connection: Connection): Promise<void> {
     if (this.#pin === null) return
     const { height, id } = this.#pin
-    const [row] = await connection.rows(SQL.block, [height])
+    const [row] = await connection.rows(SQL.block, [height]).catch((error: unknown) => {
+      if (isMissingTable(error)) return []
+      throw error
+    })
     if (row?.[0] === id) return
     await connection.close()
     const what = row === undefined ? 'is missing' : 'is another one'
