@@ -155,10 +155,14 @@ async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Prom
 }
 
 /** Returns the size to request from libvips. `resample` does the final resizing if libvips would shift the image. */
-function sizeFromDecoder({ width, height, isScalable }: Source, grid: Grid, how: Resample): Grid {
+function sizeFromDecoder(
+  { width, height, isScalable }: Source,
+  grid: Grid,
+  method: Resample,
+): Grid {
   if (isScalable) return grid
   const { columns, rows } = grid
-  if (how === 'cubic') return { columns: Math.min(columns, width), rows: Math.min(rows, height) }
+  if (method === 'cubic') return { columns: Math.min(columns, width), rows: Math.min(rows, height) }
   if (width * height * 3 <= PLAIN_BYTES_MAX) return { columns: width, rows: height }
   // When libvips reduces an image to `nearest`, it takes the first pixel of each cell. With twice as many cells,
   // every second pixel is in the middle of a cell.
@@ -261,15 +265,15 @@ function isSvg(bytes: Uint8Array): boolean {
  */
 export function essentialPng(bytes: Uint8Array): Uint8Array {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const kept = Buffer.alloc(file.length)
-  let keptBytes = file.copy(kept, 0, 0, 8)
+  const result = Buffer.alloc(file.length)
+  let resultBytes = file.copy(result, 0, 0, 8)
   for (let at = 8; at + 12 <= file.length; ) {
     const type = file.toString('latin1', at + 4, at + 8)
     const end = at + 12 + file.readUInt32BE(at)
     if (PNG_CHUNKS.has(type) && (type !== 'eXIf' || end - at <= PNG_EXIF_BYTES_MAX)) {
-      keptBytes += file.copy(kept, keptBytes, at, end)
+      resultBytes += file.copy(result, resultBytes, at, end)
     }
-    if (type === 'IEND' && end <= file.length) return kept.subarray(0, keptBytes)
+    if (type === 'IEND' && end <= file.length) return result.subarray(0, resultBytes)
     at = end
   }
   throw undecodable('png')

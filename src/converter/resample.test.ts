@@ -7,9 +7,9 @@ const grays = (...values: number[]) =>
   Uint8Array.from(values.flatMap((value) => [value, value, value]))
 
 /** Resizes a row of gray pixels and returns the red channel. */
-function row(values: number[], columns: number, how: Resample): number[] {
+function row(values: number[], columns: number, method: Resample): number[] {
   const from = { columns: values.length, rows: 1 }
-  const resized = resample(grays(...values), from, { columns, rows: 1 }, how)
+  const resized = resample(grays(...values), from, { columns, rows: 1 }, method)
   return [...resized].filter((_, at) => at % 3 === 0)
 }
 
@@ -21,15 +21,15 @@ describe('resample', () => {
     ['cubic', [0, 200], [0, 41, 159, 214]],
     ['cubic', [100], [100, 100, 100]],
     ['cubic', [0, 255, 0], [0, 255, 0]],
-  ])('with %s resizes %j to %j', (how, values, expected) => {
-    expect(row(values, expected.length, how)).toEqual(expected)
+  ])('with %s resizes %j to %j', (method, values, expected) => {
+    expect(row(values, expected.length, method)).toEqual(expected)
     // Vertical resizing gives the same result as horizontal.
     const [from, to] = [values.length, expected.length]
     const column = resample(
       grays(...values),
       { columns: 1, rows: from },
       { columns: 1, rows: to },
-      how,
+      method,
     )
     expect(column).toEqual(grays(...expected))
   })
@@ -40,15 +40,15 @@ describe('resample', () => {
     ['cubic', 64, 64],
     ['nearest', 37, 23],
     ['nearest', 7, 5],
-  ])('with %s to %i × %i commutes with a rotation', (how, columns, rows) => {
+  ])('with %s to %i × %i commutes with a rotation', (method, columns, rows) => {
     const from = { columns: 19, rows: 13 }
     const bytes = Uint8Array.from({ length: 19 * 13 * 3 }, (_, at) => (at * at * 7919) >> 5)
     const rotated = (rgb: Uint8Array) =>
       Uint8Array.from(rgb, (_, at) => rgb[rgb.length - 3 - at + 2 * (at % 3)] ?? 0)
-    const seen = resample(rotated(bytes), from, { columns, rows }, how)
-    const expected = rotated(resample(bytes, from, { columns, rows }, how))
-    const off = seen.map((value, at) => Math.abs(value - (expected[at] ?? 0)))
+    const actual = resample(rotated(bytes), from, { columns, rows }, method)
+    const expected = rotated(resample(bytes, from, { columns, rows }, method))
+    const off = actual.map((value, at) => Math.abs(value - (expected[at] ?? 0)))
     // The order of a sum may affect rounding.
-    expect(Math.max(...off)).toBeLessThanOrEqual(how === 'cubic' ? 1 : 0)
+    expect(Math.max(...off)).toBeLessThanOrEqual(method === 'cubic' ? 1 : 0)
   })
 })

@@ -10,17 +10,17 @@ const TAPS = 4
  * Pixel centres are at half coordinates, as in Pillow and ImageMagick. libvips would shift an enlarged image by half
  * a cell.
  */
-export function resample(rgb: Uint8Array, from: Grid, to: Grid, how: Resample): Uint8Array {
+export function resample(rgb: Uint8Array, from: Grid, to: Grid, method: Resample): Uint8Array {
   if (from.columns === to.columns && from.rows === to.rows) return rgb
-  const across = tapsOf(from.columns, to.columns, how)
-  const down = tapsOf(from.rows, to.rows, how)
+  const across = tapsOf(from.columns, to.columns, method)
+  const down = tapsOf(from.rows, to.rows, method)
   const rowBytes = to.columns * 3
   // Uint8ClampedArray rounds and clamps to 0..255.
   const result = new Uint8ClampedArray(rowBytes * to.rows)
   const sum = new Float32Array(rowBytes)
   // A ring buffer of resized source rows: row r is at index r % TAPS.
   const resized = Array.from({ length: TAPS }, () => new Float32Array(rowBytes))
-  const held = new Int32Array(TAPS).fill(-1)
+  const rowAt = new Int32Array(TAPS).fill(-1)
   for (let row = 0; row < to.rows; row += 1) {
     sum.fill(0)
     for (let tap = row * TAPS; tap < (row + 1) * TAPS; tap += 1) {
@@ -28,8 +28,8 @@ export function resample(rgb: Uint8Array, from: Grid, to: Grid, how: Resample): 
       const weight = down.weights[tap] ?? 0
       const values = resized[source % TAPS]
       if (weight === 0 || values === undefined) continue
-      if (held[source % TAPS] !== source) {
-        held[source % TAPS] = source
+      if (rowAt[source % TAPS] !== source) {
+        rowAt[source % TAPS] = source
         resizeRow(rgb, source * from.columns * 3, across, values)
       }
       for (let at = 0; at < rowBytes; at += 1) sum[at] = (sum[at] ?? 0) + weight * (values[at] ?? 0)
@@ -45,13 +45,13 @@ interface Taps {
   readonly weights: Float32Array
 }
 
-function tapsOf(from: number, to: number, how: Resample): Taps {
+function tapsOf(from: number, to: number, method: Resample): Taps {
   const sources = new Int32Array(to * TAPS)
   const weights = new Float32Array(to * TAPS)
   for (let at = 0; at < to; at += 1) {
     const centre = ((at + 0.5) * from) / to - 0.5
     const left = Math.floor(centre)
-    const t = how === 'nearest' ? Math.round(centre - left) : centre - left
+    const t = method === 'nearest' ? Math.round(centre - left) : centre - left
     // Beyond the edges, the edge pixels are repeated.
     sources.set(
       [-1, 0, 1, 2].map((tap) => Math.min(Math.max(left + tap, 0), from - 1)),

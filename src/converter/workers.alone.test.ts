@@ -66,9 +66,9 @@ describe('conversion workers', () => {
   it('release the worker of an aborted job, before and after its image is decoded', async () => {
     const workers = workersWith({ workers: 1, queueMax: 1 })
     const early = new AbortController()
-    const given = workers.start(job(LARGE), early.signal)
+    const pending = workers.start(job(LARGE), early.signal)
     early.abort()
-    await expect(given).rejects.toThrow()
+    await expect(pending).rejects.toThrow()
     const { product } = await workers.start(job(LARGE), forever())
     product.destroy()
     const late = new AbortController()
@@ -139,7 +139,7 @@ describe('conversion workers', () => {
     const { product } = await workers.start(job(LARGE), forever())
     const broken = new Promise((resolve) => product.once('error', resolve))
     const kill = (signal = 'SIGKILL') => {
-      const found = pidsOfChildren().filter((one) => !before.has(one))
+      const found = pidsOfChildren().filter((pid) => !before.has(pid))
       for (const pid of found) process.kill(pid, signal)
       return found.length
     }

@@ -37,9 +37,10 @@ export class GatewayService {
 
   /** Returns the network `name`, or the one at `/api` for null. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   serve(name: string | null): ServedNetwork {
-    const wanted = name ?? this.#defaultName ?? this.#networks.list()[0]?.name
-    if (wanted === undefined) throw new NetworkError('NETWORK_NOT_FOUND', 'no network is deployed')
-    const network = this.#networks.require(wanted)
+    const selected = name ?? this.#defaultName ?? this.#networks.list()[0]?.name
+    if (selected === undefined)
+      throw new NetworkError('NETWORK_NOT_FOUND', 'no network is deployed')
+    const network = this.#networks.require(selected)
     return { network, aliases: this.#aliasesOf(network) }
   }
 

@@ -88,7 +88,7 @@ const NO_CREDENTIALS: Credentials = { name: '', password: '' }
  */
 export function grants(pairs: Pairs, id: unknown, authorization: string | undefined): boolean {
   const pair = typeof id === 'string' ? pairs.get(id) : undefined
-  const given = parseBasic(authorization)
-  const isEqual = equalCredentials(given ?? NO_CREDENTIALS, pair ?? NO_CREDENTIALS)
-  return isEqual && pair !== undefined && given !== null
+  const received = parseBasic(authorization)
+  const isEqual = equalCredentials(received ?? NO_CREDENTIALS, pair ?? NO_CREDENTIALS)
+  return isEqual && pair !== undefined && received !== null
 }

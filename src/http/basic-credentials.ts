@@ -51,9 +51,9 @@ function equalSecrets(left: string, right: string): boolean {
   return timingSafeEqual(mac(left), mac(right))
 }
 
-/** Whether `given` equals `expected`. Always compares both parts, so that the duration reveals nothing. */
-export function equalCredentials(given: Credentials, expected: Credentials): boolean {
-  const name = equalSecrets(given.name, expected.name)
-  const password = equalSecrets(given.password, expected.password)
+/** Whether `received` equals `expected`. Always compares both parts, so that the duration reveals nothing. */
+export function equalCredentials(received: Credentials, expected: Credentials): boolean {
+  const name = equalSecrets(received.name, expected.name)
+  const password = equalSecrets(received.password, expected.password)
   return name && password
 }

@@ -369,16 +369,16 @@ describe('the CNH overlay', () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const overlay = new FakeSource('exchange-api', quote('2026-10-07', { CNY: 8, CNH: 8.08 }))
     let release = () => {}
-    const held = new Promise<void>((resolve) => {
+    const released = new Promise<void>((resolve) => {
       release = resolve
     })
     const read = overlay.read.bind(overlay)
-    overlay.read = () => held.then(read)
+    overlay.read = () => released.then(read)
     const { rates, served } = setUp([first, overlay])
     await rates.refresh()
     expect(served()).toMatchObject({ source: 'ecb', cnhIsCny: true })
     release()
-    await held
+    await released
     await new Promise(setImmediate)
     await rates.refresh()
     expect(served()).toMatchObject({ source: 'ecb+exchange-api', cnhIsCny: false })

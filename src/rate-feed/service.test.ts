@@ -197,8 +197,8 @@ describe('each source, simulated by a local server', () => {
     const feed = await opened('openexchangerates,snapshot', {}, { log })
     await feed.refresh()
     expect(server.requests[0]?.url).toBe('/openexchangerates?app_id=key-of-the-operator')
-    const told = log.lines.join() + JSON.stringify([feed.health(), await feed.detail()])
-    expect(told).not.toContain('key-of-the-operator')
+    const output = log.lines.join() + JSON.stringify([feed.health(), await feed.detail()])
+    expect(output).not.toContain('key-of-the-operator')
   })
 })
 

@@ -35,13 +35,13 @@ it.each([
   ['::', '::1', true],
 ])(
   'after failures from %s, a login from %s is throttled: %s (an IPv6 /64 counts as one client)',
-  async (failing, other, held) => {
+  async (failing, login, isThrottled) => {
     const { fail, outcome } = await started()
     await fail(failing, 99)
-    expect(await outcome(other)).toBe('issued')
+    expect(await outcome(login)).toBe('issued')
     await fail(failing)
     expect(await outcome(failing)).toBe('throttled')
-    expect(await outcome(other)).toBe(held ? 'throttled' : 'issued')
+    expect(await outcome(login)).toBe(isThrottled ? 'throttled' : 'issued')
   },
 )
 

@@ -134,8 +134,8 @@ describe('the users of a node', () => {
     const book = await openUserDirectory({ file: null, folder: null, isLoopback: true })
     expect([...book.all().keys()]).toEqual(['demo'])
     expect(book.isPreset()).toBe(true)
-    const elsewhere = openUserDirectory({ file: null, folder, isLoopback: false })
-    await expect(elsewhere).rejects.toMatchObject({
+    const onPublicAddress = openUserDirectory({ file: null, folder, isLoopback: false })
+    await expect(onPublicAddress).rejects.toMatchObject({
       code: 'USERS_NOT_CONFIGURED',
       message: expect.stringContaining('USERS_FILE'),
     })

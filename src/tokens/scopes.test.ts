@@ -32,10 +32,10 @@ describe('a scope of one database', () => {
   it.each(LEVELS)('%s includes the levels below it and none above', (level) => {
     const grant = grantOf(scopeClaim([`db:fruit:${level}`]))
     const every = grantOf(scopeClaim([`db:*:${level}`]))
-    for (const [rank, wanted] of LEVELS.entries()) {
+    for (const [rank, required] of LEVELS.entries()) {
       const expected = rank <= LEVELS.indexOf(level)
-      expect(allows(grant, { db: 'fruit', level: wanted })).toBe(expected)
-      expect(allows(every, { db: 'anything', level: wanted })).toBe(expected)
+      expect(allows(grant, { db: 'fruit', level: required })).toBe(expected)
+      expect(allows(every, { db: 'anything', level: required })).toBe(expected)
     }
   })
 })

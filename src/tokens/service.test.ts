@@ -51,11 +51,11 @@ describe('a token', () => {
   })
 
   it('is invalid for another audience or key', async () => {
-    const [ours, theirs] = [await withSecret(), await inFolder()]
-    const { token } = await issue(ours)
-    expect(await codeOf(ours, token)).toBe('valid')
-    expect(await codeOf(ours, token, 'other')).toBe('TOKEN_INVALID')
-    expect(await codeOf(theirs, token)).toBe('TOKEN_INVALID')
+    const [first, second] = [await withSecret(), await inFolder()]
+    const { token } = await issue(first)
+    expect(await codeOf(first, token)).toBe('valid')
+    expect(await codeOf(first, token, 'other')).toBe('TOKEN_INVALID')
+    expect(await codeOf(second, token)).toBe('TOKEN_INVALID')
   })
 
   it('is valid through the last second of its lifetime', async () => {
@@ -202,8 +202,8 @@ describe('a foreign or altered token', () => {
     const kid = kidOf(token)
     const crafted = fc
       .tuple(fc.jsonValue(), fc.boolean(), fc.jsonValue())
-      .map(([header, ours, payload]) =>
-        signed(ours ? { alg: 'HS256', typ: 'JWT', kid } : Object(header), payload),
+      .map(([header, isHeaderValid, payload]) =>
+        signed(isHeaderValid ? { alg: 'HS256', typ: 'JWT', kid } : Object(header), payload),
       )
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.string(), damaged, crafted), async (text) => {
@@ -216,13 +216,13 @@ describe('a foreign or altered token', () => {
 
 describe('revoking', () => {
   it('revokes one token, also for another process and after a restart', async () => {
-    const [ours, theirs] = [await inFolder(), await inFolder()]
-    const [first, second] = [await issue(ours), await issue(ours)]
-    expect(await codeOf(theirs, first.token)).toBe('valid')
-    await theirs.revoke(first.jti)
-    for (const tokens of [ours, theirs, await inFolder()]) {
-      expect(await codeOf(tokens, first.token)).toBe('TOKEN_INVALID')
-      expect(await codeOf(tokens, second.token)).toBe('valid')
+    const [first, second] = [await inFolder(), await inFolder()]
+    const [revoked, kept] = [await issue(first), await issue(first)]
+    expect(await codeOf(second, revoked.token)).toBe('valid')
+    await second.revoke(revoked.jti)
+    for (const tokens of [first, second, await inFolder()]) {
+      expect(await codeOf(tokens, revoked.token)).toBe('TOKEN_INVALID')
+      expect(await codeOf(tokens, kept.token)).toBe('valid')
     }
   })
 
@@ -258,23 +258,23 @@ describe('revoking', () => {
 
 describe('rotating', () => {
   it('signs with a new key, also in another process; old tokens stay valid', async () => {
-    const [ours, theirs] = [await inFolder(), await inFolder()]
-    const old = await issue(ours)
-    const kid = await theirs.rotate({ dropOld: false })
-    const fresh = await issue(ours)
+    const [first, second] = [await inFolder(), await inFolder()]
+    const old = await issue(first)
+    const kid = await second.rotate({ dropOld: false })
+    const fresh = await issue(first)
     expect(JSON.parse(atob(fresh.token.split('.')[0] ?? '')).kid).toBe(kid)
-    for (const tokens of [ours, theirs, await inFolder()]) {
+    for (const tokens of [first, second, await inFolder()]) {
       expect(await codeOf(tokens, old.token)).toBe('valid')
       expect(await codeOf(tokens, fresh.token)).toBe('valid')
     }
   })
 
   it('revokes every token at once when the old keys are dropped', async () => {
-    const [ours, theirs] = [await inFolder(), await inFolder()]
-    const old = await issue(ours)
-    await theirs.rotate({ dropOld: true })
-    expect(await codeOf(ours, old.token)).toBe('TOKEN_INVALID')
-    expect(await codeOf(ours, (await issue(ours)).token)).toBe('valid')
+    const [first, second] = [await inFolder(), await inFolder()]
+    const old = await issue(first)
+    await second.rotate({ dropOld: true })
+    expect(await codeOf(first, old.token)).toBe('TOKEN_INVALID')
+    expect(await codeOf(first, (await issue(first)).token)).toBe('valid')
   })
 
   it('drops a key when its last token has expired, and rejects more than 16 keys', async () => {

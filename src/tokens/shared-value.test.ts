@@ -60,12 +60,12 @@ describeValue('memory', () => valueInMemory<readonly number[]>([]))
 describeValue('a file', () => list())
 
 it('is visible at once to another instance with the same file', async () => {
-  const [ours, theirs] = [list(), list()]
-  expect(ours.current()).toEqual([])
-  await theirs.change(() => [1])
-  expect(ours.current()).toEqual([1])
-  await theirs.change(() => [2])
-  expect(ours.current()).toEqual([2])
+  const [first, second] = [list(), list()]
+  expect(first.current()).toEqual([])
+  await second.change(() => [1])
+  expect(first.current()).toEqual([1])
+  await second.change(() => [2])
+  expect(first.current()).toEqual([2])
 })
 
 it('serializes changes with another process', async () => {

@@ -171,7 +171,7 @@ async function replaceFile(path: string, text: string): Promise<void> {
   }
 }
 
-function unreadable(path: string, what: string, cause: unknown): SharedFileError {
+function unreadable(path: string, problem: string, cause: unknown): SharedFileError {
   const code = cause instanceof Error && 'code' in cause ? `: ${cause.code}` : ''
-  return new SharedFileError('FILE_UNREADABLE', `${path} ${what}${code}`, { cause })
+  return new SharedFileError('FILE_UNREADABLE', `${path} ${problem}${code}`, { cause })
 }

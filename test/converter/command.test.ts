@@ -84,8 +84,8 @@ describe('daicho image', () => {
     ['an unknown flag', ['in.png', 'out.xlsx', '--size', '3'], 2, 'unknown option'],
   ] as const)(
     'exits with the documented code for %s, and writes no file',
-    async (_, given, code, text) => {
-      const result = await image(given)
+    async (_, args, code, text) => {
+      const result = await image(args)
       expect(result).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(text) })
       expect((await readdir(folder)).sort()).toEqual(['bad.png', 'in.png'])
     },

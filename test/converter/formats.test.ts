@@ -63,15 +63,17 @@ function motif(
 
 /** Checks that every channel of every cell differs by at most `reach` from `expected`. */
 function expectNear(
-  seen: number[][],
+  actual: number[][],
   expected: readonly (readonly number[])[],
   reach: number,
 ): void {
   const channels = (colors: readonly (readonly number[])[]) =>
     colors.flat().flatMap((color) => [color >>> 16, (color >>> 8) & 255, color & 255])
-  const wanted = channels(expected)
-  const off = channels(seen).map((value, at) => Math.abs(value - (wanted[at] ?? Number.NaN)))
-  expect(Math.max(...off), JSON.stringify(seen)).toBeLessThanOrEqual(reach)
+  const expectedChannels = channels(expected)
+  const off = channels(actual).map((value, at) =>
+    Math.abs(value - (expectedChannels[at] ?? Number.NaN)),
+  )
+  expect(Math.max(...off), JSON.stringify(actual)).toBeLessThanOrEqual(reach)
 }
 
 /** The motif as displayed, for each EXIF orientation. */
@@ -343,8 +345,8 @@ describe('SVG', () => {
     const stripes = [0, 2, 4, 6].map((x) => `<rect x="${x}" width="1" height="4" fill="red"/>`)
     const fine = svg(stripes.join(''), 'width="2" height="1" viewBox="0 0 8 4"')
     const row = [R, W, R, W, R, W, R, W]
-    const seen = await cells(fine, [8, 4], { resample: 'cubic' })
-    expect(seen).toEqual([row, row, row, row])
+    const actual = await cells(fine, [8, 4], { resample: 'cubic' })
+    expect(actual).toEqual([row, row, row, row])
     expect(await cells(svg(red), [2, 1], { background: B })).toEqual([[R, B]])
   })
 
@@ -436,9 +438,9 @@ it('shows the right part of the image in each cell, whether it is enlarged or re
   ]
   for (const resample of ['cubic', 'nearest'] as const) {
     for (const [columns, rows] of sizes) {
-      const seen = await cells(png, [columns, rows], { resample })
+      const actual = await cells(png, [columns, rows], { resample })
       const [x, y] = [Math.trunc(columns / 2), Math.trunc(rows / 2)]
-      const color = seen[y]?.[x] ?? 0
+      const color = actual[y]?.[x] ?? 0
       const expected = [((x + 0.5) / columns) * 256, ((y + 0.5) / rows) * 256] as const
       // `nearest` may deviate by half a pixel, which is 4.
       const reach = resample === 'cubic' ? 1 : 4

@@ -87,8 +87,8 @@ describe('concurrent requests', () => {
   })
 
   it('with uploads are limited to 16 before their bodies are read; the next one gets 503', async () => {
-    const crowded = await startConverter()
-    const { hostname, port } = new URL(crowded.url)
+    const converter = await startConverter()
+    const { hostname, port } = new URL(converter.url)
     const head = [
       'POST /image HTTP/1.1',
       'Host: x',
@@ -105,7 +105,7 @@ describe('concurrent requests', () => {
           expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 100 /)
         }),
       )
-      const refused = await postImage(crowded.url, image, 'a.png')
+      const refused = await postImage(converter.url, image, 'a.png')
       expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
       expect(await refused.json()).toMatchObject({ status: false, code: 'BUSY' })
       await Promise.all(
@@ -115,11 +115,11 @@ describe('concurrent requests', () => {
         }),
       )
       await expect
-        .poll(async () => (await postImage(crowded.url, image, 'a.png', { width: 1 })).status)
+        .poll(async () => (await postImage(converter.url, image, 'a.png', { width: 1 })).status)
         .toBe(200)
     } finally {
       for (const socket of sockets) socket.destroy()
-      await crowded.close()
+      await converter.close()
     }
   })
 
@@ -169,8 +169,8 @@ it('log nothing if a client disconnects while its request is queued', async () =
       })
     // The queue has one slot: when one of two requests is rejected, the other is queued.
     const two = [post(), post()]
-    const told = await Promise.race(two)
-    expect([told.status, await told.json()]).toEqual([
+    const rejected = await Promise.race(two)
+    expect([rejected.status, await rejected.json()]).toEqual([
       503,
       expect.objectContaining({ code: 'BUSY' }),
     ])

@@ -131,8 +131,8 @@ it('sends only events that the identity may read, and closes when it is revoked'
   const node = await started({ apiKey: 'key' })
   const key = { 'x-api-key': 'key' }
   await node.send('POST', '/api/Person', { name: 'ann' }, key)
-  const who = { participant: 'org.test.Person#ann', userID: 'ann' }
-  const { json } = await node.send('POST', '/api/system/identities/issue', who, key)
+  const body = { participant: 'org.test.Person#ann', userID: 'ann' }
+  const { json } = await node.send('POST', '/api/system/identities/issue', body, key)
   const authorization = `Bearer ${json.userSecret}`
   const ann = await new Client(node, '/', { authorization }).opened()
   const byQuery = await new Client(node, `/?access_token=${json.userSecret}&since=0`).opened()

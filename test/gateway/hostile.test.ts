@@ -146,10 +146,10 @@ it("never replies with a 5xx, and always in the gateway's shape, to any request 
         { authorization: 'Bearer x' },
         { 'content-type': 'text/plain' },
       ),
-      async (method, at, asked, text, headers) => {
+      async (method, at, query, text, headers) => {
         const hasBody = method !== 'GET' && method !== 'HEAD' && text !== null
-        const reply = await node.send(method, at + asked, hasBody ? text : undefined, headers)
-        expect([method, at + asked, text, reply.status, reply.text.slice(0, 300)]).toSatisfy(
+        const reply = await node.send(method, at + query, hasBody ? text : undefined, headers)
+        expect([method, at + query, text, reply.status, reply.text.slice(0, 300)]).toSatisfy(
           ([, , , status]: unknown[]) => Number(status) < 500,
         )
         if (reply.status < 400 || method === 'HEAD') return

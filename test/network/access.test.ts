@@ -196,8 +196,8 @@ it.each(['(a.nothing.there)', '((() => { for (;;); })())', '(process.exit())', '
     const allow = rule('Broken', { ...about, condition, action: 'ALLOW' })
     const allowing = await started(allow, 500)
     expect((await allowing.ann('GET', 'Account'))[1]).toEqual([])
-    const passing = await started(allow + ofOwner('ALL'), 500)
-    expect(ids((await passing.ann('GET', 'Account'))[1])).toEqual(['a', 'c'])
+    const allowingOwners = await started(allow + ofOwner('ALL'), 500)
+    expect(ids((await allowingOwners.ann('GET', 'Account'))[1])).toEqual(['a', 'c'])
   },
 )
 

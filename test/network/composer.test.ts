@@ -69,10 +69,17 @@ describe('a transaction', () => {
 
 describe('a missing required array', () => {
   it('becomes empty, also for null; an optional array stays absent', async () => {
-    const kept = { $class: 'org.test.Thing', id: 'a', tags: [], numbers: [], links: [], parts: [] }
+    const expected = {
+      $class: 'org.test.Thing',
+      id: 'a',
+      tags: [],
+      numbers: [],
+      links: [],
+      parts: [],
+    }
     const created = await send('POST', '/api/Thing', { id: 'a', tags: null, notes: null })
-    expect([created.status, created.json]).toEqual([200, kept])
-    expect((await send('GET', '/api/Thing/a')).json).toEqual(kept)
+    expect([created.status, created.json]).toEqual([200, expected])
+    expect((await send('GET', '/api/Thing/a')).json).toEqual(expected)
   })
 
   it('is empty in a resource that a processor adds', async () => {

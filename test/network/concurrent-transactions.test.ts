@@ -111,21 +111,21 @@ it('hides rejected writes from transactions that started after them', async () =
 
 it('applies each of many concurrent transactions once, in order', async () => {
   const { submitAll, account, finding } = await started()
-  const asked = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
-  const made = `${registry} const { balance } = tx.account; await registry.remove('a')
+  const viaRegistry = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
+  const recreated = `${registry} const { balance } = tx.account; await registry.remove('a')
     const next = getFactory().newResource('org.ahead', 'Account', 'a')
     next.balance = balance + 1; await registry.add(next)`
-  const refused = `${registry} try { await registry.add(tx.account) } catch { ${ADD} }`
-  const failed = `${asked}; throw new Error('no')`
-  const lied = `${registry} tx.account.balance += 100; await registry.update(tx.account); await registry.get('b')`
+  const caughtRefusal = `${registry} try { await registry.add(tx.account) } catch { ${ADD} }`
+  const failed = `${viaRegistry}; throw new Error('no')`
+  const failedRead = `${registry} tx.account.balance += 100; await registry.update(tx.account); await registry.get('b')`
   const code = fc.oneof(
-    { weight: 8, arbitrary: fc.constantFrom(ADD, asked, made) },
-    { weight: 2, arbitrary: fc.constantFrom(refused, failed, lied) },
+    { weight: 8, arbitrary: fc.constantFrom(ADD, viaRegistry, recreated) },
+    { weight: 2, arbitrary: fc.constantFrom(caughtRefusal, failed, failedRead) },
   )
   let sum = 0
   await fc.assert(
     fc.asyncProperty(fc.array(code, { minLength: 20, maxLength: 50 }), async (codes) => {
-      const fails = (each: string) => each === failed || each === lied
+      const fails = (each: string) => each === failed || each === failedRead
       const ends = codes.map((each) => (fails(each) ? 'TRANSACTION_FAILED' : DONE))
       sum += ends.filter((end) => end === DONE).length
       expect(await submitAll(codes)).toEqual(ends)
@@ -145,10 +145,10 @@ it('stops an endless transaction without affecting others', async () => {
 
 it('does not delay other transactions if one exhausts its memory', async () => {
   const { submitAll, account, finding } = await started()
-  const asked = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
+  const viaRegistry = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const bomb = 'const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))'
   // The first transactions after the bomb had been sent to the same thread; the last ones send requests of their own.
-  const codes = [...Array(14).fill(ADD), bomb, ADD, ...Array(8).fill(asked)]
+  const codes = [...Array(14).fill(ADD), bomb, ADD, ...Array(8).fill(viaRegistry)]
   const ends = codes.map((code) => (code === bomb ? 'PROCESSOR_MEMORY' : DONE))
   expect(await submitAll(codes)).toEqual(ends)
   expect([(await account())?.balance, await finding()]).toEqual([codes.length - 1, null])

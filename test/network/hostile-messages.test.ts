@@ -112,7 +112,7 @@ it.each([
     'nesting exceeds 64 levels',
   ],
   [
-    'a resource deeper than the ledger takes',
+    'a resource nested too deeply for the ledger',
     `say(${thing(parts(62))}); ${WRITE}`,
     'nesting exceeds 64 levels',
   ],
@@ -137,7 +137,7 @@ it.each([
     'a member must not be named __proto__',
   ],
   [
-    'more than anybody says',
+    'a very long message',
     `say('{"ask":"log","text":"' + 'x'.repeat(17e6) + '"}'); console.log(1)`,
     'processors hand over 16777216 characters at a time at most',
   ],

@@ -1,4 +1,4 @@
-// Registries awaited in any order, and the bounds of what one transaction may send and receive.
+// Calls of registries awaited in any order, and the limits of a transaction.
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 
@@ -30,7 +30,7 @@ async function started() {
   return { node, ask, lines }
 }
 
-it('answers reads that a processor awaits together, later or in another order', async () => {
+it('answers calls that a processor awaits together, in another order, or not at all', async () => {
   const { node, ask } = await started()
   const together = `const r = await things()
     const [b, a, no] = await Promise.all([r.get('b'), r.get('a'), r.exists('c')])
@@ -49,7 +49,7 @@ it('answers reads that a processor awaits together, later or in another order', 
   expect(ids).toEqual(['a', 'c', 'd'])
 })
 
-it('names a related resource without loading it, and reads through it in any depth', async () => {
+it('gives a related resource its id without loading it, and loads it when a property is read', async () => {
   const { ask } = await started()
   const names = `return [thing.getFullyQualifiedIdentifier(), thing.next.getFullyQualifiedIdentifier()].join()`
   expect(await ask(names)).toBe('org.test.Thing#a,org.test.Thing#b')
@@ -59,7 +59,7 @@ it('names a related resource without loading it, and reads through it in any dep
   expect(await ask('return [thing.text, thing.next.text].join()')).toBe('A,B')
 })
 
-it('accepts a thousand events of one transaction, and rejects one more with all of its writes', async () => {
+it('accepts a thousand events per transaction, and rejects a transaction with one more', async () => {
   const { node, ask } = await started()
   const emit = (count: number) => `await (await things()).add(made('e${count}', ''))
     for (let n = 0; n < ${count}; n += 1) {
@@ -73,7 +73,7 @@ it('accepts a thousand events of one transaction, and rejects one more with all 
   expect((await node.send('GET', '/api/Thing/e1001')).status).toBe(404)
 })
 
-it('makes two thousand changes in one transaction, and rejects one more', async () => {
+it('accepts two thousand changes per transaction, and rejects a transaction with one more', async () => {
   const { node, ask } = await started()
   const add = (count: number) => `await (await things()).addAll(
     Array.from({ length: ${count} }, (_, n) => made('n' + n, ''))); return 'done'`
@@ -84,7 +84,7 @@ it('makes two thousand changes in one transaction, and rejects one more', async 
   expect((await node.send('GET', '/api/Thing')).json).toHaveLength(2_002)
 })
 
-it('logs a hundred lines of one transaction, each cut to 4096 characters', async () => {
+it('logs up to a hundred lines per transaction, each truncated to 4096 characters', async () => {
   const { ask, lines } = await started()
   const code = `console.log('x'.repeat(5_000))
     for (let n = 1; n < 150; n += 1) console.log(n)
@@ -93,7 +93,7 @@ it('logs a hundred lines of one transaction, each cut to 4096 characters', async
   expect(lines).toEqual(['x'.repeat(4_096), ...Array.from({ length: 99 }, (_, n) => `${n + 1}`)])
 })
 
-it('rejects a read of more resources than a processor can take in', async () => {
+it('rejects a read that returns too many characters', async () => {
   const { node, ask } = await started()
   const big = (id: string) => ({ id, text: 'x'.repeat(6 * 1024 * 1024) })
   for (const id of ['x', 'y', 'z']) {

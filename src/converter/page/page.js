@@ -20,11 +20,11 @@ let file = null
 let preview = null
 /** @type {XMLHttpRequest | null} */
 let download = null
-let rest = 0
+let previewTimer = 0
 /** Number of colours in the preview. */
 let colorsUsed = 10_000
 
-function say(text, kind = '') {
+function showMessage(text, kind = '') {
   const message = at('message')
   message.textContent = text
   message.className = `message ${kind}`
@@ -54,7 +54,7 @@ function choose(chosen) {
   if (chosen.size > FILE_BYTES_MAX) {
     clearPreview()
     const has = size(chosen.size)
-    say(
+    showMessage(
       t(`This file has ${has}; it may have at most 10 MiB.`, `${has} あります。10 MiB までです。`),
       'bad',
     )
@@ -88,31 +88,31 @@ async function reasonOf(response) {
 async function showPreview() {
   preview?.abort()
   if (file === null || file.size > FILE_BYTES_MAX || !form.checkValidity()) return
-  const mine = new AbortController()
-  preview = mine
+  const controller = new AbortController()
+  preview = controller
   at('stage').classList.add('busy')
-  say('')
+  showMessage('')
   try {
     const response = await fetch('/preview', {
       method: 'POST',
       body: fields(),
-      signal: mine.signal,
+      signal: controller.signal,
     })
     if (!response.ok) {
       const reason = await reasonOf(response)
-      if (preview !== mine) return
+      if (preview !== controller) return
       clearPreview()
-      say(reason, 'bad')
+      showMessage(reason, 'bad')
       return
     }
     const picture = await createImageBitmap(await response.blob())
-    if (preview !== mine) return
+    if (preview !== controller) return
     draw(picture, response.headers.get('x-daicho-colors'))
     at('stage').classList.remove('busy')
   } catch {
-    if (mine.signal.aborted) return
+    if (controller.signal.aborted) return
     clearPreview()
-    say(t('The service cannot be reached.', 'サービスに接続できません。'), 'bad')
+    showMessage(t('The service cannot be reached.', 'サービスに接続できません。'), 'bad')
   }
 }
 
@@ -153,7 +153,7 @@ function sendForm(event) {
   download = request
   at('convert').disabled = true
   at('progress').hidden = false
-  say('')
+  showMessage('')
   const step = (part, text) => {
     at('bar').value = part
     at('progress-text').textContent = text
@@ -209,12 +209,12 @@ function ended(text, kind) {
   download = null
   at('convert').disabled = false
   at('progress').hidden = true
-  say(text, kind)
+  showMessage(text, kind)
 }
 
 function optionsChanged() {
-  clearTimeout(rest)
-  rest = setTimeout(() => void showPreview(), PREVIEW_DELAY_MS)
+  clearTimeout(previewTimer)
+  previewTimer = setTimeout(() => void showPreview(), PREVIEW_DELAY_MS)
 }
 
 fileInput.addEventListener('change', () => choose(fileInput.files[0]))

@@ -102,13 +102,13 @@ export class EventSockets {
     const bearer = token === null ? {} : { authorization: `Bearer ${token}` }
     const caller = await callerOf({ ...bearer, ...request.headers }, network, this.#deps.access)
     const since = sinceIn(url.searchParams)
-    const wants = typesIn(url.searchParams, network)
+    const isSelected = typesIn(url.searchParams, network)
     this.#count += 1
     socket.once('close', () => {
       this.#count -= 1
     })
     this.#server.handleUpgrade(request, socket, head, (opened) => {
-      const listening = new EventSocket(opened, socket, { wants, isLive: since === null })
+      const listening = new EventSocket(opened, socket, { isSelected, isLive: since === null })
       const subscription = this.#join(opened, listening, network, caller)
       if (since !== null) this.#replays.add(subscription, listening, since)
     })
@@ -226,14 +226,14 @@ function typesIn(query: URLSearchParams, network: BusinessNetwork): (type: strin
   if (text === null) return () => true
   const { model } = network.definition
   const events = [...model.types()].filter(({ kind }) => kind === 'event')
-  const wanted: TypeDeclaration[] = text.split(',').map((name) => {
+  const selected: TypeDeclaration[] = text.split(',').map((name) => {
     const found = events.find((type) => type.qualifiedName === name || type.name === name)
     if (found !== undefined) return found
     throw new NetworkError('TYPE_NOT_FOUND', `unknown event type ${name.slice(0, 100)}`)
   })
   return (type) => {
     const declared = network.definition.model.type(type)
-    return declared !== null && wanted.some(({ qualifiedName }) => isA(declared, qualifiedName))
+    return declared !== null && selected.some(({ qualifiedName }) => isA(declared, qualifiedName))
   }
 }
 
@@ -241,7 +241,7 @@ function typesIn(query: URLSearchParams, network: BusinessNetwork): (type: strin
 class EventSocket {
   readonly #socket: WebSocket
   readonly #stream: Duplex
-  readonly #wants: (type: string) => boolean
+  readonly #isSelected: (type: string) => boolean
   #isLive: boolean
   /** Height of the last block sent; blocks up to it are not sent again. */
   #height = -1
@@ -254,11 +254,11 @@ class EventSocket {
   constructor(
     socket: WebSocket,
     stream: Duplex,
-    { wants, isLive }: { wants: (type: string) => boolean; isLive: boolean },
+    { isSelected, isLive }: { isSelected: (type: string) => boolean; isLive: boolean },
   ) {
     this.#socket = socket
     this.#stream = stream
-    this.#wants = wants
+    this.#isSelected = isSelected
     this.#isLive = isLive
     socket.on('pong', () => {
       this.#answered = true
@@ -276,7 +276,7 @@ class EventSocket {
     if (!this.#isLive || height <= this.#height) return
     this.#height = height
     for (const { type, bytes } of frames) {
-      if (this.#wants(type)) this.#socket.send(bytes, TEXT)
+      if (this.#isSelected(type)) this.#socket.send(bytes, TEXT)
     }
     if (this.#socket.bufferedAmount <= PENDING_BYTES_MAX) return
     this.#socket.close(TOO_SLOW, 'too slow')
@@ -333,17 +333,17 @@ class EventSocket {
 
   /** Returns the selected frames of whole blocks from `from`, up to REPLAY_BYTES, and the height of the next block. */
   #part({ blocks, next }: EventPage, from: number): { frames: Buffer[]; next: number } {
-    const wanted: Buffer[] = []
+    const result: Buffer[] = []
     let size = 0
     for (const { height, frames } of blocks) {
       if (height < from) continue
       for (const { type, bytes } of frames) {
-        if (!this.#wants(type)) continue
-        wanted.push(bytes)
+        if (!this.#isSelected(type)) continue
+        result.push(bytes)
         size += bytes.length
       }
-      if (size >= REPLAY_BYTES) return { frames: wanted, next: height + 1 }
+      if (size >= REPLAY_BYTES) return { frames: result, next: height + 1 }
     }
-    return { frames: wanted, next }
+    return { frames: result, next }
   }
 }

@@ -45,11 +45,11 @@ export async function answerCollection(
   allow(request, ['GET', 'HEAD', 'POST', ...(isTransaction ? [] : ['PUT', 'DELETE'])])
   switch (request.method) {
     case 'PUT': {
-      const made = await network.change(
+      const result = await network.change(
         { kind: 'updateAll', type: name, body: listOf(request) },
         caller,
       )
-      return withPosition(networkRequest, made).send(made.resources)
+      return withPosition(networkRequest, result).send(result.resources)
     }
     case 'DELETE':
       return sendRemoved(networkRequest, {
@@ -70,9 +70,9 @@ export async function answerCollection(
     // Serialized here, because Fastify would send a returned string without quotes.
     return reply.type(JSON_TYPE).send(JSON.stringify(answer))
   }
-  const made = await network.change({ kind: 'create', type: name, body }, caller)
-  return withPosition(networkRequest, made).send(
-    Array.isArray(body) ? made.resources : made.resources[0],
+  const result = await network.change({ kind: 'create', type: name, body }, caller)
+  return withPosition(networkRequest, result).send(
+    Array.isArray(body) ? result.resources : result.resources[0],
   )
 }
 
@@ -92,11 +92,11 @@ export async function answerResource(
     case 'PATCH': {
       const body = objectOf(bodyOf(request))
       const isPatch = request.method === 'PATCH'
-      const made = await network.change(
+      const result = await network.change(
         { kind: 'update', type: name, id, body, isPatch, expects },
         caller,
       )
-      return withPosition(networkRequest, made).send(made.resources[0])
+      return withPosition(networkRequest, result).send(result.resources[0])
     }
     case 'DELETE':
       return sendRemoved(networkRequest, { kind: 'remove', type: name, ids: [id], expects })
@@ -218,8 +218,8 @@ async function sendRemoved(
   networkRequest: NetworkRequest,
   removal: ChangeRequest,
 ): Promise<FastifyReply> {
-  const made = await networkRequest.network.change(removal, networkRequest.caller)
-  return withPosition(networkRequest, made).code(204).removeHeader('etag').send()
+  const result = await networkRequest.network.change(removal, networkRequest.caller)
+  return withPosition(networkRequest, result).code(204).removeHeader('etag').send()
 }
 
 function etagOf(revision: number): string {

@@ -235,7 +235,7 @@ function readDirectory(root: string): NetworkFiles {
       const path = folder === '' ? entry.name : `${folder}/${entry.name}`
       const isWanted = isNetworkFile(path)
       if (entry.isDirectory()) {
-        if (isOnTheWay(path, dependencies)) walk(path)
+        if (canContainFiles(path, dependencies)) walk(path)
       } else if (entry.isSymbolicLink() && (isWanted || FOLDERS.includes(path))) {
         // Following it would record a file from anywhere on this machine in the ledger.
         throw unreadable(`${path} is a symbolic link`)
@@ -251,13 +251,14 @@ function readDirectory(root: string): NetworkFiles {
 }
 
 /** Whether to read the folder `path`: in `node_modules`, only direct dependencies of the network are read. */
-function isOnTheWay(path: string, dependencies: readonly string[]): boolean {
+function canContainFiles(path: string, dependencies: readonly string[]): boolean {
   const [top = '', ...rest] = path.split('/')
   if (!FOLDERS.includes(top)) return false
   if (top !== 'node_modules' || rest.length === 0) return true
-  const within = rest.join('/')
+  const relative = rest.join('/')
   return dependencies.some(
-    (name) => within === name || within.startsWith(`${name}/`) || name.startsWith(`${within}/`),
+    (name) =>
+      relative === name || relative.startsWith(`${name}/`) || name.startsWith(`${relative}/`),
   )
 }
 

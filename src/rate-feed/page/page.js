@@ -16,7 +16,7 @@ const numberOf = (digits) =>
 const [inYen, inOthers] = [numberOf(3), numberOf(5)]
 let timer = 0
 
-function made(tag, text, name = '') {
+function elementOf(tag, text, name = '') {
   const element = document.createElement(tag)
   element.textContent = text
   element.className = name
@@ -77,16 +77,16 @@ function showRates({ result, meta }) {
 function rowOf([pair, rate]) {
   const row = document.createElement('tr')
   const [, of, by] = PAIR.exec(pair) ?? []
-  const name = made('th', `${of} / ${by}`)
+  const name = elementOf('th', `${of} / ${by}`)
   name.scope = 'row'
   const number = by === 'JPY' ? inYen : inOthers
-  row.append(name, made('td', number.format(rate), 'number'))
+  row.append(name, elementOf('td', number.format(rate), 'number'))
   return row
 }
 
 function factOf([name, text]) {
-  const fact = made('div', '', 'fact')
-  fact.append(made('dt', name), made('dd', text))
+  const fact = elementOf('div', '', 'fact')
+  fact.append(elementOf('dt', name), elementOf('dd', text))
   return fact
 }
 
@@ -101,14 +101,14 @@ function sourceOf({ name, lastSuccessAt, failures, lastError, backOffUntil }) {
     lastSuccessAt === null
       ? t('no success yet', 'まだ応答がありません')
       : `${t('last success', '応答')} ${timeText(lastSuccessAt)}`
-  const title = made('p', '')
-  title.append(made('strong', name), made('span', ` · ${success}`, 'soft'))
+  const title = elementOf('p', '')
+  title.append(elementOf('strong', name), elementOf('span', ` · ${success}`, 'soft'))
   item.append(title)
   if (failures > 0) {
     const count = t(`Failures since then: ${failures}`, `以後の失敗: ${failures} 回`)
     const again =
       backOffUntil === null ? '' : `; ${t('next try', '次の試行')} ${timeText(backOffUntil)}`
-    item.append(made('p', `${count} (${lastError ?? ''})${again}`, 'failed'))
+    item.append(elementOf('p', `${count} (${lastError ?? ''})${again}`, 'failed'))
   }
   return item
 }

@@ -235,8 +235,8 @@ function mountGated(app: HttpApp, service: SampleService): void {
 /** Returns the first token in the request, of any type, or undefined. */
 function tokenOf({ body, query, headers }: FastifyRequest): unknown {
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
-  const given = [field(body, 'token'), field(query, 'token'), headers['x-access-token'], bearer]
-  return given.find((token) => token !== undefined && token !== null && token !== '')
+  const tokens = [field(body, 'token'), field(query, 'token'), headers['x-access-token'], bearer]
+  return tokens.find((token) => token !== undefined && token !== null && token !== '')
 }
 
 function field(fields: unknown, name: string): unknown {
