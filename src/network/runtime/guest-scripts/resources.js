@@ -39,7 +39,7 @@ function serialized(serialize) {
     return serialize()
   } catch (error) {
     if (!(error instanceof StackOverflow) || error.message !== 'stack overflow') throw error
-    throw new Error('nesting goes beyond 64 levels')
+    throw new Error('nesting exceeds 64 levels')
   }
 }
 
