@@ -42,10 +42,10 @@ describe.skipIf(!postgres.canLaunch)(`servers of a test${postgres.note}`, () => 
     const one = await PostgresServer.create(programs, 's1', {
       synchronous_standby_names: 'ANY 1 (s2, s3)',
     })
-    const two = await PostgresServer.createStandby(one, 's2')
+    const two = await PostgresServer.createStandby(one, { folder: 's2', name: 's2' })
     await Promise.all([one.start(), two.start()])
     await one.query('CREATE TABLE t (n int)')
-    const three = await PostgresServer.createStandby(one, 's3')
+    const three = await PostgresServer.createStandby(one, { folder: 's3', name: 's3' })
     await three.start()
     await one.query('INSERT INTO t VALUES (1)')
     await two.stop('immediate')

@@ -25,6 +25,15 @@ const SETTINGS: Readonly<Record<string, string>> = {
   dynamic_shared_memory_type: 'mmap',
 }
 
+export interface StandbyOptions {
+  /** Name of its new data folder. */
+  readonly folder: string
+  /** Its name in `synchronous_standby_names`. */
+  readonly name: string
+  /** Default: a free one. */
+  readonly port?: number
+}
+
 /** A PostgreSQL server in a data folder of its own; its port stays the same when it restarts. */
 export class PostgresServer {
   readonly data: string
@@ -51,22 +60,18 @@ export class PostgresServer {
     return server
   }
 
-  /**
-   * Creates a standby of a server, running or not, from a copy of its data. `synchronous_standby_names` lists it as
-   * `standbyName`.
-   */
+  /** Creates a standby of a server, running or not, from a copy of its data. */
   static async createStandby(
     primary: PostgresServer,
-    folder: string,
-    standbyName = folder,
+    { folder, name, port }: StandbyOptions,
   ): Promise<PostgresServer> {
     const programs = primary.#programs
     const label = primary.isRunning ? await primary.#copyRunning(folder) : null
     const data =
       label === null ? await programs.copyData(primary.data, folder) : join(programs.folder, folder)
     if (label !== null) programs.write(join(data, 'backup_label'), label)
-    const standby = new PostgresServer(programs, data, await freePort())
-    standby.follow(primary, standbyName)
+    const standby = new PostgresServer(programs, data, port ?? (await freePort()))
+    standby.follow(primary, name)
     standby.configure({ port: String(standby.port) })
     return standby
   }

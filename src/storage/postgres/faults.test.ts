@@ -259,7 +259,7 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
   ])('%s', async (_, standbys, code) => {
     const name = code ?? 'kept'
     const first = await PostgresServer.create(programs, `${name}-1`)
-    const second = await PostgresServer.createStandby(first, `${name}-2`, 's2')
+    const second = await PostgresServer.createStandby(first, { folder: `${name}-2`, name: 's2' })
     await Promise.all([first.start(), second.start()])
     await setStandbys(first, standbys)
     const ports = [first, second].map(({ port }) => `127.0.0.1:${port}`).join(',')

@@ -1,0 +1,289 @@
+import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
+import { Agent } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { send, Unanswered } from '../support/ledger-load.ts'
+import { type Daicho, startProgram } from '../support/program.ts'
+import { until } from '../support/until.ts'
+import type { PostgresPrograms } from './programs.ts'
+import { PostgresServer, queryOnce } from './server.ts'
+
+const NAMES = ['s1', 's2', 's3'] as const
+const CLIENTS_PER_NODE = 8
+/** Pause of a client after a request that was not acknowledged. */
+const RETRY_MS = 25
+
+/** Three servers: a primary, and two standbys of which one confirms each commit. */
+class Cluster {
+  readonly #servers: Map<string, PostgresServer>
+  #primary: string
+  #copies = 0
+
+  private constructor(servers: Map<string, PostgresServer>) {
+    this.#servers = servers
+    this.#primary = NAMES[0]
+  }
+
+  static async start(programs: PostgresPrograms, isSynchronous: boolean): Promise<Cluster> {
+    const standbys = isSynchronous ? `ANY 1 (${NAMES.join(', ')})` : ''
+    const primary = await PostgresServer.create(programs, NAMES[0], {
+      synchronous_standby_names: standbys,
+    })
+    const servers = new Map([[NAMES[0] as string, primary]])
+    for (const name of NAMES.slice(1)) {
+      servers.set(name, await PostgresServer.createStandby(primary, { folder: name, name }))
+    }
+    await Promise.all([...servers.values()].map((server) => server.start()))
+    return new Cluster(servers)
+  }
+
+  get primary(): PostgresServer {
+    return this.#server(this.#primary)
+  }
+
+  get standbys(): PostgresServer[] {
+    return [...this.#servers.values()].filter((server) => server !== this.primary)
+  }
+
+  /** A URL that names all servers. */
+  get url(): string {
+    const hosts = [...this.#servers.values()].map(({ port }) => `127.0.0.1:${port}`)
+    return this.primary.url().replace(/@[^/]*/, `@${hosts.join(',')}`)
+  }
+
+  /** Promotes the standby that has received most, which the other one then follows. The primary must be dead. */
+  async promote(): Promise<void> {
+    const received: { name: string; position: number }[] = []
+    for (const [name, server] of this.#servers) {
+      if (name === this.#primary) continue
+      const text = `SELECT (greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0')::text AS position`
+      const [row] = await server.query(text)
+      received.push({ name, position: Number(row?.position) })
+    }
+    const [longest] = received.toSorted((one, other) => other.position - one.position)
+    this.#primary = longest?.name ?? ''
+    await this.primary.promote()
+    for (const [name, server] of this.#servers) {
+      if (!server.isRunning || server === this.primary) continue
+      server.follow(this.primary, name)
+      await server.reload()
+    }
+  }
+
+  /** Replaces the dead servers by standbys, copied from the running primary. */
+  async repair(): Promise<void> {
+    for (const [name, server] of this.#servers) {
+      if (server.isRunning) continue
+      this.#copies += 1
+      const { port } = server
+      const folder = `${name}-${this.#copies}`
+      const standby = await PostgresServer.createStandby(this.primary, { folder, name, port })
+      await standby.start()
+      this.#servers.set(name, standby)
+      rmSync(server.data, { recursive: true })
+    }
+    await until('both standbys receive the log', async () => {
+      const streaming = "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"
+      return (await this.primary.query(streaming)).length === NAMES.length - 1
+    })
+  }
+
+  /** State and last lines of the log of each server. */
+  async describe(): Promise<string> {
+    const lines: string[] = []
+    for (const [name, server] of this.#servers) {
+      const role = server === this.primary ? 'primary' : 'standby'
+      lines.push(`${name}, ${role}, ${server.isRunning ? 'running' : 'dead'}`)
+      if (!server.isRunning) continue
+      lines.push(JSON.stringify(await server.query('SELECT * FROM pg_stat_replication')))
+      lines.push(...server.log.split('\n').slice(-10))
+    }
+    return lines.join('\n')
+  }
+
+  async stop(): Promise<void> {
+    for (const server of this.#servers.values()) await server.stop('immediate')
+  }
+
+  #server(name: string): PostgresServer {
+    const server = this.#servers.get(name)
+    if (server === undefined) throw new Error(`there is no server ${name}`)
+    return server
+  }
+}
+
+/** Clients of one node; each creates items one after another, and remembers which were acknowledged. */
+class Load {
+  readonly acknowledged = new Set<string>()
+  /** Requests without an answer, or with a temporary error: their items may be stored. */
+  readonly unknown = new Set<string>()
+  /** Answers that are no temporary error. */
+  readonly unexpected: string[] = []
+  readonly #url: string
+  readonly #name: string
+  #isStopped = false
+  #count = 0
+  #running: Promise<unknown>
+
+  constructor(url: string, name: string) {
+    this.#url = url
+    this.#name = name
+    this.#running = Promise.all(Array.from({ length: CLIENTS_PER_NODE }, () => this.#run()))
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    while (!this.#isStopped) {
+      this.#count += 1
+      const id = `${this.#name}-${this.#count}`
+      const status = await this.#create(agent, id)
+      if (status === 200) this.acknowledged.add(id)
+      else {
+        this.unknown.add(id)
+        await sleep(RETRY_MS)
+      }
+    }
+    agent.destroy()
+  }
+
+  async #create(agent: Agent, id: string): Promise<number> {
+    try {
+      const create = { method: 'POST', path: '/api/fruit', body: { id } }
+      const { status, text } = await send(this.#url, agent, create)
+      if (status !== 200 && status !== 503) this.unexpected.push(`${status} ${text}`)
+      return status
+    } catch (error) {
+      if (error instanceof Unanswered) return 0
+      throw error
+    }
+  }
+}
+
+export interface FailoverOptions {
+  readonly programs: PostgresPrograms
+  /** A new folder for the data folders of the nodes. */
+  readonly folder: string
+  readonly rounds: number
+  /** Acknowledged requests between two failovers. */
+  readonly requests: number
+  /** False for a cluster that loses commits: the standbys are stopped before the only failover. */
+  readonly isSynchronous: boolean
+  readonly log: (line: string) => void
+}
+
+export interface FailoverResult {
+  readonly acknowledged: number
+  /** Acknowledged items that are not stored. */
+  readonly lost: number
+  /** Items that several blocks create. */
+  readonly twice: number
+  /** Requests without acknowledgement whose item is stored, or not. */
+  readonly unknown: { readonly stored: number; readonly absent: number }
+  readonly unexpected: readonly string[]
+  /** For each round: milliseconds from the kill until both nodes have acknowledged again. */
+  readonly resumedMs: readonly number[]
+  /** For each node, the body of `/readyz`. */
+  readonly ready: readonly string[]
+  /** Exit code and output of `daicho verify`. */
+  readonly verified: { readonly code: number | null; readonly stdout: string }
+}
+
+/** Two nodes with one key write while the primary of three servers is killed and a standby takes over, repeatedly. */
+export async function runFailovers(options: FailoverOptions): Promise<FailoverResult> {
+  const { programs, folder, rounds, requests, isSynchronous, log } = options
+  const cluster = await Cluster.start(programs, isSynchronous)
+  const nodes: Daicho[] = []
+  const loads: Load[] = []
+  const urls: string[] = []
+  try {
+    for (const name of ['a', 'b']) {
+      const own = join(folder, name)
+      mkdirSync(own, { recursive: true })
+      if (name === 'b') copyFileSync(join(folder, 'a', 'node.key'), join(own, 'node.key'))
+      const variables = { SYSTEM_FOLDER: own, STORE: cluster.url, LOG_LEVEL: 'error' }
+      const args = ['serve', '--only', 'ledger', '--port', '0', '--json']
+      const node = startProgram(args, variables)
+      nodes.push(node)
+      const { ledger: url } = JSON.parse(await node.firstLine)
+      urls.push(url)
+      if (name === 'a') await fetch(`${url}/api/fruit`, { method: 'POST' })
+    }
+    loads.push(...urls.map((url, at) => new Load(url, at === 0 ? 'a' : 'b')))
+    const acknowledgedMore = (more: number): (() => boolean) => {
+      const before = loads.map((load) => load.acknowledged.size)
+      return () => loads.every((load, at) => load.acknowledged.size >= (before[at] ?? 0) + more)
+    }
+    const resumedMs: number[] = []
+    for (let round = 1; round <= rounds; round += 1) {
+      await until('both nodes acknowledge', acknowledgedMore(requests / 2), 60_000)
+      if (!isSynchronous) {
+        for (const standby of cluster.standbys) await standby.stop()
+        await until('commits that no standby has', acknowledgedMore(20), 60_000)
+      }
+      const killedMs = performance.now()
+      await cluster.primary.kill9()
+      if (!isSynchronous) for (const standby of cluster.standbys) await standby.start()
+      await cluster.promote()
+      const promotedMs = performance.now() - killedMs
+      if (!isSynchronous) break
+      await until('both nodes acknowledge again', acknowledgedMore(1), 60_000)
+      resumedMs.push(performance.now() - killedMs)
+      await cluster.repair()
+      log(
+        `failover ${round}: promoted after ${promotedMs.toFixed(0)} ms, writing again after ${resumedMs.at(-1)?.toFixed(0)} ms`,
+      )
+    }
+    if (!isSynchronous) {
+      const noticed = async () =>
+        (await readyOf(urls)).every((text) => text.includes('ROLLED_BACK'))
+      await until('both nodes notice the loss', noticed, 30_000)
+    }
+    for (const load of loads) await load.stop()
+    const counted = await countStored(cluster.primary.url(), loads)
+    const ready = await readyOf(urls)
+    const verify = await startProgram(['verify', cluster.primary.url(), '--json']).ended
+    return { ...counted, resumedMs, ready, verified: { code: verify.code, stdout: verify.stdout } }
+  } catch (error) {
+    log(await cluster.describe())
+    for (const url of urls) log(`${url}: ${await readyOf([url]).catch(String)}`)
+    log(JSON.stringify(loads.map(({ unexpected }) => unexpected)))
+    throw error
+  } finally {
+    await Promise.all(loads.map((load) => load.stop()))
+    for (const node of nodes) node.child.kill('SIGKILL')
+    await Promise.all(nodes.map(({ ended }) => ended))
+    await cluster.stop()
+  }
+}
+
+function readyOf(urls: readonly string[]): Promise<string[]> {
+  return Promise.all(urls.map(async (url) => (await fetch(`${url}/readyz`)).text()))
+}
+
+async function countStored(url: string, loads: readonly Load[]) {
+  const items = new Set((await queryOnce(url, 'SELECT id FROM items')).map(({ id }) => String(id)))
+  const created = new Map<string, number>()
+  for (const { body } of await queryOnce(url, 'SELECT body FROM blocks')) {
+    for (const [, id = ''] of String(body).matchAll(/"id":"([ab]-\d+)"/g)) {
+      created.set(id, (created.get(id) ?? 0) + 1)
+    }
+  }
+  const acknowledged = loads.flatMap((load) => [...load.acknowledged])
+  const unknown = loads.flatMap((load) => [...load.unknown])
+  const isStored = (id: string) => items.has(id) && created.has(id)
+  return {
+    acknowledged: acknowledged.length,
+    lost: acknowledged.filter((id) => !isStored(id)).length,
+    twice: [...created.values()].filter((times) => times > 1).length,
+    unknown: {
+      stored: unknown.filter(isStored).length,
+      absent: unknown.filter((id) => !isStored(id)).length,
+    },
+    unexpected: loads.flatMap((load) => load.unexpected),
+  }
+}
