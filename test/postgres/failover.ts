@@ -101,8 +101,11 @@ class Cluster {
     return lines.join('\n')
   }
 
-  async stop(): Promise<void> {
-    for (const server of this.#servers.values()) await server.stop('immediate')
+  async remove(): Promise<void> {
+    for (const server of this.#servers.values()) {
+      await server.stop('immediate')
+      rmSync(server.data, { recursive: true })
+    }
   }
 
   #server(name: string): PostgresServer {
@@ -257,7 +260,7 @@ export async function runFailovers(options: FailoverOptions): Promise<FailoverRe
     await Promise.all(loads.map((load) => load.stop()))
     for (const node of nodes) node.child.kill('SIGKILL')
     await Promise.all(nodes.map(({ ended }) => ended))
-    await cluster.stop()
+    await cluster.remove()
   }
 }
 
