@@ -40,10 +40,10 @@ function ask(
   body?: Readable,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const asked = request(url, options, resolve)
-    asked.on('error', reject)
-    if (body === undefined) asked.end()
-    else pipeline(body, asked).catch(reject)
+    const clientRequest = request(url, options, resolve)
+    clientRequest.on('error', reject)
+    if (body === undefined) clientRequest.end()
+    else pipeline(body, clientRequest).catch(reject)
   })
 }
 

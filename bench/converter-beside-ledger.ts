@@ -64,15 +64,15 @@ function ask(url: string, agent: Agent): Promise<number> {
 /** Sends requests at a constant rate even if replies are late, so that queueing time counts. */
 async function latencies(url: string): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
-  const asked: Promise<number>[] = []
+  const requests: Promise<number>[] = []
   const started = performance.now()
   for (let at = 0; at < SECONDS * RATE; at += 1) {
     const due = started + (at * 1_000) / RATE
     const early = due - performance.now()
     if (early > 0) await wait(early)
-    asked.push(ask(url, agent))
+    requests.push(ask(url, agent))
   }
-  const all = await Promise.all(asked)
+  const all = await Promise.all(requests)
   agent.destroy()
   return all.sort((a, b) => a - b)
 }

@@ -156,10 +156,10 @@ async function against(gateway: string, peer: string): Promise<void> {
   // The peer scans all of its items for each list, and takes seconds for concurrent requests.
   for (const { name, where } of CASES.slice(0, 2)) {
     const runs: Record<'gateway' | 'peer', Run[]> = { gateway: [], peer: [] }
-    const asked = { method: 'GET', connections: CONNECTIONS, seconds: SECONDS } as const
+    const loadOptions = { method: 'GET', connections: CONNECTIONS, seconds: SECONDS } as const
     for (let round = 0; round < ROUNDS; round += 1) {
-      runs.peer.push(await load({ ...asked, url: peer + path(where) }))
-      runs.gateway.push(await load({ ...asked, url: gateway + path(where) }))
+      runs.peer.push(await load({ ...loadOptions, url: peer + path(where) }))
+      runs.gateway.push(await load({ ...loadOptions, url: gateway + path(where) }))
     }
     const [theirs, ours] = [runs.peer, runs.gateway].map((list) =>
       median(list.map(({ perSecond }) => perSecond)),

@@ -73,9 +73,9 @@ async function restored(folder: string, from: string, serverId: number) {
   const timer = setInterval(() => {
     if (child.exitCode === null) most = Math.max(most, residentMb() || 0)
   }, SAMPLE_MS)
-  let said = ''
+  let output = ''
   child.stdout?.on('data', (text) => {
-    said += text
+    output += text
   })
   // Progress lines would clutter the tables.
   let progress = ''
@@ -85,7 +85,7 @@ async function restored(folder: string, from: string, serverId: number) {
   const code = await new Promise((resolve) => child.once('close', resolve))
   clearInterval(timer)
   if (code !== 0) throw new Error(`restore ended with ${code}: ${progress}`)
-  return { seconds: (performance.now() - startedAt) / 1000, most, done: JSON.parse(said) }
+  return { seconds: (performance.now() - startedAt) / 1000, most, done: JSON.parse(output) }
 }
 
 /** Restores a chain of `entries` / 10, and one of `entries`. */

@@ -135,12 +135,12 @@ async function abuse(): Promise<void> {
     rows.push([
       '(nothing else)',
       '',
-      ...(await asked(ledger.url, quietly)),
+      ...(await latencyDuring(ledger.url, quietly)),
       mb(gateway.residentMb()),
     ])
     for (const [name, code] of Object.entries(WORST)) {
       let status = 0
-      const taken = await asked(ledger.url, async () => {
+      const taken = await latencyDuring(ledger.url, async () => {
         status = await run(code)
       })
       // The next transaction must find the state unchanged.
@@ -158,7 +158,7 @@ const mb = (value: number) => value.toFixed(0)
 const quietly = () => new Promise<void>((resolve) => setTimeout(resolve, 1_000))
 
 /** Number of requests that the ledger answered while `work` ran, and their 99th percentile latency. */
-async function asked(url: string, work: () => Promise<void>): Promise<string[]> {
+async function latencyDuring(url: string, work: () => Promise<void>): Promise<string[]> {
   let done = false
   const taken: number[] = []
   const asking = (async () => {

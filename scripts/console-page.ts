@@ -130,15 +130,15 @@ export class PageShell {
   async run({ command, says }: Step): Promise<string> {
     const endMs = Date.now() + STEP_MS
     for (;;) {
-      const said = await this.#once(command)
+      const output = await this.#once(command)
       // Retries while waiting for an asynchronous event.
       const comes = /^timeout /.test(command) || /current|"state":"ready"/.test(says)
-      if (comes && kindsIn(said) !== kindsIn(says) && Date.now() < endMs) {
+      if (comes && kindsIn(output) !== kindsIn(says) && Date.now() < endMs) {
         await pause(PAUSE_MS)
         continue
       }
-      this.#learn(says, said)
-      return said
+      this.#learn(says, output)
+      return output
     }
   }
 

@@ -30,16 +30,16 @@ function run(
   if (says === 'at once') console.log(`== ${name}`)
   const stdio = says === 'at once' ? 'inherit' : 'pipe'
   const program = spawn(command, args, { cwd: root, stdio: ['ignore', stdio, stdio] })
-  const said: Buffer[] = []
+  const chunks: Buffer[] = []
   for (const stream of [program.stdout, program.stderr]) {
-    stream?.on('data', (bytes: Buffer) => said.push(bytes))
+    stream?.on('data', (bytes: Buffer) => chunks.push(bytes))
   }
   return new Promise((resolve, reject) => {
     program.on('error', reject)
     program.on('close', (code) => {
       if (says === 'at its end') {
         console.log(`== ${name}`)
-        process.stdout.write(Buffer.concat(said))
+        process.stdout.write(Buffer.concat(chunks))
       }
       resolve(code ?? 1)
     })

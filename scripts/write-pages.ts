@@ -19,12 +19,12 @@ for (const path of words.filter((word) => word !== '--check')) {
     let written = ''
     let at = 0
     for (const step of stepsIn(page)) {
-      const said = await shell.run(step)
-      if (kindsIn(said) !== kindsIn(step.says)) {
-        console.log(`${path}: $ ${step.command}\n--- the page\n${step.says}--- now\n${said}`)
+      const output = await shell.run(step)
+      if (kindsIn(output) !== kindsIn(step.says)) {
+        console.log(`${path}: $ ${step.command}\n--- the page\n${step.says}--- now\n${output}`)
         if (isCheck) process.exitCode = 1
       }
-      written += page.slice(at, step.from) + said
+      written += page.slice(at, step.from) + output
       at = step.to
     }
     // Values of the last run may also appear in commands and in the text between.

@@ -95,9 +95,9 @@ describe('attachments', () => {
 
   it('are gone when they, their item or their database are deleted', async () => {
     await at.put('n', TEXT)
-    const gone = await at.node.send('DELETE', `${ITEM}/attachments/n`)
-    expect([gone.status, gone.text]).toEqual([200, '{"status":true}'])
-    expect(gone.headers.get('ledger-position')).toBe(`${at.node.service.serverId}/3.0`)
+    const deleted = await at.node.send('DELETE', `${ITEM}/attachments/n`)
+    expect([deleted.status, deleted.text]).toEqual([200, '{"status":true}'])
+    expect(deleted.headers.get('ledger-position')).toBe(`${at.node.service.serverId}/3.0`)
     expect((await at.entries()).at(-1)).toEqual({
       serverid: at.node.service.serverId,
       method: 'delete_attachment',

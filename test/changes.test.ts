@@ -86,7 +86,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     await node.send('POST', '/api/a', [{ id: '0' }, { id: '1' }, { id: '2' }])
     const clients = {
       now: await follow(node),
-      said: await follow(node, '?since=now'),
+      replies: await follow(node, '?since=now'),
       after: await follow(node, '?since=1.0'),
       start: await follow(node, '?since=start'),
       header: await follow(node, '?since=start', '1.1'),
@@ -98,7 +98,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     }
     const seen = (client: FeedClient) => client.entries.map(({ position }) => position)
     expect(seen(clients.now)).toEqual(['2.0'])
-    expect(seen(clients.said)).toEqual(['2.0'])
+    expect(seen(clients.replies)).toEqual(['2.0'])
     expect(seen(clients.after)).toEqual(['1.1', '1.2', '2.0'])
     expect(seen(clients.start)).toEqual(['0.0', '1.0', '1.1', '1.2', '2.0'])
     expect(seen(clients.header)).toEqual(['1.2', '2.0'])

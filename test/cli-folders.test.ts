@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { runDaicho } from './support/daicho.ts'
-import { livedIn, temporaryFolder } from './support/ledger-node.ts'
+import { temporaryFolder, usedNodeFolder } from './support/ledger-node.ts'
 import { MAIN } from './support/program.ts'
 
 const NOBODY = 65_534
@@ -37,7 +37,7 @@ it('exits with 78 and one line for a folder or file of another owner', async (te
   if (runAsOther(['--version'], null).status !== 0) {
     return test.skip('another user cannot run the program in this folder')
   }
-  const folder = await livedIn()
+  const folder = await usedNodeFolder()
   const out = temporaryFolder()
   chmodSync(out, 0o777)
   const refused = (args: readonly string[], path: string) => {
@@ -74,7 +74,7 @@ it('exits with 78 and one line for a folder or file of another owner', async (te
 
 it('exits with 78 for a folder that cannot be created', async (test) => {
   if (!existsSync('/proc/self')) return test.skip('no /proc on this platform')
-  const folder = await livedIn()
+  const folder = await usedNodeFolder()
   for (const [args, env] of [
     [['serve', '--only', 'ledger', '--port', '0'], { SYSTEM_FOLDER: '/proc/nothing/in/it' }],
     [['serve', '--only', 'samples', '--sample-port', '0'], { SYSTEM_FOLDER: '/proc/nothing' }],
@@ -90,7 +90,7 @@ it('names a data folder that is a file, or inside a file, with the reason', asyn
   const folder = temporaryFolder()
   const file = join(folder, 'file')
   writeFileSync(file, '')
-  const lived = await livedIn()
+  const usedFolder = await usedNodeFolder()
   for (const [args, env, code, line] of [
     [['user', 'list'], { SYSTEM_FOLDER: file }, 78, /SYSTEM_FOLDER: there is no folder/],
     [['index', 'list'], { SYSTEM_FOLDER: file }, 78, /SYSTEM_FOLDER: there is no folder/],
@@ -100,7 +100,7 @@ it('names a data folder that is a file, or inside a file, with the reason', asyn
       78,
       /cannot create the folder .*: EEXIST/,
     ],
-    [['backup', lived, join(file, 'in')], {}, 78, /cannot create the folder .*: ENOTDIR/],
+    [['backup', usedFolder, join(file, 'in')], {}, 78, /cannot create the folder .*: ENOTDIR/],
     [['verify', join(file, 'in')], {}, 2, /there is no folder/],
   ] as const) {
     const ended = await runDaicho(args, env)
@@ -111,7 +111,7 @@ it('names a data folder that is a file, or inside a file, with the reason', asyn
 })
 
 it('verify rejects flags that it does not use, and invalid addresses', async () => {
-  const folder = await livedIn()
+  const folder = await usedNodeFolder()
   for (const [args, line] of [
     [[folder, '--key', 'x'], '--key does not apply to a folder or an export'],
     [[folder, '--state', 'x'], '--state does not apply to a folder or an export'],

@@ -12,7 +12,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
-import { livedIn, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
+import { startLedgerNode, temporaryFolder, usedNodeFolder } from './support/ledger-node.ts'
 import { tamper } from './support/tampered.ts'
 
 const SERVE = ['serve', '--only', 'ledger', '--port', '0']
@@ -294,7 +294,7 @@ describe('serve', () => {
         SYSTEM_FOLDER: folder,
         LOG_LEVEL: 'error',
       })
-    const folder = await livedIn()
+    const folder = await usedNodeFolder()
     const key = join(folder, 'node.key')
     const store = join(folder, 'ledger.db')
 
@@ -346,7 +346,7 @@ describe('verify', () => {
   })
 
   it('reports a planted difference with its location, and exits with 1', async () => {
-    const folder = await livedIn()
+    const folder = await usedNodeFolder()
     const _store = join(folder, 'ledger.db')
     tamper(folder, `UPDATE items SET item = '{"id":"fig","ripe":false}' WHERE id = 'fig'`)
     const [json, text] = await Promise.all([
@@ -371,7 +371,7 @@ describe('verify', () => {
   })
 
   it('names a file that is no longer a store', async () => {
-    const folder = await livedIn()
+    const folder = await usedNodeFolder()
     const store = join(folder, 'ledger.db')
     tamper(folder, 'PRAGMA wal_checkpoint(TRUNCATE)')
     writeFileSync(store, Buffer.concat([Buffer.alloc(100), readFileSync(store).subarray(100)]))
@@ -381,7 +381,7 @@ describe('verify', () => {
   })
 
   it('a folder of the node that is a file prevents the start with one line and 78', async () => {
-    const folder = await livedIn()
+    const folder = await usedNodeFolder()
     writeFileSync(join(folder, 'attachments'), 'x')
     const refused = await runDaicho(SERVE, { SYSTEM_FOLDER: folder })
     expectRefusal(refused, 78, /^daicho: ENOTDIR: not a directory, \w+ '.*attachments/)
@@ -390,7 +390,7 @@ describe('verify', () => {
   })
 
   it('leaves the folder of a stopped node unchanged', async () => {
-    const folder = await livedIn()
+    const folder = await usedNodeFolder()
     const picture = () =>
       readdirSync(folder)
         .sort()

@@ -16,7 +16,12 @@ import { gunzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { BLOB_FOLDERS, DATA_FILES } from '../src/cli/node-folder.ts'
 import { type Ended, runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
-import { livedIn, startLedgerNode, temporaryFolder, verifyFolder } from './support/ledger-node.ts'
+import {
+  startLedgerNode,
+  temporaryFolder,
+  usedNodeFolder,
+  verifyFolder,
+} from './support/ledger-node.ts'
 import { MAIN } from './support/program.ts'
 import { tamper } from './support/tampered.ts'
 
@@ -70,16 +75,16 @@ it('exits with 2 or 78 and one line without a source or an unusable destination'
   mkdirSync(empty)
   writeFileSync(join(folder, 'text'), 'hello\n')
   const out = join(folder, 'out')
-  const lived = await livedIn()
+  const usedFolder = await usedNodeFolder()
   const refusals: [string[], number, RegExp, Record<string, string>?][] = [
     [['backup', join(folder, 'nowhere'), out], 2, /there is no folder/],
     [['backup', empty, out], 2, /there is no store at/],
-    [['backup', lived, join(lived, 'backups')], 2, /is inside the folder to back up/],
-    [['backup', lived, join(folder, 'text')], 78, /cannot create the folder/],
+    [['backup', usedFolder, join(usedFolder, 'backups')], 2, /is inside the folder to back up/],
+    [['backup', usedFolder, join(folder, 'text')], 78, /cannot create the folder/],
     [['export', empty, '--out', out], 2, /there is no store at/],
-    [['export', lived, '--out', folder], 2, /is a folder: give the name of a file/],
-    [['export', lived, '--out', '-', '--json'], 2, /both write to stdout/],
-    [['export', lived, '--out', join(folder, 'no', 'such')], 1, /ENOENT/],
+    [['export', usedFolder, '--out', folder], 2, /is a folder: give the name of a file/],
+    [['export', usedFolder, '--out', '-', '--json'], 2, /both write to stdout/],
+    [['export', usedFolder, '--out', join(folder, 'no', 'such')], 1, /ENOENT/],
     [['import', out], 78, /set SYSTEM_FOLDER/],
     [['import', out], 78, /there is no folder/, { SYSTEM_FOLDER: join(folder, 'nowhere') }],
     [['import', out], 2, /there is no file/, { SYSTEM_FOLDER: empty }],
@@ -97,7 +102,7 @@ it('exits with 2 or 78 and one line without a source or an unusable destination'
 })
 
 it('serve continues a backup; --without-keys omits the keys', async () => {
-  const folder = await livedIn()
+  const folder = await usedNodeFolder()
   const to = join(temporaryFolder(), 'backups')
   const json = await runDaicho(['backup', folder, to, '--json'])
   expect([json.code, json.stdout.trimEnd().split('\n').length]).toEqual([0, 1])
@@ -129,7 +134,7 @@ it('serve continues a backup; --without-keys omits the keys', async () => {
 })
 
 it('an invalid store yields neither a backup nor an export: exit code 1 with the location', async () => {
-  const folder = await livedIn()
+  const folder = await usedNodeFolder()
   tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   const to = temporaryFolder()
   const [backup, json, exported] = await Promise.all([
@@ -150,7 +155,7 @@ it('an invalid store yields neither a backup nor an export: exit code 1 with the
 })
 
 it('exports to a file, a compressed file or a pipe; each one verifies and imports', async () => {
-  const folder = await livedIn()
+  const folder = await usedNodeFolder()
   const to = temporaryFolder()
   const [plain, packed] = [join(to, 'chain.ndjson'), join(to, 'chain.ndjson.gz')]
   const [file, gz, pipe] = await Promise.all([
@@ -194,7 +199,7 @@ it('exports to a file, a compressed file or a pipe; each one verifies and import
 })
 
 it('verify and import report a damaged line of an export with line, height and entry, and exit with 1', async () => {
-  const folder = await livedIn()
+  const folder = await usedNodeFolder()
   const out = join(temporaryFolder(), 'chain.ndjson')
   await runDaicho(['export', folder, '--out', out])
   writeFileSync(out, readFileSync(out, 'utf8').replace('"plum"', '"plus"'))

@@ -327,8 +327,8 @@ it('any history with erasures matches the model, before and after a replay', asy
         await node.ledger.close()
       }
       const { finding, erased: count } = await verifyFolder(folder)
-      const gone = model.entries.filter(({ isErased }) => isErased).length
-      expect([finding, count]).toEqual([null, gone])
+      const erased = model.entries.filter(({ isErased }) => isErased).length
+      expect([finding, count]).toEqual([null, erased])
       const into = await replayed(folder)
       expect(rowsOf(into)).toEqual(rowsOf(folder))
     }),

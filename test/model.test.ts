@@ -6,12 +6,19 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { expectAll, expectDatabase, expectFound } from './model/agreement.ts'
 import { filters } from './model/filters.ts'
-import { askedIn, crowds, DATABASES, type Meant, requests, send } from './model/requests.ts'
+import {
+  crowds,
+  DATABASES,
+  requests,
+  send,
+  type UntaggedRequest,
+  withTags,
+} from './model/requests.ts'
 import {
   type Answer,
-  type Asked,
   compare,
   EMPTY,
+  type ModelRequest,
   type Position,
   requested,
   type State,
@@ -100,12 +107,12 @@ function positionOf({ position }: Answer): Position {
  * Sends requests concurrently and compares their replies with the model: in order of their ledger positions,
  * each was applied to the result of those before it, and each refusal is correct at some position.
  */
-async function ask(model: Model, real: Real, together: readonly Meant[]): Promise<void> {
-  const asked = together.map((meant) => askedIn(model.state, meant))
-  const sent = asked.map((one) => send(real.node, one))
-  const replies = (await Promise.all(sent)).map((answer, at) => ({ answer, asked: asked[at] }))
+async function ask(model: Model, real: Real, together: readonly UntaggedRequest[]): Promise<void> {
+  const requests = together.map((meant) => withTags(model.state, meant))
+  const sent = requests.map((one) => send(real.node, one))
+  const replies = (await Promise.all(sent)).map((answer, at) => ({ answer, asked: requests[at] }))
   const nowMs = real.clock.time
-  const outcome = (state: State, one: Asked | undefined, at: Position, { json }: Answer) => {
+  const outcome = (state: State, one: ModelRequest | undefined, at: Position, { json }: Answer) => {
     if (one === undefined) throw new Error('empty batch')
     return requested(state, one, at, nowMs, json.block?.id)
   }
@@ -117,21 +124,21 @@ async function ask(model: Model, real: Real, together: readonly Meant[]): Promis
   for (const { answer, asked } of done) {
     const state = states.at(-1) ?? EMPTY
     const at = positionOf(answer)
-    const said = outcome(state, asked, at, answer)
-    if (typeof said === 'string') {
-      expect.fail(`${text(asked)} was applied at ${answer.position}; expected ${said}`)
+    const expected = outcome(state, asked, at, answer)
+    if (typeof expected === 'string') {
+      expect.fail(`${text(asked)} was applied at ${answer.position}; expected ${expected}`)
     }
-    if ('again' in said) {
-      expect(answer).toEqual(said.again)
+    if ('again' in expected) {
+      expect(answer).toEqual(expected.again)
       continue
     }
-    expect(answer).toEqual(said.answer)
+    expect(answer).toEqual(expected.answer)
     // Entries of an earlier batch never share a block with it, and positions are consecutive.
     const { own, same } = nextIn(state)
     expect([own, same?.height === undefined || same.height < height ? own : same]).toContainEqual(
       at,
     )
-    states.push(said.state)
+    states.push(expected.state)
   }
   model.state = states.at(-1) ?? EMPTY
   for (const { answer, asked } of replies) {
@@ -214,7 +221,7 @@ const commands = fc.oneof(
 )
 
 /** Initial requests; without them most histories would end before they have databases and items. */
-const BEGINNING: Meant[] = DATABASES.slice(0, 2).map((db) => ({
+const BEGINNING: UntaggedRequest[] = DATABASES.slice(0, 2).map((db) => ({
   changes: [
     { method: 'create_db', db },
     { method: 'create_item', db, item: { id: 'fig', n: 1 } },

@@ -13,7 +13,7 @@ it('a name with a newline never becomes another change, on any path and in any b
 
   const name = 'a\nX\na'
   const inPath = encodeURIComponent(name)
-  const asked: [string, string, unknown?][] = [
+  const requests: [string, string, unknown?][] = [
     ['POST', `/api/${inPath}`],
     ['POST', `/api/${inPath}`, { n: 1 }],
     ['POST', `/api/${inPath}`, [{ n: 1 }]],
@@ -38,9 +38,9 @@ it('a name with a newline never becomes another change, on any path and in any b
     { method: 'delete_item', db: name, id: 'x' },
     { method: 'delete_item', db: 'a', id: name },
   ]) {
-    asked.push(['POST', '/api/ledgers', { entries: [entry] }])
+    requests.push(['POST', '/api/ledgers', { entries: [entry] }])
   }
-  for (const [method, path, body] of asked) {
+  for (const [method, path, body] of requests) {
     const reply = await node.send(method, path, body)
     expect([method, path, reply.status]).toEqual([method, path, 400])
     expect(reply.json.code).toMatch(/^(DATABASE_NAME|ITEM_ID)_INVALID$/)

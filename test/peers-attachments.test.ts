@@ -261,11 +261,11 @@ it('an unreachable node pushes its blobs; both may require tokens', async () => 
 })
 
 /** A proxy for `node` that records the requested ranges of blobs. */
-async function passingOn(node: LedgerNode): Promise<{ url: string; asked: string[] }> {
-  const asked: string[] = []
+async function startProxy(node: LedgerNode): Promise<{ url: string; requestedRanges: string[] }> {
+  const requestedRanges: string[] = []
   const proxy = createServer((incoming, reply) => {
     const { method, url = '', headers } = incoming
-    if (url.includes('/attachments/')) asked.push(String(headers.range))
+    if (url.includes('/attachments/')) requestedRanges.push(String(headers.range))
     const onward = request(node.url + url, { method, headers }, (answer) => {
       reply.writeHead(answer.statusCode ?? 500, answer.headers)
       answer.pipe(reply)
@@ -275,7 +275,10 @@ async function passingOn(node: LedgerNode): Promise<{ url: string; asked: string
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void proxy.close())
   const address = proxy.address()
-  return { url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`, asked }
+  return {
+    url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`,
+    requestedRanges,
+  }
 }
 
 it('resumes an interrupted blob, also after a restart', async () => {
@@ -299,10 +302,10 @@ it('resumes an interrupted blob, also after a restart', async () => {
   writeFileSync(join(contents, 'incoming', sha256), bytes.subarray(0, have))
 
   const again = await start({ folder })
-  const { url, asked } = await passingOn(node)
+  const { url, requestedRanges } = await startProxy(node)
   await peer(again, node, { ...node, url })
   await until('it is there', () => isAt(again, serverId, sha256))
-  expect(asked).toEqual([`bytes=${have}-${bytes.length - 1}`])
+  expect(requestedRanges).toEqual([`bytes=${have}-${bytes.length - 1}`])
   expect((await bytesAt(again, serverId, sha256)).bytes.equals(bytes)).toBe(true)
   await again.close()
   expect(await verifyFolder(join(folder, 'mirrors', `${serverId}`))).toMatchObject({

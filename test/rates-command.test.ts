@@ -27,14 +27,14 @@ const today = () => new Date().toISOString().slice(0, 10)
 
 /** A server that answers every request with `status` and `body`, and records the requests. */
 async function answering(status: number, body: string) {
-  const asked: (string | undefined)[] = []
+  const requestedUrls: (string | undefined)[] = []
   const server = createServer((request, response) => {
-    asked.push(request.url)
+    requestedUrls.push(request.url)
     response.writeHead(status, { 'content-type': 'application/json' }).end(body)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())
-  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
+  return { requestedUrls, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
 }
 
 let asJson: string
@@ -76,7 +76,7 @@ it('with --json prints the body of GET /?detail=1 as one line', async () => {
 })
 
 it('with --url prints the reply of that feed, with a warning if it is stale', async () => {
-  const { url, asked } = await answering(200, asJson)
+  const { url, requestedUrls } = await answering(200, asJson)
   const whole = await runDaicho(['rates', '--url', url])
   expect(whole).toMatchObject({
     code: 0,
@@ -88,7 +88,7 @@ it('with --url prints the reply of that feed, with a warning if it is stale', as
     stdout: asJson,
     stderr: '',
   })
-  expect(asked).toEqual(['/?detail=1', '/?detail=1'])
+  expect(requestedUrls).toEqual(['/?detail=1', '/?detail=1'])
 })
 
 it.each([
@@ -115,8 +115,8 @@ it('with --url exits with 1 if the address does not answer', async () => {
 
 it('exits with 1 if no rates may be shown, in JSON too', async () => {
   const strict = { RATES_SOURCES: 'snapshot', RATES_STRICT: '1' }
-  const told = await runDaicho(['rates'], strict)
-  expect([told.code, told.stdout]).toEqual([1, ''])
+  const ended = await runDaicho(['rates'], strict)
+  expect([ended.code, ended.stdout]).toEqual([1, ''])
   const json = await runDaicho(['rates', '--json'], strict)
   expect(json.code).toBe(1)
   expect(JSON.parse(json.stdout)).toMatchObject({ status: false, code: expect.any(String) })

@@ -21,7 +21,7 @@ beforeEach(async () => {
 
 describe('an upload with an Idempotency-Key', () => {
   const KEY = { 'idempotency-key': 'k' }
-  const said = ({ status, text, headers }: Reply) => [
+  const summaryOf = ({ status, text, headers }: Reply) => [
     status,
     text,
     headers.get('etag'),
@@ -31,7 +31,9 @@ describe('an upload with an Idempotency-Key', () => {
   it('creates one entry and one reply for any number of repeated or concurrent requests', async () => {
     const send = () => at.put('n', TEXT, KEY)
     const together = await Promise.all(Array.from({ length: 8 }, send))
-    const answers = new Set([...together, await send()].map((reply) => JSON.stringify(said(reply))))
+    const answers = new Set(
+      [...together, await send()].map((reply) => JSON.stringify(summaryOf(reply))),
+    )
     expect(answers.size).toBe(1)
     expect(together[0]?.status).toBe(200)
     expect(await at.entries()).toHaveLength(1)
@@ -57,16 +59,16 @@ describe('an upload with an Idempotency-Key', () => {
 
   it('returns the original reply if its precondition or item has changed since', async () => {
     const send = () => at.put('n', TEXT, { ...KEY, 'if-none-match': '*' })
-    const first = said(await send())
+    const first = summaryOf(await send())
     expect(first[0]).toBe(200)
-    expect(said(await send())).toEqual(first)
+    expect(summaryOf(await send())).toEqual(first)
     await at.put('n', 'newer')
-    expect(said(await send())).toEqual(first)
+    expect(summaryOf(await send())).toEqual(first)
     expect((await at.get('n')).text).toBe('newer')
     await at.node.send('DELETE', ITEM)
-    expect(said(await send())).toEqual(first)
+    expect(summaryOf(await send())).toEqual(first)
     await at.node.send('DELETE', '/api/fruit')
-    expect(said(await send())).toEqual(first)
+    expect(summaryOf(await send())).toEqual(first)
     const bare = await at.put('n', TEXT, { 'if-none-match': '*' })
     expect(bare.json.code).toBe('DATABASE_NOT_FOUND')
   })
@@ -77,9 +79,9 @@ describe('an upload with an Idempotency-Key', () => {
     const send = () => at.put('n', TEXT, { ...KEY, 'if-match': `"${shaOf('old')}"` })
     expect((await send()).status).toBe(412)
     await at.put('n', 'old')
-    const done = said(await send())
+    const done = summaryOf(await send())
     expect(done[0]).toBe(200)
-    expect(said(await send())).toEqual(done)
+    expect(summaryOf(await send())).toEqual(done)
   })
 })
 
@@ -307,8 +309,8 @@ describe.skipIf(!existsSync('/proc/self/fd'))('a download (seen in /proc)', () =
     await at.put('n', large)
     expect((await at.get('n')).text.length).toBe(large.length)
     await until('no content is open', () => openContents() === 0)
-    const gone = await ask()
-    gone.destroy()
+    const retried = await ask()
+    retried.destroy()
     await until('no content is open', () => openContents() === 0)
     await ask()
     await until('no content is open', () => openContents() === 0)

@@ -136,10 +136,10 @@ it('accepts a dropped or pasted picture, and does not send one that is too large
 
 it('reports errors: no reply, a refusal, a broken connection, cancellation', async () => {
   const { page } = await open()
-  const told = (text: string) => page.locator('#message', { hasText: text }).waitFor()
+  const waitForMessage = (text: string) => page.locator('#message', { hasText: text }).waitFor()
   await page.route('**/preview', (route) => route.abort())
   await page.setInputFiles('#file', { name: 'a.png', mimeType: 'image/png', buffer: picture })
-  await told('The service cannot be reached.')
+  await waitForMessage('The service cannot be reached.')
   await page.unroute('**/preview')
   await page.fill('[name=width]', '30')
   await page.locator('#facts').waitFor({ state: 'visible' })
@@ -155,7 +155,7 @@ it('reports errors: no reply, a refusal, a broken connection, cancellation', asy
   for (const [answer, text] of outcomes) {
     await page.route('**/image', (route) => void answer(route))
     await page.click('#convert')
-    await told(text)
+    await waitForMessage(text)
     expect([await page.isHidden('#progress'), await page.isEnabled('#convert')]).toEqual([
       true,
       true,

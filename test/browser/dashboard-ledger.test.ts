@@ -124,7 +124,7 @@ it.each([
   ['id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is not valid'],
 ])(
   'a store with a wrong %s turns the verification red and names the block',
-  async (_, sql, said) => {
+  async (_, sql, message) => {
     const folder = temporaryFolder()
     const whole = await startLedgerNode({ folder })
     await whole.send('POST', '/api/fruit')
@@ -136,7 +136,7 @@ it.each([
     await button(page, 'Verify the chain').click()
     await shown(page, 'The chain is not valid.')
     const verdict = page.locator('.verdict.bad')
-    await verdict.getByRole('link', { name: said }).waitFor()
+    await verdict.getByRole('link', { name: message }).waitFor()
     expect(await page.locator('.checks .fails').count()).toBe(1)
     const red = await page
       .locator('.verdict-title')

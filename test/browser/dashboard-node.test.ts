@@ -55,9 +55,9 @@ it('shows on every page that two histories under one key freeze a chain', async 
   const { page, complaints } = await openPage(node, { at: '#/node' })
   await page.locator('.peer .state.current').waitFor()
   await mirror(node, twin)
-  const said = `Node ${going.service.serverId} has signed two histories.`
+  const message = `Node ${going.service.serverId} has signed two histories.`
   await page.locator('.peer .state.frozen').first().waitFor()
-  await page.locator('.peer').first().getByText(said).waitFor()
+  await page.locator('.peer').first().getByText(message).waitFor()
   await page.locator('.peer').first().getByText('Signed notes').click()
   const notes = await page.locator('.peer').first().locator('pre').allTextContents()
   expect(notes).toHaveLength(2)
@@ -81,7 +81,7 @@ it('shows on every page that two histories under one key freeze a chain', async 
 
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()
   // Once, although the chain comes from two addresses.
-  const alert = page.getByRole('alert').getByText(said)
+  const alert = page.getByRole('alert').getByText(message)
   await alert.waitFor()
   await expectAccessible(page, 'ledger-alert')
   await page.getByRole('link', { name: 'See the evidence' }).first().click()

@@ -43,8 +43,9 @@ async function openPage(
     if (line.type() === 'error') complaints.push(line.text())
   })
   page.on('request', (request) => {
-    const asked = request.url()
-    if (!asked.startsWith(`${url}/`) && !/^(blob|data):/.test(asked)) complaints.push(asked)
+    const requestUrl = request.url()
+    if (!requestUrl.startsWith(`${url}/`) && !/^(blob|data):/.test(requestUrl))
+      complaints.push(requestUrl)
   })
   await page.goto(`${url}${path}`)
   return { page, complaints }

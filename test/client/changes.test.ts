@@ -49,14 +49,14 @@ describe('changes', () => {
     const ledger = new LedgerClient(node.url, { timing, token: 't' })
     const changes = ledger.changes({ since: 'start', databases: ['a b', 'c'] })
     expect(await take(changes, 4)).toEqual(['1.0', '1.1', '2.0', '2.1'])
-    const [, ...asked] = node.requests
-    expect(asked.map(({ headers }: Arrived) => headers['last-event-id'])).toEqual([
+    const [, ...laterRequests] = node.requests
+    expect(laterRequests.map(({ headers }: Arrived) => headers['last-event-id'])).toEqual([
       ...[undefined, '1.1', '1.1', '1.1', '2.0'],
     ])
-    expect(new Set(asked.map(({ path }) => path))).toEqual(
+    expect(new Set(laterRequests.map(({ path }) => path))).toEqual(
       new Set(['/api/ledgers/7/changes?db=a%20b&db=c&since=start']),
     )
-    expect(asked[0]?.headers.authorization).toBe('Bearer t')
+    expect(laterRequests[0]?.headers.authorization).toBe('Bearer t')
   })
 
   it('are retried with growing delays up to five seconds while nothing arrives', async () => {
@@ -84,8 +84,8 @@ describe('changes', () => {
   })
 
   it('fail on a permanent error', async () => {
-    const gone = json(401, { status: false, code: 'TOKEN_INVALID', message: 'no longer' })
-    const node = await fakeNode(SERVER_ID, events(event('1.0')), gone)
+    const rejected = json(401, { status: false, code: 'TOKEN_INVALID', message: 'no longer' })
+    const node = await fakeNode(SERVER_ID, events(event('1.0')), rejected)
     const changes = new LedgerClient(node.url, { timing: noted() }).changes()
     await changes.next()
     await expect(changes.next()).rejects.toMatchObject({ code: 'TOKEN_INVALID', status: 401 })

@@ -69,9 +69,9 @@ it('stops waiting when the signal aborts', async () => {
   const node = await fakeNode(BUSY)
   const controller = new AbortController()
   const ledger = new LedgerClient(node.url)
-  const asked = ledger.databases({ signal: controller.signal })
+  const pending = ledger.databases({ signal: controller.signal })
   setImmediate(() => controller.abort(new Error('enough')))
-  await expect(asked).rejects.toThrow('enough')
+  await expect(pending).rejects.toThrow('enough')
 })
 
 it('reports a reply that does not come from a node', async () => {

@@ -102,12 +102,12 @@ it('pages a list with a custom order by offset, and any other by the last id', a
   ] as const) {
     const node = await fakeNode(page('a', 'b'), page('c'))
     const fruit = new LedgerClient(node.url).database('fruit')
-    const asked = { ...filter, order }
-    const items = await collected(fruit.query({ filter: asked, pageSize: 2 }))
+    const filterWithOrder = { ...filter, order }
+    const items = await collected(fruit.query({ filter: filterWithOrder, pageSize: 2 }))
     expect(items.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
     const query = Object.fromEntries(new URL(node.requests[1]?.path ?? '', node.url).searchParams)
     const { filter: sent, ...rest } = query
-    expect(JSON.parse(sent ?? '')).toEqual(order === undefined ? filter : asked)
+    expect(JSON.parse(sent ?? '')).toEqual(order === undefined ? filter : filterWithOrder)
     expect(rest).toEqual({ docs: 'true', limit: '2', ...second })
   }
 })

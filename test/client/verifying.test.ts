@@ -31,12 +31,12 @@ async function lyingProxy(node: LedgerNode) {
     const type: Record<string, string> =
       body === undefined ? {} : { 'content-type': 'application/json' }
     const honest = (path: string): Promise<Said> => proxy.node.send(method, path, body, type)
-    const said = await (method === 'GET' ? proxy.lie(url, honest) : honest(url))
+    const reply = await (method === 'GET' ? proxy.lie(url, honest) : honest(url))
     for (const name of ['ledger-position', 'etag', 'content-type']) {
-      const value = said.headers?.get(name)
+      const value = reply.headers?.get(name)
       if (value) response.setHeader(name, value)
     }
-    response.writeHead(said.status).end(said.text)
+    response.writeHead(reply.status).end(reply.text)
   })
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
   onTestFinished(() => {
@@ -208,7 +208,7 @@ it('detects a changed old block, a dropped block, a forked chain and another key
   const other = await startWith([plum(1), ...fillers(9)])
   const { fruit, proxy, place, make } = await verifying(node)
   expect((await fruit.read('plum'))?.item).toEqual(plum(1))
-  const kept = place.note
+  const storedNote = place.note
   const cases = [
     [changed, 'LOG_FORKED'],
     [dropped, 'LOG_FORKED'],
@@ -221,7 +221,7 @@ it('detects a changed old block, a dropped block, a forked chain and another key
     expect(await outcome(fruit.read('plum'))).toBe(code)
     // The next program detects it too, with only the stored head.
     expect(await outcome(make().database('fruit').read('plum'))).toBe(code)
-    expect(place.note).toBe(kept)
+    expect(place.note).toBe(storedNote)
   }
 })
 
@@ -278,18 +278,18 @@ it('concurrent reads see the same log in any order of replies', async () => {
   await fruit.read('plum')
   // The first reply is delayed until a longer log has been seen.
   const held = Promise.withResolvers<void>()
-  const asked = Promise.withResolvers<void>()
+  const firstRequest = Promise.withResolvers<void>()
   proxy.lie = async (path, honest) => {
     const said = await honest(path)
     if (path === '/api/fruit/plum/proof') {
-      asked.resolve()
+      firstRequest.resolve()
       await held.promise
     }
     return said
   }
   await record(node, fillers(1))
   const late = fruit.read('plum')
-  await asked.promise
+  await firstRequest.promise
   await record(node, [{ id: 'fig', price: 1 }])
   expect((await fruit.read('fig'))?.item).toEqual({ id: 'fig', price: 1 })
   const kept = place.note

@@ -25,8 +25,8 @@ it.each<[string, string, string]>([
   ['whose signed root is of other blocks', states(['log', null]), 'hhhhhhhfo'],
   ['that is shorter than it was', states(['rolledBack', null]), 'oooooooof'],
   ['that was another', states(['forked', null]), 'hhhhhhhhf'],
-])('%s: a check fails, passes or is open', (_, told, expected) => {
-  expect(told).toBe(expected)
+])('%s: a check fails, passes or is open', (_, verdict, expected) => {
+  expect(verdict).toBe(expected)
 })
 
 it('every fault fails its own check', () => {

@@ -22,13 +22,13 @@ it.each<[unknown, unknown, unknown[]]>([
 it.each([
   ['{"a":1}', null, { item: { a: 1 } }],
   ['{"id":"x"}', 'x', { item: { id: 'x' } }],
-  ['{"id":"y"}', 'x', { why: 'id-changed' }],
-  ['{"id":1}', null, { why: 'id-not-text' }],
-  ['[]', null, { why: 'not-object' }],
-  ['{"a":1,"a":2}', null, { why: 'json', code: 'JSON_DUPLICATE_MEMBER' }],
-  ['{"a":1E400}', null, { why: 'json', code: 'JSON_NUMBER_INEXACT' }],
-  ['{\n"a":x}', null, { why: 'json', code: 'JSON_MALFORMED', place: null }],
-  ['{\n"a":1,}', null, { why: 'json', code: 'JSON_MALFORMED', place: { line: 2, column: 7 } }],
+  ['{"id":"y"}', 'x', { reason: 'id-changed' }],
+  ['{"id":1}', null, { reason: 'id-not-text' }],
+  ['[]', null, { reason: 'not-object' }],
+  ['{"a":1,"a":2}', null, { reason: 'json', code: 'JSON_DUPLICATE_MEMBER' }],
+  ['{"a":1E400}', null, { reason: 'json', code: 'JSON_NUMBER_INEXACT' }],
+  ['{\n"a":x}', null, { reason: 'json', code: 'JSON_MALFORMED', place: null }],
+  ['{\n"a":1,}', null, { reason: 'json', code: 'JSON_MALFORMED', place: { line: 2, column: 7 } }],
 ])('the editor validates %j like the node', (text, id, checked) => {
   expect(checkedItem(text, id)).toMatchObject(checked)
 })

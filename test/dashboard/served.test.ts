@@ -45,8 +45,8 @@ it('files with a hash in their names are immutable, the page is revalidated', as
       path === '/' ? 'private, no-cache' : 'private, max-age=31536000, immutable',
     )
     const again = { ...RIGHT, 'if-none-match': etag }
-    const kept = await node.send('GET', path, undefined, again)
-    expect([kept.status, kept.text]).toEqual([304, ''])
+    const cached = await node.send('GET', path, undefined, again)
+    expect([cached.status, cached.text]).toEqual([304, ''])
     const other = await node.send('GET', path, undefined, { ...RIGHT, 'if-none-match': '"x"' })
     expect(other.status).toBe(200)
   }

@@ -3,17 +3,17 @@ import { english } from '../../src/dashboard/browser/language/english.ts'
 import { japanese } from '../../src/dashboard/browser/language/japanese.ts'
 
 /** Every text by its path; texts with parameters are rendered with 7, and with 8 as the second. */
-function said(texts: object, at = ''): [string, string][] {
+function renderedTexts(texts: object, at = ''): [string, string][] {
   return Object.entries(texts).flatMap(([name, text]): [string, string][] => {
     const path = `${at}${name}`
     if (typeof text === 'string') return [[path, text]]
     if (typeof text === 'function') return [[`${path}/${text.length}`, text(7, 8)]]
-    return said(text, `${path}.`)
+    return renderedTexts(text, `${path}.`)
   })
 }
 
 it('all languages have the same texts with the same parameters', () => {
-  const [inEnglish, inJapanese] = [said(english), said(japanese)]
+  const [inEnglish, inJapanese] = [renderedTexts(english), renderedTexts(japanese)]
   expect(inJapanese.map(([path]) => path)).toEqual(inEnglish.map(([path]) => path))
   expect(inEnglish.length).toBeGreaterThan(150)
   for (const [path, text] of [...inEnglish, ...inJapanese]) {

@@ -1,6 +1,9 @@
 // Messages from the verification worker to the page, for different replies of the node.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import type { Remembered, Report } from '../../src/dashboard/browser/verification/verify-chain.ts'
+import type {
+  Remembered,
+  WorkerMessage,
+} from '../../src/dashboard/browser/verification/verify-chain.ts'
 import { basic } from '../support/basic.ts'
 import {
   CREDENTIALS,
@@ -12,7 +15,7 @@ import {
 const WORKER = new URL('../../src/dashboard/browser/verification/worker.ts', import.meta.url).href
 
 let node: LedgerNode
-let told: (report: Report) => void
+let told: (report: WorkerMessage) => void
 let order: (event: { readonly data: object }) => void
 /** Replies in place of the node's, by the last path segment. */
 let instead: Readonly<Record<string, Response>> = {}
@@ -34,7 +37,7 @@ beforeAll(async () => {
   vi.stubGlobal('addEventListener', (_kind: string, listener: typeof order) => {
     order = listener
   })
-  vi.stubGlobal('postMessage', (report: Report) => told(report))
+  vi.stubGlobal('postMessage', (report: WorkerMessage) => told(report))
   await import(/* @vite-ignore */ WORKER)
 })
 afterAll(() => node.close())
@@ -43,9 +46,9 @@ afterAll(() => node.close())
 async function verdict(
   answers: typeof instead = {},
   remembered: Readonly<Record<string, Remembered>> = {},
-): Promise<Report> {
+): Promise<WorkerMessage> {
   instead = answers
-  const report = new Promise<Report>((resolve) => {
+  const report = new Promise<WorkerMessage>((resolve) => {
     told = (one) => one.kind !== 'progress' && resolve(one)
   })
   order({ data: { base: `${node.url}/`, remembered } })

@@ -137,7 +137,7 @@ class Run {
   }
 
   async #one(attempt: Attempt, seed: number): Promise<void> {
-    const asked = `${attempt.kind} ${shown(Buffer.concat(attempt.pieces))}`
+    const description = `${attempt.kind} ${shown(Buffer.concat(attempt.pieces))}`
     if (attempt.end === 'reset') return sendAndReset(this.#url, attempt.pieces)
     const isOpen = attempt.end === 'open'
     const answered = await exchange(this.#url, attempt.pieces, {
@@ -145,15 +145,18 @@ class Run {
       methods: attempt.methods,
       hangMs: isOpen ? OPEN_MS : HANG_MS,
     }).catch((error: unknown) => String(error))
-    if (typeof answered === 'string') return this.note(seed, `${asked}\nno end: ${answered}`)
+    if (typeof answered === 'string') return this.note(seed, `${description}\nno end: ${answered}`)
     const { replies, rest } = answered
-    for (const reply of replies) this.#look(reply, asked, seed)
+    for (const reply of replies) this.#look(reply, description, seed)
     // Replies to HTTP/1.0 end with the connection; upgrades change the protocol.
     const isOther = /HTTP\/1\.0|upgrade/i.test(Buffer.concat(attempt.pieces).toString('latin1'))
-    if (rest !== '' && !isOther) this.note(seed, `${asked}\nhalf a reply: ${shown(rest)}`)
+    if (rest !== '' && !isOther) this.note(seed, `${description}\nhalf a reply: ${shown(rest)}`)
     const closes = replies.some(({ headers }) => headers.get('connection') === 'close')
     if (attempt.sound && !closes && replies.length !== attempt.methods.length) {
-      this.note(seed, `${asked}\n${replies.length} replies to ${attempt.methods.length} requests`)
+      this.note(
+        seed,
+        `${description}\n${replies.length} replies to ${attempt.methods.length} requests`,
+      )
     }
   }
 

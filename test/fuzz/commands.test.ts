@@ -28,9 +28,9 @@ it.each([
   const data = temporaryFolder()
   const ended = await runDaicho([...command.split(' '), file, ...rest], { SYSTEM_FOLDER: data })
   expect(codes).toContain(ended.code)
-  const said = `${ended.stdout}${ended.stderr}`
-  expect(said).not.toBe('')
-  expect(said).not.toMatch(/node_modules|\.ts:\d|\n\s+at /)
+  const output = `${ended.stdout}${ended.stderr}`
+  expect(output).not.toBe('')
+  expect(output).not.toMatch(/node_modules|\.ts:\d|\n\s+at /)
   expect(readdirSync(folder)).toEqual([name])
   // Commands that work in a folder hold its lock file, which remains.
   expect(readdirSync(data).filter((each) => each !== 'ledger.lock')).toEqual([])

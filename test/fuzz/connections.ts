@@ -90,9 +90,12 @@ async function idle({ url }: Served): Promise<string | null> {
   let refused = 0
   for (let count = 0; count < 60; count += 1) {
     const status = await new Promise<number>((resolve) => {
-      const asked = request(`${url}/api/serverid`, { agent: false, localAddress: '127.0.0.2' })
-      asked.on('response', (reply) => resolve(reply.resume().statusCode ?? 0))
-      asked.on('error', () => resolve(0)).end()
+      const clientRequest = request(`${url}/api/serverid`, {
+        agent: false,
+        localAddress: '127.0.0.2',
+      })
+      clientRequest.on('response', (reply) => resolve(reply.resume().statusCode ?? 0))
+      clientRequest.on('error', () => resolve(0)).end()
     })
     if (status !== 200) refused += 1
     await sleep(100)

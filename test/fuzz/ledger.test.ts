@@ -54,18 +54,20 @@ const IN_OTHER_FORMS =
 
 /** Checks required of every reply; `method` because replies to HEAD have no body. */
 function expectSound(
-  asked: string,
+  description: string,
   reply: { status: number; type: string; body: string },
   method: string,
 ): void {
-  expect.soft([asked, reply.status >= 500 && reply.status !== 503]).toEqual([asked, false])
+  expect
+    .soft([description, reply.status >= 500 && reply.status !== 503])
+    .toEqual([description, false])
   if (method === 'HEAD') return
   // An attachment has arbitrary content.
-  if (/^GET [^?]*\/attachments\/[^?]/.test(asked) && reply.status < 300) return
-  if (reply.status === 200 && IN_OTHER_FORMS.test(asked)) return
-  expect([asked, reply.type]).toEqual([asked, 'application/json; charset=utf-8'])
+  if (/^GET [^?]*\/attachments\/[^?]/.test(description) && reply.status < 300) return
+  if (reply.status === 200 && IN_OTHER_FORMS.test(description)) return
+  expect([description, reply.type]).toEqual([description, 'application/json; charset=utf-8'])
   const json = JSON.parse(reply.body)
-  expect([asked, json.status]).toEqual([asked, reply.status < 300])
+  expect([description, json.status]).toEqual([description, reply.status < 300])
   expect(JSON.stringify(json)).not.toMatch(/node_modules|\.ts:\d/)
 }
 

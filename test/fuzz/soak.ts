@@ -120,7 +120,7 @@ const parsed = (bytes: Buffer) => JSON.parse(bytes.toString('utf8') || 'null')
 function ledgerLoad(url: string, serverId: number): Promise<void>[] {
   const items = `${url}/api/items`
   const log = `${url}/api/ledgers/${serverId}`
-  const [live, gone]: [string[], string[]] = [[], []]
+  const [live, ended]: [string[], string[]] = [[], []]
   return [
     repeat(40, async (n) => {
       const id = `i${n}`
@@ -133,7 +133,7 @@ function ledgerLoad(url: string, serverId: number): Promise<void>[] {
       const old = rotate(live, id)
       if (old === undefined) return
       await call('ledger delete', `${items}/${old}`, { method: 'DELETE' })
-      gone.splice(0, gone.length, old)
+      ended.splice(0, ended.length, old)
     }),
     repeat(250, async (n) => {
       const ids = Array.from({ length: 20 }, (_, at) => `b${n}-${at}`)
@@ -155,7 +155,7 @@ function ledgerLoad(url: string, serverId: number): Promise<void>[] {
       if (id === undefined) return
       await call('ledger history', `${items}/${id}/history`, { expected: [200, 404] })
       await call('ledger proof', `${items}/${id}/proof`, { expected: [200, 404] })
-      for (const old of gone)
+      for (const old of ended)
         await call('ledger read deleted', `${items}/${old}`, { expected: [404] })
       await call('ledger preconditions', `${items}/${id}`, {
         json: { n: 0 },

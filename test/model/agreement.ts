@@ -37,12 +37,14 @@ export async function expectDatabase(state: State, node: LedgerNode, db: string)
   }
   const ids = live(items).map(([id]) => id)
   const docs = live(items).map(([, item]) => canonicalJson(item))
-  const said = async (query: string) => (await node.send('GET', list + query)).text
+  const listText = async (query: string) => (await node.send('GET', list + query)).text
   const listed = (part: readonly string[], limit: number, offset: number) =>
     `"items":${JSON.stringify(part)},"limit":${limit},"offset":${offset}}`
-  expect(await said('')).toBe(`{"status":true,${listed(ids, 0, 0)}`)
-  expect(await said('?docs=1')).toBe(`{"status":true,"docs":[${docs}],${listed(ids, 0, 0)}`)
-  expect(await said('?limit=2&offset=1')).toBe(`{"status":true,${listed(ids.slice(1, 3), 2, 1)}`)
+  expect(await listText('')).toBe(`{"status":true,${listed(ids, 0, 0)}`)
+  expect(await listText('?docs=1')).toBe(`{"status":true,"docs":[${docs}],${listed(ids, 0, 0)}`)
+  expect(await listText('?limit=2&offset=1')).toBe(
+    `{"status":true,${listed(ids.slice(1, 3), 2, 1)}`,
+  )
   for (const [at, after] of ids.entries()) {
     const { json } = await node.send('GET', `${list}?limit=2&after=${encodeURIComponent(after)}`)
     expect(json.items).toEqual(ids.slice(at + 1, at + 3))

@@ -68,14 +68,15 @@ export function found(items: readonly JsonObject[], asking: Asking): string[] {
 }
 
 function holds(condition: JsonObject, item: JsonObject): boolean {
-  return Object.entries(condition).every(([name, asked]) => {
-    if (name === 'and' && Array.isArray(asked)) {
-      return asked.every((each) => holds(each as JsonObject, item))
+  return Object.entries(condition).every(([name, condition]) => {
+    if (name === 'and' && Array.isArray(condition)) {
+      return condition.every((each) => holds(each as JsonObject, item))
     }
-    if (name === 'or' && Array.isArray(asked)) {
-      return asked.some((each) => holds(each as JsonObject, item))
+    if (name === 'or' && Array.isArray(condition)) {
+      return condition.some((each) => holds(each as JsonObject, item))
     }
-    const tests = typeof asked === 'object' && asked !== null ? asked : { eq: asked }
+    const tests =
+      typeof condition === 'object' && condition !== null ? condition : { eq: condition }
     return Object.entries(tests).every(([operator, value]) => test(operator, value, item, name))
   })
 }

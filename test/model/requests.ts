@@ -4,9 +4,9 @@ import type { Json, JsonObject } from '../../src/base/json.ts'
 import type { LedgerNode } from '../support/ledger-node.ts'
 import {
   type Answer,
-  type Asked,
   type Change,
   idIn,
+  type ModelRequest,
   type State,
   type Tags,
   tagOf,
@@ -81,12 +81,12 @@ const condition = fc.constantFrom<Condition>(
 const key = fc.constantFrom(...Array.from({ length: 9 }, () => ''), 'k1', 'k2', 'k3')
 
 /** A request without tags, which depend on the state when it is sent. */
-export interface Meant extends Pick<Asked, 'changes' | 'form' | 'key'> {
+export interface UntaggedRequest extends Pick<ModelRequest, 'changes' | 'form' | 'key'> {
   readonly match: Condition
   readonly noneMatch: Condition
 }
 
-const own = (change: fc.Arbitrary<Change>): fc.Arbitrary<Meant> =>
+const own = (change: fc.Arbitrary<Change>): fc.Arbitrary<UntaggedRequest> =>
   fc.record({
     changes: change.map((one) => [one]),
     form: fc.constant('own' as const),
@@ -94,7 +94,10 @@ const own = (change: fc.Arbitrary<Change>): fc.Arbitrary<Meant> =>
     noneMatch: condition,
     key,
   })
-const several = (form: 'array' | 'ledgers', changes: fc.Arbitrary<Change[]>): fc.Arbitrary<Meant> =>
+const several = (
+  form: 'array' | 'ledgers',
+  changes: fc.Arbitrary<Change[]>,
+): fc.Arbitrary<UntaggedRequest> =>
   fc.record({
     changes,
     form: fc.constant(form),
@@ -104,7 +107,7 @@ const several = (form: 'array' | 'ledgers', changes: fc.Arbitrary<Change[]>): fc
   })
 
 /** Generates any request that changes data. */
-export const requests: fc.Arbitrary<Meant> = fc.oneof(
+export const requests: fc.Arbitrary<UntaggedRequest> = fc.oneof(
   { weight: 3, arbitrary: own(ofDatabase) },
   { weight: 12, arbitrary: own(ofItem) },
   { weight: 5, arbitrary: own(patch) },
@@ -133,7 +136,7 @@ export const requests: fc.Arbitrary<Meant> = fc.oneof(
 )
 
 /** Concurrent requests: arbitrary ones, or several about one item and a few of its attachments. */
-export const crowds: fc.Arbitrary<Meant[]> = fc.oneof(
+export const crowds: fc.Arbitrary<UntaggedRequest[]> = fc.oneof(
   fc.array(requests, { minLength: 2, maxLength: 8 }),
   fc
     .tuple(
@@ -158,7 +161,7 @@ export const crowds: fc.Arbitrary<Meant[]> = fc.oneof(
 )
 
 /** The request with its tags resolved in `state`. */
-export function askedIn(state: State, meant: Meant): Asked {
+export function withTags(state: State, meant: UntaggedRequest): ModelRequest {
   const [change] = meant.changes
   // Only items and attachments have tags, and a creation by `POST /api/{db}` has no path for them.
   const isTagged = meant.form === 'own' && change?.method !== 'create_item' && !isDatabase(change)
@@ -185,11 +188,11 @@ export function pathOf(database: string, of: string, attachment?: string): strin
 }
 
 /** Sends the request and returns its reply. */
-export async function send(node: LedgerNode, asked: Asked): Promise<Answer> {
-  const [method, path, body, type] = wired(asked)
-  const { match, noneMatch } = asked
+export async function send(node: LedgerNode, request: ModelRequest): Promise<Answer> {
+  const [method, path, body, type] = wired(request)
+  const { match, noneMatch } = request
   const reply = await node.send(method, path, body, {
-    ...(asked.key === '' ? {} : { 'idempotency-key': asked.key }),
+    ...(request.key === '' ? {} : { 'idempotency-key': request.key }),
     ...(match === null ? {} : { 'if-match': header(match) }),
     ...(noneMatch === null ? {} : { 'if-none-match': header(noneMatch) }),
     ...(type === undefined ? {} : { 'content-type': type }),
@@ -207,7 +210,7 @@ function header(tags: '*' | readonly string[]): string {
   return tags === '*' ? '*' : tags.map((tag) => `"${tag}"`).join(', ')
 }
 
-function wired({ changes, form }: Asked): [string, string, unknown?, string?] {
+function wired({ changes, form }: ModelRequest): [string, string, unknown?, string?] {
   const [change] = changes
   if (form === 'ledgers' || change === undefined) {
     return ['POST', '/api/ledgers', { entries: changes }]

@@ -50,7 +50,7 @@ export interface State {
     readonly timestamp: number
     readonly entry: JsonObject
   }[]
-  readonly answers: ReadonlyMap<string, { asked: string; timestamp: number; answer: Answer }>
+  readonly answers: ReadonlyMap<string, { fingerprint: string; timestamp: number; answer: Answer }>
   /** The texts of all attachments that entries name. */
   readonly contents: ReadonlySet<string>
 }
@@ -98,7 +98,7 @@ export type Change =
 export type Tags = '*' | readonly string[] | null
 
 /** Content of a request. */
-export interface Asked {
+export interface ModelRequest {
   readonly changes: readonly Change[]
   /** By the path of the one change, as an array of new items, or by `POST /api/ledgers`. */
   readonly form: 'own' | 'array' | 'ledgers'
@@ -169,12 +169,12 @@ export function tagOf(state: State, [change]: readonly Change[]): string | null 
 }
 
 /** Equal for requests with the same content. */
-function same({ changes, form }: Asked): string {
+function same({ changes, form }: ModelRequest): string {
   return JSON.stringify([changes, form])
 }
 
 /** Checks preconditions. Errors: the error code. */
-function expectTag(state: State, { changes, match, noneMatch }: Asked): void {
+function expectTag(state: State, { changes, match, noneMatch }: ModelRequest): void {
   const [change] = changes
   if (change === undefined) return
   const { method } = change
@@ -251,7 +251,12 @@ export function attachmentIn({ content_type, length, name, sha256 }: Attached) {
 }
 
 /** The reply to a request recorded from `at` on; of a block everything except its id. */
-function answerTo({ changes, form }: Asked, at: Position, after: State, blockId: unknown): Answer {
+function answerTo(
+  { changes, form }: ModelRequest,
+  at: Position,
+  after: State,
+  blockId: unknown,
+): Answer {
   const position = positionText(at)
   const ids = changes.map((change) => idIn(change))
   const answer = (json: object, etag: string | null = `"${position}"`) => ({
@@ -282,14 +287,14 @@ function answerTo({ changes, form }: Asked, at: Position, after: State, blockId:
  */
 export function requested(
   state: State,
-  asked: Asked,
+  asked: ModelRequest,
   at: Position,
   nowMs: number,
   blockId: unknown,
 ): { readonly state: State; readonly answer: Answer } | Repeated | string {
-  const kept = state.answers.get(asked.key)
-  if (kept !== undefined && nowMs - kept.timestamp < DAY_MS) {
-    return kept.asked === same(asked) ? { again: kept.answer } : 'IDEMPOTENCY_KEY_REUSED'
+  const record = state.answers.get(asked.key)
+  if (record !== undefined && nowMs - record.timestamp < DAY_MS) {
+    return record.fingerprint === same(asked) ? { again: record.answer } : 'IDEMPOTENCY_KEY_REUSED'
   }
   // With `If-None-Match: *`, a replacement creates the item.
   const [one] = asked.changes
@@ -304,7 +309,7 @@ export function requested(
     const answer = answerTo(asked, at, after, blockId)
     if (asked.key === '') return { state: after, answer }
     const answers = new Map(after.answers)
-    answers.set(asked.key, { asked: same(asked), timestamp: nowMs, answer })
+    answers.set(asked.key, { fingerprint: same(asked), timestamp: nowMs, answer })
     return { state: { ...after, answers }, answer }
   } catch (refusal) {
     if (typeof refusal === 'string') return refusal

@@ -36,8 +36,8 @@ export function itPrintsWhatPagesSay(
       const shell = new PageShell(temporaryFolder())
       onTestFinished(() => shell.close())
       for (const step of steps) {
-        const said = await shell.run(step)
-        expect(kindsIn(said), step.command).toBe(kindsIn(step.says))
+        const output = await shell.run(step)
+        expect(kindsIn(output), step.command).toBe(kindsIn(step.says))
       }
     })
   })

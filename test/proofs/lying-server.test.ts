@@ -47,15 +47,15 @@ const fillers = (count: number) => Array.from({ length: count }, (_, n) => fille
 
 /** A client that has seen `node`, and now gets its replies from another server. */
 async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null) {
-  const asked = { fetch: asking(node) }
+  const options = { fetch: asking(node) }
   const key = await keyOf(node)
   const reader = new VerifyingReader({
     verifySignature: nodeVerifySignature,
     key,
-    fetch: (path) => asked.fetch(path),
+    fetch: (path) => options.fetch(path),
     checkpoint,
   })
-  return { reader, asked }
+  return { reader, options }
 }
 
 const codeOf = async (work: Promise<unknown>): Promise<ProofErrorCode | 'believed'> =>
@@ -95,10 +95,10 @@ it('detects a changed item, a changed header, another item and a truncated proof
   const [node] = await sameKeyNodes(1)
   if (node === undefined) throw new Error('no node')
   await record(node, [plum(1), { id: 'fig', price: 1 }])
-  const { reader, asked } = await readerOf(node)
+  const { reader, options } = await readerOf(node)
   const honest = asking(node)
   const lying = async (change: (text: string) => string) => {
-    asked.fetch = async (path) => {
+    options.fetch = async (path) => {
       const { status, text } = await honest(path)
       return { status, text: change(text) }
     }
@@ -112,11 +112,11 @@ it('detects a changed item, a changed header, another item and a truncated proof
   expect(await lying((text) => text.replace('index 1', 'index 2'))).toBe('PROOF_WRONG')
   expect(await lying((text) => text.slice(0, -20))).toBe('NOTE_MALFORMED')
   expect(await lying(() => '{"status":true}')).toBe('PROOF_MALFORMED')
-  asked.fetch = () => honest('/api/fruit/fig/proof')
+  options.fetch = () => honest('/api/fruit/fig/proof')
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_OTHER')
-  asked.fetch = async () => ({ status: 500, text: '' })
+  options.fetch = async () => ({ status: 500, text: '' })
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('SERVER_FAILED')
-  asked.fetch = async () => ({ status: 404, text: '' })
+  options.fetch = async () => ({ status: 404, text: '' })
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
   await node.close()
 })
@@ -130,11 +130,11 @@ it('detects a changed or dropped old block, a fork, a rollback and another key',
   await record(dropped, [plum(1), ...fillers(9).slice(1)])
   await record(forked, [plum(1), ...fillers(6)])
   await record(other, [plum(1), ...fillers(9)])
-  const { reader, asked } = await readerOf(truth)
+  const { reader, options } = await readerOf(truth)
   expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(1))
   const seen = reader.checkpoint
   const saidBy = (node: LedgerNode) => {
-    asked.fetch = asking(node)
+    options.fetch = asking(node)
     return codeOf(reader.readItem('fruit', 'plum'))
   }
   // All but the last use the true key; each one is consistent in itself.
@@ -145,13 +145,13 @@ it('detects a changed or dropped old block, a fork, a rollback and another key',
   expect(reader.checkpoint).toEqual(seen)
   expect(await saidBy(truth)).toBe('believed')
 
-  const rolledBack = await (await readerOf(truth)).asked.fetch(
+  const rolledBack = await (await readerOf(truth)).options.fetch(
     `/api/ledgers/${truth.service.serverId}/checkpoint`,
   )
   await record(truth, [filler(77)])
   // Its proof needs a head that covers it; the head itself may be slightly older.
   expect((await reader.readItem('fruit', 'filler-77'))?.item).toEqual(filler(77))
-  asked.fetch = async () => rolledBack
+  options.fetch = async () => rolledBack
   expect(await codeOf(reader.refresh())).toBe('LOG_ROLLED_BACK')
   for (const node of [truth, changed, dropped, forked, other]) await node.close()
 })
@@ -162,19 +162,19 @@ it('detects a stale proof: an earlier one, and an older revision under the newes
   await record(node, [plum(1)])
   const before = await asking(node)('/api/fruit/plum/proof')
   await node.send('POST', '/api/fruit/plum', plum(2))
-  const { reader, asked } = await readerOf(node)
+  const { reader, options } = await readerOf(node)
   expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(2))
-  asked.fetch = async () => before
+  options.fetch = async () => before
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('LOG_ROLLED_BACK')
   await record(node, [filler(1)])
-  asked.fetch = (path) => asking(node)(path.endsWith('/proof') ? `${path}?position=1.0` : path)
+  options.fetch = (path) => asking(node)(path.endsWith('/proof') ? `${path}?position=1.0` : path)
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
   // A server that cannot prove that its new head continues the old one is rejected.
   await record(node, [filler(2)])
-  asked.fetch = async (path) =>
+  options.fetch = async (path) =>
     path.includes('consistency') ? { status: 200, text: '{"proof":[1]}' } : asking(node)(path)
   expect(await codeOf(reader.readItem('fruit', 'filler-2'))).toBe('PROOF_MALFORMED')
-  asked.fetch = async (path) =>
+  options.fetch = async (path) =>
     path.includes('consistency') ? { status: 404, text: '' } : asking(node)(path)
   expect(await codeOf(reader.readItem('fruit', 'filler-2'))).toBe('SERVER_FAILED')
   await node.close()

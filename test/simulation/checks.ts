@@ -94,18 +94,18 @@ async function checkEvidence(
 
 /** Every acknowledged write exists, except those lost with a disk that no other node had. */
 async function checkAcknowledged(scene: Scene, node: SimulatedNode): Promise<void> {
-  const { world, putBack, victim, restored } = scene
+  const { world, rollback, victim, restored } = scene
   const { service, acknowledged, host } = node
   const lost: string[] = []
-  const isVictim = node === victim && putBack !== null
+  const isVictim = node === victim && rollback !== null
   if (service === null) {
     if (!isVictim) world.fault(`${host} is not up: ${node.refusal}`)
     return
   }
   const isForked = isForkable(scene, node) && isFound(scene, node)
   for (const [index, { id, height }] of acknowledged.entries()) {
-    if (isVictim && index < putBack.acknowledged) {
-      const isKept = height < putBack.blocks || (height < putBack.mirrored && !isForked)
+    if (isVictim && index < rollback.acknowledged) {
+      const isKept = height < rollback.blocks || (height < rollback.mirrored && !isForked)
       if (!isKept) continue
     } else if (isVictim && restored.has(node)) continue
     const item = await service.readItem(DATABASE, id).catch(() => null)

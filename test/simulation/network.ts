@@ -133,8 +133,8 @@ export class Network {
     }
     serve(sent).then(
       (answer) => {
-        const told = this.lies === null ? answer : this.lies.tell(host, sent, answer)
-        this.#travel(to, host, failed, () => answered(told))
+        const received = this.lies === null ? answer : this.lies.tell(host, sent, answer)
+        this.#travel(to, host, failed, () => answered(received))
       },
       () => this.#travel(to, host, failed, () => failed('UNREACHABLE')),
     )

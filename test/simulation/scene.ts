@@ -10,7 +10,7 @@ const HOSTS = ['a', 'b', 'c'] as const
 export const DOUBLE = 'double'
 
 /** State when the victim's disk was rolled back. */
-export interface PutBack {
+export interface Rollback {
   /** Its number of blocks at that time. */
   readonly blocks: number
   /** Number of blocks of its chain on other nodes. */
@@ -26,7 +26,7 @@ export interface Scene extends WorldContext {
   /** The victim: the node of the disk or key, or the one that is lied to. */
   readonly victim: SimulatedNode
   double: SimulatedNode | null
-  putBack: PutBack | null
+  rollback: Rollback | null
   /** Nodes restored from others. */
   readonly restored: Set<SimulatedNode>
 }
@@ -39,7 +39,7 @@ export function sceneOf(context: WorldContext): Scene {
   const victim = world.one(nodes)
   const scene: Scene = {
     ...context,
-    ...{ kind, nodes, victim, double: null, putBack: null, restored: new Set<SimulatedNode>() },
+    ...{ kind, nodes, victim, double: null, rollback: null, restored: new Set<SimulatedNode>() },
   }
   if (kind === 'network' && world.happens(0.4)) world.one(nodes).isHidden = true
   for (const node of nodes) node.peers = peersOf(scene, node)

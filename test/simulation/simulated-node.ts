@@ -202,7 +202,7 @@ export class SimulatedNode {
   }
 
   /** Rolls back the whole disk, or only the files of the store; not while it runs. */
-  putBack(snapshot: string, what: 'all' | 'store'): void {
+  rollBack(snapshot: string, what: 'all' | 'store'): void {
     if (what === 'all') {
       rmSync(this.#folder, { recursive: true })
       cpSync(snapshot, this.#folder, { recursive: true })

@@ -24,7 +24,7 @@ export function simulatedThread(
   world: World,
   { name, workerData }: WorkerOptions,
   platform: Platform,
-  sees: (thread: string, message: unknown) => void,
+  onMessage: (thread: string, message: unknown) => void,
 ): Thread {
   const outer = Object.assign(new EventEmitter(), { threadId: 1 })
   const ends: Ends = { outer, inner: new EventEmitter() }
@@ -33,7 +33,7 @@ export function simulatedThread(
     outer.threadId = ENDED
     setImmediate(() => outer.emit('exit', 0))
   }
-  const port = portOf(world, ends, end, (message) => sees(name ?? '', message))
+  const port = portOf(world, ends, end, (message) => onMessage(name ?? '', message))
   setImmediate(() => serve(name ?? '', workerData, { port, platform, end }))
   const thread = Object.assign(outer, {
     postMessage: (message: unknown) => send(world, ends, ends.inner, message),

@@ -58,7 +58,7 @@ function changeCuts({ world, network, nodes }: Scene): void {
 
 async function special(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, victim, kind, signed } = scene
-  if (kind === 'old store' || kind === 'old disk') await putBack(scene, snapshot)
+  if (kind === 'old store' || kind === 'old disk') await rollNodeBack(scene, snapshot)
   if (kind === 'copied key') await startDouble(scene, snapshot)
   if (kind !== 'lies') return
   world.note(`${victim.host} is lied to`)
@@ -66,18 +66,18 @@ async function special(scene: Scene, snapshot: string): Promise<void> {
 }
 
 /** Rolls back the victim's disk, or its store alone. */
-async function putBack(scene: Scene, snapshot: string): Promise<void> {
+async function rollNodeBack(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, victim, nodes, kind } = scene
   const { serverId } = victim.identity
   victim.cutOff()
-  victim.putBack(snapshot, kind === 'old disk' ? 'all' : 'store')
+  victim.rollBack(snapshot, kind === 'old disk' ? 'all' : 'store')
   const blocks = (await copyAt(victim, serverId)).ids.length
   let mirrored = 0
   for (const node of nodes) {
     if (node === victim) continue
     mirrored = Math.max(mirrored, (await copyAt(node, serverId)).ids.length)
   }
-  scene.putBack = { blocks, mirrored, acknowledged: victim.acknowledged.length }
+  scene.rollback = { blocks, mirrored, acknowledged: victim.acknowledged.length }
   world.note(`${victim.host} has an ${kind} of ${blocks} blocks, others have ${mirrored}`)
   const isCalm = world.happens(0.5)
   if (isCalm) network.heal()
@@ -106,7 +106,7 @@ async function startDouble(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, victim, nodes } = scene
   const double = new SimulatedNode(scene, DOUBLE, victim.identity)
   double.peers = victim.peers
-  double.putBack(snapshot, 'all')
+  double.rollBack(snapshot, 'all')
   scene.double = double
   world.note(`a double of ${victim.host} starts`)
   if (world.happens(0.7)) {

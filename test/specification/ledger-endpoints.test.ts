@@ -25,7 +25,7 @@ describe('Endpoints', () => {
   it('"Every endpoint below accepts an optional query parameter `token` (string)."', async () => {
     const db = await freshDatabase(node)
     const { id } = (await node.send('POST', `/api/${db}?token=t`, {})).json
-    const asked = [
+    const requests = [
       ['GET', '/api/dbs?token=t'],
       ['POST', '/api/tokened?token=t'],
       ['GET', `/api/${db}?token=t`],
@@ -34,7 +34,7 @@ describe('Endpoints', () => {
       ['GET', '/api/serverid?token=t'],
       ['GET', `/api/ledgers?serverid=${serverId}&token=t`],
     ] as const
-    for (const [method, path] of asked) {
+    for (const [method, path] of requests) {
       expect((await node.send(method, path)).json.status, path).toBe(true)
     }
     await node.send('POST', `/api/${db}`, { id: 'x' })

@@ -73,7 +73,7 @@ describe('What the service does', () => {
 
   it('"Every JSON response carries a boolean `status`: true means success, false means failure."', async () => {
     const db = await freshDatabase(node)
-    const asked = [
+    const requests = [
       ['GET', '/api/dbs', 200],
       ['GET', `/api/${db}`, 200],
       ['GET', '/api/nowhere', 404],
@@ -86,7 +86,7 @@ describe('What the service does', () => {
       ['GET', '/healthz', 200],
       ['GET', '/readyz', 200],
     ] as const
-    for (const [method, path, status] of asked) {
+    for (const [method, path, status] of requests) {
       const reply = await node.send(method, path)
       expect([method, path, reply.status]).toEqual([method, path, status])
       expect(reply.json.status).toBe(status === 200)
@@ -265,8 +265,8 @@ describe('States and transitions', () => {
     await node.send('POST', `/api/${db}`, { id: 'x' })
     expect((await node.send('DELETE', `/api/${db}/x`)).json.status).toBe(true)
     expect(await lastEntry()).toMatchObject({ method: 'delete_item', db, id: 'x' })
-    const gone = await node.send('GET', `/api/${db}/x`)
-    expect([gone.status, gone.text]).toEqual([404, '{"status":false}'])
+    const missing = await node.send('GET', `/api/${db}/x`)
+    expect([missing.status, missing.text]).toEqual([404, '{"status":false}'])
     expect((await node.send('GET', `/api/${db}`)).json.items).toEqual([])
   })
 })

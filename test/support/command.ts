@@ -17,7 +17,7 @@ export async function runHere(
 ): Promise<Ended> {
   const before = process.exitCode
   const restore = withVariables(variables)
-  const [stdout, stderr] = [kept(process.stdout), kept(process.stderr)]
+  const [stdout, stderr] = [captured(process.stdout), captured(process.stderr)]
   process.exitCode = undefined
   const end = (code: number) => ({ code, stdout: stdout.text(), stderr: stderr.text() })
   try {
@@ -35,7 +35,7 @@ export async function runHere(
 }
 
 /** Captures writes to `stream` from now on. */
-function kept(stream: NodeJS.WriteStream) {
+function captured(stream: NodeJS.WriteStream) {
   let text = ''
   const spy = vi.spyOn(stream, 'write').mockImplementation((part) => {
     text += String(part)

@@ -157,7 +157,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
 }
 
 /** A used folder of a node: database `fruit` with three items, one of them changed. */
-export async function livedIn(): Promise<string> {
+export async function usedNodeFolder(): Promise<string> {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')

@@ -6,17 +6,17 @@ import {
 } from '../../base/strict-json.ts'
 import type { Texts } from './language/english.ts'
 
-/** The item in a text, or the reason why it cannot be saved. */
+/** The item in a text, or the reason it cannot be saved. */
 export type Checked =
   | { readonly item: JsonObject }
   | {
-      readonly why: 'json'
+      readonly reason: 'json'
       readonly code: StrictJsonErrorCode
       readonly detail: string
       /** Position in the text, or null if it is unknown. */
-      readonly place: { readonly line: number; readonly column: number } | null
+      readonly location: { readonly line: number; readonly column: number } | null
     }
-  | { readonly why: 'not-object' | 'id-not-text' | 'id-changed' }
+  | { readonly reason: 'not-object' | 'id-not-text' | 'id-changed' }
 
 /** Checks `text` like the node does; `id` is the id of the item, or null for a new one. */
 export function checkedItem(text: string, id: string | null): Checked {
@@ -25,16 +25,16 @@ export function checkedItem(text: string, id: string | null): Checked {
     value = parseStrictText(text)
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error
-    return { why: 'json', code: error.code, detail: error.message, place: placeIn(error) }
+    return { reason: 'json', code: error.code, detail: error.message, location: locationIn(error) }
   }
-  if (!isJsonObject(value)) return { why: 'not-object' }
-  if (value.id !== undefined && typeof value.id !== 'string') return { why: 'id-not-text' }
-  if (id !== null && value.id !== undefined && value.id !== id) return { why: 'id-changed' }
+  if (!isJsonObject(value)) return { reason: 'not-object' }
+  if (value.id !== undefined && typeof value.id !== 'string') return { reason: 'id-not-text' }
+  if (id !== null && value.id !== undefined && value.id !== id) return { reason: 'id-changed' }
   return { item: value }
 }
 
 /** The position in an error message; some browsers report it for some errors. */
-function placeIn({ message }: Error): { line: number; column: number } | null {
+function locationIn({ message }: Error): { line: number; column: number } | null {
   const [, line, column] = /line (\d+) column (\d+)/.exec(message) ?? []
   return line === undefined ? null : { line: Number(line), column: Number(column) }
 }

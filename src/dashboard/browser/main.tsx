@@ -1,10 +1,10 @@
 import { render } from 'preact'
 import { App } from './app.tsx'
-import { keepLanguage } from './language/language.ts'
+import { applyLanguage } from './language/language.ts'
 import { followChanges, followStanding } from './node/live.ts'
 import { followAddress } from './routes.ts'
 
-keepLanguage()
+applyLanguage()
 followAddress()
 // Starts the feed before any view is loaded, so that no view misses a change.
 await followChanges()

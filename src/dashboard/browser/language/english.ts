@@ -82,11 +82,11 @@ export const english = {
   json: 'JSON of the item',
   jsonHint: 'An object. Without an "id" the node assigns one.',
   jsonHintEdit: 'An object. Its "id" stays as it is.',
-  jsonFine: 'Can be saved.',
+  jsonValid: 'Can be saved.',
   jsonNotObject: 'An item is an object: { … }',
   jsonIdChanged: (id: string) => `The id is ${JSON.stringify(id)} and cannot be changed.`,
   jsonIdNotText: 'The id must be a string.',
-  jsonPlace: (line: number, column: number) => `line ${line}, column ${column}`,
+  jsonLocation: (line: number, column: number) => `line ${line}, column ${column}`,
   jsonFailures: {
     JSON_NOT_UTF8: 'The text is not valid Unicode.',
     JSON_MALFORMED: 'This is not JSON.',
@@ -97,8 +97,8 @@ export const english = {
     JSON_LONE_SURROGATE: 'A string contains half of a surrogate pair.',
   },
   format: 'Format',
-  changedMeanwhile: 'Somebody else has changed the item. Your changes were not saved.',
-  loadAnew: 'Reload it',
+  editConflict: 'Somebody else has changed the item. Your changes were not saved.',
+  reloadItem: 'Reload it',
   // History
   history: 'History',
   noHistory: 'This item has never existed.',
@@ -168,7 +168,7 @@ export const english = {
     open: 'not checked yet',
     none: 'nothing to compare with',
   },
-  figures: (blocks: number, entries: number) =>
+  totals: (blocks: number, entries: number) =>
     `${count(blocks, 'block', 'blocks')}, ${count(entries, 'entry', 'entries')}`,
   erased: (n: number) =>
     `${count(n, 'entry was', 'entries were')} erased; only the commitments remain.`,
@@ -231,7 +231,7 @@ export const english = {
   frozenMeans:
     'Two nodes use the same key, or one was restored from an old state. The chain is frozen until its folder is removed.',
   refusesChanges: 'This node accepts no changes at the moment:',
-  look: 'See the evidence',
+  showEvidence: 'See the evidence',
   copy: 'Copy',
   copied: 'Copied',
 }

@@ -10,7 +10,7 @@ export const LANGUAGE_NAMES: readonly (readonly [string, string])[] = [
   ['ja', '日本語'],
 ]
 
-const KEPT = 'daicho.language'
+const STORAGE_KEY = 'daicho.language'
 
 export const language = signal(firstLanguage())
 const texts = computed(() => LANGUAGES[language.value] ?? english)
@@ -21,7 +21,7 @@ export function t(): Texts {
 }
 
 /** Keeps the `lang` attribute of the page up to date. */
-export function keepLanguage(): void {
+export function applyLanguage(): void {
   effect(() => {
     document.documentElement.lang = language.value
   })
@@ -31,20 +31,20 @@ export function keepLanguage(): void {
 export function chooseLanguage(tag: string): void {
   language.value = tag
   try {
-    localStorage.setItem(KEPT, tag)
+    localStorage.setItem(STORAGE_KEY, tag)
   } catch {
     // Without storage, the next visit uses the language of the browser.
   }
 }
 
 function firstLanguage(): string {
-  const wanted = [kept(), ...navigator.languages.map((tag) => tag.slice(0, 2))]
+  const wanted = [stored(), ...navigator.languages.map((tag) => tag.slice(0, 2))]
   return wanted.find((tag) => tag !== null && tag in LANGUAGES) ?? 'en'
 }
 
-function kept(): string | null {
+function stored(): string | null {
   try {
-    return localStorage.getItem(KEPT)
+    return localStorage.getItem(STORAGE_KEY)
   } catch {
     return null
   }

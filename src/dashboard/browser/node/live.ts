@@ -119,14 +119,14 @@ export interface Standing {
 const POLL_MS = 3_000
 
 /** Is null until it is loaded. */
-export const standing = signal<Standing | null>(null)
+export const nodeStatus = signal<Standing | null>(null)
 
 /** Keeps `standing` up to date while the page is visible. */
 export function followStanding(): void {
   void whileVisible(async (signal) => {
     while (!signal.aborted && sessionState.peek() !== 'ended') {
       const [peers, refusal] = await Promise.all([peerStanding(signal), writesRefused(signal)])
-      if (!signal.aborted) standing.value = { ...peers, refusal }
+      if (!signal.aborted) nodeStatus.value = { ...peers, refusal }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     }
   })

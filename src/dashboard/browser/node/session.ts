@@ -79,18 +79,18 @@ export class Session {
     const { base, fetch, now, onState } = this.#deps
     const reply = await this.#watched(() => fetch(`${base}session`, { method: 'POST' }))
     const value: unknown = await reply.json().catch(() => null)
-    const given = Object(value)
-    if (!reply.ok || given.status !== true) {
+    const response = Object(value)
+    if (!reply.ok || response.status !== true) {
       if (reply.status === 401 || reply.status === 429) onState('ended')
       throw new TypeError(`no session: ${reply.status}`)
     }
     onState('open')
-    if (typeof given.token !== 'string') {
+    if (typeof response.token !== 'string') {
       return { token: null, renewAt: Number.POSITIVE_INFINITY }
     }
     // Both times are from the clock of the node, which may differ from the browser's.
-    const lifeMs = Number(given.expires_at) - Date.parse(reply.headers.get('date') ?? '')
-    return { token: given.token, renewAt: now() + Math.max((lifeMs || 0) - EARLY_MS, EARLY_MS) }
+    const lifeMs = Number(response.expires_at) - Date.parse(reply.headers.get('date') ?? '')
+    return { token: response.token, renewAt: now() + Math.max((lifeMs || 0) - EARLY_MS, EARLY_MS) }
   }
 
   async #watched(send: () => Promise<Response>): Promise<Response> {

@@ -80,7 +80,7 @@ export function ItemEditor(props: {
       <div class="editor-line">
         <small id={hintId} class={isFine ? 'fine' : 'wrong'} role="status">
           <Sign of={isFine ? 'tick' : 'cross'} />{' '}
-          {isFine ? t().jsonFine : reasonText(checked, props.id)}
+          {isFine ? t().jsonValid : reasonText(checked, props.id)}
         </small>
         <button
           type="button"
@@ -97,7 +97,7 @@ export function ItemEditor(props: {
 }
 
 function reasonText(checked: Exclude<Checked, { item: unknown }>, id: string | null): string {
-  switch (checked.why) {
+  switch (checked.reason) {
     case 'not-object':
       return t().jsonNotObject
     case 'id-not-text':
@@ -105,9 +105,10 @@ function reasonText(checked: Exclude<Checked, { item: unknown }>, id: string | n
     case 'id-changed':
       return t().jsonIdChanged(id ?? '')
     case 'json': {
-      const { place } = checked
-      const where = place === null ? '' : ` (${t().jsonPlace(place.line, place.column)})`
-      return `${t().jsonFailures[checked.code]}${where}`
+      const { location } = checked
+      const locationText =
+        location === null ? '' : ` (${t().jsonLocation(location.line, location.column)})`
+      return `${t().jsonFailures[checked.code]}${locationText}`
     }
   }
 }

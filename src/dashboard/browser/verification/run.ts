@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { base } from '../node/ledger.ts'
-import type { Order, Progress, Remembered, Report, Verdict } from './verify-chain.ts'
+import type { Progress, Remembered, Verdict, VerifyRequest, WorkerMessage } from './verify-chain.ts'
 
 export type Run =
   | { readonly state: 'idle' | 'stopped' }
@@ -16,7 +16,7 @@ export function start(): void {
   const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' })
   const remembered = rememberedChains()
   end({ state: 'running', progress: null, worker })
-  worker.onmessage = ({ data }: MessageEvent<Report>) => {
+  worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
     if (data.kind === 'progress') run.value = { state: 'running', progress: data.progress, worker }
     if (data.kind === 'failed') end({ state: 'failed', message: data.message })
     if (data.kind === 'verdict') {
@@ -26,8 +26,8 @@ export function start(): void {
     }
   }
   worker.onerror = (event) => end({ state: 'failed', message: event.message ?? '' })
-  const order: Order = { base, remembered }
-  worker.postMessage(order)
+  const request: VerifyRequest = { base, remembered }
+  worker.postMessage(request)
 }
 
 export function stop(): void {
@@ -59,9 +59,9 @@ function rememberedChains(): Readonly<Record<string, Remembered>> {
 
 function remember(serverId: number, chain: Remembered): void {
   const others = Object.entries(rememberedChains()).filter(([id]) => id !== `${serverId}`)
-  const kept = [...others.slice(-(CHAINS_MAX - 1)), [`${serverId}`, chain] as const]
+  const chainsToKeep = [...others.slice(-(CHAINS_MAX - 1)), [`${serverId}`, chain] as const]
   try {
-    localStorage.setItem(STORAGE_KEY, JSON.stringify(Object.fromEntries(kept)))
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(Object.fromEntries(chainsToKeep)))
   } catch {
     // Without storage, the next verification has no earlier result to compare with.
   }

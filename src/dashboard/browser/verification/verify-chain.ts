@@ -92,13 +92,13 @@ export interface Verdict extends Progress {
 }
 
 /** The only message of the page to its worker. */
-export interface Order {
+export interface VerifyRequest {
   readonly base: string
   readonly remembered: Readonly<Record<string, Remembered>>
 }
 
 /** The messages of the worker to the page. */
-export type Report =
+export type WorkerMessage =
   | { readonly kind: 'progress'; readonly progress: Progress }
   | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly serverId: number }
   | { readonly kind: 'failed'; readonly message: string }
@@ -291,7 +291,7 @@ const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
   ['memory', ['rolledBack', 'forked']],
 ]
 /** Checks that are complete only after the last block. */
-const OF_BLOCKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
+const BLOCK_CHECKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
 
 /**
  * The state of each check. A verification ends at the first fault: later checks, and checks that were done only for
@@ -308,7 +308,7 @@ export function checkStates(
     if (at === failing) return [name, 'fails']
     if (name === 'memory' && !hadMemory) return [name, 'none']
     if (fault === null) return [name, 'holds']
-    const isPassed = at < failing && !(OF_BLOCKS.has(name) && fault.height !== null)
+    const isPassed = at < failing && !(BLOCK_CHECKS.has(name) && fault.height !== null)
     return [name, isPassed && fault.code !== 'rolledBack' ? 'holds' : 'open']
   })
 }

@@ -1,7 +1,12 @@
 import { isJsonObject, type Json, parseJsonOrNull } from '../../../base/json.ts'
 import { Session } from '../node/session.ts'
 import { verifySignature } from './signature.ts'
-import { type Order, type Report, UnreadableReply, verifyChain } from './verify-chain.ts'
+import {
+  UnreadableReply,
+  type VerifyRequest,
+  verifyChain,
+  type WorkerMessage,
+} from './verify-chain.ts'
 
 // The worker that verifies the chain of a node.
 
@@ -16,17 +21,17 @@ class RefusedError extends Error {
   }
 }
 
-addEventListener('message', ({ data }: MessageEvent<Order>) => {
+addEventListener('message', ({ data }: MessageEvent<VerifyRequest>) => {
   verify(data).then(report, (error: unknown) => {
     report({ kind: 'failed', message: error instanceof Error ? error.message : String(error) })
   })
 })
 
-function report(message: Report): void {
+function report(message: WorkerMessage): void {
   postMessage(message)
 }
 
-async function verify({ base, remembered }: Order): Promise<Report> {
+async function verify({ base, remembered }: VerifyRequest): Promise<WorkerMessage> {
   const session = new Session({
     fetch: (input, init) => fetch(input, init),
     base,

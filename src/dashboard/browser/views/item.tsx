@@ -112,7 +112,7 @@ function EditedItem(props: {
       <ItemEditor text={text} id={id} change={setText} />
       {(isOld || isConflict) && (
         <div class="notice bad" role="alert">
-          <p>{t().changedMeanwhile}</p>
+          <p>{t().editConflict}</p>
           <button
             type="button"
             class="secondary small"
@@ -122,7 +122,7 @@ function EditedItem(props: {
               if (isConflict) done()
             }}
           >
-            {t().loadAnew}
+            {t().reloadItem}
           </button>
         </div>
       )}

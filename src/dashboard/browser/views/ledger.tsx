@@ -21,7 +21,7 @@ const ENTRIES_PER_PAGE = 1_000
 
 /** Lists the blocks of the chain, newest first; starts at `height` if it is not null. */
 export function Ledger({ height }: { height: number | null }): JSX.Element {
-  const [wanted, setWanted] = useState<Wanted>({ db: '', method: '' })
+  const [wanted, setWanted] = useState<EntryFilter>({ db: '', method: '' })
   const isSearch = wanted.db !== '' || wanted.method !== ''
   return (
     <>
@@ -47,7 +47,7 @@ interface LoadedPage {
   readonly size: number
   /** The height of the newest block on the page. */
   readonly top: number
-  readonly blocks: readonly PlacedBlock[]
+  readonly blocks: readonly MatchingBlock[]
   /** The height of the oldest block on the page. */
   readonly from: number
 }
@@ -55,7 +55,7 @@ interface LoadedPage {
 async function pageFrom(height: number | null, signal: AbortSignal): Promise<LoadedPage> {
   const size = await chainSize(signal)
   const top = Math.min(height ?? size - 1, size - 1)
-  const blocks: PlacedBlock[] = []
+  const blocks: MatchingBlock[] = []
   let [from, entries] = [top + 1, 0]
   // A block may be as large as the largest request, so the number of blocks per request grows only while they are
   // small.
@@ -81,8 +81,8 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
         return (
           <>
             <ol class="blocks">
-              {blocks.map((placed) => (
-                <BlockCard key={placed.height} placed={placed} isWanted={() => true} />
+              {blocks.map((matching) => (
+                <BlockCard key={matching.height} matching={matching} isWanted={() => true} />
               ))}
             </ol>
             <Pages
@@ -127,7 +127,10 @@ function HeightForm({ height }: { height: number | null }): JSX.Element {
   )
 }
 
-function WantedForm(props: { wanted: Wanted; change: (wanted: Wanted) => void }): JSX.Element {
+function WantedForm(props: {
+  wanted: EntryFilter
+  change: (wanted: EntryFilter) => void
+}): JSX.Element {
   const { wanted, change } = props
   const [databases, reload] = useLoaded('names', (signal) => ledger.databases({ signal }))
   useChanges(({ entry }) => entry.method === 'create_db', reload)
@@ -171,7 +174,7 @@ function WantedForm(props: { wanted: Wanted; change: (wanted: Wanted) => void })
   )
 }
 
-interface PlacedBlock {
+interface MatchingBlock {
   readonly height: number
   readonly block: ListedBlock
 }
@@ -181,10 +184,10 @@ const STEP = 20
 
 /** A block and its matching entries. */
 function BlockCard(props: {
-  placed: PlacedBlock
+  matching: MatchingBlock
   isWanted: (entry: ListedEntry) => boolean
 }): JSX.Element {
-  const { height, block } = props.placed
+  const { height, block } = props.matching
   const [count, setCount] = useState(STEP)
   const entries = [...block.body.entries()].filter(([, entry]) => props.isWanted(entry))
   const last = block.timestamps.at(-1) ?? 0
@@ -258,22 +261,22 @@ const BLOCKS_PER_SEARCH = 2_000
 const FOUND_PER_SEARCH = 20
 
 /** The entries to search for; empty matches all. */
-interface Wanted {
+interface EntryFilter {
   readonly db: string
   readonly method: string
 }
 
-interface Found {
-  readonly blocks: readonly PlacedBlock[]
+interface SearchState {
+  readonly blocks: readonly MatchingBlock[]
   /** Lowest searched height. */
   readonly down: number
   readonly searched: number
 }
 
 /** Searches the blocks for entries of a database or a method, newest first, in the browser. */
-function EntrySearch(props: { wanted: Wanted; from: number | null }): JSX.Element {
+function EntrySearch(props: { wanted: EntryFilter; from: number | null }): JSX.Element {
   const { wanted, from } = props
-  const [found, setFound] = useState<Found | null>(null)
+  const [found, setFound] = useState<SearchState | null>(null)
   const [error, setError] = useState<unknown>(undefined)
   const [busy, setBusy] = useState(false)
   const stop = useRef(new AbortController())
@@ -281,7 +284,7 @@ function EntrySearch(props: { wanted: Wanted; from: number | null }): JSX.Elemen
     (wanted.db === '' || entry.db === wanted.db) &&
     (wanted.method === '' || entry.method === wanted.method)
 
-  const search = async (start: Found | null) => {
+  const search = async (start: SearchState | null) => {
     stop.current.abort()
     stop.current = new AbortController()
     const { signal } = stop.current
@@ -309,8 +312,8 @@ function EntrySearch(props: { wanted: Wanted; from: number | null }): JSX.Elemen
       {found !== null && (
         <>
           <ol class="blocks">
-            {found.blocks.map((placed) => (
-              <BlockCard key={placed.height} placed={placed} isWanted={isWanted} />
+            {found.blocks.map((matching) => (
+              <BlockCard key={matching.height} matching={matching} isWanted={isWanted} />
             ))}
           </ol>
           {found.blocks.length === 0 && <p class="empty">{t().noEntries}</p>}
@@ -337,17 +340,17 @@ function EntrySearch(props: { wanted: Wanted; from: number | null }): JSX.Elemen
   )
 }
 
-async function top(from: number | null, signal: AbortSignal): Promise<Found> {
+async function top(from: number | null, signal: AbortSignal): Promise<SearchState> {
   const size = await chainSize(signal)
   return { blocks: [], down: Math.min((from ?? size - 1) + 1, size), searched: 0 }
 }
 
 /** Continues downwards until it found enough or reached its limit. */
 async function searched(
-  start: Found,
+  start: SearchState,
   isWanted: (entry: ListedEntry) => boolean,
   signal: AbortSignal,
-): Promise<Found> {
+): Promise<SearchState> {
   const blocks = [...start.blocks]
   const [enough, lowest] = [
     blocks.length + FOUND_PER_SEARCH,

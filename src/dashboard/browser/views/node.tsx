@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import { base, blocksFrom, chainSize, ledger, sessionState, textOfChain } from '../node/ledger.ts'
-import { type Evidence, type Peer, standing, useChanges } from '../node/live.ts'
+import { type Evidence, nodeStatus, type Peer, useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { Copied, LongText } from '../parts/json.tsx'
 import { Fact, Time, ViewHead } from '../parts/layout.tsx'
@@ -83,7 +83,7 @@ export function Node(): JSX.Element {
 
 /** The peers and their state. */
 function Peers(): JSX.Element {
-  const now = standing.value
+  const now = nodeStatus.value
   return (
     <section class="peers" aria-labelledby="peers-title">
       <h2 id="peers-title">{t().peers}</h2>
@@ -178,7 +178,7 @@ function isVerifiable({ notes, proof }: Evidence): boolean {
 
 /** Alerts above every view. */
 export function Alerts(): JSX.Element {
-  const { peers, evidence = null, refusal = null } = standing.value ?? {}
+  const { peers, evidence = null, refusal = null } = nodeStatus.value ?? {}
   // The view of the node shows them itself.
   const isElsewhere = route.value.view !== 'node'
   const frozen = new Set(
@@ -200,7 +200,7 @@ export function Alerts(): JSX.Element {
       {[...frozen].map((serverid) => (
         <p key={serverid} class="notice bad">
           <strong>{t().twoHistories(`${serverid}`)}</strong>
-          <a href={hrefOf({ view: 'node' })}>{t().look}</a>
+          <a href={hrefOf({ view: 'node' })}>{t().showEvidence}</a>
         </p>
       ))}
     </div>

@@ -64,7 +64,7 @@ function Outcome({ now }: { now: Run }): JSX.Element | null {
             {fault === null ? t().holds : t().holdsNot}
           </p>
           {fault !== null && <FaultText fault={fault} />}
-          <p>{t().figures(blocks, entries)}</p>
+          <p>{t().totals(blocks, entries)}</p>
           {erased > 0 && <p>{t().erased(erased)}</p>}
         </div>
       )
