@@ -81,13 +81,13 @@ interface Case {
 
 const CASES: readonly Case[] = [
   {
-    name: 'full speed, they subscribe to another database',
+    name: 'full speed, subscribed to another database',
     perSecond: null,
     query: '?db=other',
     sent: false,
   },
-  { name: 'full speed, they are sent everything', perSecond: null, query: '', sent: true },
-  { name: '200 writes/s, they are sent everything', perSecond: 200, query: '', sent: true },
+  { name: 'full speed, subscribed to everything', perSecond: null, query: '', sent: true },
+  { name: '200 writes/s, subscribed to everything', perSecond: 200, query: '', sent: true },
 ]
 
 interface Result {
@@ -182,8 +182,8 @@ export async function run(parts: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const rows = [
     [
-      ...['writers', 'alone/s', 'followed/s', 'ratio', 'node µs/write alone', 'followed'],
-      ...['subscribers’ processors', 'memory MB', 'seen at once', 'all after s'],
+      ...['writers', 'alone/s', 'subscribed/s', 'ratio', 'node µs/write alone', 'subscribed'],
+      ...['subscribers’ processors', 'memory MB', 'received at once', 'all after s'],
     ],
   ]
   try {
@@ -209,7 +209,7 @@ export async function run(parts: readonly string[]): Promise<void> {
         middle(({ followedUs }) => followedUs).toFixed(0),
         middle(({ subscribers }) => subscribers).toFixed(2),
         Math.max(...results.map(({ residentMb }) => residentMb)).toFixed(0),
-        what.sent ? `${(middle(({ atOnce }) => atOnce) * 100).toFixed(0)} %` : 'nothing to see',
+        what.sent ? `${(middle(({ atOnce }) => atOnce) * 100).toFixed(0)} %` : 'nothing to receive',
         what.sent ? middle(({ lagS }) => lagS).toFixed(1) : '',
       ])
     }

@@ -165,7 +165,7 @@ export async function run(): Promise<void> {
       await wait(1_000)
       const after = held(pid)
       console.log(
-        `${LEAVERS} clients left mid-way, round ${round}: before ${JSON.stringify(before)}, ` +
+        `${LEAVERS} clients disconnected mid-way, round ${round}: before ${JSON.stringify(before)}, ` +
           `one second later ${JSON.stringify(after)}`,
       )
     }

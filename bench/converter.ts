@@ -117,7 +117,7 @@ export async function run(): Promise<void> {
     await writeFile(logoFile, await logo())
     console.log(
       `${availableParallelism()} processors, load ${loadavg()[0]?.toFixed(1)}; each process by ` +
-        `itself, in turns, ${ROUNDS} rounds, medians`,
+        `itself, interleaved, ${ROUNDS} rounds, medians`,
     )
     console.log(`${''.padEnd(33)}   daicho  straightforward   ratio`)
     await compare(`photo, ${COLUMNS} columns`, photoFile, folder)

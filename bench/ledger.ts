@@ -211,7 +211,7 @@ export async function run(parts: readonly string[]): Promise<void> {
   const wanted = (part: string) => parts.length === 0 || parts.includes(part)
   console.log(
     `${cpus().length} processors (${cpus()[0]?.model.trim()}), Node ${process.version}; shared by the load ` +
-      `generator and the servers. Medians of ${ROUNDS} rounds of ${SECONDS} s, by turns.\n`,
+      `generator and the servers. Medians of ${ROUNDS} rounds of ${SECONDS} s, interleaved.\n`,
   )
   try {
     const bare = await startBare()

@@ -154,7 +154,7 @@ async function lag(perSecond: number): Promise<void> {
     late.sort((one, next) => one - next)
     const at = (share: number) => number(late[Math.floor(share * (late.length - 1))] ?? Number.NaN)
     printTable([
-      ['writes/s', 'mirrored', 'lag ms, half', '99 %', 'most', 'looks'],
+      ['writes/s', 'mirrored', 'lag ms, half', '99 %', 'most', 'samples'],
       [
         number((1000 * count()) / WATCHED_MS),
         number(late.length),

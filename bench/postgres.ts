@@ -155,7 +155,7 @@ export async function run(parts: readonly string[]): Promise<void> {
   const wanted = (part: string) => parts.length === 0 || parts.includes(part)
   console.log(
     `${cpus().length} processors (${cpus()[0]?.model.trim()}), Node ${process.version}; shared by the load ` +
-      `generator, the servers and the database. Medians of ${ROUNDS} rounds of ${SECONDS} s, by turns.\n`,
+      `generator, the servers and the database. Medians of ${ROUNDS} rounds of ${SECONDS} s, interleaved.\n`,
   )
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const given = process.env.BENCH_PG_URL

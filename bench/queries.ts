@@ -140,7 +140,7 @@ async function beside({ url }: Server): Promise<void> {
   printTable([
     ['reading one item', 'median ms', 'p99 ms'],
     ['alone', at(alone, 0.5), at(alone, 0.99)],
-    ['while a scan goes on', at(besides, 0.5), at(besides, 0.99)],
+    ['during a scan', at(besides, 0.5), at(besides, 0.99)],
   ])
 }
 

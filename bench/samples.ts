@@ -143,7 +143,7 @@ async function knownAndUnknown(port: number): Promise<void> {
     all.unknown.push(...times.unknown)
   }
   const together = compared(all)
-  console.log(`\nFailed logins, ${FAILURES_EACH} of each kind by turns in every round`)
+  console.log(`\nFailed logins, ${FAILURES_EACH} of each kind, interleaved in every round`)
   console.table({ ...rows, 'all rounds': together })
   // Other load shifts single rounds in either direction; a leak would shift all of them in one.
   console.log(`unknown is ${together['slower %']} % slower; must be within 10 % either way`)

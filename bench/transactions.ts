@@ -86,8 +86,8 @@ async function restores(): Promise<void> {
     taken.push(nowMs() - start)
   }
   printTable([
-    ['a fresh guest', 'median ms'],
-    ['restored, and one condition asked', median(taken).toFixed(3)],
+    ['a fresh sandbox', 'median ms'],
+    ['restored, with one condition evaluated', median(taken).toFixed(3)],
   ])
 }
 
@@ -99,13 +99,13 @@ async function run(tx) { await (0, eval)('(async () => {' + tx.code + '})')() }`
 const WORST = {
   'an endless loop': 'for (;;);',
   'endless awaits': 'for (;;) await null',
-  'asking without end':
+  'endless queries':
     'const r = await getAssetRegistry("org.bench.Thing"); for (;;) await r.exists("a")',
-  'a bomb of arrays': 'const a = []; for (;;) a.push(new Array(100000).fill(1))',
-  'a bomb of buffers': 'const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))',
+  'growing arrays': 'const a = []; for (;;) a.push(new Array(100000).fill(1))',
+  'growing buffers': 'const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))',
   'a giant string': 'let s = "x"; for (;;) s += s',
   'endless recursion': 'const f = () => f() + 1; f()',
-  'a pattern that blows up': '/^(a+)+$/.test("a".repeat(50) + "b")',
+  'a catastrophic pattern': '/^(a+)+$/.test("a".repeat(50) + "b")',
 }
 /** Interval of the requests that measure the latency of the ledger. */
 const ASK_EVERY_MS = 5
@@ -130,7 +130,7 @@ async function abuse(): Promise<void> {
     }
     await run('')
     const rows = [
-      ['the ledger meanwhile: GET /api/dbs', 'status', 'requests', 'p99 ms', 'resident MB'],
+      ['the ledger beside it: GET /api/dbs', 'status', 'requests', 'p99 ms', 'resident MB'],
     ]
     rows.push([
       '(nothing else)',

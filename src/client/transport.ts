@@ -133,7 +133,7 @@ export class Transport {
   }
 
   /**
-   * Sends a read and converts the reply with `take`. All reads go through this method, so that a verifying client
+   * Sends a read and converts the reply with `convert`. All reads go through this method, so that a verifying client
    * rejects reads without proof. Errors: UNVERIFIABLE for such a read.
    */
   async read<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
@@ -141,7 +141,7 @@ export class Transport {
     return this.#withRetries(call, call.headers ?? {}, convert)
   }
 
-  /** Sends a change and converts the reply with `take`. */
+  /** Sends a change and converts the reply with `convert`. */
   write<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
     // A stream can be sent only once.
     if (call.content instanceof ReadableStream)

@@ -27,8 +27,12 @@ it.each([
   ['[]', null, { reason: 'not-object' }],
   ['{"a":1,"a":2}', null, { reason: 'json', code: 'JSON_DUPLICATE_MEMBER' }],
   ['{"a":1E400}', null, { reason: 'json', code: 'JSON_NUMBER_INEXACT' }],
-  ['{\n"a":x}', null, { reason: 'json', code: 'JSON_MALFORMED', place: null }],
-  ['{\n"a":1,}', null, { reason: 'json', code: 'JSON_MALFORMED', place: { line: 2, column: 7 } }],
+  ['{\n"a":x}', null, { reason: 'json', code: 'JSON_MALFORMED', location: null }],
+  [
+    '{\n"a":1,}',
+    null,
+    { reason: 'json', code: 'JSON_MALFORMED', location: { line: 2, column: 7 } },
+  ],
 ])('the editor validates %j like the node', (text, id, checked) => {
   expect(checkedItem(text, id)).toMatchObject(checked)
 })
