@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../../base/json.ts'
+import type { JsonObject } from '../../base/json.ts'
 import { mergePatch, unitOf } from '../../ledger/core.ts'
 import type { Change } from '../../ledger/index.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
@@ -26,11 +26,11 @@ import {
 import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
 import { type Caller, recordsOf, type Stamp, transactionOf } from '../resources/transaction.ts'
-import { Draft } from './draft.ts'
+import { Draft, type DraftedChange } from './draft.ts'
 import { identityDraft } from './identity-changes.ts'
 import type { ChangeRequest, Decision, ExpectedRevisions, LogLine } from './messages.ts'
 import { process } from './processing.ts'
-import { checkedReturn, isRecorded } from './results.ts'
+import { isRecorded } from './results.ts'
 import type { Scripts } from './scripts.ts'
 
 export interface DeciderParts {
@@ -49,13 +49,6 @@ export interface Request {
   readonly caller: Caller
   readonly stamp: Stamp
   readonly change: ChangeRequest
-}
-
-/** A transaction with its writes, before it is recorded. */
-export interface DraftedChange {
-  readonly draft: Draft
-  readonly events?: readonly JsonObject[]
-  readonly reply: Json
 }
 
 const START = systemType('StartBusinessNetwork')
@@ -194,8 +187,7 @@ export class Decider {
     const transaction = resourceOf(transactionOf(name, stamp, fields).value, type, definition)
     await guard.within(transaction).requireSubmission(transaction)
     await requireReferences([transaction.value], false, definition, guard.database)
-    const { returned, ...outcome } = await process(scripts, guard, type, transaction, log)
-    return { ...outcome, reply: checkedReturn(type, returned, definition) ?? transaction.value }
+    return process(scripts, guard, type, transaction, log)
   }
 
   /** Errors: TYPE_NOT_FOUND for a type that an upgrade took away. */

@@ -1,3 +1,4 @@
+import type { Json, JsonObject } from '../../base/json.ts'
 import type { Operation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
 import { objectIn, type ResourceChange } from '../resources/database.ts'
@@ -5,6 +6,14 @@ import type { Guard } from '../resources/guard.ts'
 import { missing, type Resource, requireType, taken } from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
+
+/** The outcome of a request; nothing of it is recorded yet. */
+export interface DraftedChange {
+  readonly draft: Draft
+  /** Events of processors. */
+  readonly events?: readonly JsonObject[]
+  readonly reply: Json
+}
 
 /**
  * A transaction with the writes that it has made so far. All writes of a network are made here, of REST

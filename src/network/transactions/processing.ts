@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Json, JsonObject } from '../../base/json.ts'
+import type { JsonObject } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { isA, type TypeDeclaration } from '../model/model.ts'
@@ -8,19 +8,12 @@ import type { Guard } from '../resources/guard.ts'
 import type { Resource } from '../resources/instances.ts'
 import type { Caller } from '../resources/transaction.ts'
 import type { GuestAnswer } from '../runtime/guest.ts'
-import { Draft } from './draft.ts'
+import { Draft, type DraftedChange } from './draft.ts'
 import { parseGuestMessage } from './guest-message.ts'
 import type { LogLine } from './messages.ts'
-import { checkedEvents } from './results.ts'
+import { checkedEvents, checkedReturn } from './results.ts'
 import { isUnresolved, LEVELS_MAX, type Scripts } from './scripts.ts'
 import { TransactionSession } from './session.ts'
-
-/** The outcome of the processors of a transaction; nothing of it is recorded yet. */
-export interface Processed {
-  readonly draft: Draft
-  readonly events: readonly JsonObject[]
-  readonly returned: Json
-}
 
 /**
  * The names of the functions that run for a transaction of `type`, in their order.
@@ -54,7 +47,7 @@ export async function process(
   type: TypeDeclaration,
   transaction: Resource,
   log: (line: LogLine) => void,
-): Promise<Processed> {
+): Promise<DraftedChange> {
   const processors = processorsFor(type, transaction.target.id, guard.definition)
   const request = requestOf(transaction, guard.caller, processors)
   const untilMs = performance.now() + scripts.deadlineMs
@@ -73,7 +66,9 @@ export async function process(
     }
     await draft.requireReferences()
     const { returned = null, events = [] } = parseGuestMessage(answer.value)
-    return { draft, events: checkedEvents(events, transaction, guard.definition), returned }
+    const emitted = checkedEvents(events, transaction, guard.definition)
+    const reply = checkedReturn(type, returned, guard.definition) ?? transaction.value
+    return { draft, events: emitted, reply }
   }
 }
 
