@@ -62,6 +62,16 @@ it('answers requests in the order of the script, also unawaited ones', async () 
   expect(requests).toEqual(['a', 'b', 'no', 'later', 'no'])
 })
 
+it('bounds the requests that wait for an answer', async () => {
+  const guest = await started()
+  const code = `const text = 'x'.repeat(4e6); let count = 0
+    try { for (;;) { ask(text); count += 1 } } catch (error) { count + ' ' + error.message }`
+  const bounded = { value: '16 too many requests wait for an answer' }
+  expect(await evaluate(guest, code)).toEqual(bounded)
+  const next = guest.worn ? await started() : guest
+  expect(await evaluate(next, code)).toEqual(bounded)
+})
+
 it('passes on logged lines, and throws for refused ones', async () => {
   const guest = await started()
   const lines: string[] = []

@@ -30,6 +30,8 @@ const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
 /** Copied in front of the stack all the same: the data before it may end in zeros. */
 const MARGIN_BYTES = 65_536
+/** Characters of requests that wait for an answer: they are outside of the guest's memory. */
+const WAITING_LENGTH_MAX = 64 * 1024 * 1024
 /** Characters of a guest's error message that are kept. */
 const MESSAGE_LENGTH_MAX = 4_096
 
@@ -84,6 +86,7 @@ export class Guest {
   readonly #runtime: QuickJSRuntime
   readonly #context: QuickJSContext
   readonly #requests: GuestRequest[] = []
+  #waitingLength = 0
   #booted: readonly MemoryPart[] = []
   #bootedBytes = 0
   #entry: QuickJSHandle | null = null
@@ -130,6 +133,7 @@ export class Guest {
     const memory = Buffer.from(this.#memory.buffer)
     for (const { from, bytes } of this.#booted) memory.set(bytes, from)
     this.#requests.length = 0
+    this.#waitingLength = 0
     this.#host = host
     this.#untilMs = performance.now() + deadlineMs
     this.#isOutOfTime = false
@@ -160,6 +164,7 @@ export class Guest {
       if (jobs.error !== undefined) return this.#failure(jobs.error)
       const next = this.#requests.shift()
       if (next === undefined) break
+      this.#waitingLength -= next.text.length
       await this.#answer(next)
       if (performance.now() > this.#untilMs) return OUT_OF_TIME
     }
@@ -188,8 +193,13 @@ export class Guest {
     const context = this.#context
     const stack = stackIn(Buffer.from(this.#memory.buffer))
     const host = context.newFunction('host', (request) => {
+      const text = context.getString(request)
+      if (this.#waitingLength + text.length > WAITING_LENGTH_MAX) {
+        throw new Error('too many requests wait for an answer')
+      }
+      this.#waitingLength += text.length
       const promise = context.newPromise()
-      this.#requests.push({ text: context.getString(request), promise })
+      this.#requests.push({ text, promise })
       return promise.handle
     })
     const log = context.newFunction('log', (request) => {
