@@ -58,9 +58,9 @@ async function issued(
     const message = `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`
     throw invalidField('userID', 'MISSING', message)
   }
-  const issuedOne = { name, state: 'ISSUED', certificate: '' }
+  const withoutRight = { name, state: 'ISSUED', certificate: '' }
   // Absent from all others, so they are recorded as they were before there was such a right.
-  const content = canIssue ? { ...issuedOne, canIssue } : issuedOne
+  const content = canIssue ? { ...withoutRight, canIssue } : withoutRight
   const action = `create a new identity ${name}`
   const identity = await newIdentity(id, participant, content, action, guard)
   const fields = { participant: relationshipText(participant), identityName: name }
