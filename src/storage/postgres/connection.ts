@@ -86,7 +86,7 @@ export class Connection implements Queries {
 
   static async #openAt(url: string, options: ConnectionOptions): Promise<Connection> {
     const idle = options.mayIdleInTransaction ? 0 : IDLE_IN_TRANSACTION_MS_MAX
-    const client = new pg.Client({
+    const client = newClient({
       connectionString: url,
       application_name: 'daicho',
       pipeline: true,
@@ -174,11 +174,23 @@ export class Connection implements Queries {
   }
 }
 
+function newClient(config: pg.ClientConfig): pg.Client {
+  try {
+    return new pg.Client(config)
+  } catch {
+    throw invalidUrl()
+  }
+}
+
+/** The URL may contain a password, so it is not repeated, nor the error of the driver. */
+function invalidUrl(): StoreError {
+  return new StoreError('STORE_UNAVAILABLE', 'the URL of the store is not valid')
+}
+
 /** Returns a URL for each host of `url`, because the driver knows only one. */
 function urlsOf(url: string): string[] {
   const parts = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/.exec(url)
-  // The URL may contain a password, so it is not repeated.
-  if (parts === null) throw new StoreError('STORE_UNAVAILABLE', 'the URL of the store is not valid')
+  if (parts === null) throw invalidUrl()
   const [, start, hosts = '', rest] = parts
   return hosts.split(',').map((host) => `${start}${host}${rest}`)
 }

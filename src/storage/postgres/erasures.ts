@@ -79,6 +79,11 @@ async function eraseFingerprint(queries: Queries, position: number): Promise<voi
   await queries.rows(SQL.updateRecord, [record.position, ERASED_FINGERPRINT, digest])
 }
 
+/** Returns whether an erasure was not followed by `compact` yet. */
+export async function isCompactionDue(queries: Queries): Promise<boolean> {
+  return (await queries.rows(SQL.uncompacted, [])).length > 0
+}
+
 /**
  * Removes the old rows of the tables that contained erased content. Does not delay appends. A crash leaves
  * the rows in `uncompacted`, and the next run repeats all of it.

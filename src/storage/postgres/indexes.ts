@@ -110,6 +110,18 @@ export function setBuilt(changed: readonly Index[], all: readonly Index[]): Stat
   ]
 }
 
+/** Returns the declarations after some databases were deleted: their indexes are removed. */
+export function withoutDatabases(
+  indexes: readonly Index[],
+  databases: readonly number[],
+): readonly Index[] {
+  return indexes.map((index) =>
+    databases.includes(index.database) && index.built !== REMOVED
+      ? { ...index, built: REMOVED }
+      : index,
+  )
+}
+
 /** Declares or removes an index; call in a transaction that has locked the store. */
 export async function changeIndex(
   queries: Queries,

@@ -1,32 +1,273 @@
-import { describe } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres, type TestDatabase } from '../../../test/postgres/shared.ts'
+import { type Block, packPosition } from '../../chain/index.ts'
+import { openStore, openStoreReader } from '../open.ts'
 import { describeRecords } from '../records-contract.ts'
+import { effectAt } from '../revisions.ts'
 import { describeSearch } from '../search-contract.ts'
+import type { Store, StoreReader } from '../store.ts'
 import { describeStore } from '../store-contract.ts'
-import { CONTRACT_SERVER_ID, type StoreUnderTest } from '../test-store.ts'
-import { openPostgresReader } from './reader.ts'
-import { openPostgresStore } from './store.ts'
+import { ERASING, fillStore } from '../test-filled.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry, type StoreUnderTest } from '../test-store.ts'
+import { guarded } from './guards.ts'
 
 const serverId = CONTRACT_SERVER_ID
 const postgres = await sharedPostgres()
 
 function makeStore(): StoreUnderTest {
   let database: TestDatabase | null = null
-  const url = async () => {
+  const location = async () => {
     database ??= await postgres.newDatabase()
     return database.url
   }
   return {
-    open: async () => openPostgresStore({ url: await url(), serverId, durable: true }),
-    read: async () => openPostgresReader({ url: await url(), frozen: false }),
+    open: async () => openStore({ location: await location(), serverId, durable: true }),
+    read: async () => openStoreReader(await location(), { frozen: false }),
     remove: async () => {
       await database?.[Symbol.asyncDispose]()
     },
   }
 }
 
+async function newDatabase(): Promise<string> {
+  const database = await postgres.newDatabase()
+  onTestFinished(async () => {
+    await database[Symbol.asyncDispose]()
+  })
+  return database.url
+}
+
+async function open(location: string): Promise<Store> {
+  const store = await openStore({ location, serverId, durable: true })
+  onTestFinished(() => store.close())
+  return store
+}
+
+async function allBlocks(store: StoreReader): Promise<Block[]> {
+  const blocks: Block[] = []
+  for (let page = await store.blocks(serverId, 0, 100); page.length > 0; ) {
+    blocks.push(...page)
+    page = await store.blocks(serverId, blocks.length, 100)
+  }
+  return blocks
+}
+
 describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
   describeStore('PostgreSQL', makeStore)
   describeRecords('PostgreSQL', makeStore)
   describeSearch('PostgreSQL', makeStore)
+
+  it('stores the same bytes as the SQLite engine', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    await fillStore(folder, ERASING)
+    const [sqlite, copy] = [
+      await openStoreReader(folder, { frozen: true }),
+      await open(await newDatabase()),
+    ]
+    onTestFinished(() => sqlite.close())
+    for (const block of await allBlocks(sqlite)) {
+      const effects = block.entries.map((text, index) =>
+        effectAt(text, packPosition(block.height, index)),
+      )
+      await copy.append(block, effects)
+    }
+    while (await copy.maintain());
+    const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+    const contents = async (store: StoreReader) => ({
+      blocks: (await allBlocks(store)).map((block) => ({
+        ...block,
+        blinds: hex(block.blinds),
+        commitments: hex(block.commitments),
+      })),
+      items: (await store.itemsByCreation(-1, 1_000)).filter(({ database }) => database !== 0),
+      attachments: await store.attachments.byPosition(-1, 1_000),
+      leaves: (await store.treeLeaves(serverId, 0, 1_000)).map(hex),
+      headers: await store.headers(serverId, 0, 1_000),
+      databases: await store.databases(),
+    })
+    expect(await contents(copy)).toEqual(await contents(sqlite))
+  })
+
+  it("two stores of one database append by turns, and see each other's databases and indexes", async () => {
+    const location = await newDatabase()
+    const [one, two] = [await open(location), await open(location)]
+    await appendEntries(one, [entry.createDb('fruit'), entry.create('fruit', 'a')])
+    await appendEntries(two, [entry.update('fruit', 'a', 'changed')])
+    expect(await two.addIndex('fruit', 'n')).toBe('done')
+    while (await two.maintain());
+    await appendEntries(one, [entry.create('fruit', 'b', 7), entry.deleteDb('fruit')])
+    await appendEntries(two, [entry.createDb('fruit'), entry.create('fruit', 'a', 'again')])
+    expect(await one.addIndex('fruit', 'n')).toBe('done')
+    expect(await two.addIndex('fruit', 'n')).toBe('exists')
+    await appendEntries(two, [entry.create('fruit', 'c', 8)])
+    for (const store of [one, two]) while (await store.maintain());
+    expect(await one.damage()).toBeNull()
+    expect((await one.head(serverId))?.height).toBe(4)
+    expect((await two.indexes()).map(({ isReady }) => isReady)).toEqual([true])
+  })
+
+  it('a store waits while another one does exclusive work, and then sees the new head', async () => {
+    const location = await newDatabase()
+    const stores = [await open(location), await open(location)]
+    const heights: (number | undefined)[] = []
+    const work = (store: Store) =>
+      store.exclusive(async (head) => {
+        heights.push(head?.height)
+        const name = `d${heights.length}`
+        await appendEntries(store, [entry.createDb(name)])
+      })
+    await Promise.all(stores.map(work))
+    await Promise.all(stores.map(work))
+    expect(heights).toEqual([undefined, 0, 1, 2])
+  })
+
+  it('rejects the database of another key, of a newer version, of another program, and an empty one', async () => {
+    const location = await newDatabase()
+    const reading = () => openStoreReader(location, { frozen: false })
+    await expect(reading()).rejects.toMatchObject({ code: 'STORE_NOT_FOUND' })
+    await open(location)
+    await expect(openStore({ location, serverId: 5, durable: true })).rejects.toMatchObject({
+      code: 'STORE_FOREIGN',
+      message: `the database belongs to server id ${serverId}, but the key is that of 5`,
+    })
+    await queryOnce(location, 'UPDATE daicho_schema SET version = version + 1')
+    await expect(reading()).rejects.toMatchObject({ code: 'STORE_TOO_NEW' })
+    await expect(openStore({ location, serverId, durable: true })).rejects.toMatchObject({
+      code: 'STORE_TOO_NEW',
+    })
+    await queryOnce(location, 'UPDATE daicho_schema SET version = 1')
+    await expect(reading()).rejects.toMatchObject({ code: 'STORE_TOO_OLD' })
+    const foreign = await newDatabase()
+    await queryOnce(foreign, 'CREATE TABLE items (id int)')
+    await expect(openStore({ location: foreign, serverId, durable: true })).rejects.toMatchObject({
+      code: 'STORE_FOREIGN',
+    })
+    expect(await queryOnce(foreign, 'SELECT * FROM items')).toEqual([])
+  })
+
+  it('several processes may create the tables at once', async () => {
+    const location = await newDatabase()
+    const stores = await Promise.all([1, 2, 3, 4].map(() => open(location)))
+    for (const [at, store] of stores.entries()) {
+      await appendEntries(store, [entry.createDb(`d${at}`)])
+    }
+    expect(await stores[0]?.databases()).toHaveLength(4)
+  })
+
+  it('stops writing for good when an acknowledged block is missing after a reconnect', async () => {
+    const location = await newDatabase()
+    const store = await open(location)
+    await appendEntries(store, [entry.createDb('fruit')])
+    await appendEntries(store, [entry.createDb('veg')])
+    const lost = await queryOnce(location, 'SELECT * FROM blocks WHERE height = 1')
+    await queryOnce(location, 'DELETE FROM blocks WHERE height = 1')
+    await queryOnce(location, 'DELETE FROM tree WHERE height = 1')
+    const endConnections = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`
+    await queryOnce(location, endConnections)
+    const refused = { code: 'STORE_ROLLED_BACK', message: expect.stringContaining('block 1 (') }
+    await expect(store.exclusive(async () => {})).rejects.toMatchObject(refused)
+    expect(lost).toHaveLength(1)
+    await expect(store.maintain()).rejects.toMatchObject(refused)
+    const reader = await openStoreReader(location, { frozen: false })
+    expect((await reader.head(serverId))?.height).toBe(0)
+    await reader.close()
+  })
+
+  it('a frozen reader sees the old state while blocks are appended', async () => {
+    const location = await newDatabase()
+    const store = await open(location)
+    await appendEntries(store, [entry.createDb('fruit')])
+    const frozen = await openStoreReader(location, { frozen: true })
+    onTestFinished(() => frozen.close())
+    expect(await frozen.databases()).toHaveLength(1)
+    await appendEntries(store, [entry.createDb('veg')])
+    expect(await frozen.databases()).toHaveLength(1)
+    expect((await frozen.head(serverId))?.height).toBe(0)
+  })
+
+  it('a reader uses at most four connections, and replaces those that end', async () => {
+    const location = await newDatabase()
+    const store = await open(location)
+    await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
+    await store.close()
+    const reader = await openStoreReader(location, { frozen: false })
+    onTestFinished(() => reader.close())
+    const read = () => Promise.all(Array.from({ length: 200 }, () => reader.item('fruit', 'a')))
+    const others = 'datname = current_database() AND pid <> pg_backend_pid()'
+    for (let round = 0; round < 3; round += 1) {
+      expect(new Set((await read()).map((item) => item?.id))).toEqual(new Set(['a']))
+      const [row] = await queryOnce(
+        location,
+        `SELECT count(*) FROM pg_stat_activity WHERE ${others}`,
+      )
+      expect(Number(row?.count)).toBeLessThanOrEqual(4)
+      await queryOnce(
+        location,
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${others}`,
+      )
+    }
+  })
+
+  it('never repeats the password of a URL', async () => {
+    const url = new URL(await newDatabase())
+    url.password = 'hidden-word'
+    url.port = '1'
+    const wrong = ['postgres://user:hidden-word@', `${url.href}`, 'postgres://u:hidden-word@[/x']
+    for (const location of wrong) {
+      const error = await openStoreReader(location, { frozen: false }).catch((thrown) => thrown)
+      expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+      expect(`${error.message} ${error.cause} ${error.stack}`).not.toContain('hidden-word')
+    }
+  })
+
+  it('connects to the first host that is a primary', async () => {
+    const url = new URL(await newDatabase())
+    const hosts = `127.0.0.1:1,${url.host}`
+    const location = url.href.replace(url.host, hosts)
+    const store = await open(`${location}?target_session_attrs=read-write`)
+    await appendEntries(store, [entry.createDb('fruit')])
+    expect(await store.databases()).toHaveLength(1)
+  })
+})
+
+describe('the guards of a connection', () => {
+  const safe = [160_000, false, 'UTF8', 'on', 'on', 'on', '', 0]
+  const changed = (at: number, value: unknown) => safe.with(at, value as string)
+
+  it('accept a server that keeps what it acknowledges', () => {
+    expect(guarded(safe, true)).toEqual({ warning: null })
+  })
+
+  it.each([
+    ['an old version', changed(0, 130_000), 'has version 130000'],
+    ['another encoding', changed(2, 'LATIN1'), 'has encoding LATIN1'],
+    ['fsync = off', changed(3, 'off'), 'fsync = off'],
+    ['full_page_writes = off', changed(4, 'off'), 'full_page_writes = off'],
+    ['synchronous_commit = off', changed(5, 'off'), 'synchronous_commit = off'],
+  ])('refuse %s', (_, row, message) => {
+    expect(() => guarded(row, true)).toThrow(
+      expect.objectContaining({ code: 'STORE_UNSAFE', message: expect.stringContaining(message) }),
+    )
+  })
+
+  it('accept a server without durability for a temporary store', () => {
+    expect(guarded(changed(3, 'off'), false)).toEqual({ warning: null })
+  })
+
+  it('pass over a standby', () => {
+    expect(() => guarded(changed(1, true), true)).toThrow('the server is a standby')
+  })
+
+  it.each([
+    ['standbys that no commit waits for', changed(7, 1), 'synchronous_standby_names is empty'],
+    ['commits that do not wait', safe.with(6, 's2').with(5, 'local'), 'synchronous_commit = local'],
+  ])('warn of %s', (_, row, message) => {
+    expect(guarded(row, true).warning).toContain(message)
+  })
 })

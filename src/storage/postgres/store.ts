@@ -1,76 +1,28 @@
-import {
-  type Block,
-  type Frontier,
-  frontierAt,
-  grown,
-  type Head,
-  headerOf,
-  headerText,
-  headOf,
-  leafHash,
-  packPosition,
-} from '../../chain/index.ts'
+import { type Block, type Frontier, frontierAt, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
-import { inapplicable, StoreError } from '../errors.ts'
-import {
-  IDEMPOTENCY_RECORDS_KEPT_MS,
-  type IndexOutcome,
-  idempotencyDigest,
-  type NewIdempotencyRecord,
-  type Store,
-  type StoredDatabase,
-  type StoredItem,
+import { StoreError } from '../errors.ts'
+import type {
+  IndexOutcome,
+  NewIdempotencyRecord,
+  Store,
+  StoredDatabase,
+  StoredItem,
 } from '../store.ts'
-import { Changes, itemKey, type Known, type RowEffect, readDatabases } from './changes.ts'
-import { Connection, type ConnectionOptions, type Statement } from './connection.ts'
-import { compact, erase } from './erasures.ts'
+import { type Appended, blockStatements } from './block-statements.ts'
+import { itemKey, readDatabases } from './changes.ts'
+import { Connection, type ConnectionOptions } from './connection.ts'
 import { isConstraint, isTransient, storeErrorOf } from './errors.ts'
-import {
-  changeIndex,
-  digestOf,
-  type Index,
-  isWorkDue,
-  REMOVED,
-  readIndexes,
-  setBuilt,
-  workOnIndexes,
-} from './indexes.ts'
+import { changeIndex, digestOf, type Index, readIndexes, withoutDatabases } from './indexes.ts'
+import { Maintenance } from './maintenance.ts'
 import { PostgresReader } from './reader.ts'
 import { Attempts, retrying } from './retry.ts'
 import { prepareSchema } from './schema.ts'
 import { CommitUnknown, type Locked, WriteSession } from './transaction.ts'
 
-/** Maximum rows of each kind removed by one step of maintenance. */
-const PURGE_ROWS = 500
-/** Maximum databases and items remembered between blocks. */
+/** Maximum databases remembered between blocks. */
 const REMEMBERED_MAX = 10_000
-
-const SQL = {
-  addBlock: `INSERT INTO blocks
-    (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-  addLeaf: 'INSERT INTO tree (height, hashes) VALUES ($1, $2)',
-  // Reusing an expired key replaces the old record.
-  addRecords: `INSERT INTO answers (position, key, fingerprint, entries, timestamp, digest)
-    SELECT * FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::text[])
-    ON CONFLICT (key) DO UPDATE SET position = excluded.position,
-      fingerprint = excluded.fingerprint, entries = excluded.entries,
-      timestamp = excluded.timestamp, digest = excluded.digest`,
-  // Timestamps never decrease along the chain, so the oldest records come first.
-  purgeRecords: `DELETE FROM answers WHERE timestamp <= $1 AND position IN
-    (SELECT position FROM answers ORDER BY position LIMIT ${PURGE_ROWS})`,
-  oldestRecord: 'SELECT timestamp FROM answers ORDER BY position LIMIT 1',
-  dropped: 'SELECT db FROM dropped LIMIT 1',
-  purgeItems: `WITH purged AS (DELETE FROM items WHERE created IN
-      (SELECT created FROM items WHERE db = $1 ORDER BY created LIMIT $2) RETURNING 1)
-    SELECT count(*) FROM purged`,
-  purgeHistory: `WITH purged AS (DELETE FROM superseded WHERE db = $1 AND (id, position) IN
-      (SELECT id, position FROM superseded WHERE db = $1 LIMIT $2) RETURNING 1)
-    SELECT count(*) FROM purged`,
-  removeDropped: 'DELETE FROM dropped WHERE db = $1',
-  // An import may take longer between two blocks than an unresponsive process may hold the lock.
-  patient: "SET LOCAL idle_in_transaction_session_timeout = '10min'",
-} as const
+/** An import may take longer between two blocks than an unresponsive process may hold the lock. */
+const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 
 /**
  * The PostgreSQL engine: one transaction per block, which locks the store first. Several processes may write
@@ -83,42 +35,33 @@ const SQL = {
  */
 class PostgresStore extends PostgresReader implements Store {
   readonly #session: WriteSession
-  readonly #options: ConnectionOptions
-  /** The state that the caches below belong to; null if it is unknown. */
-  #cached: { readonly headId: string | null; readonly indexes: string } | null = null
-  #head: Head | null = null
+  readonly #maintenance: Maintenance
+  /** The head and the digest of the indexes that the state below belongs to; null if it is unknown. */
+  #cached: Locked | null = null
   #frontier: Frontier | null = null
   #indexes: readonly Index[] = []
   readonly #databases = new Map<string, number | null>()
-  /** Items read in the current transaction. */
+  /** Items read by the current `exclusive`. */
   readonly #items = new Map<string, { created: number; revision: number } | null>()
+  #isExclusive = false
   /** True while several appends share one transaction. */
   #isShared = false
-  #isPurgeDue = true
-  #isCompactionDue = true
-  /** Whether an index may be incomplete. */
-  #isIndexWorkDue = true
-  /** Timestamp of the oldest idempotency record that this process knows of; null if there is none. */
-  #oldestRecordMs: number | null = null
-  #lastMs = 0
   /** STORE_ROLLED_BACK: nothing may be written any more. */
   #failure: StoreError | null = null
 
   constructor(session: WriteSession, serverId: number, options: ConnectionOptions) {
     super(serverId, session, () => session.close())
     this.#session = session
-    this.#options = options
+    this.#maintenance = new Maintenance(session, options)
   }
 
-  /** Reads what maintenance depends on. */
-  async begin(): Promise<void> {
-    this.#lastMs = (await this.head(this.serverId))?.timestamp ?? 0
-    this.#oldestRecordMs = await this.#readOldestRecord()
-    this.#isCompactionDue = (await this.uncompacted()).length > 0
+  /** Reads what earlier runs have left to do. */
+  begin(): Promise<void> {
+    return this.#maintenance.begin()
   }
 
   override async database(name: string): Promise<StoredDatabase | null> {
-    if (!this.#session.isInTransaction) return super.database(name)
+    if (!this.#isExclusive) return super.database(name)
     const created = (await this.#namedDatabases([name])).get(name)
     return typeof created === 'number' ? { name, created } : null
   }
@@ -126,18 +69,20 @@ class PostgresStore extends PostgresReader implements Store {
   override async item(db: string, id: string): Promise<StoredItem | null> {
     const item = await super.item(db, id)
     const database = this.#databases.get(db)
-    if (this.#session.isInTransaction && typeof database === 'number') {
+    if (this.#isExclusive && typeof database === 'number') {
       this.#items.set(itemKey(database, id), item)
     }
     return item
   }
 
   async exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
-    this.#refuseAfterFailure()
-    await this.#toStoreError(() => retrying(() => this.#begin()))
+    const { head } = await this.#guarded(() => retrying(() => this.#begin()))
+    this.#isExclusive = true
     try {
-      return await this.#toStoreError(() => work(this.#head))
+      return await this.#guarded(() => work(head))
     } finally {
+      this.#isExclusive = false
+      this.#items.clear()
       await this.#session.rollback()
     }
   }
@@ -147,31 +92,24 @@ class PostgresStore extends PostgresReader implements Store {
     effects: readonly Effect[],
     records: readonly NewIdempotencyRecord[] = [],
   ): Promise<void> {
-    this.#refuseAfterFailure()
-    await this.#toStoreError(async () => {
-      if (this.#isShared) {
-        this.#requireNext(block)
-        const { statements, frontier } = await this.#write(block, effects, records, true)
-        await this.#session.run(statements)
-        this.#advance(block, frontier, effects)
-        return
-      }
-      await this.#commit(block, effects, records)
-      this.#session.pin(block)
+    await this.#guarded(async () => {
+      const appended = { block, effects, records }
+      if (this.#isShared) await this.#appendShared(appended)
+      else await this.#commit(appended)
+      this.#maintenance.blockStored(block, effects, records.length > 0)
     })
-    if (records.length > 0) this.#oldestRecordMs ??= block.timestamps[0] ?? 0
   }
 
   async transaction(appends: () => Promise<void>): Promise<void> {
-    this.#refuseAfterFailure()
-    await this.#toStoreError(async () => {
+    await this.#guarded(async () => {
       await retrying(() => this.#begin())
-      await this.#session.rows(SQL.patient, [])
-      const before = this.#head
+      await this.#session.rows(PATIENT, [])
+      const before = this.#cached?.head
       this.#isShared = true
       try {
         await appends()
-        await this.#commitShared(before)
+        const last = this.#cached?.head
+        if (last && last.id !== before?.id) await this.#commitShared(last)
       } finally {
         this.#isShared = false
         await this.#session.rollback()
@@ -188,55 +126,40 @@ class PostgresStore extends PostgresReader implements Store {
   }
 
   async maintain(): Promise<boolean> {
-    this.#refuseAfterFailure()
-    return this.#toStoreError(async () => {
-      if (this.#isCompactionDue) {
-        await compact(this.#options)
-        this.#isCompactionDue = false
-      }
-      if (this.#isPurgeDue) this.#isPurgeDue = await this.#transact(() => this.#purgeDropped())
-      if (this.#isIndexWorkDue) {
-        await this.#transact(() => workOnIndexes(this.#session))
-        this.#isIndexWorkDue = isWorkDue(await readIndexes(this.#session))
-      }
-      if (this.#hasExpiredRecords()) {
-        const until = this.#lastMs - IDEMPOTENCY_RECORDS_KEPT_MS
-        await this.#session.rows(SQL.purgeRecords, [until])
-        this.#oldestRecordMs = await this.#readOldestRecord()
-      }
-      return this.#hasExpiredRecords() || this.#isPurgeDue || this.#isIndexWorkDue
+    return this.#guarded(async () => {
+      const head = this.#cached === null ? await this.head(this.serverId) : this.#cached.head
+      return this.#maintenance.step(head?.timestamp ?? 0, (work) => this.#transact(work))
     })
   }
 
   /** Begins a transaction; forgets what another process may have changed. */
-  async #begin(): Promise<void> {
+  async #begin(): Promise<Locked> {
     const locked = await this.#session.begin()
-    this.#items.clear()
-    const headId = locked.head?.id ?? null
-    if (this.#cached?.headId !== headId || this.#databases.size > REMEMBERED_MAX) {
+    const cached = this.#cached
+    const isMoved = cached?.head?.id !== locked.head?.id
+    if (cached === null || isMoved || this.#databases.size > REMEMBERED_MAX) {
       this.#databases.clear()
+      this.#items.clear()
       this.#frontier = null
     }
-    if (this.#cached?.indexes !== locked.indexes) await this.#readIndexes(locked)
-    this.#head = locked.head
-    this.#lastMs = locked.head?.timestamp ?? 0
-    this.#cached = { headId, indexes: locked.indexes }
+    this.#cached = null
+    if (cached?.indexes !== locked.indexes) this.#indexes = await this.#readIndexes(locked)
+    this.#cached = locked
+    return locked
   }
 
-  async #readIndexes(locked: Locked): Promise<void> {
-    this.#indexes = await readIndexes(this.#session)
-    if (digestOf(this.#indexes) !== locked.indexes) {
+  async #readIndexes(locked: Locked): Promise<readonly Index[]> {
+    const indexes = await readIndexes(this.#session)
+    if (digestOf(indexes) !== locked.indexes) {
       throw new StoreError('STORE_DAMAGED', 'the indexes are not as they were declared')
     }
-    this.#isIndexWorkDue ||= isWorkDue(this.#indexes)
+    this.#maintenance.indexesChanged(indexes)
+    return indexes
   }
 
-  /** Appends `block` in a transaction of its own, or in that of `exclusive`. */
-  async #commit(
-    block: Block,
-    effects: readonly Effect[],
-    records: readonly NewIdempotencyRecord[],
-  ): Promise<void> {
+  /** Appends a block in a transaction of its own, or in that of `exclusive`. */
+  async #commit(appended: Appended): Promise<void> {
+    const { block } = appended
     const attempts = new Attempts()
     let isCareful = false
     let isUnknown = false
@@ -247,177 +170,86 @@ class PostgresStore extends PostgresReader implements Store {
           // The lock was written to the log after the block: when its commit is acknowledged, by the standbys
           // too, so is the block.
           await this.#session.commit()
-          this.#cached = null
+          this.#session.pin(block)
           return
         }
-        // With an unknown outcome, another block in this place proves that this one is not stored.
         this.#requireNext(block)
-        const { statements, frontier } = await this.#write(block, effects, records, isCareful)
+        const { statements, frontier } = await this.#statements(appended, isCareful)
         await this.#session.commit(statements)
-        this.#advance(block, frontier, effects)
+        this.#session.pin(block)
+        this.#advance(appended, frontier)
         return
       } catch (error) {
+        await this.#session.rollback()
         this.#cached = null
         isUnknown ||= error instanceof CommitUnknown
-        // Repeats with the rows that must not exist, which finds the effect that does not apply.
+        // A row that must not exist is there: the next attempt finds the effect that does not apply.
         if (isConstraint(error) && !isCareful) isCareful = true
-        else await this.#pause(attempts, error, isUnknown)
+        else await pause(attempts, error, isUnknown)
       }
     }
   }
 
-  async #pause(attempts: Attempts, error: unknown, isUnknown: boolean): Promise<void> {
-    try {
-      await attempts.after(error)
-    } catch (last) {
-      if (!isUnknown || !isTransient(last)) throw last
-      const what = 'the database did not say whether the block is stored'
-      throw new StoreError('OUTCOME_UNKNOWN', what, { cause: last })
-    }
+  async #appendShared(appended: Appended): Promise<void> {
+    this.#requireNext(appended.block)
+    const { statements, frontier } = await this.#statements(appended, true)
+    await this.#session.run(statements)
+    this.#advance(appended, frontier)
   }
 
-  /** Commits the blocks of `transaction`; `before` is the head before them. */
-  async #commitShared(before: Head | null): Promise<void> {
-    const last = this.#head
-    if (last === null || last.id === before?.id) return
+  /** Commits the blocks of `transaction`, of which `last` is the last one. */
+  async #commitShared(last: Head): Promise<void> {
     const attempts = new Attempts()
-    try {
-      await this.#session.commit()
-    } catch (error) {
-      this.#cached = null
-      if (!(error instanceof CommitUnknown)) throw error
-      for (let failure: unknown = error; ; ) {
-        await this.#pause(attempts, failure, true)
-        try {
-          await this.#begin()
-          const isStored = (await this.#session.blockId(last.height)) === last.id
-          await this.#session.commit()
-          if (isStored) break
-          throw new StoreError('STORE_UNAVAILABLE', 'nothing was stored: the connection was lost')
-        } catch (next) {
-          failure = next
-        }
-      }
-    }
-    this.#session.pin(last)
-  }
-
-  /** Applies the effects in the transaction, except for the returned statements. */
-  async #write(
-    block: Block,
-    effects: readonly Effect[],
-    records: readonly NewIdempotencyRecord[],
-    careful: boolean,
-  ): Promise<{ statements: Statement[]; frontier: Frontier }> {
-    const { frontier, leaf } = await this.#grow(block)
-    const statements = [this.#blockStatement(block), leaf]
-    const names = new Set(effects.map(({ db }) => db))
-    const known: Known & { databases: Map<string, number | null> } = {
-      databases: new Map(await this.#namedDatabases([...names])),
-      items: this.#items,
-      indexes: this.#indexes.filter(({ built }) => built !== REMOVED),
-    }
-    const dropped: number[] = []
-    let pending: RowEffect[] = []
-    const flush = async () => {
-      const options = { queries: this.#session, known, careful }
-      const changes = await Changes.of(pending, options)
-      statements.push(...changes.statements())
-      for (const [name, created] of changes.databases) known.databases.set(name, created)
-      dropped.push(...changes.dropped)
-      pending = []
-    }
-    for (const effect of effects) {
-      if (effect.kind === 'erased_attachment') continue
-      if (effect.kind !== 'erase_item') {
-        pending.push(effect)
-        continue
-      }
-      // An erasure reads the rows as the effects before it have left them.
-      await flush()
-      await this.#session.run(statements.splice(0))
-      this.#items.clear()
-      if (!(await erase(this.#session, effect))) {
+    let isUnknown = false
+    for (;;) {
+      try {
+        if (isUnknown) await this.#begin()
+        const isStored = !isUnknown || (await this.#session.blockId(last.height)) === last.id
+        await this.#session.commit()
+        if (!isStored) break
+        this.#session.pin(last)
+        return
+      } catch (error) {
         await this.#session.rollback()
-        throw inapplicable(effect)
+        this.#cached = null
+        isUnknown ||= error instanceof CommitUnknown
+        await pause(attempts, error, isUnknown)
       }
     }
-    await flush()
-    statements.push(...this.#dropIndexes(dropped), ...this.#recordStatements(block, records))
-    return { statements, frontier }
+    throw new StoreError('STORE_UNAVAILABLE', 'nothing was stored: the connection was lost')
   }
 
-  #blockStatement(block: Block): Statement {
-    const { height, id, prevId, nonce, root, entries, timestamps, blinds, commitments } = block
-    const texts = [entries.join('\n'), timestamps.join('\n')]
-    const values = [height, id, prevId, nonce, root, ...texts, blinds, commitments]
-    return { text: SQL.addBlock, values }
-  }
-
-  /** Adds the leaf of `block` to the Merkle log. Errors: STORE_DAMAGED if earlier rows are missing. */
-  async #grow(block: Block): Promise<{ frontier: Frontier; leaf: Statement }> {
+  async #statements(appended: Appended, careful: boolean) {
+    const names = new Set(appended.effects.map(({ db }) => db))
     const { serverId } = this
-    this.#frontier ??= await frontierAt(block.height, (nodes) => this.treeNodes(serverId, nodes))
-    const { frontier, nodes } = grown(
-      this.#frontier,
-      leafHash(Buffer.from(headerText(headerOf(block)))),
+    this.#frontier ??= await frontierAt(appended.block.height, (nodes) =>
+      this.treeNodes(serverId, nodes),
     )
-    const values = [block.height, Buffer.concat(nodes)]
-    return { frontier, leaf: { text: SQL.addLeaf, values } }
+    const before = {
+      frontier: this.#frontier,
+      databases: await this.#namedDatabases([...names]),
+      items: this.#items,
+      indexes: this.#indexes,
+    }
+    return blockStatements(this.#session, appended, before, careful)
   }
 
-  /** Removes the indexes of deleted databases. */
-  #dropIndexes(databases: readonly number[]): Statement[] {
-    const isDropped = ({ database, built }: Index) =>
-      databases.includes(database) && built !== REMOVED
-    if (!this.#indexes.some(isDropped)) return []
-    const all = this.#indexes.map((each) => (isDropped(each) ? { ...each, built: REMOVED } : each))
-    return setBuilt(
-      all.filter((each, at) => each !== this.#indexes[at]),
-      all,
-    )
-  }
-
-  #recordStatements(block: Block, records: readonly NewIdempotencyRecord[]): Statement[] {
-    if (records.length === 0) return []
-    const rows = records.map(({ key, fingerprint, index, entries }) => {
-      const timestamp = block.timestamps[index] ?? 0
-      const record = {
-        position: packPosition(block.height, index),
-        key,
-        fingerprint,
-        entries,
-        timestamp,
-      }
-      return { ...record, digest: idempotencyDigest(record) }
-    })
-    const values = [
-      `{${rows.map(({ position }) => position).join(',')}}`,
-      rows.map(({ key }) => key),
-      rows.map(({ fingerprint }) => fingerprint),
-      `{${rows.map(({ entries }) => entries).join(',')}}`,
-      `{${rows.map(({ timestamp }) => timestamp).join(',')}}`,
-      rows.map(({ digest }) => digest),
-    ]
-    return [{ text: SQL.addRecords, values: [...values] }]
-  }
-
-  /** Updates the caches after the block was written. */
-  #advance(block: Block, frontier: Frontier, effects: readonly Effect[]): void {
-    this.#head = headOf(block)
-    this.#lastMs = this.#head.timestamp
+  /** Updates the cached state after a block. */
+  #advance({ block, effects }: Appended, frontier: Frontier): void {
     this.#frontier = frontier
     this.#items.clear()
-    const isDeletion = effects.some(({ kind }) => kind === 'delete_db')
-    this.#isPurgeDue ||= isDeletion
-    this.#isCompactionDue ||= effects.some(({ kind }) => kind === 'erase_item')
+    const dropped: number[] = []
     for (const { kind, db, position } of effects) {
+      if (kind === 'delete_db') dropped.push(this.#databases.get(db) ?? -1)
       if (kind === 'create_db') this.#databases.set(db, position)
       if (kind === 'delete_db') this.#databases.set(db, null)
     }
-    // The declarations are read again if some were removed with their databases.
-    const indexes = isDeletion ? '' : (this.#cached?.indexes ?? '')
-    this.#cached = { headId: block.id, indexes }
+    let indexes = this.#cached?.indexes ?? ''
+    if (dropped.length > 0) {
+      this.#indexes = withoutDatabases(this.#indexes, dropped)
+      indexes = digestOf(this.#indexes)
+    }
+    this.#cached = { head: headOf(block), indexes }
   }
 
   /** Returns databases by name, from the cache as far as possible. */
@@ -431,8 +263,9 @@ class PostgresStore extends PostgresReader implements Store {
   }
 
   #requireNext(block: Block): void {
-    const height = this.#head === null ? 0 : this.#head.height + 1
-    const follows = block.height === height && block.prevId === (this.#head?.id ?? null)
+    const head = this.#cached?.head ?? null
+    const height = head === null ? 0 : head.height + 1
+    const follows = block.height === height && block.prevId === (head?.id ?? null)
     if (block.serverId === this.serverId && follows) return
     throw new StoreError('HEAD_MOVED', `block ${block.height} does not follow the head`)
   }
@@ -451,45 +284,20 @@ class PostgresStore extends PostgresReader implements Store {
   }
 
   async #changeIndex(db: string, path: string, change: 'add' | 'remove'): Promise<IndexOutcome> {
-    this.#refuseAfterFailure()
-    return this.#toStoreError(() =>
-      this.#transact(async () => {
+    return this.#guarded(async () => {
+      const outcome = await this.#transact(async () => {
         const database = (await this.#namedDatabases([db])).get(db)
         if (typeof database !== 'number') return 'no-database'
-        this.#isIndexWorkDue = true
         return changeIndex(this.#session, { database, path }, change)
-      }),
-    )
+      })
+      this.#maintenance.indexesChanged(await readIndexes(this.#session))
+      return outcome
+    })
   }
 
-  /** Removes some items of a deleted database, then of its history; returns whether more may remain. */
-  async #purgeDropped(): Promise<boolean> {
-    const [row] = await this.#session.rows(SQL.dropped, [])
-    if (row === undefined) return false
-    const values = [Number(row[0])]
-    const purge = async (sql: string) =>
-      Number((await this.#session.rows(sql, [...values, PURGE_ROWS]))[0]?.[0])
-    const items = await purge(SQL.purgeItems)
-    const rows = items === PURGE_ROWS ? items : await purge(SQL.purgeHistory)
-    if (rows < PURGE_ROWS) await this.#session.rows(SQL.removeDropped, values)
-    return true
-  }
-
-  #hasExpiredRecords(): boolean {
-    const oldest = this.#oldestRecordMs
-    return oldest !== null && this.#lastMs - oldest >= IDEMPOTENCY_RECORDS_KEPT_MS
-  }
-
-  async #readOldestRecord(): Promise<number | null> {
-    const [row] = await this.#session.rows(SQL.oldestRecord, [])
-    return row === undefined ? null : Number(row[0])
-  }
-
-  #refuseAfterFailure(): void {
+  /** Runs `work` unless the store has failed for good, and converts its errors. */
+  async #guarded<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#failure !== null) throw this.#failure
-  }
-
-  async #toStoreError<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work()
     } catch (error) {
@@ -499,6 +307,17 @@ class PostgresStore extends PostgresReader implements Store {
       }
       throw converted
     }
+  }
+}
+
+/** Waits before the next attempt. Errors: OUTCOME_UNKNOWN; `error`. */
+async function pause(attempts: Attempts, error: unknown, isUnknown: boolean): Promise<void> {
+  try {
+    await attempts.after(error)
+  } catch (last) {
+    if (!isUnknown || !isTransient(last)) throw last
+    const what = 'the database did not say whether the block is stored'
+    throw new StoreError('OUTCOME_UNKNOWN', what, { cause: last })
   }
 }
 

@@ -1,0 +1,124 @@
+import {
+  type Block,
+  type Frontier,
+  grown,
+  headerOf,
+  headerText,
+  leafHash,
+  packPosition,
+} from '../../chain/index.ts'
+import type { Effect } from '../effect.ts'
+import { inapplicable } from '../errors.ts'
+import { idempotencyDigest, type NewIdempotencyRecord } from '../store.ts'
+import { Changes, type Known, type RowEffect } from './changes.ts'
+import type { Statement } from './connection.ts'
+import { erase } from './erasures.ts'
+import { type Index, REMOVED, setBuilt, withoutDatabases } from './indexes.ts'
+import type { WriteSession } from './transaction.ts'
+
+const SQL = {
+  addBlock: `INSERT INTO blocks
+    (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+  addLeaf: 'INSERT INTO tree (height, hashes) VALUES ($1, $2)',
+  // Reusing an expired key replaces the old record.
+  addRecords: `INSERT INTO answers (position, key, fingerprint, entries, timestamp, digest)
+    SELECT * FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::text[])
+    ON CONFLICT (key) DO UPDATE SET position = excluded.position,
+      fingerprint = excluded.fingerprint, entries = excluded.entries,
+      timestamp = excluded.timestamp, digest = excluded.digest`,
+} as const
+
+/** A block to append, with everything that is stored with it. */
+export interface Appended {
+  readonly block: Block
+  readonly effects: readonly Effect[]
+  readonly records: readonly NewIdempotencyRecord[]
+}
+
+/** The state of the store before the block. */
+export interface Before {
+  readonly frontier: Frontier
+  readonly databases: ReadonlyMap<string, number | null>
+  readonly items: Known['items']
+  readonly indexes: readonly Index[]
+}
+
+/**
+ * Returns the statements that store a block, and the Merkle log with its leaf. Effects before an erasure, and
+ * the erasure itself, are written at once, in the transaction of `session`. For `careful`, see `Changes.of`.
+ * Errors: EFFECT_IMPOSSIBLE.
+ */
+export async function blockStatements(
+  session: WriteSession,
+  { block, effects, records }: Appended,
+  before: Before,
+  careful: boolean,
+): Promise<{ readonly statements: Statement[]; readonly frontier: Frontier }> {
+  const { frontier, nodes } = grown(
+    before.frontier,
+    leafHash(Buffer.from(headerText(headerOf(block)))),
+  )
+  const leaf = { text: SQL.addLeaf, values: [block.height, Buffer.concat(nodes)] }
+  const statements: Statement[] = [blockStatement(block), leaf]
+  const databases = new Map(before.databases)
+  let { items } = before
+  const indexes = before.indexes.filter(({ built }) => built !== REMOVED)
+  const dropped: number[] = []
+  const write = async (segment: readonly RowEffect[]) => {
+    const known = { databases, items, indexes }
+    const changes = await Changes.of(segment, { queries: session, known, careful })
+    statements.push(...changes.statements())
+    for (const [name, created] of changes.databases) databases.set(name, created)
+    dropped.push(...changes.dropped)
+  }
+  let segment: RowEffect[] = []
+  for (const effect of effects) {
+    if (effect.kind === 'erased_attachment') continue
+    if (effect.kind !== 'erase_item') {
+      segment.push(effect)
+      continue
+    }
+    // An erasure reads the rows as the effects before it have left them.
+    await write(segment)
+    segment = []
+    items = new Map()
+    await session.run(statements.splice(0))
+    if (!(await erase(session, effect))) throw inapplicable(effect)
+  }
+  await write(segment)
+  statements.push(...dropIndexes(before.indexes, dropped), ...recordStatements(block, records))
+  return { statements, frontier }
+}
+
+function blockStatement(block: Block): Statement {
+  const { height, id, prevId, nonce, root, entries, timestamps, blinds, commitments } = block
+  const texts = [entries.join('\n'), timestamps.join('\n')]
+  const values = [height, id, prevId, nonce, root, ...texts, blinds, commitments]
+  return { text: SQL.addBlock, values }
+}
+
+/** Removes the indexes of deleted databases. */
+function dropIndexes(all: readonly Index[], databases: readonly number[]): Statement[] {
+  const left = withoutDatabases(all, databases)
+  const changed = left.filter((index, at) => index !== all[at])
+  return changed.length === 0 ? [] : setBuilt(changed, left)
+}
+
+function recordStatements(block: Block, records: readonly NewIdempotencyRecord[]): Statement[] {
+  if (records.length === 0) return []
+  const rows = records.map(({ key, fingerprint, index, entries }) => {
+    const position = packPosition(block.height, index)
+    const record = { position, key, fingerprint, entries, timestamp: block.timestamps[index] ?? 0 }
+    return { ...record, digest: idempotencyDigest(record) }
+  })
+  const values = [
+    `{${rows.map(({ position }) => position).join(',')}}`,
+    rows.map(({ key }) => key),
+    rows.map(({ fingerprint }) => fingerprint),
+    `{${rows.map(({ entries }) => entries).join(',')}}`,
+    `{${rows.map(({ timestamp }) => timestamp).join(',')}}`,
+    rows.map(({ digest }) => digest),
+  ]
+  return [{ text: SQL.addRecords, values }]
+}

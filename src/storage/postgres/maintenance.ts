@@ -1,0 +1,106 @@
+import type { Block } from '../../chain/index.ts'
+import type { Effect } from '../effect.ts'
+import { IDEMPOTENCY_RECORDS_KEPT_MS } from '../store.ts'
+import type { ConnectionOptions, Queries } from './connection.ts'
+import { compact, isCompactionDue } from './erasures.ts'
+import { type Index, isWorkDue, readIndexes, workOnIndexes } from './indexes.ts'
+
+/** Maximum rows of each kind removed by one step. */
+const PURGE_ROWS = 500
+
+const SQL = {
+  dropped: 'SELECT db FROM dropped LIMIT 1',
+  purgeItems: `WITH purged AS (DELETE FROM items WHERE created IN
+      (SELECT created FROM items WHERE db = $1 ORDER BY created LIMIT $2) RETURNING 1)
+    SELECT count(*) FROM purged`,
+  purgeHistory: `WITH purged AS (DELETE FROM superseded WHERE db = $1 AND (id, position) IN
+      (SELECT id, position FROM superseded WHERE db = $1 LIMIT $2) RETURNING 1)
+    SELECT count(*) FROM purged`,
+  removeDropped: 'DELETE FROM dropped WHERE db = $1',
+  // Timestamps never decrease along the chain, so the oldest records come first.
+  purgeRecords: `DELETE FROM answers WHERE timestamp <= $1 AND position IN
+    (SELECT position FROM answers ORDER BY position LIMIT ${PURGE_ROWS})`,
+  oldestRecord: 'SELECT timestamp FROM answers ORDER BY position LIMIT 1',
+} as const
+
+/** Runs `work` in a transaction that has locked the store. */
+export type Transact = <Result>(work: () => Promise<Result>) => Promise<Result>
+
+/**
+ * The work between blocks. Each process does what it knows of; what another process has done already is
+ * found to be done.
+ */
+export class Maintenance {
+  readonly #queries: Queries
+  readonly #options: ConnectionOptions
+  #isPurgeDue = true
+  #isCompactionDue = false
+  /** Whether an index may be incomplete. */
+  #isIndexWorkDue = true
+  /** Timestamp of the oldest idempotency record that this process knows of; null if there is none. */
+  #oldestRecordMs: number | null = null
+
+  constructor(queries: Queries, options: ConnectionOptions) {
+    this.#queries = queries
+    this.#options = options
+  }
+
+  /** Reads what earlier runs have left to do. */
+  async begin(): Promise<void> {
+    this.#oldestRecordMs = await this.#readOldestRecord()
+    this.#isCompactionDue = await isCompactionDue(this.#queries)
+  }
+
+  blockStored(block: Block, effects: readonly Effect[], hasRecords: boolean): void {
+    for (const { kind } of effects) {
+      if (kind === 'delete_db') this.#isPurgeDue = this.#isIndexWorkDue = true
+      if (kind === 'erase_item') this.#isCompactionDue = true
+    }
+    if (hasRecords) this.#oldestRecordMs ??= block.timestamps[0] ?? 0
+  }
+
+  indexesChanged(indexes: readonly Index[]): void {
+    this.#isIndexWorkDue ||= isWorkDue(indexes)
+  }
+
+  /** Does a bounded amount of work; `headMs` is the timestamp of the head. Returns whether more is due. */
+  async step(headMs: number, transact: Transact): Promise<boolean> {
+    if (this.#isCompactionDue) {
+      await compact(this.#options)
+      this.#isCompactionDue = false
+    }
+    if (this.#isPurgeDue) this.#isPurgeDue = await transact(() => this.#purgeDropped())
+    if (this.#isIndexWorkDue) {
+      await transact(() => workOnIndexes(this.#queries))
+      this.#isIndexWorkDue = isWorkDue(await readIndexes(this.#queries))
+    }
+    if (this.#hasExpiredRecords(headMs)) {
+      await this.#queries.rows(SQL.purgeRecords, [headMs - IDEMPOTENCY_RECORDS_KEPT_MS])
+      this.#oldestRecordMs = await this.#readOldestRecord()
+    }
+    return this.#hasExpiredRecords(headMs) || this.#isPurgeDue || this.#isIndexWorkDue
+  }
+
+  /** Removes some items of a deleted database, then of its history; returns whether more may remain. */
+  async #purgeDropped(): Promise<boolean> {
+    const [row] = await this.#queries.rows(SQL.dropped, [])
+    if (row === undefined) return false
+    const database = Number(row[0])
+    const purge = async (sql: string) =>
+      Number((await this.#queries.rows(sql, [database, PURGE_ROWS]))[0]?.[0])
+    const items = await purge(SQL.purgeItems)
+    const rows = items === PURGE_ROWS ? items : await purge(SQL.purgeHistory)
+    if (rows < PURGE_ROWS) await this.#queries.rows(SQL.removeDropped, [database])
+    return true
+  }
+
+  #hasExpiredRecords(headMs: number): boolean {
+    const oldest = this.#oldestRecordMs
+    return oldest !== null && headMs - oldest >= IDEMPOTENCY_RECORDS_KEPT_MS
+  }
+
+  async #readOldestRecord(): Promise<number | null> {
+    const [row] = await this.#queries.rows(SQL.oldestRecord, [])
+    return row === undefined ? null : Number(row[0])
+  }
+}
