@@ -195,7 +195,8 @@ it('the manual gives the status that is sent for each code', () => {
 })
 
 it('the manual and /metrics have the same metrics', () => {
-  const figures = (text: string) => new Set(text.match(/\bdaicho_[a-z_]+[a-z]\b/g))
+  // `daicho_schema` is a table.
+  const figures = (text: string) => new Set(text.match(/\bdaicho_(?!schema\b)[a-z_]+[a-z]\b/g))
   const inSource = figures(sourceText)
   expect(inSource.size).toBeGreaterThan(15)
   expect(missing(inSource, (name) => figures(manualText).has(name))).toEqual([])

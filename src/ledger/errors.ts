@@ -27,6 +27,7 @@ export const statusOfLedger = {
   UNIT_EMPTY: 400, // a list without entries
   UNIT_TOO_LARGE: 413, // more entries or bytes than one block may hold
   OWNED_BY_NETWORK: 409, // a network's database changes only through the network
+  DATABASE_CHANGED: 503, // another process has changed the database of a network first
   SERVERID_INVALID: 400,
   SERVERID_UNKNOWN: 404,
   POSITION_INVALID: 400, // not `<height>.<index>`, or not of an entry of the item

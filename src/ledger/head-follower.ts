@@ -35,6 +35,11 @@ export class HeadFollower {
     this.#report = report
   }
 
+  /** Number of blocks of the chain that were reported. */
+  get size(): number {
+    return this.#next
+  }
+
   /** Called when a block of this process is durable; `last` is the packed position of its last entry. */
   committed(last: number): void {
     this.#advance(last, heightOf(last) === this.#next)

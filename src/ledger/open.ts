@@ -136,8 +136,19 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   if (mirrors.ownEvidence !== null) mirrors.onConflict(mirrors.ownEvidence.what)
   await mirrors.begin()
   const attachments = new AttachmentService(reader, writer, blobs, attachmentBytesMax)
-  if (isDatabaseUrl(location)) follower.poll(schedule)
-  const parts = { location, feed, attachments, log, mirrors, blockListeners }
+  const isShared = isDatabaseUrl(location)
+  if (isShared) follower.poll(schedule)
+  const knownBlocks = () => (isShared ? follower.size : null)
+  const parts = {
+    location,
+    feed,
+    attachments,
+    log,
+    mirrors,
+    blockListeners,
+    knownBlocks,
+    catchUp: () => follower.catchUp(),
+  }
   return {
     service: new LedgerService(reader, writer, clock, parts),
     async close() {

@@ -24,6 +24,8 @@ export interface IdempotencyKey {
 export interface RequestConditions {
   readonly precondition: Precondition | null
   readonly idempotency: IdempotencyKey | null
+  /** No block from height `since` on has an entry of database `db`. */
+  readonly unchanged?: { readonly db: string; readonly since: number }
 }
 
 /** Conditions of an upload. Its fingerprint is unknown until the body has arrived. */

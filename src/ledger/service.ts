@@ -11,7 +11,6 @@ import {
   unpackPosition,
 } from '../chain/index.ts'
 import {
-  isDatabaseUrl,
   type StoredItem,
   StoreError,
   type StoreLocation,
@@ -82,6 +81,9 @@ export interface LedgerParts {
   readonly attachments: AttachmentService
   /** Called with new blocks of the chain, of this process or another one. */
   readonly blockListeners: Set<(blocks: NewBlocks) => void>
+  /** Number of blocks that were reported, if other processes can append; otherwise null. */
+  readonly knownBlocks: () => number | null
+  readonly catchUp: () => Promise<void>
   /** The log that proves the chain to others. */
   readonly log: LedgerLog
   /** Copies of other nodes' chains. */
@@ -94,7 +96,9 @@ export interface LedgerParts {
  * Changes accept request conditions. Their errors then include PRECONDITION_FAILED and
  * IDEMPOTENCY_KEY_REUSED, and a repeated request returns its original result.
  */
-export class LedgerService implements Omit<LedgerParts, 'location' | 'blockListeners'> {
+export class LedgerService
+  implements Omit<LedgerParts, 'location' | 'blockListeners' | 'knownBlocks' | 'catchUp'>
+{
   readonly serverId: number
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
@@ -106,6 +110,8 @@ export class LedgerService implements Omit<LedgerParts, 'location' | 'blockListe
   readonly reader: LedgerReader
   readonly #store: StoreReader
   readonly #blockListeners: LedgerParts['blockListeners']
+  readonly #known: () => number | null
+  readonly #catchUp: () => Promise<void>
   readonly #writer: LedgerWriter
   readonly #newId: () => string
   readonly #count: ChainCount
@@ -121,6 +127,8 @@ export class LedgerService implements Omit<LedgerParts, 'location' | 'blockListe
     this.reader = new LedgerReader(parts.location, store)
     this.#store = store
     this.#blockListeners = parts.blockListeners
+    this.#known = parts.knownBlocks
+    this.#catchUp = parts.catchUp
     this.#writer = writer
     const uuids = new UuidGenerator()
     this.#newId = () => uuids.next(clock.now())
@@ -153,7 +161,17 @@ export class LedgerService implements Omit<LedgerParts, 'location' | 'blockListe
 
   /** Whether other processes can append to the chain. */
   get isShared(): boolean {
-    return isDatabaseUrl(this.reader.location)
+    return this.#known() !== null
+  }
+
+  /** Number of blocks that were reported, if other processes can append; otherwise null. */
+  get knownBlocks(): number | null {
+    return this.#known()
+  }
+
+  /** Reports the blocks that are committed now. Errors: StoreError. */
+  catchUp(): Promise<void> {
+    return this.#catchUp()
   }
 
   /** Calls `listener` with new blocks of the chain, of any process, until the returned function is called. */
@@ -332,8 +350,12 @@ export class LedgerService implements Omit<LedgerParts, 'location' | 'blockListe
     checkDatabaseName(db)
     this.#writer.owned.add(db)
     return {
-      record: async (unit) => {
-        const { index, ...block } = await this.#writer.record(unit, undefined, true)
+      record: async (unit, known = null) => {
+        const conditions =
+          known === null
+            ? undefined
+            : { precondition: null, idempotency: null, unchanged: { db, since: known } }
+        const { index, ...block } = await this.#writer.record(unit, conditions, true)
         return { position: packPosition(block.height, index), ...block }
       },
     }

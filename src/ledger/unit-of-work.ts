@@ -26,8 +26,11 @@ export interface Written {
 }
 
 export interface OwnDatabase {
-  /** Records prepared changes in one block. Errors: those of the writer and of the stored state. */
-  record(unit: UnitOfWork): Promise<Written>
+  /**
+   * Records prepared changes in one block. Errors: those of the writer and of the stored state; DATABASE_CHANGED if
+   * a block from height `known` on has an entry of this database.
+   */
+  record(unit: UnitOfWork, known?: number | null): Promise<Written>
 }
 
 /**

@@ -1,17 +1,96 @@
+import { isJsonObject } from '../base/json.ts'
+import { heightOf } from '../ledger/core.ts'
 import type { LedgerService } from '../ledger/index.ts'
 import { systemType } from './model/system.ts'
-import { itemIdOf } from './resources/database.ts'
+import { itemIdOf, objectIn } from './resources/database.ts'
 
 // A separate entry point for nodes that serve no networks: it does not load languages, models and scripts.
+
+const NETWORK_TYPE = systemType('Network')
 
 /** Returns the id of the item that records a network. A database with this item belongs to the network. */
 export function networkItemId(name: string): string {
   return itemIdOf({ type: systemType('Network'), id: name })
 }
 
-/** Makes the databases of all recorded networks read-only for the ledger's API, also if the networks are not served. */
+/** Returns the names of the databases whose network item was changed in the blocks of heights `from` to `to`. */
+async function changedNetworks(
+  ledger: LedgerService,
+  { from, to }: { readonly from: number; readonly to: number },
+): Promise<Set<string>> {
+  const names = new Set<string>()
+  let height = from
+  for await (const page of ledger.reader.blocks(from)) {
+    for (const { entries } of page) {
+      if (height > to) return names
+      height += 1
+      for (const text of entries) {
+        // Most entries are not of networks, and need not be parsed.
+        if (!text.includes(NETWORK_TYPE)) continue
+        const { db, item } = objectIn(text)
+        const id = isJsonObject(item) ? item.id : null
+        if (typeof db === 'string' && id === networkItemId(db)) names.add(db)
+      }
+    }
+  }
+  return names
+}
+
+/**
+ * Makes the databases of all recorded networks read-only for the ledger's API, also if the networks are not served,
+ * and those that other processes record from now on.
+ */
 export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> {
   for (const name of await ledger.databases()) {
     if ((await ledger.readItem(name, networkItemId(name))) !== null) ledger.ownDatabase(name)
+  }
+  followNetworks(ledger, async ({ names }) => {
+    for (const name of names) ledger.ownDatabase(name)
+  })
+}
+
+/** Blocks that became visible, and the databases whose network item they change. */
+export interface FollowedBlocks {
+  readonly from: number
+  readonly to: number
+  readonly names: ReadonlySet<string>
+}
+
+/** Follows the networks of a ledger. */
+export interface NetworkFollower {
+  /** Resolves when the blocks that were reported are followed. */
+  settled(): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * Calls `follow` with the new blocks of a ledger that other processes change too. Blocks for which it rejects are
+ * passed again, together with the next ones.
+ */
+export function followNetworks(
+  ledger: LedgerService,
+  follow: (blocks: FollowedBlocks) => Promise<void>,
+): NetworkFollower {
+  let next: number | null = null
+  let running = Promise.resolve()
+  const settled = () => running
+  if (!ledger.isShared) return { settled, close: settled }
+  const stop = ledger.onBlocks(({ from, last }) => {
+    running = running
+      .then(async () => {
+        next ??= from
+        const to = heightOf(last)
+        const names = await changedNetworks(ledger, { from: next, to })
+        await follow({ from: next, to, names })
+        next = to + 1
+      })
+      .catch(() => {})
+  })
+  return {
+    settled,
+    close() {
+      stop()
+      return running
+    },
   }
 }

@@ -45,6 +45,7 @@ export const statusOf: Readonly<Record<string, number>> = {
   STORE_FULL: 507,
   STORE_DAMAGED: 503,
   STORE_FAILED: 503,
+  DATABASE_CHANGED: 503,
   STORE_UNAVAILABLE: 503,
   OUTCOME_UNKNOWN: 503,
   STORE_ROLLED_BACK: 503,
@@ -58,8 +59,10 @@ export const ALARMS: ReadonlySet<string> = new Set([
   'STORE_ROLLED_BACK',
 ])
 
-/** Errors of a database server that is down or fails over. */
-export const RETRIED: ReadonlySet<string> = new Set(['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN'])
+/** Temporary errors with `Retry-After`. */
+export const RETRIED: ReadonlySet<string> = new Set([
+  ...['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN', 'DATABASE_CHANGED', 'NETWORK_BUSY'],
+])
 
 interface Detail {
   /** Location of the problem: a JSON pointer into the body or the filter, or `file:line:column`. */

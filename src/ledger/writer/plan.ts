@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import {
   type Attachment,
   attachmentOf,
+  entryOf,
   entryText,
   packPosition,
   positionText,
@@ -28,6 +29,8 @@ import { IdempotencyRecords } from './idempotency.ts'
  * block too large to store.
  */
 const BLOCK_CHARACTERS_MAX = 2 * UNIT_BYTES_MAX
+/** Blocks read at once to find changes by other processes. */
+const BLOCKS_PER_PAGE = 64
 
 export interface Plan {
   readonly entries: string[]
@@ -102,7 +105,7 @@ class Planner {
 
   async unit(
     unit: UnitOfWork,
-    { precondition, idempotency }: Partial<RequestConditions> = {},
+    { precondition, idempotency, unchanged }: Partial<RequestConditions> = {},
   ): Promise<Outcome> {
     const index = this.entries.length
     const characters = this.#characters
@@ -111,6 +114,7 @@ class Planner {
     try {
       const earlier = idempotency ? await this.#records.find(idempotency) : null
       if (earlier !== null) return earlier
+      if (unchanged) await this.#requireUnchanged(unchanged)
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
         // Most operations read nothing from the store, and awaiting would cost more than planning them.
@@ -125,6 +129,18 @@ class Planner {
       this.effects.length = index
       this.#characters = characters
       return { code, message }
+    }
+  }
+
+  /** Rejects a unit that was decided before another process changed the database. */
+  async #requireUnchanged({ db, since }: Required<RequestConditions>['unchanged']): Promise<void> {
+    for (let height = since; height < this.#height; ) {
+      const blocks = await this.#store.blocks(this.#store.serverId, height, BLOCKS_PER_PAGE)
+      if (blocks.some(({ entries }) => entries.some((text) => isOfDatabase(text, db)))) {
+        const message = `another process has changed database ${db}; try again`
+        throw new LedgerError('DATABASE_CHANGED', message)
+      }
+      height += Math.max(1, blocks.length)
     }
   }
 
@@ -348,6 +364,11 @@ function attachmentIn(text: string): Attachment {
   const attachment = attachmentOf(storedJson(text))
   assert(attachment !== null)
   return attachment
+}
+
+function isOfDatabase(text: string, db: string): boolean {
+  // Most entries are of other databases, and need not be parsed.
+  return text.includes(db) && entryOf(storedJson(text))?.db === db
 }
 
 /** Returns the rejection of one unit, which does not affect the others; rethrows any other error. */

@@ -180,7 +180,11 @@ export class LedgerWriter {
    * Errors: LedgerError; nothing of the unit is recorded then.
    */
   record(unit: UnitOfWork): Promise<RecordedUnit>
-  record(unit: UnitOfWork, conditions: undefined, byOwner: true): Promise<RecordedUnit>
+  record(
+    unit: UnitOfWork,
+    conditions: RequestConditions | undefined,
+    byOwner: true,
+  ): Promise<RecordedUnit>
   record(
     unit: UnitOfWork,
     conditions: RequestConditions | undefined,

@@ -1,12 +1,13 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
-import { unitOf } from '../../ledger/core.ts'
+import { LedgerError, unitOf } from '../../ledger/core.ts'
 import type { Change, LedgerService } from '../../ledger/index.ts'
 import { namesEvent } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
+import { networkItemId } from '../ownership.ts'
 import { parseStatement } from '../queries/check.ts'
 import {
   entryOf,
@@ -24,7 +25,13 @@ import {
   Resolver,
   resourceFilter,
 } from '../resources/listing.ts'
-import { deploymentChanges, networkItem, tombstone } from '../resources/network-item.ts'
+import {
+  definitionInItem,
+  deploymentChanges,
+  isTombstone,
+  networkItem,
+  tombstone,
+} from '../resources/network-item.ts'
 import { registriesOf } from '../resources/overlay.ts'
 import { type ParameterTexts, parameterTexts, runQuery } from '../resources/query.ts'
 import { ADMIN, type Caller, recordsOf, transactionOf } from '../resources/transaction.ts'
@@ -50,6 +57,10 @@ export interface NetworkDeps {
   readonly version: string
   /** How long the processors of one transaction may take, milliseconds. */
   readonly deadlineMs: number
+  /** Number of blocks whose networks are served here, if other processes change them too; otherwise null. */
+  readonly known: () => number | null
+  /** Serves what other processes have recorded until now. */
+  readonly catchUp: () => Promise<void>
   /** Receives the console output of processors. */
   readonly log: (network: string, level: string, text: string) => void
 }
@@ -78,7 +89,10 @@ export class BusinessNetwork {
       database: ledger.ownDatabase(name),
       clock,
       startThread: (recorded: boolean) => this.#startThread(this.#definition, recorded),
-      publish: this.events.publish.bind(this.events),
+      // Events of a network that several processes change are read from the chain, in its order.
+      publish: ledger.isShared ? () => {} : this.events.publish.bind(this.events),
+      known: deps.known,
+      isOvertaken: (error: Error) => this.#isOvertaken(error),
       log: (level: string, text: string) => log(name, level, text),
     }
     this.#pipeline = new Pipeline(parts, isRecorded)
@@ -223,6 +237,7 @@ export class BusinessNetwork {
    * Errors: NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
   async upgrade(next: NetworkDefinition, defaults: readonly FieldDefault[]): Promise<void> {
+    if (this.#deps.ledger.isShared) await this.#deps.catchUp()
     const { name, sha256 } = this.#definition
     if (next.sha256 === sha256) {
       throw new NetworkError('NETWORK_VERSION_SAME', `${name} is deployed exactly so already`)
@@ -243,13 +258,32 @@ export class BusinessNetwork {
     }
   }
 
+  /** Continues with `next`, which another process has recorded. */
+  async follow(next: NetworkDefinition): Promise<void> {
+    this.#pipeline.recordedElsewhere()
+    if (next.sha256 === this.#definition.sha256) return
+    await this.#pipeline.exclusive(async () => {
+      // Or this process has, and was not notified yet.
+      if (next.sha256 === this.#definition.sha256) return
+      this.#definition = next
+      this.#database = databaseOf(next, this.#deps.ledger)
+      await this.#pipeline.exchange(null)
+    })
+  }
+
   /** Records that the network is removed, after which nothing can change it. */
-  remove(): Promise<void> {
+  async remove(): Promise<void> {
+    if (this.#deps.ledger.isShared) await this.#deps.catchUp()
     return this.#pipeline.exclusive(async () => {
       const item = tombstone(this.#definition, this.#deps.version)
       await this.#record('RemoveBusinessNetwork', item, [])
       await this.#pipeline.close(removed(this.#definition.name))
     })
+  }
+
+  /** Refuses all requests: another process has removed the network. */
+  async removedElsewhere(): Promise<void> {
+    await this.#pipeline.close(removed(this.#definition.name))
   }
 
   /** Ends its thread. Requests that wait are refused with NETWORK_BUSY. */
@@ -284,6 +318,21 @@ export class BusinessNetwork {
   /** The changes that record the network itself; none when the ledger has them. */
   #deploymentBefore(definition: NetworkDefinition, isRecorded: boolean): Change[] {
     return isRecorded ? [] : deploymentChanges(definition, this.#deps.version)
+  }
+
+  async #isOvertaken(error: Error): Promise<boolean> {
+    if (!(error instanceof LedgerError)) return false
+    if (error.code !== 'DATABASE_CHANGED' && error.code !== 'DATABASE_EXISTS') return false
+    await this.#deps.catchUp()
+    if (this.#pipeline.isRecorded) return true
+    // Another process may have recorded this network, or made another database of that name.
+    const { name, sha256 } = this.#definition
+    const item = await this.#deps.ledger.readItem(name, networkItemId(name)).catch(() => null)
+    return (
+      item !== null &&
+      !isTombstone(item.text) &&
+      definitionInItem(item.text, name).sha256 === sha256
+    )
   }
 
   #guard(caller: Caller): Guard {

@@ -49,8 +49,17 @@ export class EventFeed {
   /** Sends the events of the block at `height` to the listeners. */
   publish(height: number, events: readonly JsonObject[]): void {
     if (events.length === 0 || this.#listeners.size === 0) return
-    const emitted = { height, events: events.map(emittedEvent) }
-    for (const listener of this.#listeners) listener(emitted)
+    this.#emit({ height, events: events.map(emittedEvent) })
+  }
+
+  /** Sends the recorded events of the blocks of heights `from` to `to` to the listeners. */
+  async follow(from: number, to: number): Promise<void> {
+    for (let height = from; height <= to && this.#listeners.size > 0; ) {
+      const { emitted, next } = await this.recordedAt(height)
+      for (const events of emitted) if (events.height <= to) this.#emit(events)
+      if (next === height) return
+      height = next
+    }
   }
 
   /**
@@ -68,6 +77,10 @@ export class EventFeed {
       return events.length === 0 ? [] : [{ height: block.height, events: events.map(emittedEvent) }]
     })
     return { emitted, next }
+  }
+
+  #emit(emitted: EmittedEvents): void {
+    for (const listener of this.#listeners) listener(emitted)
   }
 }
 

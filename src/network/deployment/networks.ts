@@ -1,6 +1,11 @@
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { networkItemId } from '../ownership.ts'
+import {
+  type FollowedBlocks,
+  followNetworks,
+  type NetworkFollower,
+  networkItemId,
+} from '../ownership.ts'
 import { removed } from '../resources/instances.ts'
 import { definitionInItem, isTombstone } from '../resources/network-item.ts'
 import { ADMIN } from '../resources/transaction.ts'
@@ -16,7 +21,7 @@ import type { FieldDefault } from './upgrade.ts'
  */
 const REPLAY_MS = 600_000
 
-export interface NetworksDeps extends NetworkDeps {
+export interface NetworksDeps extends Omit<NetworkDeps, 'known' | 'catchUp'> {
   /** Called for each database that records a network which cannot be served. */
   readonly warn: (message: string) => void
 }
@@ -31,38 +36,65 @@ export interface NetworkSummary {
 
 /** The deployed networks of a node: those that its ledger records. */
 export class Networks {
-  readonly #deps: NetworksDeps
+  readonly #deps: NetworksDeps & NetworkDeps
+  /** Number of blocks whose networks are served. */
+  #known: number | null
+  readonly #following: NetworkFollower
   readonly #networks = new Map<string, BusinessNetwork>()
   /** Names of networks that were removed. */
   readonly #removed = new Set<string>()
 
   private constructor(deps: NetworksDeps) {
-    this.#deps = deps
+    const { ledger } = deps
+    this.#known = ledger.isShared ? ledger.knownBlocks : null
+    this.#deps = {
+      ...deps,
+      known: () => this.#known,
+      catchUp: async () => {
+        await ledger.catchUp()
+        await this.#following.settled()
+      },
+    }
+    this.#following = followNetworks(ledger, (blocks) => this.#follow(blocks))
   }
 
   /** Finds the networks that the ledger records, and makes their databases theirs. */
   static async open(deps: NetworksDeps): Promise<Networks> {
     const networks = new Networks(deps)
-    const { ledger, warn } = deps
-    for (const name of await ledger.databases()) {
-      const item = await ledger.readItem(name, networkItemId(name))
-      if (item === null) continue
-      if (isTombstone(item.text)) {
-        ledger.ownDatabase(name)
-        networks.#removed.add(name)
-        continue
-      }
-      try {
-        const definition = definitionInItem(item.text, name)
-        networks.#networks.set(name, new BusinessNetwork(deps, definition, true))
-      } catch (error) {
-        if (!(error instanceof NetworkError)) throw error
-        // Without its rules nobody may change its data.
-        ledger.ownDatabase(name)
-        warn(`network ${name} is not served: ${error.message}`)
-      }
-    }
+    for (const name of await deps.ledger.databases()) await networks.#serve(name)
     return networks
+  }
+
+  /** Serves the network that database `name` records, as it is recorded now. */
+  async #serve(name: string): Promise<void> {
+    const { ledger, warn } = this.#deps
+    const item = await ledger.readItem(name, networkItemId(name))
+    if (item === null) return
+    const network = this.#networks.get(name)
+    if (isTombstone(item.text)) {
+      ledger.ownDatabase(name)
+      this.#networks.delete(name)
+      this.#removed.add(name)
+      await network?.removedElsewhere()
+      return
+    }
+    try {
+      const definition = definitionInItem(item.text, name)
+      if (network !== undefined) await network.follow(definition)
+      else this.#networks.set(name, new BusinessNetwork(this.#deps, definition, true))
+    } catch (error) {
+      if (!(error instanceof NetworkError)) throw error
+      // Without its rules nobody may change its data.
+      ledger.ownDatabase(name)
+      warn(`network ${name} is not served: ${error.message}`)
+    }
+  }
+
+  /** Serves what other processes have recorded in these blocks. */
+  async #follow({ from, to, names }: FollowedBlocks): Promise<void> {
+    for (const name of names) await this.#serve(name)
+    this.#known = to + 1
+    for (const { events } of this.#networks.values()) await events.follow(from, to)
   }
 
   /** All networks, in the order in which they were deployed. */
@@ -192,6 +224,7 @@ export class Networks {
 
   /** Ends the threads of all networks. */
   async close(): Promise<void> {
+    await this.#following.close()
     await Promise.all([...this.#networks.values()].map((network) => network.close()))
   }
 }

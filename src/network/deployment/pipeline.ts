@@ -18,6 +18,8 @@ import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 const REQUESTS_MAX = 10_000
 /** Operations of one block, beyond which a decision waits for the next; a larger one goes alone. */
 const OPERATIONS_MAX = 1_000
+/** How often a request is decided again because another process has changed the database first. */
+const ATTEMPTS_MAX = 8
 /** Characters of one block's operations, with the same rule. */
 const CHARACTERS_MAX = 4 * 1024 * 1024
 
@@ -41,6 +43,10 @@ export interface PipelineParts {
   startThread(isRecorded: boolean): Promise<NetworkThread>
   /** Called with the events of a block when it is durable. */
   publish(height: number, events: readonly JsonObject[]): void
+  /** Number of blocks that the network knows, if other processes change it too; otherwise null. */
+  known(): number | null
+  /** Whether `error` says that another process has changed the database, or recorded this network, first. */
+  isOvertaken(error: Error): Promise<boolean>
   /** Receives the console output of scripts. */
   log(level: string, text: string): void
 }
@@ -48,6 +54,8 @@ export interface PipelineParts {
 /** A request, until it is answered. */
 interface Pending {
   readonly message: Extract<ToThread, { id: number }>
+  /** How often it was decided on a state that another process had changed. */
+  conflicts: number
   resolve(settled: Settled): void
   reject(error: Error): void
 }
@@ -79,7 +87,8 @@ interface Exclusive {
  * that was decided before it. Decisions that arrive while a block is being written go into the next
  * block, all of them or none. An answer, also a refusal, is sent when all decisions before it are durable.
  * When a block is refused, everything that was decided on top of it is refused with the same error, and
- * another thread starts from the ledger. When the thread dies, the request that it was at fails, and
+ * another thread starts from the ledger. If another process has changed the database first, they are not
+ * refused but decided again. When the thread dies, the request that it was at fails, and
  * another one takes the rest once the decisions are durable. So a crash leaves whole transactions.
  */
 export class Pipeline {
@@ -101,6 +110,8 @@ export class Pipeline {
   #isStarting = false
   /** Whether exclusive work runs. */
   #isHeld = false
+  /** `PipelineParts.known` when the oldest decision that is not durable was begun. */
+  #known: number | null = null
   /** Set when no more requests are taken. */
   #closed: Error | null = null
 
@@ -159,7 +170,13 @@ export class Pipeline {
 
   /** Records a unit inside exclusive work. */
   async record(unit: UnitOfWork): Promise<void> {
-    await this.#parts.database.record(unit)
+    const { height } = await this.#parts.database.record(unit, this.#known)
+    this.#isRecorded = true
+    if (this.#known !== null) this.#known = height + 1
+  }
+
+  /** Another process has recorded the network. */
+  recordedElsewhere(): void {
     this.#isRecorded = true
   }
 
@@ -194,7 +211,7 @@ export class Pipeline {
     }
     this.#requests += 1
     const { promise, resolve, reject } = Promise.withResolvers<Settled>()
-    this.#backlog.push({ message, resolve, reject })
+    this.#backlog.push({ message, conflicts: 0, resolve, reject })
     this.#advance()
     try {
       return await promise
@@ -212,6 +229,7 @@ export class Pipeline {
         if (this.#sent.size > 0 || this.#isRecording || this.#isStarting) return
         this.#backlog.shift()
         this.#isHeld = true
+        this.#begin()
         void next.run().finally(() => {
           this.#isHeld = false
           this.#advance()
@@ -224,9 +242,17 @@ export class Pipeline {
         return
       }
       this.#backlog.shift()
+      if (this.#sent.size === 0 && !this.#isRecording) this.#begin()
       this.#sent.set(next.message.id, next)
       this.#thread.post(next.message)
     }
+  }
+
+  /** Called before the first decision on durable resources. */
+  #begin(): void {
+    const known = this.#parts.known()
+    // Own blocks are known before they are followed.
+    this.#known = known === null ? null : Math.max(known, this.#known ?? 0)
   }
 
   get #isRecording(): boolean {
@@ -299,7 +325,7 @@ export class Pipeline {
         continue
       }
       this.#isWriting = true
-      this.#parts.database.record(unit).then(
+      this.#parts.database.record(unit, this.#known).then(
         (written) => this.#written(batch, written),
         (error: unknown) =>
           this.#refused(batch, error instanceof Error ? error : new Error(String(error))),
@@ -322,6 +348,7 @@ export class Pipeline {
   #written(batch: readonly Decided[], written: Written): void {
     this.#isWriting = false
     this.#isRecorded = true
+    if (this.#known !== null) this.#known = written.height + 1
     this.#thread?.post({ durable: batch.at(-1)?.pending.message.id ?? 0 })
     const events = batch.flatMap(({ answer }) =>
       'decision' in answer ? answer.decision.events : [],
@@ -346,8 +373,28 @@ export class Pipeline {
     this.#sent.clear()
     // The thread's state includes the refused changes; the next request starts another thread.
     void this.exchange(null)
-    for (const { reject } of undone) reject(error)
+    void this.#retried(undone, error).then(() => this.#advance())
+    // At once too: what is found out before a retry may wait for exclusive work.
     this.#advance()
+  }
+
+  /** Puts those requests back that another process has overtaken, and rejects the others. */
+  async #retried(undone: readonly Pending[], error: Error): Promise<void> {
+    const isOvertaken = this.#known !== null && (await this.#parts.isOvertaken(error))
+    if (isOvertaken) this.#isRecorded = true
+    const again = undone.filter((pending) => {
+      pending.conflicts += 1
+      return isOvertaken && pending.conflicts < ATTEMPTS_MAX && this.#closed === null
+    })
+    const busy = new NetworkError(
+      'NETWORK_BUSY',
+      'other processes of the node change this network all the time; try again',
+      { cause: error },
+    )
+    for (const pending of undone) {
+      if (!again.includes(pending)) pending.reject(isOvertaken ? (this.#closed ?? busy) : error)
+    }
+    this.#backlog.unshift(...again)
   }
 }
 

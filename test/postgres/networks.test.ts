@@ -1,0 +1,185 @@
+// Business networks that two real processes serve on one database: transactions behave as those of one process.
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { WebSocket } from 'ws'
+import { definitionOf, readNetwork } from '../../src/network/index.ts'
+import { startDaicho } from '../support/daicho.ts'
+import { temporaryFolder } from '../support/ledger-node.ts'
+import { until } from '../support/until.ts'
+import { sharedPostgres, type TestDatabase } from './shared.ts'
+
+const postgres = await sharedPostgres()
+const WAIT_MS = 20_000
+
+/** A network whose transaction adds one to a counter; `step` is the version and what is added. */
+function writeNetwork(folder: string, step: number): string {
+  const files = {
+    'package.json': JSON.stringify({ name: 'counting', version: `${step}.0.0`, description: 'x' }),
+    'models/counting.cto': `namespace org.counting
+      asset Counter identified by id { o String id o Integer value }
+      transaction Count { --> Counter counter }
+      event Counted { o Integer value }`,
+    'permissions.acl': `rule All { description: "all" participant: "ANY" operation: ALL resource: "**" action: ALLOW }`,
+    'lib/counting.js': `/**
+      * @param {org.counting.Count} count
+      * @transaction
+      */
+      async function count(count) {
+        count.counter.value += ${step}
+        await (await getAssetRegistry('org.counting.Counter')).update(count.counter)
+        const event = getFactory().newEvent('org.counting', 'Counted')
+        event.value = count.counter.value
+        emit(event)
+      }`,
+  }
+  for (const [name, text] of Object.entries(files)) {
+    const path = join(folder, name)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, text)
+  }
+  return folder
+}
+
+interface Process {
+  readonly gateway: string
+  readonly ledger: string
+  end(): Promise<void>
+}
+
+async function serve(folder: string, store: string): Promise<Process> {
+  const ports = ['--port', '0', '--gateway-port', '0']
+  const daicho = startDaicho(['serve', '--only', 'ledger,gateway', ...ports, '--json'], {
+    ...{ SYSTEM_FOLDER: folder, STORE: store, LOG_LEVEL: 'error' },
+  })
+  const { gateway, ledger } = JSON.parse(await daicho.firstLine)
+  const end = async () => {
+    daicho.child.kill('SIGTERM')
+    await daicho.ended
+  }
+  return { gateway, ledger, end }
+}
+
+describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.note}`, () => {
+  let database: TestDatabase
+  let both: Process[]
+  let networks: string[]
+
+  beforeAll(async () => {
+    database = await postgres.newDatabase()
+    const [first, second] = [temporaryFolder(afterAll), temporaryFolder(afterAll)]
+    networks = [1, 10].map((step) => writeNetwork(temporaryFolder(afterAll), step))
+    const one = await serve(first, database.url)
+    copyFileSync(join(first, 'node.key'), join(second, 'node.key'))
+    both = [one, await serve(second, database.url)]
+  })
+
+  afterAll(async () => {
+    for (const each of both) await each.end()
+    await database[Symbol.asyncDispose]()
+  })
+
+  const archive = (at: number) =>
+    new Uint8Array(definitionOf(readNetwork(networks[at] ?? '')).archive)
+  const post = (url: string, body: unknown) =>
+    fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+  const gatewayOf = (n: number) => both[n % 2]?.gateway ?? ''
+  const valueAt = async (n: number): Promise<number> => {
+    const text = await (await fetch(`${gatewayOf(n)}/counting/api/Counter/c`)).text()
+    return JSON.parse(text).value
+  }
+  /** Counts at process `n`, again after each refusal that says so. */
+  const countAt = async (n: number): Promise<void> => {
+    for (;;) {
+      const reply = await post(`${gatewayOf(n)}/counting/api/Count`, { counter: 'c' })
+      if (reply.status === 200) return
+      expect([reply.status, reply.headers.get('retry-after')]).toEqual([503, '1'])
+    }
+  }
+  const isServed = async (n: number) =>
+    (await fetch(`${gatewayOf(n)}/counting/api/Counter`)).status === 200
+
+  it('a network that one process deploys is served by the other', async () => {
+    const body = archive(0)
+    const headers = { 'content-type': 'application/octet-stream' }
+    const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
+    expect(reply.status).toBe(200)
+    await until('the other process serves it', () => isServed(1), WAIT_MS)
+    const created = await post(`${gatewayOf(1)}/counting/api/Counter`, { id: 'c', value: 0 })
+    expect(created.status).toBe(200)
+  })
+
+  it('no process changes its database past its rules', async () => {
+    for (const { ledger } of both) {
+      const reply = await post(`${ledger}/api/counting`, { id: 'x' })
+      expect([reply.status, await reply.text()]).toEqual([409, expect.stringContaining('OWNED')])
+    }
+  })
+
+  it('counts every transaction once, at both processes at the same time', async () => {
+    const clients = Array.from({ length: 16 }, async (_, n) => {
+      for (let count = 0; count < 10; count += 1) await countAt(n)
+    })
+    await Promise.all(clients)
+    expect([await valueAt(0), await valueAt(1)]).toEqual([160, 160])
+  })
+
+  it('the default network, which is recorded with its first change, is recorded once', async () => {
+    const replies = await Promise.all(
+      [0, 1, 2, 3].map((n) =>
+        post(`${gatewayOf(n)}/api/Trader`, { tradeId: `t${n}`, firstName: 'a', lastName: 'b' }),
+      ),
+    )
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    const traders = await (await fetch(`${gatewayOf(1)}/api/Trader`)).text()
+    expect(JSON.parse(traders)).toHaveLength(4)
+  })
+
+  it('listeners at each process receive the events of both, in order', async () => {
+    const before = await valueAt(0)
+    const received = await Promise.all(
+      [0, 1].map(async (n) => {
+        const socket = new WebSocket(`${gatewayOf(n).replace('http', 'ws')}/counting`)
+        const values: number[] = []
+        socket.on('message', (data) => values.push(JSON.parse(String(data)).value))
+        await new Promise((resolve) => socket.once('open', resolve))
+        return { socket, values }
+      }),
+    )
+    for (let n = 0; n < 10; n += 1) await countAt(n)
+    const expected = Array.from({ length: 10 }, (_, n) => before + n + 1)
+    for (const { socket, values } of received) {
+      await until('all events', () => values.length >= 10, WAIT_MS)
+      expect(values).toEqual(expected)
+      socket.terminate()
+    }
+  })
+
+  it('an upgrade at one process applies to the next transaction at the other', async () => {
+    const before = await valueAt(0)
+    const headers = { 'content-type': 'application/octet-stream' }
+    const reply = await fetch(`${gatewayOf(0)}/networks/counting`, {
+      ...{ method: 'PUT', headers, body: archive(1) },
+    })
+    expect(reply.status).toBe(200)
+    await countAt(1)
+    expect(await valueAt(0)).toBe(before + 10)
+  })
+
+  it('a network that one process removes is removed at the other', async () => {
+    const reply = await fetch(`${gatewayOf(1)}/networks/counting`, { method: 'DELETE' })
+    expect(reply.status).toBeLessThan(300)
+    await until(
+      'it is removed at the other',
+      async () => {
+        const { status } = await fetch(`${gatewayOf(0)}/counting/api/Counter`)
+        return status === 410
+      },
+      WAIT_MS,
+    )
+  })
+})
