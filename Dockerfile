@@ -4,7 +4,7 @@
 #   docker run -d --name daicho -p 127.0.0.1:4126:4126 -v daicho:/data \
 #     -e BASIC_USERNAME=keeper -e BASIC_PASSWORD=… daicho
 #
-# How it is run, backed up and upgraded: docs/operations.md.
+# How to run, back up and upgrade it: docs/how-to/.
 
 FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /build
