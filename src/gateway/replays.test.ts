@@ -205,7 +205,7 @@ it('pauses after 10 ms of work for as long as it worked, at most 100 ms', async 
   })
   for (let n = 0; n < 5; n += 1) replays.add(source, new Target(), 0)
   await source.answer()
-  // The third socket exceeds 10 ms; the length of the pause takes one more call of the clock.
+  // The third socket exceeds 10 ms. Computing the length of a pause calls the clock once more.
   expect(pauses).toEqual([16, 12])
   nowMs += 1_000
   await source.answer()

@@ -109,7 +109,7 @@ async function exchange(
 
 function refuseByUrl(url: URL, policy: OutboundPolicy): void {
   if (!policy.schemes.some((scheme) => scheme === url.protocol)) {
-    throw new OutboundError('SCHEME_REFUSED', `${url.protocol} is not allowed here`)
+    throw new OutboundError('SCHEME_REFUSED', `the scheme ${url.protocol} is not allowed`)
   }
   // An IP literal is not resolved, so `checkedLookup` would not check it.
   const literal = url.hostname.replace(/^\[|\]$/g, '')

@@ -153,7 +153,7 @@ describe('each source, simulated by a local server', () => {
     expect(feed.health().sources[0]?.lastError).toBe('HTTP_STATUS')
   })
 
-  it('requests a rejected body again in full', async () => {
+  it('sends no conditional request after a rejected body', async () => {
     const feed = await opened('ecb,snapshot')
     server.answer = send('<html>', 200, { etag: '"bad"' })
     await feed.refresh()

@@ -39,7 +39,7 @@ interface HttpSource {
   readonly family?: string
   readonly refreshMs: number
   readonly isPartial?: boolean
-  /** Defaults to JSON. */
+  /** Value of the `Accept` header; JSON by default. */
   readonly accept?: string
   /** Requested in order until one provides rates. */
   readonly urls: readonly string[]

@@ -186,9 +186,9 @@ it('reports rules that name unknown types or namespaces, or types of the wrong k
     [{ resource: '"org.nowhere.*"' }, 'there is no namespace org.nowhere'],
     [{ resource: '"org.bas.**"' }, 'there is no namespace org.bas'],
     [{ resource: '"org.test.None"' }, 'there is no type org.test.None'],
-    [{ participant: '"org.base.Base"' }, 'the type org.base.Base is asset, not participant'],
+    [{ participant: '"org.base.Base"' }, 'org.base.Base has the kind asset; expected participant'],
     [{ participant: '"org.test.None"' }, 'there is no type org.test.None'],
-    [{ transaction: '"org.base.Base"' }, 'the type org.base.Base is asset, not transaction'],
+    [{ transaction: '"org.base.Base"' }, 'org.base.Base has the kind asset; expected transaction'],
     [{ transaction: '"org.nowhere.**"' }, 'there is no namespace org.nowhere'],
   ]
   for (const [parts, message] of wrong) {

@@ -44,7 +44,7 @@ export function checkRules(
     const type = model.type(pattern.type)
     if (type === null) findings.error(file, at, `there is no type ${pattern.type}`)
     else if (kind !== null && type.kind !== kind) {
-      findings.error(file, at, `the type ${pattern.type} is ${type.kind}, not ${kind}`)
+      findings.error(file, at, `${pattern.type} has the kind ${type.kind}; expected ${kind}`)
     }
   }
 }

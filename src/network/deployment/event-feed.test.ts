@@ -11,7 +11,7 @@ const record = (kind: 'create' | 'update', type: string, ...numbers: number[]): 
 })
 const HISTORIAN = systemType('HistorianRecord')
 
-/** A feed of blocks with `changes`, read two at a time. */
+/** Returns the feed of a chain with these changes per block. Each read returns two blocks. */
 function feedOf(...changes: ResourceChange[][]): EventFeed {
   const database = {
     async changesAt(from: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
@@ -21,11 +21,11 @@ function feedOf(...changes: ResourceChange[][]): EventFeed {
       return { blocks, next: from + page.length }
     },
   }
-  // The feed reads nothing else of it.
+  // The feed uses no other method.
   return new EventFeed(database as ResourceDatabase)
 }
 
-/** All recorded events from `height` on. */
+/** Returns all recorded events from `height`. */
 async function since(feed: EventFeed, height: number): Promise<[number, string[]][]> {
   const { emitted, next } = await feed.recordedAt(height)
   const found = emitted.map(({ height, events }): [number, string[]] => [
@@ -35,7 +35,7 @@ async function since(feed: EventFeed, height: number): Promise<[number, string[]
   return next === height ? [] : [...found, ...(await since(feed, next))]
 }
 
-it('events of the past are those of new historian records, and nothing that only looks like one', async () => {
+it('reads past events from new historian records only', async () => {
   const feed = feedOf(
     [record('create', HISTORIAN, 1)],
     [record('create', 'org.test.Diary', 7), record('update', HISTORIAN, 8)],
@@ -49,15 +49,15 @@ it('events of the past are those of new historian records, and nothing that only
   expect(await since(feed, 1)).toEqual([[3, ['e2', 'e3', 'e4']]])
 })
 
-it('listeners receive the events of each block until they leave, and no empty block', () => {
+it('passes the events of each block to listeners until they stop, except for blocks without events', () => {
   const feed = feedOf()
-  const told: EmittedEvents[] = []
-  const leave = feed.listen((emitted) => told.push(emitted))
+  const received: EmittedEvents[] = []
+  const stop = feed.listen((emitted) => received.push(emitted))
   feed.publish(4, [])
   feed.publish(5, [event(1)])
-  leave()
+  stop()
   feed.publish(6, [event(2)])
   const text = '{"$class":"org.test.Moved","eventId":"e1","n":1}'
   const emitted = { type: 'org.test.Moved', id: 'e1', content: event(1), text }
-  expect(told).toEqual([{ height: 5, events: [emitted] }])
+  expect(received).toEqual([{ height: 5, events: [emitted] }])
 })

@@ -4,7 +4,7 @@ import type { LedgerService } from '../../ledger/index.ts'
 import { networkItemId } from '../ownership.ts'
 import { Networks } from './networks.ts'
 
-it('databases that belong to no network are left alone, and one whose network cannot be read is closed', async () => {
+it('ignores databases without a network, and reserves the database of an unreadable network', async () => {
   const owned: string[] = []
   const warnings: string[] = []
   const ledger = {
@@ -14,7 +14,7 @@ it('databases that belong to no network are left alone, and one whose network ca
     ownDatabase: (db: string) => owned.push(db),
   }
   const networks = await Networks.open({
-    // Nothing else of it is asked before there is a network.
+    // No other method is called if there are no networks.
     ledger: ledger as unknown as LedgerService,
     clock: systemClock,
     version: '0',

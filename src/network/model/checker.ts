@@ -322,11 +322,7 @@ function linkSuperType(draft: Draft, drafts: ReadonlyMap<string, Draft>, finding
   if (found === null) {
     findings.error(file, at, `there is no type ${written}, which ${name} extends`)
   } else if (found.kind !== kind) {
-    findings.error(
-      file,
-      at,
-      `${name} is ${kind}, but it extends ${written}, which is ${found.kind}`,
-    )
+    findings.error(file, at, `${name} (${kind}) cannot extend ${written} (${found.kind})`)
   } else {
     draft.superType = found
   }

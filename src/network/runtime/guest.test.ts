@@ -29,7 +29,7 @@ it('returns the value of a script, or of its promise', async () => {
   expect(await evaluate(guest, later)).toEqual({ value: 'later' })
 })
 
-it('forgets everything that a call leaves behind', async () => {
+it('resets all state after a call', async () => {
   const guest = await started()
   const leave = `count += 1; Object.prototype.own = 1; Array.prototype.map = null
     globalThis.left = 1; JSON.parse = () => 7; count`
@@ -38,7 +38,7 @@ it('forgets everything that a call leaves behind', async () => {
   expect(await evaluate(guest, look)).toEqual({ value: '0,,function,undefined,1' })
 })
 
-it('forgets changes of a long table that the scripts of the network made', async () => {
+it('resets changes of a long array that the scripts of the network created', async () => {
   const scripts = [{ name: 'lib/table.js', text: 'var table = new Uint8Array(8 << 20)' }]
   const guest = await Guest.boot({ ...options, scripts }, 2_000)
   const count = 'const at = 4 << 20; table[at] += 1; table[at]'
@@ -46,7 +46,7 @@ it('forgets changes of a long table that the scripts of the network made', async
   expect(await evaluate(guest, count)).toEqual({ value: '1' })
 })
 
-it('answers requests in the order of the script, also unawaited ones', async () => {
+it('answers requests in their order, including requests that the script does not await', async () => {
   const guest = await started()
   const requests: string[] = []
   const host = async (request: string) => {
@@ -62,7 +62,7 @@ it('answers requests in the order of the script, also unawaited ones', async () 
   expect(requests).toEqual(['a', 'b', 'no', 'later', 'no'])
 })
 
-it('bounds the requests that wait for an answer', async () => {
+it('limits the number of pending requests', async () => {
   const guest = await started()
   const code = `const text = 'x'.repeat(4e6); let count = 0
     try { for (;;) { ask(text); count += 1 } } catch (error) { count + ' ' + error.message }`
@@ -72,7 +72,7 @@ it('bounds the requests that wait for an answer', async () => {
   expect(await evaluate(next, code)).toEqual(bounded)
 })
 
-it('passes on logged lines, and throws for refused ones', async () => {
+it('passes logged lines to the host, and throws in the script if the host throws', async () => {
   const guest = await started()
   const lines: string[] = []
   const log = (text: string) => {
@@ -88,30 +88,30 @@ it.each([
   ['an endless loop', 'for (;;);', 'DEADLINE'],
   ['an endless loop that catches', 'for (;;) try { for (;;); } catch {}', 'DEADLINE'],
   ['an endless sort', '[1, 2, 3].sort(() => { for (;;); })', 'DEADLINE'],
-  ['a pattern that blows up', '/(a+)+$/.test("a".repeat(40) + "b")', 'DEADLINE'],
-  ['an error whose message never ends', 'throw { get message() { for (;;); } }', 'DEADLINE'],
+  ['a catastrophic pattern', '/(a+)+$/.test("a".repeat(40) + "b")', 'DEADLINE'],
+  ['an error with an endless message getter', 'throw { get message() { for (;;); } }', 'DEADLINE'],
   ['a bomb of arrays', 'const a = []; for (;;) a.push(new Array(1000).fill(1))', 'MEMORY'],
   ['a bomb of buffers', 'const b = []; for (;;) b.push(new ArrayBuffer(1 << 20))', 'MEMORY'],
   ['a giant string', 'let s = "x"; for (;;) s += s', 'MEMORY'],
   ['a giant array', 'new Array(1e8).fill(1)', 'MEMORY'],
   ['endless recursion', 'function f() { f() }; f()', 'MEMORY'],
-])('ends %s, and the next call is as if it had not been', async (_name, code, failed) => {
+])('stops %s, without an effect on the next call', async (_name, code, failed) => {
   const guest = await started()
   const withinMs = failed === 'MEMORY' ? 10_000 : 250
   expect(await evaluate(guest, code, silent, withinMs)).toMatchObject({ failed })
-  // The caller replaces one that has grown or failed.
+  // The caller replaces a guest whose memory has grown or whose call has failed.
   const next = guest.worn ? await started() : guest
   expect(await evaluate(next, 'count += 1')).toEqual({ value: '1' })
 })
 
-it('ends a script that waits for ever', async () => {
+it('stops a script that never settles', async () => {
   const guest = await started()
   for (const request of ['new Promise(() => {})', '(async () => { for (;;) await null })()']) {
     expect(await evaluate(guest, request, silent, 250)).toMatchObject({ failed: 'DEADLINE' })
   }
 })
 
-it('reaches nothing of the machine', async () => {
+it('has no access to the host', async () => {
   const guest = await started()
   const names = [
     'host',
@@ -125,12 +125,12 @@ it('reaches nothing of the machine', async () => {
   ]
   const look = `${JSON.stringify(names)}.map((name) => typeof globalThis[name]).join()`
   expect(await evaluate(guest, look)).toEqual({ value: names.map(() => 'undefined').join() })
-  const wayOut = 'this.constructor.constructor("return typeof process")()'
-  expect(await evaluate(guest, wayOut)).toEqual({ value: 'undefined' })
+  const escapeCode = 'this.constructor.constructor("return typeof process")()'
+  expect(await evaluate(guest, escapeCode)).toEqual({ value: 'undefined' })
   expect(await evaluate(guest, 'import("node:fs")')).not.toMatchObject({ failed: 'LOST' })
 })
 
-it('tells which script cannot be loaded, and why', async () => {
+it('names the script that cannot be loaded, with the reason', async () => {
   const scripts = [{ name: 'lib/broken.js', text: 'function (' }]
   const booting = () => Guest.boot({ ...options, scripts }, 2_000)
   await expect(booting()).rejects.toThrow(GuestBootError)
@@ -139,7 +139,7 @@ it('tells which script cannot be loaded, and why', async () => {
   await expect(Guest.boot({ ...options, scripts: endless }, 100)).rejects.toThrow('lib/endless.js')
 })
 
-it('is worn when its memory has grown', async () => {
+it('reports worn after its memory has grown', async () => {
   const guest = await started()
   expect(await evaluate(guest, '"x".repeat(3e7).length', silent, 20_000)).toEqual({
     value: '30000000',
