@@ -41,7 +41,7 @@ async function make(dist: string): Promise<void> {
     root: ROOT,
     logLevel: 'warn',
     publicDir: false,
-    plugins: [placesOfModules()],
+    plugins: [moduleUrls()],
     build: {
       outDir: dist,
       emptyOutDir: true,
@@ -76,9 +76,9 @@ async function make(dist: string): Promise<void> {
  * Bundles several modules into one file. Relative paths of files and threads must still resolve from each module,
  * so `import.meta.url` is replaced with the URL that the module would have in the build.
  */
-function placesOfModules(): Plugin {
+function moduleUrls(): Plugin {
   return {
-    name: 'places of modules',
+    name: 'module URLs',
     transform: {
       filter: { id: /\.ts$/, code: 'import.meta.url' },
       handler(code, id) {

@@ -85,7 +85,7 @@ it.each([
   ['1.7976931348623157e308', 'taken'],
   ['01', 'JSON_MALFORMED'],
   ['1e', 'JSON_MALFORMED'],
-])('the number %s: %s', (text, code) => {
+])('number %s is %s', (text, code) => {
   expect(codeOf(`{"n":${text}}`)).toBe(code)
 })
 

@@ -55,7 +55,7 @@ it.each<[string, string, Entry]>([
     '{"db":"d\\"","id":"i\\"","method":"erase_item","positions":["0.3","1.2"],"serverid":7}',
     { serverid: 7, method: 'erase_item', db: 'd"', id: 'i"', positions: ['0.3', '1.2'] },
   ],
-])('%s is the text of its entry, and read as that', (text, bytes, entry) => {
+])('prints and parses the entry %s', (text, bytes, entry) => {
   expect(text).toBe(bytes)
   expect(entryOf(JSON.parse(text))).toEqual(entry)
 })

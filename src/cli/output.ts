@@ -2,7 +2,7 @@ import { type Clock, type Schedule, systemClock } from '../base/clock.ts'
 
 type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
 
-/** Characters with which a name could move the cursor or reorder what a terminal shows; not the line feed. */
+/** Characters that move the cursor or reorder the text of a terminal; not the line feed. */
 const CONTROLS =
   /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 

@@ -9,7 +9,7 @@ export type {
   Written,
 } from './database.ts'
 export { ClientError, VerificationError } from './error.ts'
-export { type ChangeRequest, LedgerClient, type Recorded } from './ledger.ts'
+export { type ChangeRequest, LedgerClient, type RecordedChanges } from './ledger.ts'
 export type { Operations } from './operations.ts'
 export type {
   CheckpointStore,

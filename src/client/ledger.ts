@@ -15,7 +15,7 @@ import { Verification } from './verification.ts'
 export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['entries'][number]
 
 /** The result of `record`. */
-export type Recorded = Omit<Operations['POST /api/ledgers']['reply'], 'status'>
+export type RecordedChanges = Omit<Operations['POST /api/ledgers']['reply'], 'status'>
 
 /** A node. All methods fail with ClientError. */
 export class LedgerClient {
@@ -59,7 +59,10 @@ export class LedgerClient {
   }
 
   /** Applies all `changes`, in any databases, in one block, or none of them. */
-  async record(changes: readonly ChangeRequest[], options: RequestOptions = {}): Promise<Recorded> {
+  async record(
+    changes: readonly ChangeRequest[],
+    options: RequestOptions = {},
+  ): Promise<RecordedChanges> {
     const body = { entries: changes }
     const { block, results } = await this.request('POST /api/ledgers', { body }, options)
     for (const { method, db } of changes) {

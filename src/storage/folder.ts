@@ -113,13 +113,13 @@ export function lockFolder(path: string | null): Folder {
   return lockedFolder(temporary, false, lock(temporary))
 }
 
-function lockedFolder(path: string, lasting: boolean, lockDatabase: DatabaseSync): Folder {
+function lockedFolder(path: string, durable: boolean, lockDatabase: DatabaseSync): Folder {
   return {
     path,
-    durable: lasting,
+    durable: durable,
     storePath: storePathIn(path),
     release() {
-      if (!lasting) rmSync(path, { recursive: true, force: true })
+      if (!durable) rmSync(path, { recursive: true, force: true })
       lockDatabase.close()
     },
   }

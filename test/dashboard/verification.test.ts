@@ -98,8 +98,8 @@ const verify = (source: ChainSource) => verifyChain(verifySignature, source, () 
 
 it('verifies a valid chain, remembers it, and verifies it again', async () => {
   const { source } = chain()
-  const { fault, remember, ...figures } = await verify(source)
-  expect([fault, figures]).toEqual([null, { blocks: 4, size: 4, entries: 8, erased: 0 }])
+  const { fault, remember, ...totals } = await verify(source)
+  expect([fault, totals]).toEqual([null, { blocks: 4, size: 4, entries: 8, erased: 0 }])
   expect(remember).toMatchObject({ size: 4, verifierKey: source.verifierKey.trim() })
   expect((await verify({ ...source, remembered: remember })).fault).toBe(null)
 })

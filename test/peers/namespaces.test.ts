@@ -21,7 +21,7 @@ const why = whyNoNamespaces()
 const skipped = why === null ? '' : ` (skipped: ${why})`
 
 /** A node at a host, with its address on the link that is never cut. */
-class PlacedNode {
+class HostedNode {
   readonly host: string
   readonly folder: string
   serverId = 0
@@ -79,7 +79,7 @@ class PlacedNode {
   }
 
   /** Mirrors the chain of `other`, by pull, or if it is hidden, by its pushes. */
-  async mirror(other: PlacedNode, { isHidden = false, push = false } = {}): Promise<void> {
+  async mirror(other: HostedNode, { isHidden = false, push = false } = {}): Promise<void> {
     const url = `http://${this.#networks.addressFor(this.host, other.host)}:${PORT}`
     const peer = isHidden ? { vkey: other.vkey } : { vkey: other.vkey, url, push }
     await this.send('POST', '/api/config/peers', peer)
@@ -90,34 +90,37 @@ class PlacedNode {
   }
 
   /** Number of blocks of the chain of `other` that are mirrored here. */
-  async mirrored({ serverId }: PlacedNode): Promise<number> {
+  async mirrored({ serverId }: HostedNode): Promise<number> {
     const { peers } = await this.send('GET', '/api/config/peers')
     return peers.find((peer: { serverid: number }) => peer.serverid === serverId).blocks
   }
 }
 
-async function placed(hosts: readonly string[], hidden: readonly string[]): Promise<Placed> {
+async function startNodes(
+  hosts: readonly string[],
+  hidden: readonly string[],
+): Promise<TestNetwork> {
   const networks = new Namespaces(hosts)
-  const nodes = hosts.map((host) => new PlacedNode(networks, host, hidden.includes(host)))
+  const nodes = hosts.map((host) => new HostedNode(networks, host, hidden.includes(host)))
   onTestFinished(async () => {
     await Promise.all(nodes.map((node) => node.kill()))
     networks.remove()
   })
   await Promise.all(nodes.map((node) => node.start()))
   await Promise.all(nodes.map((node) => node.send('POST', '/api/d')))
-  return { networks, nodes: nodes as [PlacedNode, PlacedNode, PlacedNode] }
+  return { networks, nodes: nodes as [HostedNode, HostedNode, HostedNode] }
 }
 
-interface Placed {
+interface TestNetwork {
   readonly networks: Namespaces
-  readonly nodes: [PlacedNode, PlacedNode, PlacedNode]
+  readonly nodes: [HostedNode, HostedNode, HostedNode]
 }
 
 /** Polls until the condition holds, for longer than the retry delay of a peer. */
 const within = (what: string, isSo: () => Promise<boolean>) => until(what, isSo, WAIT_MS)
 
 /** Waits until all nodes serve identical copies of all chains; then verifies every mirror. */
-async function expectAgreement(nodes: readonly PlacedNode[]): Promise<void> {
+async function expectAgreement(nodes: readonly HostedNode[]): Promise<void> {
   for (const of of nodes) {
     const own = await of.chain(of.serverId)
     for (const at of nodes) {
@@ -136,14 +139,14 @@ async function expectAgreement(nodes: readonly PlacedNode[]): Promise<void> {
   }
 }
 
-async function write(node: PlacedNode, count: number, text = ''): Promise<void> {
+async function write(node: HostedNode, count: number, text = ''): Promise<void> {
   for (let n = 0; n < count; n += 1) await node.send('POST', '/api/d', { n, text })
 }
 
 it.skipIf(why !== null)(
   `an unreachable node pushes its chain, and reads those of the others${skipped}`,
   async () => {
-    const { nodes } = await placed(['a', 'b', 'h'], ['h'])
+    const { nodes } = await startNodes(['a', 'b', 'h'], ['h'])
     const [a, b, hidden] = nodes
     for (const [at, of] of [
       [a, b],
@@ -162,7 +165,7 @@ it.skipIf(why !== null)(
 )
 
 /** Asks the host of `from` to mirror `to` by its address; returns the result. */
-async function fetchFrom(from: PlacedNode, to: PlacedNode): Promise<string> {
+async function fetchFrom(from: HostedNode, to: HostedNode): Promise<string> {
   await from.mirror(to)
   let code = ''
   await within('it was tried', async () => {
@@ -179,7 +182,7 @@ async function fetchFrom(from: PlacedNode, to: PlacedNode): Promise<string> {
 it.skipIf(why !== null)(
   `all mirrors agree after partitions, one-way links, nodes killed in the middle of a batch, and absences${skipped}`,
   async () => {
-    const { networks, nodes } = await placed(['a', 'b', 'c'], [])
+    const { networks, nodes } = await startNodes(['a', 'b', 'c'], [])
     const [a, b, c] = nodes
     for (const at of nodes) for (const of of nodes) if (at !== of) await at.mirror(of)
     const writeAll = () => Promise.all(nodes.map((node) => write(node, 20)))

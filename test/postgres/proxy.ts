@@ -15,7 +15,7 @@ export interface ProxyMessage {
 }
 
 /**
- * What happens to a message: with `cut before` it is lost and the connection ends, with `cut after` it arrives and the
+ * The fate of a message: with `cut before` it is lost and the connection ends, with `cut after` it arrives and the
  * connection ends. The other side sees the end too, after all that was sent to it. With `hold` the message and all later
  * ones of the connection are lost, but nobody notices.
  */
@@ -134,7 +134,7 @@ export class PostgresProxy implements AsyncDisposable {
         if (verdict === 'hold') link.isHeld = true
         if (verdict === 'pass' || verdict === 'hold') continue
         link.isCut = true
-        // What was written before arrives; what the other side sends from now on is read and lost.
+        // Earlier writes arrive; later data from the other side is read and discarded.
         target.end()
         if (from === 'client') source.destroy()
         else source.end()

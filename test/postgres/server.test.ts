@@ -26,7 +26,7 @@ describe.skipIf(!postgres.canLaunch)(`servers of a test${postgres.note}`, () => 
   })
   afterAll(() => programs.remove())
 
-  it('keeps what was committed when a server is killed', async () => {
+  it('keeps committed data when a server is killed', async () => {
     const server = await PostgresServer.create(programs, 'killed')
     await server.start()
     await server.query('CREATE TABLE t (n int)')

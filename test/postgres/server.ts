@@ -8,7 +8,7 @@ import pg from 'pg'
 import { PASSWORD, type PostgresPrograms, USER } from './programs.ts'
 
 const run = promisify(execFile)
-/** Kept of what a server logs, for error messages. */
+/** Maximum log of a server that is kept for error messages. */
 const LOG_LENGTH_MAX = 64 * 1024
 /** A server that was killed leaves processes that hold its shared memory for a moment. */
 const START_TRIES = 20
@@ -34,7 +34,7 @@ export interface StandbyOptions {
   readonly port?: number
 }
 
-/** A PostgreSQL server in a data folder of its own; its port stays the same when it restarts. */
+/** A PostgreSQL server with its own data folder; its port stays the same when it restarts. */
 export class PostgresServer {
   readonly data: string
   readonly port: number
@@ -80,7 +80,7 @@ export class PostgresServer {
     return this.#child !== null
   }
 
-  /** What the server has logged since its start. */
+  /** The log of the server since its start. */
   get log(): string {
     return this.#log
   }
@@ -124,7 +124,7 @@ export class PostgresServer {
     await this.#end(how === 'fast' ? 'SIGINT' : 'SIGQUIT')
   }
 
-  /** Kills the server's processes, like a machine that loses power. */
+  /** Kills the server's processes, like a power failure. */
   async kill9(): Promise<void> {
     const { pid } = this.#child ?? {}
     if (pid === undefined) return
@@ -138,7 +138,7 @@ export class PostgresServer {
     if (memory !== undefined) await run('ipcrm', ['-m', memory]).catch(() => {})
   }
 
-  /** Stops answering without closing any connection, like a machine behind a cut cable. */
+  /** Stops answering without closing any connection, like a disconnected host. */
   async pause(): Promise<void> {
     await this.#signalAll('SIGSTOP')
   }
@@ -158,7 +158,7 @@ export class PostgresServer {
     await this.query('SELECT pg_reload_conf()')
   }
 
-  /** Runs one statement on a connection of its own. */
+  /** Runs one statement on a separate connection. */
   query(text: string, values: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
     return queryOnce(this.url(), text, values)
   }
@@ -229,7 +229,7 @@ export class PostgresServer {
   }
 }
 
-/** Runs one statement on a connection of its own. */
+/** Runs one statement on a separate connection. */
 export async function queryOnce(
   url: string,
   text: string,

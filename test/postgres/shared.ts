@@ -5,7 +5,7 @@ import { queryOnce } from './server.ts'
 /** Environment variable with the socket at which `setup.ts` tells where the server is. */
 export const SHARED_SERVER = 'DAICHO_TEST_PG_SOCKET'
 
-/** Where the server of this test run is, or why there is none. */
+/** The server of this test run, or the reason why there is none. */
 export type SharedServer =
   | { readonly url: string; readonly canLaunch: boolean }
   | { readonly missing: string }
@@ -23,7 +23,7 @@ export interface SharedPostgres {
   readonly missing: string | null
   /** Whether tests can start servers of their own; they cannot if the shared one was given by its URL. */
   readonly canLaunch: boolean
-  /** Belongs in the name of what is skipped. */
+  /** Suffix for the names of skipped tests. */
   readonly note: string
   newDatabase(): Promise<TestDatabase>
 }

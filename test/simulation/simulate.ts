@@ -3,18 +3,18 @@ import { runSeed } from './run.ts'
 import { failureText } from './seeds.ts'
 
 const [from = 1, to = from] = process.argv.slice(2).map(Number)
-const tally = new Map<string, { seeds: number; faulty: number; forks: number; restored: number }>()
+const counts = new Map<string, { seeds: number; faulty: number; forks: number; restored: number }>()
 for (let seed = from; seed <= to; seed += 1) {
   const outcome = await runSeed(seed)
   if (from === to) console.log(outcome.trace.join('\n'))
-  const row = tally.get(outcome.kind) ?? { seeds: 0, faulty: 0, forks: 0, restored: 0 }
+  const row = counts.get(outcome.kind) ?? { seeds: 0, faulty: 0, forks: 0, restored: 0 }
   row.seeds += 1
   row.forks += outcome.counts.forks
   row.restored += outcome.counts.restored
-  tally.set(outcome.kind, row)
+  counts.set(outcome.kind, row)
   if (outcome.faults.length === 0) continue
   row.faulty += 1
   process.exitCode = 1
   console.log(failureText(seed, outcome))
 }
-console.table(Object.fromEntries(tally))
+console.table(Object.fromEntries(counts))

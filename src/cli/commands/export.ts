@@ -80,7 +80,7 @@ async function exportFrom(from: string, out: string, line: ProgressLine): Promis
   }
 }
 
-/** Passes `lines` through `write`; returns what the generator returns at its end. */
+/** Passes `lines` through `write`; returns the generator's return value. */
 async function written(
   lines: AsyncGenerator<string, ExportEnd>,
   write: (texts: Readable) => Promise<void>,

@@ -14,7 +14,7 @@ import { EXIT, Exit } from '../exit.ts'
 import { nodeFolder } from '../node-folder.ts'
 import { readSettings } from '../settings.ts'
 
-/** For a dry run before the user is asked for a password. */
+/** Placeholder for a check before the password prompt. */
 const NO_PASSWORD = { passwordHash: '', since: 0 } as const
 
 export function userCommand(): Command {

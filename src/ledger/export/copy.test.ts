@@ -74,7 +74,7 @@ it('copies blocks, idempotency records, erasures, indexes and attachments, and v
   await node.close()
 })
 
-it('replaces what an interrupted copy has left', async () => {
+it('replaces the leftovers of an interrupted copy', async () => {
   const from = await usedFolder()
   const to = temporaryFolder()
   mkdirSync(join(to, 'copy.partial'))

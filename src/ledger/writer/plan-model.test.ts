@@ -73,14 +73,18 @@ function applied(databases: Databases, operation: Operation, revision: number): 
 }
 
 /** Returns the error of the first operation that violates `precondition`, or null. */
-function unexpected(databases: Databases, unit: UnitOfWork, terms: RequestConditions | undefined) {
+function unexpected(
+  databases: Databases,
+  unit: UnitOfWork,
+  conditions: RequestConditions | undefined,
+) {
   for (const operation of unit) {
-    if (!terms?.precondition || !('id' in operation)) continue
+    if (!conditions?.precondition || !('id' in operation)) continue
     const items = databases.get(operation.db)
     const held = items?.get(operation.id)
     if (items === undefined || (held === undefined && operation.kind !== 'create_item')) continue
     const tag = held === undefined ? null : positionText(held.revision)
-    if (!holds(terms.precondition, tag)) return 'PRECONDITION_FAILED'
+    if (!holds(conditions.precondition, tag)) return 'PRECONDITION_FAILED'
   }
   return null
 }
@@ -117,7 +121,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   },
 )
 const tags = fc.constantFrom('*' as const, ['0.3'], ['0.4', '5.0'], ['5.1'])
-const terms = fc.option(
+const conditions = fc.option(
   fc.record({
     precondition: fc.record({
       match: fc.option(tags, { freq: 3 }),
@@ -128,7 +132,7 @@ const terms = fc.option(
   { nil: undefined, freq: 3 },
 )
 const batch = fc.array(
-  fc.record({ unit: fc.array(operation, { minLength: 1, maxLength: 4 }), terms }),
+  fc.record({ unit: fc.array(operation, { minLength: 1, maxLength: 4 }), conditions }),
   { maxLength: 8 },
 )
 
@@ -139,10 +143,10 @@ it('a batch equals its units executed one after the other; a rejected unit has n
     const entries: Members[] = []
     const answers: unknown[] = []
     const outcomes: unknown[] = []
-    for (const [at, { unit, terms: requests }] of units.entries()) {
+    for (const [at, { unit, conditions }] of units.entries()) {
       const copy: Databases = new Map([...databases].map(([of, items]) => [of, new Map(items)]))
       const madeEntries: Members[] = []
-      let refusal = unexpected(copy, unit, requests)
+      let refusal = unexpected(copy, unit, conditions)
       for (const one of unit) {
         if (refusal !== null) break
         const position = packPosition(HEIGHT, entries.length + madeEntries.length)
@@ -155,21 +159,21 @@ it('a batch equals its units executed one after the other; a rejected unit has n
       if (refusal !== null) continue
       databases = copy
       const idempotency = { key: `key ${at}`, fingerprint: 'f' }
-      if (requests)
+      if (conditions)
         answers.push({ ...idempotency, index: entries.length, entries: madeEntries.length })
       entries.push(...madeEntries)
     }
 
-    const asked = new Map<number, RequestConditions>()
+    const allConditions = new Map<number, RequestConditions>()
     for (const [at, one] of units.entries()) {
       const idempotency = { key: `key ${at}`, fingerprint: 'f' }
-      if (one.terms !== undefined) asked.set(at, { ...one.terms, idempotency })
+      if (one.conditions !== undefined) allConditions.set(at, { ...one.conditions, idempotency })
     }
     const plan = await planBatch(
       storeOf(stored()),
       units.map(({ unit }) => unit),
       HEIGHT,
-      { nowMs: 0, conditions: asked },
+      { nowMs: 0, conditions: allConditions },
     )
     expect(
       plan.outcomes.map((one) => ('code' in one ? one.code : 'index' in one && one.index)),

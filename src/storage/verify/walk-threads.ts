@@ -118,10 +118,7 @@ export class WalkThreads {
     }
   }
 
-  /**
-   * Reads the plain blocks up to the next block that is not plain, or a page of the others, up to the next
-   * plain one.
-   */
+  /** Reads the next plain blocks, or a page of the next blocks that are not plain. */
   async #read(): Promise<readonly (Block | PlainBlock)[]> {
     const page = this.#plain.slice(0, BLOCKS_PER_PAGE)
     const plain: PlainBlock[] = []
