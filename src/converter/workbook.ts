@@ -141,8 +141,8 @@ function columnName(index: number): string {
 }
 
 /**
- * Stores short texts as 32-bit words, which are copied four bytes at a time. Up to 65,428 texts are accessed in random
- * order, so a small table, which stays in the CPU cache, is fast.
+ * Stores short strings as 32-bit words, which are copied four bytes at a time. Up to 65,428 strings are accessed in
+ * random order, so a small table, which stays in the CPU cache, is fast.
  */
 class TextTable {
   readonly #words: Int32Array

@@ -172,7 +172,7 @@ async function kill(worker: ChildProcess): Promise<void> {
   await exit
 }
 
-/** Checks `code`, because a hostile image that has taken over the worker could send any text. */
+/** Checks `code`, because a hostile image that has taken over the worker could send any string. */
 function errorOf(code: string | null, message: string): Error {
   return code !== null && isConverterErrorCode(code)
     ? new ConverterError(code, message)

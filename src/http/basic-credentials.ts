@@ -45,7 +45,7 @@ function decode(bytes: Buffer): string {
 
 const comparisonKey = randomBytes(32)
 
-/** Compares two texts in constant time, so that the duration reveals nothing about them. */
+/** Compares two strings in constant time, so that the duration reveals nothing about them. */
 function equalSecrets(left: string, right: string): boolean {
   const mac = (text: string) => createHmac('sha256', comparisonKey).update(text).digest()
   return timingSafeEqual(mac(left), mac(right))

@@ -155,7 +155,7 @@ export class ReplyBudget {
   }
 }
 
-/** Returns the length of a text or bytes, or null for a stream. */
+/** Returns the length of a string or of bytes, or null for a stream. */
 function lengthOf(payload: unknown): number | null {
   if (payload === null || payload === undefined) return 0
   if (typeof payload === 'string' || payload instanceof Uint8Array) return payload.length

@@ -64,7 +64,7 @@ interface Latencies {
 
 /**
  * A Prometheus histogram of requests by method, route and status. It replaces prom-client's `Histogram`, which
- * builds a text key for each observation; this took 7 % of the CPU time of a GET.
+ * builds a string key for each observation; this took 7 % of the CPU time of a GET.
  */
 export class RequestMetrics {
   readonly #all: Latencies[] = []

@@ -275,7 +275,7 @@ function blockList(...subnets: string[]): BlockList {
 }
 
 /**
- * Classifies an IP literal; other texts are `never`. An IPv4-mapped IPv6 address is classified as its IPv4
+ * Classifies an IP literal; other strings are `never`. An IPv4-mapped IPv6 address is classified as its IPv4
  * address. Source: IANA special-purpose address registries (RFC 6890).
  */
 export function addressKind(address: string): AddressKind {

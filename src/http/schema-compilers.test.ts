@@ -8,7 +8,7 @@ import { validatorCompiler } from './schema-compilers.ts'
 const ROUTE = { method: 'POST', url: '/' }
 const schema: object = { type: 'object', properties: { n: { type: 'integer' } } }
 
-it('converts texts to numbers in a query, but not in a body', () => {
+it('converts strings to numbers in a query, but not in a body', () => {
   for (const compile of [validatorCompiler(), validatorCompiler()]) {
     const body = compile({ ...ROUTE, schema, httpPart: 'body' })
     const query = compile({ ...ROUTE, schema, httpPart: 'querystring' })

@@ -5,7 +5,7 @@ import type { FastifySchema, FastifySchemaCompiler, FastifySerializerCompiler } 
 type Validate = ReturnType<FastifySchemaCompiler<FastifySchema>>
 
 /**
- * Compiles route schemas. Texts in a path, query or header are coerced to the numbers and booleans of the schema.
+ * Compiles route schemas. Strings in a path, query or header are coerced to the numbers and booleans of the schema.
  * Bodies are not coerced: Ajv would turn `[null]` into `null`, which means something else. Members are never
  * removed.
  */

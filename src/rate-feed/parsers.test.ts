@@ -60,7 +60,7 @@ describe('every source', () => {
     expect(() => PARSERS[name]?.(body)).toThrow(SourceError)
   })
 
-  it('returns a quote or throws a SourceError for any text', () => {
+  it('returns a quote or throws a SourceError for any string', () => {
     void fcAssert(
       property(string({ maxLength: 200, unit: 'binary' }), (text) => {
         for (const parse of Object.values(PARSERS)) {

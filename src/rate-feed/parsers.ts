@@ -1,4 +1,4 @@
-// Parsers for the replies of the sources. Each converts a text to a quote. Errors: SourceError.
+// Parsers for the replies of the sources. Each converts a body to a quote. Errors: SourceError.
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'

@@ -107,7 +107,7 @@ export function quoteOf(
   return { asOf, asOfMs, perEur, origin }
 }
 
-/** Parses `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ss[.fff]Z` into milliseconds; returns null for other texts. */
+/** Parses `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ss[.fff]Z` into milliseconds; returns null for other strings. */
 export function parseInstant(text: string): number | null {
   if (!/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?$/.test(text)) return null
   const ms = Date.parse(text)

@@ -70,7 +70,7 @@ export function printRing(ring: KeyRing): string {
   return `${JSON.stringify({ keys }, null, 2)}\n`
 }
 
-/** Parses the output of `printRing`. Errors: any, for any other text. */
+/** Parses the output of `printRing`. Throws for any other string. */
 export function parseRing(text: string): KeyRing {
   const file: Json = JSON.parse(text)
   const keys = isJsonObject(file) ? file.keys : undefined
@@ -115,7 +115,7 @@ export function printRevocations(revocations: Revocations): string {
   return `${JSON.stringify({ revoked: Object.fromEntries(revocations) }, null, 2)}\n`
 }
 
-/** Parses the output of `printRevocations`. Errors: any, for any other text. */
+/** Parses the output of `printRevocations`. Throws for any other string. */
 export function parseRevocations(text: string): Revocations {
   const file: Json = JSON.parse(text)
   const revoked = isJsonObject(file) ? file.revoked : undefined

@@ -192,7 +192,7 @@ describe('a foreign or altered token', () => {
     return token.slice(0, -1) + letters[letters.indexOf(token.at(-1) ?? '') + 1]
   }
 
-  it('is rejected with TOKEN_INVALID, for any text and any damage', async () => {
+  it('is rejected with TOKEN_INVALID, for any string and any damage', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     const damaged = fc

@@ -31,7 +31,7 @@ export interface SharedFileOptions<Value> {
   /** The value if the file does not exist. */
   readonly initial: Value
   readonly print: (value: Value) => string
-  /** Parses the output of `print`. Errors: any, for any other text. */
+  /** Parses the output of `print`. Throws for any other string. */
   readonly parse: (text: string) => Value
   /** Maximum time that a change waits for the lock, in milliseconds; 5 s by default. */
   readonly lockWaitMs?: number

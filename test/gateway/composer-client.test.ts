@@ -199,7 +199,7 @@ describe('DELETE of an array of ids', () => {
     ['an element that is not an id', ['a', { id: 'b' }], 422, 'RESOURCE_INVALID'],
     ['an empty array', [], 422, 'LIST_EMPTY'],
     ['no body', undefined, 422, 'RESOURCE_INVALID'],
-    ['a text', '"a"', 422, 'RESOURCE_INVALID'],
+    ['a string', '"a"', 422, 'RESOURCE_INVALID'],
   ])('changes nothing for %s', async (_what, body, status, code) => {
     await add('a', 'b')
     const before = await blocks()

@@ -260,7 +260,7 @@ describe('relationships', () => {
     },
   )
 
-  it('rejects texts that are not relationships', () => {
+  it('rejects strings that are not relationships', () => {
     expect(['org.test.Thing#a', 'resource:a', ''].map(targetOfCanonical)).toEqual([
       null,
       null,

@@ -10,7 +10,7 @@ const FIELDS_MAX = 1_000
 const BRACKETS_MAX = 16
 const NAME = /^([^[\]]+)((?:\[[^[\]]*\])*)$/
 
-/** The texts of a field, e.g. of `size=1`, and its members, e.g. of `size[width]=1`. */
+/** The strings of a field, e.g. of `size=1`, and its members, e.g. of `size[width]=1`. */
 interface Field {
   readonly texts: string[]
   readonly members: Map<string, Field>
@@ -24,7 +24,7 @@ export function acceptUrlEncodedForms(app: HttpApp): void {
   })
 }
 
-/** An HTML form. Its texts become values of the types in a model. */
+/** An HTML form. Its strings are converted to the types in a model. */
 export class Form {
   readonly #root = emptyField()
 
@@ -43,8 +43,8 @@ export class Form {
   }
 
   /**
-   * Returns the form as an instance of `type`. A text that cannot be converted to the type of its property is left
-   * as it is: validation later rejects it and names the property.
+   * Returns the form as an instance of `type`. A string that cannot be converted to the type of its property stays
+   * a string, so that validation rejects it and names the property.
    */
   instanceOf(type: TypeDeclaration, model: Model): JsonObject {
     return instanceIn(this.#root, type, model)

@@ -144,7 +144,7 @@ export function targetOf(text: string, declared: TypeDeclaration, model: Model):
   return id === '' ? 'the id is empty' : { type: type.qualifiedName, id }
 }
 
-/** Returns the target of the canonical text of a relationship; null for any other text. */
+/** Returns the target of the canonical text of a relationship; null for any other string. */
 export function targetOfCanonical(text: string): Target | null {
   const hash = text.indexOf('#')
   if (!text.startsWith(SCHEME) || hash === -1) return null

@@ -26,7 +26,7 @@ describe('instantOf', () => {
   })
 })
 
-it('returns the result of the regular expression, for short and long texts, simple and complex patterns', () => {
+it('returns the result of the regular expression, for short and long strings, simple and complex patterns', () => {
   const patterns = [/^[a-z]*$/, /^(ab)+$/i, /^\p{L}{1,3}(?=x)/u, /(.)\1/, /^a?b?c?d?$/]
   const texts = ['', 'abab', 'ABab', 'éx', 'aa', 'abcd', 'a'.repeat(300), `${'ab'.repeat(200)}x`]
   for (const pattern of patterns) {

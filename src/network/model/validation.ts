@@ -57,7 +57,7 @@ const NORMALIZED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
  * The default time is midnight, the default zone UTC.
  */
 export function instantOf(text: string): string | null {
-  // A shortcut for texts that are already normalized, as most are.
+  // A shortcut for dates that are already normalized, as most are.
   if (NORMALIZED.test(text) && roundTrips(text)) return text
   const match = ISO.exec(text)
   if (match === null) return null
@@ -86,11 +86,11 @@ function offsetMs(zone: string | undefined): number | null {
   return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000
 }
 
-/** Maximum time for matching a text with a regular expression of a model. */
+/** Maximum time for matching a string with a regular expression of a model. */
 const COMPARISON_MS = 100
 /** A match that timed out because the process got little CPU time is repeated up to this number of attempts. */
 const ATTEMPTS_MAX = 5
-/** Longer texts are always matched with a timeout; in UTF-16 units. */
+/** Longer strings are always matched with a timeout; in UTF-16 units. */
 const SHORT_LENGTH_MAX = 256
 
 /** The globals of the script below. Reused, because creating a context for each match takes too long. */

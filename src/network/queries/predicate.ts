@@ -49,7 +49,7 @@ export function parameterValue(
   }
 }
 
-/** Returns a text in its stored form: normalizes relationships and dates; undefined if it is invalid. */
+/** Returns a string in its stored form: normalizes relationships and dates; undefined if it is invalid. */
 export function canonical(text: string, property: Property, model: Model): string | undefined {
   if (property.primitive === 'DateTime') return instantOf(text) ?? undefined
   const { type, relationship } = property
@@ -58,7 +58,7 @@ export function canonical(text: string, property: Property, model: Model): strin
   return typeof target === 'string' ? undefined : relationshipText(target)
 }
 
-/** The parameters of a query as texts. Each comparison converts them to the type of its property. */
+/** The parameters of a query as strings. Each comparison converts them to the type of its property. */
 export type Arguments = ReadonlyMap<string, readonly string[]>
 
 /** A condition of a query with the values of its parameters. */
@@ -179,7 +179,7 @@ function operandValues(
       return []
     case 'parameter': {
       const texts = parameters.get(operand.name) ?? []
-      // A text that cannot be converted is kept: it equals no value of the property.
+      // A string that cannot be converted is left unchanged: it equals no value of the property.
       return texts.map((text) => (property && parameterValue(text, property, model)) ?? text)
     }
     case 'value': {
