@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from '../../base/json.ts'
+import type { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
 import { objectIn, type ResourceChange } from '../resources/database.ts'
@@ -76,12 +77,15 @@ export class Draft {
   /** Rules apply to the version that is replaced. */
   async #require(operation: Operation, target: Target, reader: Guard | null): Promise<void> {
     const stored = await this.#overlay.read(target)
-    const absent = missing(requireType(this.guard.definition.model, target.type), target.id)
-    if (stored === null) throw absent
+    if (stored === null) throw this.#missing(target)
     const before = () => objectIn(stored.text)
     if (await this.guard.allows(operation, target, before)) return
     const isKnown = reader === null || (await reader.allows('READ', target, before))
-    throw isKnown ? this.guard.denied(operation, target) : absent
+    throw isKnown ? this.guard.denied(operation, target) : this.#missing(target)
+  }
+
+  #missing({ type, id }: Target): NetworkError {
+    return missing(requireType(this.guard.definition.model, type), id)
   }
 
   #apply(change: ResourceChange): void {
