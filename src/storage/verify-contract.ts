@@ -41,6 +41,12 @@ export function describeVerify(
       expect(progressCalls).toEqual([6])
     })
 
+    it('cannot find a removed idempotency record, which only the node knows of', async () => {
+      const { location, tamper } = await filled()
+      await tamper('DELETE FROM answers')
+      expect(await findingIn(location)).toBeNull()
+    })
+
     it('finds nothing if the chain ends with items that were created and deleted', async () => {
       const { location } = await filled()
       const store = await openStore({ location, serverId: CONTRACT_SERVER_ID, durable: false })
@@ -110,6 +116,16 @@ export function describeVerify(
         `INSERT INTO answers SELECT 99999, 'other', fingerprint, entries, timestamp, digest
       FROM answers LIMIT 1`,
         'which is not in the chain',
+      ],
+      [
+        'an idempotency record moved to another entry of its block',
+        'UPDATE answers SET position = position - 1',
+        'the idempotency record of 2.0 was changed',
+      ],
+      [
+        'an idempotency record moved to another block',
+        'UPDATE answers SET position = 0',
+        'the idempotency record of 0.0 was changed',
       ],
       ['a removed database', "DELETE FROM databases WHERE name = 'veg'", 'is missing'],
       [

@@ -1,4 +1,7 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
+import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Json } from '../../base/json.ts'
 import { parseKey } from './conditions.ts'
@@ -57,4 +60,23 @@ it('the fingerprint ignores the order of members and the token', () => {
     same,
   ]
   expect(new Set(others).size).toBe(others.length)
+})
+
+it('executes a repeated request as a new one if its record was removed', async () => {
+  const folder = temporaryFolder()
+  const repeat = async () => {
+    const node = await startLedgerNode({ folder })
+    await node.send('POST', '/api/fruit')
+    const send = () => node.send('POST', '/api/fruit', { n: 1 }, { 'idempotency-key': 'one' })
+    const ids = [(await send()).json.id, (await send()).json.id]
+    await node.close()
+    expect(ids[0]).toBe(ids[1])
+    return ids[0]
+  }
+  const id = await repeat()
+  expect(await repeat()).toBe(id)
+  const database = new DatabaseSync(join(folder, 'ledger.db'))
+  database.exec('DELETE FROM answers')
+  database.close()
+  expect(await repeat()).not.toBe(id)
 })

@@ -77,8 +77,9 @@ export class RowCursor<Row> {
 
 /**
  * Compares idempotency records with the chain: the entries of a record must exist, with its timestamp, and
- * its digest must be correct. Missing records cannot be detected, because they belong to the node, not to
- * the chain, and expire after a day.
+ * its digest must be correct, which a record that was changed or moved alone does not have. Missing records cannot
+ * be detected: they belong to the node, not to the chain, and expire after a day. A count or hash of them in the
+ * same store could be replaced like the records (SECURITY.md, "Meaning of a verification").
  */
 export class IdempotencyComparison {
   readonly #records: RowCursor<IdempotencyRecord>
