@@ -1,12 +1,14 @@
 import {
   checkpointOf,
+  evidenceText,
   nodeVerifySignature,
   openCheckpoint,
   verifierKeyOf,
+  verifyEvidence,
 } from '../../src/chain/index.ts'
 import { type Copy, copyAt, fits } from './copies.ts'
 import { isFound } from './heal.ts'
-import { all, type Scene } from './scene.ts'
+import { all, type Kind, present, type Scene } from './scene.ts'
 import { DATABASE, type SimulatedNode } from './simulated-node.ts'
 
 /** Counts of the checked conditions. */
@@ -23,7 +25,7 @@ export interface Counts {
 export async function check(scene: Scene): Promise<Counts> {
   let forks = 0
   for (const node of scene.nodes) if (await checkChain(scene, node)) forks += 1
-  for (const node of all(scene)) await checkAcknowledged(scene, node)
+  for (const node of present(scene)) await checkAcknowledged(scene, node)
   for (const node of scene.nodes) checkSigned(scene, node)
   return {
     acknowledged: all(scene).reduce((sum, { acknowledged }) => sum + acknowledged.length, 0),
@@ -33,9 +35,11 @@ export async function check(scene: Scene): Promise<Counts> {
   }
 }
 
+const FORKING: ReadonlySet<Kind> = new Set(['old disk', 'copied key', 'split view'])
+
 /** Whether the key of `node` has, or may have, signed two histories. */
 function isForkable({ kind, victim }: Scene, node: SimulatedNode): boolean {
-  return node === victim && (kind === 'old disk' || kind === 'copied key')
+  return node === victim && FORKING.has(kind)
 }
 
 /** Checks all copies of the chain of `node`. Returns whether it has two histories. */
@@ -52,7 +56,8 @@ async function checkChain(scene: Scene, node: SimulatedNode): Promise<boolean> {
   })
   const isForked = histories.some((one) => histories.some((other) => !fits(one, other)))
   if (isForked && !isForkable(scene, node)) world.fault(`there are two histories of ${node.host}`)
-  if (isForked && !isFound(scene, node)) {
+  // After the liar has gone, a head that was only seen shows nothing: `heal` compares what the mirrors have.
+  if (isForked && !isFound(scene, node) && !scene.isLiarGone) {
     world.fault(`there are two histories of ${node.host}, and nobody has found that`)
   }
   return isForked
@@ -77,9 +82,20 @@ async function checkCopy(
 async function checkEvidence(
   { world, signed }: Scene,
   node: SimulatedNode,
-  { evidence, ids, isOwn, at }: Copy,
+  { evidence, ids, isOwn, at, seen }: Copy,
 ): Promise<void> {
   const key = verifierKeyOf(node.identity.vkey)
+  // Blocks that were stored before their signed head was reached cannot be proven to others.
+  const isPrivate = evidence?.proof === null && !isOwn && evidence.notes[0] === seen
+  const seenSize = signed.find(({ note }) => note === seen)?.ids.length ?? 0
+  const verified = evidence && verifyEvidence(nodeVerifySignature, key, evidenceText(evidence))
+  const failure = await verified?.then(
+    () => null,
+    (error: Error) => error.message,
+  )
+  if (typeof failure === 'string' && !(isPrivate && ids.length < seenSize)) {
+    world.fault(`${at.host} has evidence that convinces nobody else: ${failure}`)
+  }
   const notes = (evidence?.notes ?? []).slice(isOwn ? 1 : 0)
   const histories: (readonly string[])[] = isOwn ? [ids] : []
   for (const note of notes) {

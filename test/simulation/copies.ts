@@ -15,6 +15,8 @@ export interface Copy {
   readonly ids: readonly string[]
   /** The newest signed head that it has accepted; empty for none. */
   readonly seen: string
+  /** The newest signed head all of whose blocks it has; empty for none. */
+  readonly checkpoint: string
   readonly evidence: Evidence | null
   /** The fault in it, or null. */
   readonly finding: string | null
@@ -24,10 +26,13 @@ export interface Copy {
 export async function copyAt(node: SimulatedNode, serverId: number): Promise<Copy> {
   const isOwn = node.identity.serverId === serverId
   const folder = isOwn ? node.folder : mirrorFolder(node.folder, serverId)
-  const seenPath = join(folder, 'seen')
+  const textOf = (name: string) => {
+    const path = join(folder, name)
+    return existsSync(path) ? readFileSync(path, 'utf8') : ''
+  }
   const copy = {
     ...{ at: node, isOwn, evidence: readEvidence(folder) },
-    seen: existsSync(seenPath) ? readFileSync(seenPath, 'utf8') : '',
+    ...{ seen: textOf('seen'), checkpoint: textOf('checkpoint') },
   }
   if (!existsSync(storePathIn(folder))) return { ...copy, texts: [], ids: [], finding: null }
   const store = await openStoreReader(folder, { frozen: true })
@@ -48,6 +53,18 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
   } finally {
     await store.close()
   }
+}
+
+/**
+ * Whether two mirrors of one chain have signed histories of which neither continues the other. Blocks after the
+ * newest signed head do not count, because nobody else can verify that they are signed.
+ */
+export function contradict(one: Copy, other: Copy): boolean {
+  return !fits(signedIds(one), signedIds(other))
+}
+
+function signedIds({ ids, checkpoint }: Copy): readonly string[] {
+  return ids.slice(0, Number(checkpoint.split('\n')[1] ?? 0))
 }
 
 /** Whether one of two lists is a prefix of the other. */

@@ -1,5 +1,5 @@
-import { copyAt } from './copies.ts'
-import { all, type Scene } from './scene.ts'
+import { contradict, copyAt } from './copies.ts'
+import { all, audience, present, type Scene } from './scene.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
 /** Maximum number of steps until nodes agree without faults. */
@@ -11,27 +11,52 @@ export async function heal(scene: Scene): Promise<void> {
   const { world, network } = scene
   world.note('all is well again')
   network.heal()
-  for (const node of all(scene)) {
+  if (scene.kind === 'split view') await leave(scene)
+  for (const node of present(scene)) {
     node.fullness = 0
     if (!node.isRunning) await node.start()
   }
   for (let step = 0; step < STEPS; step += 1) {
-    for (const node of all(scene)) if (isBehindItself(scene, node)) node.write(1)
+    for (const node of present(scene)) if (isBehindItself(scene, node)) node.write(1)
     await world.pass(STEP_MS)
-    for (const node of all(scene)) {
+    for (const node of present(scene)) {
       if (scene.double === null && !scene.restored.has(node) && mustRestore(node)) {
         scene.restored.add(node)
         await restore(scene, node)
       }
     }
-    if (all(scene).every((node) => isFound(scene, node) || isAgreedOn(scene, node))) return
+    const isSettled = present(scene).every(
+      (node) => isFound(scene, node) || isAgreedOn(scene, node),
+    )
+    if (isSettled && !(await isDeceived(scene))) return
   }
-  for (const node of all(scene)) {
+  if (await isDeceived(scene)) world.fault('two mirrors of different histories have not found it')
+  for (const node of present(scene)) {
     if (!isFound(scene, node) && !isAgreedOn(scene, node)) {
       world.fault(`the mirrors of ${node.host} do not come to have what it has`)
       noteStates(scene, node)
     }
   }
+}
+
+/** The liar leaves for good in some worlds; in the others both of its histories grow. */
+async function leave(scene: Scene): Promise<void> {
+  const { world, victim, double } = scene
+  scene.isLiarGone = world.happens(0.5)
+  for (const node of [victim, double]) {
+    if (scene.isLiarGone) node?.cutOff()
+    else if (node !== null) world.after(STEP_MS, () => node.write(1))
+  }
+  if (scene.isLiarGone) world.note('the liar has gone')
+}
+
+/** Whether a node and its fork show two histories to two nodes that mirror each other, and one does not know. */
+async function isDeceived(scene: Scene): Promise<boolean> {
+  if (scene.kind !== 'split view') return false
+  const { serverId } = scene.victim.identity
+  const [one, other] = audience(scene)
+  const copies = [await copyAt(one, serverId), await copyAt(other, serverId)] as const
+  return contradict(...copies) && copies.some(({ evidence }) => evidence === null)
 }
 
 /**
@@ -98,7 +123,7 @@ function noteStates(scene: Scene, { identity, ids }: SimulatedNode): void {
 function isAgreedOn(scene: Scene, node: SimulatedNode): boolean {
   const { serverId } = node.identity
   const size = node.ids.length
-  return all(scene).every((other) => {
+  return present(scene).every((other) => {
     // A node that cannot be restored: its signed blocks are lost.
     if (other.refusal !== null) return true
     if (other.service === null) return false

@@ -2,9 +2,12 @@ import type { Peer } from '../../src/ledger/core.ts'
 import { identityOf, SimulatedNode, type WorldContext } from './simulated-node.ts'
 
 /** The main fault of a world, in addition to network, disk and power faults. */
-export type Kind = 'network' | 'old store' | 'old disk' | 'copied key' | 'lies'
+export type Kind = (typeof KINDS)[number]
 
-const KINDS: readonly Kind[] = ['network', 'network', 'old store', 'old disk', 'copied key', 'lies']
+const KINDS = [
+  ...(['network', 'network', 'old store', 'old disk', 'copied key', 'lies'] as const),
+  'split view',
+] as const
 const HOSTS = ['a', 'b', 'c'] as const
 /** Host of the second node with the victim's key. */
 export const DOUBLE = 'double'
@@ -29,6 +32,8 @@ export interface Scene extends WorldContext {
   rollback: Rollback | null
   /** Nodes restored from others. */
   readonly restored: Set<SimulatedNode>
+  /** Whether the victim and its double have left for good. */
+  isLiarGone: boolean
 }
 
 /** Selects the scene by the seed. */
@@ -40,9 +45,11 @@ export function sceneOf(context: WorldContext): Scene {
   const scene: Scene = {
     ...context,
     ...{ kind, nodes, victim, double: null, rollback: null, restored: new Set<SimulatedNode>() },
+    isLiarGone: false,
   }
   if (kind === 'network' && world.happens(0.4)) world.one(nodes).isHidden = true
-  for (const node of nodes) node.peers = peersOf(scene, node)
+  const peers = kind === 'split view' ? splitPeersOf : peersOf
+  for (const node of nodes) node.peers = peers(scene, node)
   network.onAnswer = (host, { url }, { body }) => {
     const caller = all(scene).find((node) => node.host === host)
     const serverId = caller?.identity.serverId
@@ -58,6 +65,35 @@ export function sceneOf(context: WorldContext): Scene {
 /** All nodes including the double. */
 export function all({ nodes, double }: Scene): SimulatedNode[] {
   return double === null ? [...nodes] : [...nodes, double]
+}
+
+/** The nodes that have not left for good. */
+export function present(scene: Scene): SimulatedNode[] {
+  const { victim, double, isLiarGone } = scene
+  return all(scene).filter((node) => !isLiarGone || (node !== victim && node !== double))
+}
+
+/** The two nodes to which the victim and its double show different histories. */
+export function audience({ nodes, victim }: Scene): [SimulatedNode, SimulatedNode] {
+  const [one, other] = nodes.filter((node) => node !== victim)
+  if (one === undefined || other === undefined) throw new Error('a world has three nodes')
+  return [one, other]
+}
+
+/** One mirrors the victim, the other its double; they mirror each other, and are never pushed to. */
+function splitPeersOf(scene: Scene, node: SimulatedNode): Peer[] {
+  const [one, other] = audience(scene)
+  const peerOf = ({ identity, host }: SimulatedNode) => ({ vkey: identity.vkey, url: urlOf(host) })
+  if (node === scene.victim) return [peerOf(one)]
+  if (node === one) return [peerOf(scene.victim), peerOf(other)]
+  return [{ vkey: scene.victim.identity.vkey, url: urlOf(DOUBLE) }, peerOf(one)]
+}
+
+/** The peers of the double, to which nobody but one node speaks. */
+export function peersOfDouble(scene: Scene): readonly Peer[] {
+  if (scene.kind !== 'split view') return scene.victim.peers
+  const [, { identity, host }] = audience(scene)
+  return [{ vkey: identity.vkey, url: urlOf(host) }]
 }
 
 /** Each chain from its node, some also from a third one, or pushed if it cannot be fetched. */

@@ -1,6 +1,6 @@
 import { copyAt } from './copies.ts'
 import { Lies } from './lies.ts'
-import { all, DOUBLE, type Scene } from './scene.ts'
+import { all, DOUBLE, peersOfDouble, type Scene } from './scene.ts'
 import { SimulatedNode } from './simulated-node.ts'
 
 /** Number of steps with faults, and the duration of one. */
@@ -59,7 +59,7 @@ function changeCuts({ world, network, nodes }: Scene): void {
 async function special(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, victim, kind, signed } = scene
   if (kind === 'old store' || kind === 'old disk') await rollNodeBack(scene, snapshot)
-  if (kind === 'copied key') await startDouble(scene, snapshot)
+  if (kind === 'copied key' || kind === 'split view') await startDouble(scene, snapshot)
   if (kind !== 'lies') return
   world.note(`${victim.host} is lied to`)
   network.lies = new Lies(world, victim.host, signed)
@@ -105,7 +105,7 @@ function showsMore({ service }: SimulatedNode, other: SimulatedNode, blocks: num
 async function startDouble(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, victim, nodes } = scene
   const double = new SimulatedNode(scene, DOUBLE, victim.identity)
-  double.peers = victim.peers
+  double.peers = peersOfDouble(scene)
   double.rollBack(snapshot, 'all')
   scene.double = double
   world.note(`a double of ${victim.host} starts`)
