@@ -55,6 +55,18 @@ export {
   verifierKeyText,
 } from './log/checkpoint.ts'
 export {
+  type Cosignature,
+  type CosignedCheckpoint,
+  cosignatureBy,
+  cosignatureLine,
+  isOfLog,
+  policyOf,
+  quorumPolicy,
+  type WitnessPolicy,
+  witnessKeyOf,
+  witnessKeyText,
+} from './log/cosignatures.ts'
+export {
   EVIDENCE_BEGINNING,
   EVIDENCE_LENGTH_MAX,
   type Evidence,
@@ -68,6 +80,7 @@ export {
 } from './log/evidence.ts'
 export {
   type EntryProof,
+  noteOf,
   type ProvenEntry,
   proofFileText,
   verifyProofFile,

@@ -14,6 +14,7 @@ export {
   verifierKeyOf,
   webVerifySignature,
 } from './log/checkpoint.ts'
+export { isOfLog, policyOf, quorumPolicy, type WitnessPolicy } from './log/cosignatures.ts'
 export type { ProvenEntry } from './log/proof-file.ts'
 export { type Fetch, isBefore, VerifyingReader } from './log/verifying-reader.ts'
 export { EMPTY_FRONTIER, type Frontier, grown, leafHash, rootOf } from './merkle-tree.ts'

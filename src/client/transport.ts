@@ -14,6 +14,12 @@ export interface VerifyOptions {
   /** The verifier key of the node, `daicho/<serverid>+…`, from a source other than the node. */
   readonly key: string
   readonly checkpoint: CheckpointStore
+  /** Keys of witnesses, of which `quorum` must have cosigned every checkpoint. */
+  readonly witnesses?: readonly string[] | undefined
+  /** Default: all of `witnesses`. */
+  readonly quorum?: number | undefined
+  /** The text of a C2SP tlog-policy, instead of `witnesses` and `quorum`. */
+  readonly policy?: string | undefined
   /** Ed25519, for platforms whose Web Crypto lacks it. */
   readonly verifySignature?: VerifySignature
 }

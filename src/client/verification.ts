@@ -1,12 +1,16 @@
 import {
   isBefore,
+  isOfLog,
   openCheckpoint,
   type Position,
   ProofError,
   type ProvenEntry,
+  policyOf,
+  quorumPolicy,
   VerifyingReader,
   type VerifySignature,
   verifierKeyOf,
+  type WitnessPolicy,
   webVerifySignature,
 } from '../chain/portable.ts'
 import { ClientError, VerificationError } from './error.ts'
@@ -45,13 +49,15 @@ export class Verification {
   readonly #transport: Transport
   readonly #options: VerifyOptions
   readonly #verifySignature: VerifySignature
+  readonly #policy: WitnessPolicy | null
   #reader: Promise<VerifyingReader> | null = null
 
-  /** Errors: TypeError if `options.key` is not the key of a node. */
+  /** Errors: TypeError if `options.key` is not the key of a node, or the policy is malformed. */
   constructor(transport: Transport, options: VerifyOptions) {
     this.#transport = transport
     this.#options = options
     this.#verifySignature = checking(options.verifySignature)
+    this.#policy = policyIn(options)
     this.serverId = serverIdIn(options.key)
   }
 
@@ -153,6 +159,7 @@ export class Verification {
     return new VerifyingReader({
       verifySignature: this.#verifySignature,
       key,
+      policy: this.#policy,
       checkpoint:
         storedNote === null ? null : await openCheckpoint(this.#verifySignature, key, storedNote),
       keep: async (note) => checkpointStore.set(note),
@@ -190,6 +197,23 @@ function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['
   const isSet = method === 'create_item' || method === 'update_item'
   if (isSet && typeof item === 'object' && item !== null && !Array.isArray(item)) return item
   throw new ProofError('ITEM_OTHER', `the entry ${position} has no item`)
+}
+
+/** The policy about witnesses, or null. Errors: TypeError. */
+function policyIn({ key, witnesses, quorum, policy }: VerifyOptions): WitnessPolicy | null {
+  const isQuorum = witnesses !== undefined || quorum !== undefined
+  if (isQuorum && policy !== undefined) {
+    throw new TypeError('verify has a policy, or witnesses with a quorum')
+  }
+  try {
+    if (isQuorum) return quorumPolicy(witnesses ?? [], quorum)
+    const parsed = policy === undefined ? null : policyOf(policy)
+    if (parsed === null || isOfLog(parsed, verifierKeyOf(key))) return parsed
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+    throw new TypeError(`verify: ${error.message}`, { cause: error })
+  }
+  throw new TypeError('verify.policy names other logs')
 }
 
 function serverIdIn(key: string): number {

@@ -10,13 +10,8 @@ import {
   leafHash,
   rootOf,
 } from '../merkle-tree.ts'
-import {
-  type Checkpoint,
-  openCheckpoint,
-  ProofError,
-  type VerifierKey,
-  type VerifySignature,
-} from './checkpoint.ts'
+import { ProofError, type VerifierKey, type VerifySignature } from './checkpoint.ts'
+import { type CosignedCheckpoint, openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { entriesOfBundle, TILE_WIDTH, tilePath } from './tiles.ts'
 
 /** The state of an audit, the input of the next one. */
@@ -34,6 +29,8 @@ export type FetchBytes = (path: string) => Promise<Uint8Array>
 export interface AuditOptions {
   readonly verifySignature: VerifySignature
   readonly key: VerifierKey
+  /** Witnesses that must have cosigned the checkpoint; default: none. */
+  readonly policy?: WitnessPolicy | null
   readonly serverId: number
   readonly fetch: FetchBytes
   /** Result of the last audit. */
@@ -46,15 +43,15 @@ export interface AuditOptions {
  * and that the signed checkpoint is the log of the last audit followed by exactly these headers. Memory use does
  * not grow with the log.
  *
- * Errors: NOTE_…, CHECKPOINT_…; LOG_ROLLED_BACK, LOG_FORKED if the checkpoint does not continue the last audit;
+ * Errors: NOTE_…, CHECKPOINT_…; QUORUM_MISSED; LOG_ROLLED_BACK, LOG_FORKED if the checkpoint does not continue the last audit;
  * LOG_BROKEN if tiles and checkpoint do not match or the headers form no chain.
  */
 export async function auditLog(
   options: AuditOptions,
-): Promise<{ readonly checkpoint: Checkpoint; readonly audited: Audited }> {
-  const { verifySignature, key, before, fetch } = options
+): Promise<{ readonly checkpoint: CosignedCheckpoint; readonly audited: Audited }> {
+  const { verifySignature, before, fetch } = options
   const note = new TextDecoder().decode(await fetch('checkpoint'))
-  const checkpoint = await openCheckpoint(verifySignature, key, note)
+  const checkpoint = await openCosigned(verifySignature, options, note)
   const known = before.frontier.size
   if (checkpoint.size < known) {
     throw new ProofError(

@@ -9,6 +9,8 @@ export type ProofErrorCode =
   | 'NOTE_FORGED' // a wrong signature by a known key
   | 'CHECKPOINT_MALFORMED' // signed, but not a checkpoint
   | 'CHECKPOINT_FOREIGN' // the checkpoint of another log
+  | 'POLICY_MALFORMED' // not a policy about witnesses
+  | 'QUORUM_MISSED' // too few witnesses have cosigned the checkpoint
   | 'PROOF_MALFORMED' // not a proof file
   | 'PROOF_WRONG' // the hashes do not lead from the entry to the checkpoint
   | 'LOG_ROLLED_BACK' // a checkpoint that is older than one seen before
@@ -24,8 +26,10 @@ export class ProofError extends CodedError<ProofErrorCode> {
   override readonly name = 'ProofError'
 }
 
-/** The type byte of Ed25519 in verifier keys and key ids. */
+/** Type bytes in verifier keys and key ids: Ed25519 signatures of notes, and of cosignatures. */
 const ED25519 = 0x01
+export const COSIGNATURE = 0x04
+type KeyType = typeof ED25519 | typeof COSIGNATURE
 const KEY_ID_BYTES = 4
 const NOTE_LENGTH_MAX = 65_536
 const SIGNATURES_MAX = 64
@@ -57,26 +61,28 @@ export const webVerifySignature: VerifySignature = async (publicKey, message, si
 const UTF8 = new TextEncoder()
 
 /** The first four bytes of SHA-256 over name, newline, type and key. */
-function keyId({ name, publicKey }: VerifierKey): Uint8Array {
-  const typed = joined(UTF8.encode(`${name}\n`), Uint8Array.of(ED25519), publicKey)
+function keyId({ name, publicKey }: VerifierKey, type: KeyType): Uint8Array {
+  const typed = joined(UTF8.encode(`${name}\n`), Uint8Array.of(type), publicKey)
   return sha256(typed).slice(0, KEY_ID_BYTES)
 }
 
 /** Formats the key as `<name>+<key id in hex>+<base64 of type and key>` (C2SP signed-note). */
-export function verifierKeyText(key: VerifierKey): string {
-  const encoded = toBase64(joined(Uint8Array.of(ED25519), key.publicKey))
-  return `${key.name}+${toHex(keyId(key))}+${encoded}`
+export function verifierKeyText(key: VerifierKey, type: KeyType = ED25519): string {
+  const encoded = toBase64(joined(Uint8Array.of(type), key.publicKey))
+  return `${key.name}+${toHex(keyId(key, type))}+${encoded}`
 }
 
 /** Parses a verifier key. Errors: NOTE_MALFORMED, also for other kinds of keys. */
-export function verifierKeyOf(text: string): VerifierKey {
+export function verifierKeyOf(text: string, type: KeyType = ED25519): VerifierKey {
   const [, name = '', , encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/s.exec(text) ?? []
   const typed = fromBase64(encoded)
-  if (typed?.length === 1 + HASH_BYTES && typed[0] === ED25519 && isKeyName(name)) {
+  if (typed?.length === 1 + HASH_BYTES && typed[0] === type && isKeyName(name)) {
     const key = { name, publicKey: typed.slice(1) }
-    if (verifierKeyText(key) === text) return key
+    if (verifierKeyText(key, type) === text) return key
   }
-  throw new ProofError('NOTE_MALFORMED', 'this is not an Ed25519 verifier key')
+  const kind =
+    type === ED25519 ? 'an Ed25519 verifier key' : 'the Ed25519 key of a witness (type 4)'
+  throw new ProofError('NOTE_MALFORMED', `this is not ${kind}`)
 }
 
 /**
@@ -98,7 +104,12 @@ export function signedNote(
   sign: (message: Uint8Array) => Uint8Array,
 ): string {
   const signature = sign(UTF8.encode(text))
-  return `${text}\n— ${key.name} ${toBase64(joined(keyId(key), signature))}\n`
+  return `${text}\n${signatureLine(key, ED25519, signature)}`
+}
+
+/** Formats the line of a signature, which ends in a newline. */
+export function signatureLine(key: VerifierKey, type: KeyType, signature: Uint8Array): string {
+  return `— ${key.name} ${toBase64(joined(keyId(key, type), signature))}\n`
 }
 
 /**
@@ -111,11 +122,7 @@ export async function openNote(
   note: string,
 ): Promise<string> {
   const { text, signatures } = parseNote(note)
-  const id = keyId(key)
-  const own = signatures.filter(
-    ({ name, bytes }) => name === key.name && equalBytes(bytes.subarray(0, KEY_ID_BYTES), id),
-  )
-  const [signature, ...more] = own
+  const [signature, ...more] = signaturesBy(key, ED25519, signatures)
   if (signature === undefined) {
     throw new ProofError('NOTE_UNSIGNED', `the note is not signed by the key of ${key.name}`)
   }
@@ -123,10 +130,31 @@ export async function openNote(
     throw new ProofError('NOTE_MALFORMED', `the note has two signatures by the key of ${key.name}`)
   }
   const message = UTF8.encode(text)
-  if (!(await verifySignature(key.publicKey, message, signature.bytes.subarray(KEY_ID_BYTES)))) {
+  if (!(await verifySignature(key.publicKey, message, signature))) {
     throw new ProofError('NOTE_FORGED', `the signature of ${key.name} is wrong`)
   }
   return text
+}
+
+/** Returns the signatures in `lines` by `key`, without the key id. */
+export function signaturesBy(
+  key: VerifierKey,
+  type: KeyType,
+  lines: readonly SignatureLine[],
+): Uint8Array[] {
+  const id = keyId(key, type)
+  return lines
+    .filter(({ name, bytes }) => {
+      return name === key.name && equalBytes(bytes.subarray(0, KEY_ID_BYTES), id)
+    })
+    .map(({ bytes }) => bytes.subarray(KEY_ID_BYTES))
+}
+
+/** A signature line of a note. */
+export interface SignatureLine {
+  readonly name: string
+  /** Key id and signature. */
+  readonly bytes: Uint8Array
 }
 
 /** Returns the text of `note`, whose signatures are not verified. Errors: NOTE_MALFORMED. */
@@ -134,10 +162,8 @@ export function unverifiedText(note: string): string {
   return parseNote(note).text
 }
 
-function parseNote(note: string): {
-  text: string
-  signatures: { name: string; bytes: Uint8Array }[]
-} {
+/** Parses a note without verifying it. Errors: NOTE_MALFORMED. */
+export function parseNote(note: string): { text: string; signatures: SignatureLine[] } {
   // The text is everything before the last empty line, including the newline that ends it.
   const end = note.lastIndexOf('\n\n') + 1
   const lines = note.slice(end + 1).split('\n')
@@ -153,7 +179,7 @@ function parseNote(note: string): {
   return { text: note.slice(0, end), signatures: lines.map(parseSignature) }
 }
 
-function parseSignature(line: string): { name: string; bytes: Uint8Array } {
+function parseSignature(line: string): SignatureLine {
   const [, name = '', encoded = ''] = /^— (\S+) (\S+)$/.exec(line) ?? []
   const bytes = fromBase64(encoded)
   if (isKeyName(name) && bytes !== null && bytes.length > KEY_ID_BYTES) return { name, bytes }

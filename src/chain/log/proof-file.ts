@@ -3,14 +3,8 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
 import { fromHex, HASH_BYTES, HmacSha256, toHex } from '../hashes.ts'
 import { leafHash } from '../merkle-tree.ts'
-import {
-  type Checkpoint,
-  logOrigin,
-  openCheckpoint,
-  ProofError,
-  type VerifierKey,
-  type VerifySignature,
-} from './checkpoint.ts'
+import { logOrigin, ProofError, type VerifierKey, type VerifySignature } from './checkpoint.ts'
+import { type CosignedCheckpoint, openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { type Hashes, verifyInclusion } from './proofs.ts'
 
 const FIRST_LINE = 'c2sp.org/tlog-proof@v1'
@@ -59,7 +53,7 @@ export interface ProvenEntry {
   readonly entry: JsonObject | null
   /** In milliseconds since the Unix epoch; null if the entry was erased. */
   readonly timestamp: number | null
-  readonly checkpoint: Checkpoint
+  readonly checkpoint: CosignedCheckpoint
 }
 
 /** Writes a proof file (C2SP tlog-proof, extension `.tlog-proof`). */
@@ -89,12 +83,14 @@ function openingText(opening: Opening | ErasedOpening): string {
 /**
  * Verifies a proof file with only the public key of the log. The entry opens its commitment, the commitment is
  * under the root in the block header, the header is under the root of the checkpoint, and the key has signed the
- * checkpoint. Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…, CHECKPOINT_….
+ * checkpoint. With a policy, enough witnesses have cosigned it. Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…,
+ * CHECKPOINT_…, QUORUM_MISSED.
  */
 export async function verifyProofFile(
   verifySignature: VerifySignature,
   key: VerifierKey,
   file: string,
+  policy: WitnessPolicy | null = null,
 ): Promise<ProvenEntry> {
   const { extra, height, path, note } = parseFile(file)
   const opened = parseOpening(extra)
@@ -106,7 +102,7 @@ export async function verifyProofFile(
   if (opened.height !== height) {
     throw new ProofError('PROOF_WRONG', 'the index is not the height of the block')
   }
-  const checkpoint = await openCheckpoint(verifySignature, key, note)
+  const checkpoint = await openCosigned(verifySignature, { key, policy }, note)
   const { serverId, position: index, entry, timestamp } = opened
   if (checkpoint.origin !== logOrigin(serverId)) {
     throw new ProofError('PROOF_WRONG', 'the block belongs to another chain than the checkpoint')

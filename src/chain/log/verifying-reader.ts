@@ -4,11 +4,11 @@ import type { Position } from '../entry.ts'
 import { equalBytes } from '../hashes.ts'
 import {
   type Checkpoint,
-  openCheckpoint,
   ProofError,
   type VerifierKey,
   type VerifySignature,
 } from './checkpoint.ts'
+import { openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { noteOf, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { verifyConsistency } from './proofs.ts'
 
@@ -25,6 +25,8 @@ export interface VerifyingReaderOptions {
   readonly verifySignature: VerifySignature
   /** The trusted key of the node. It must not come from the node itself. */
   readonly key: VerifierKey
+  /** Witnesses that must have cosigned every checkpoint; default: none. */
+  readonly policy?: WitnessPolicy | null
   readonly fetch: Fetch
   /** The last checkpoint of an earlier reader, or null. */
   readonly checkpoint: Checkpoint | null
@@ -145,7 +147,7 @@ export class VerifyingReader {
     const path = `/api/ledgers/${serverIdIn(key)}/checkpoint`
     const { status, text } = await fetch(path, signal)
     if (status !== 200) throw failed(path, status)
-    const checkpoint = await openCheckpoint(verifySignature, key, text)
+    const checkpoint = await openCosigned(verifySignature, this.#options, text)
     await this.#acceptCheckpoint(checkpoint, text, known)
     return checkpoint
   }
@@ -155,8 +157,8 @@ export class VerifyingReader {
   }
 
   async #verify(file: string, known: Known): Promise<ProvenEntry> {
-    const { verifySignature, key } = this.#options
-    const proven = await verifyProofFile(verifySignature, key, file)
+    const { verifySignature, key, policy = null } = this.#options
+    const proven = await verifyProofFile(verifySignature, key, file, policy)
     await this.#acceptCheckpoint(proven.checkpoint, noteOf(file), known)
     return proven
   }

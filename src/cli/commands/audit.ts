@@ -8,15 +8,22 @@ import {
   auditedJson,
   auditedOf,
   auditLog,
+  type CosignedCheckpoint,
+  isOfLog,
+  logOrigin,
   NOTHING_AUDITED,
   nodeVerifySignature,
+  noteOf,
   ProofError,
   type ProvenEntry,
+  policyOf,
+  quorumPolicy,
   type VerifierKey,
   verifierKeyOf,
   verifierKeyText,
   verifyEvidence,
   verifyProofFile,
+  type WitnessPolicy,
 } from '../../chain/index.ts'
 import { fileExists, makeFolder } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
@@ -34,6 +41,12 @@ export interface VerifyFlags {
   readonly token?: string
   /** The proof file of the entry that erased the proven one. */
   readonly erasure?: string
+  /** Keys of witnesses. */
+  readonly witness?: readonly string[]
+  /** How many of them must have cosigned. */
+  readonly quorum?: string
+  /** The file with a policy about logs and witnesses. */
+  readonly policy?: string
 }
 
 /** Maximum length of a reply. A full bundle of entries is shorter. */
@@ -60,9 +73,12 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
 
   const path = flags.state ?? join(homedir(), '.daicho', `audit-${serverId}.json`)
   const before = readState(path)
-  const key =
-    flags.key !== undefined ? parseKey(flags.key) : (before?.key ?? (await fetchKey(fetch)))
-  const { audited, problem } = await audit(serverId, key, before?.audited ?? NOTHING_AUDITED, fetch)
+  const policy = policyIn(flags)
+  const key = keyIn(flags, policy, logOrigin(serverId)) ?? before?.key ?? (await fetchKey(fetch))
+  const { audited, checkpoint, problem } = await audit(
+    { serverId, key, policy, fetch },
+    before?.audited ?? NOTHING_AUDITED,
+  )
   if (problem === null) writeState(path, { key, audited })
 
   const blocks = audited.frontier.size
@@ -70,6 +86,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   const result = {
     ...{ status: problem === null, serverId, blocks, added, headId: audited.headId },
     ...{ code: problem?.code ?? null, what: problem?.message ?? null },
+    ...cosignedJson(policy, checkpoint),
   }
   const lines =
     problem !== null
@@ -79,10 +96,11 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
           `server id  ${serverId}`,
           `head       ${audited.headId ?? '(none)'}`,
           `key        ${verifierKeyText(key)}`,
+          ...cosignedLines(checkpoint),
         ]
   if (problem === null && before === null) {
     lines.push(FIRST_AUDIT)
-    if (flags.key === undefined) {
+    if (flags.key === undefined && (policy?.logs.length ?? 0) === 0) {
       lines.push('The key was taken from the node itself; compare it with another source.')
     }
   }
@@ -91,23 +109,77 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
 }
 
 async function audit(
-  serverId: number,
-  key: VerifierKey,
+  log: {
+    serverId: number
+    key: VerifierKey
+    policy: WitnessPolicy | null
+    fetch: (part: string) => Promise<Uint8Array>
+  },
   before: Audited,
-  fetch: (part: string) => Promise<Uint8Array>,
-): Promise<{ audited: Audited; problem: ProofError | null }> {
+): Promise<{
+  audited: Audited
+  checkpoint: CosignedCheckpoint | null
+  problem: ProofError | null
+}> {
   try {
     const { result } = await withProgress('auditing', (line) =>
       auditLog({
-        ...{ verifySignature: nodeVerifySignature, key, serverId, before, fetch },
+        ...{ verifySignature: nodeVerifySignature, ...log, before },
         progress: (blocks, ofBlocks) => line.update(blocks / ofBlocks, `${blocks} blocks`),
       }),
     )
-    return { audited: result.audited, problem: null }
+    return { ...result, problem: null }
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
-    return { audited: before, problem: error }
+    return { audited: before, checkpoint: null, problem: error }
   }
+}
+
+/** The policy that the flags give, or null. Errors: Exit (usage). */
+function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | null {
+  if (policy !== undefined && (witness !== undefined || quorum !== undefined)) {
+    throw new Exit(EXIT.usage, '--policy cannot be combined with --witness and --quorum')
+  }
+  if (quorum !== undefined && (witness === undefined || !/^[1-9]\d{0,2}$/.test(quorum))) {
+    throw new Exit(EXIT.usage, '--quorum is a number of the witnesses named with --witness')
+  }
+  try {
+    if (policy !== undefined) return policyOf(readFileSync(policy, 'utf8'))
+    if (witness === undefined) return null
+    return quorumPolicy(witness, quorum === undefined ? witness.length : Number(quorum))
+  } catch (error) {
+    const isSystem = error instanceof Error && 'syscall' in error
+    if (!isSystem && !(error instanceof ProofError)) throw error
+    const flag = policy === undefined ? '--witness' : `--policy ${policy}`
+    throw new Exit(EXIT.usage, `${flag}: ${error.message}`, { cause: error })
+  }
+}
+
+/** The key of the log of `origin` according to the flags, or null. Errors: Exit (usage). */
+function keyIn(
+  flags: VerifyFlags,
+  policy: WitnessPolicy | null,
+  origin: string,
+): VerifierKey | null {
+  const key =
+    flags.key === undefined
+      ? (policy?.logs.find(({ name }) => name === origin) ?? null)
+      : parseKey(flags.key)
+  if (policy === null || policy.logs.length === 0) return key
+  if (key !== null && isOfLog(policy, key)) return key
+  throw new Exit(EXIT.usage, `the policy does not name the log ${key?.name ?? origin}`)
+}
+
+function cosignedJson(policy: WitnessPolicy | null, checkpoint: CosignedCheckpoint | null) {
+  if (policy === null) return {}
+  const cosignatures = checkpoint?.cosignatures ?? []
+  return { witnesses: cosignatures.map(({ key, timestamp }) => ({ name: key.name, timestamp })) }
+}
+
+function cosignedLines(checkpoint: CosignedCheckpoint | null): string[] {
+  return (checkpoint?.cosignatures ?? []).map(({ key, timestamp }) => {
+    return `witness    ${key.name}, ${new Date(timestamp * 1_000).toISOString()}`
+  })
 }
 
 async function fetchKey(fetch: (part: string) => Promise<Uint8Array>): Promise<VerifierKey> {
@@ -154,9 +226,11 @@ function writeState(path: string, { key, audited }: AuditState): void {
 
 /** Verifies the proof file at `path` and prints its content. Errors: Exit (usage). */
 export async function verifyProof(path: string, flags: VerifyFlags): Promise<void> {
-  const key = requireKey(flags)
+  const policy = policyIn(flags)
+  const file = readFileSync(path, 'utf8')
+  const key = keyIn(flags, policy, noteOf(file).split('\n', 1)[0] ?? '') ?? requireKey(flags)
   try {
-    const proven = await verifyProofFile(nodeVerifySignature, key, readFileSync(path, 'utf8'))
+    const proven = await verifyProofFile(nodeVerifySignature, key, file, policy)
     const erasedAt =
       flags.erasure === undefined ? null : await erasureOf(proven, key, flags.erasure)
     const { checkpoint, ...place } = proven
@@ -173,8 +247,10 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
     } else {
       lines.unshift(`The entry was erased by entry ${erasedAt}; its commitment is intact.`)
     }
+    lines.push(...cosignedLines(checkpoint))
     const erased = erasedAt !== null
-    print(flags.json, { status: true, erased, ...place, size, root }, lines.join('\n'))
+    const json = { status: true, erased, ...place, size, root, ...cosignedJson(policy, checkpoint) }
+    print(flags.json, json, lines.join('\n'))
   } catch (error) {
     printDifference(error, flags)
   }

@@ -170,6 +170,8 @@ function startFailure(error: unknown, host: string, settings: Settings): unknown
     const code = String(error.code)
     let setting = ''
     if (/^(FOLDER|STORE|OUTCOME)_/.test(code)) setting = `${settingOf(settings, error)}: `
+    if (code === 'WITNESS_INVALID') setting = 'WITNESSES: '
+    if (code === 'WITNESS_OF_INVALID') setting = 'WITNESS_OF: '
     if (code === 'PEER_INVALID' || code === 'PEERS_TOO_MANY') setting = 'PEERS: '
     return new Exit(EXIT.configuration, `${setting}${error.message}`, { cause: error })
   }

@@ -48,6 +48,16 @@ export function verifyCommand(): Command {
       '--erasure <file>',
       'for a proof file without content: the proof file of the entry that erased it',
     )
+    .option(
+      '--witness <vkey>',
+      'for a proof file or a URL: key of a witness that must have cosigned; repeatable',
+      (vkey, others: readonly string[] = []) => [...others, textOrFile(vkey)],
+    )
+    .option('--quorum <number>', 'how many of the witnesses must have cosigned (default: all)')
+    .option(
+      '--policy <file>',
+      'for a proof file or a URL: a C2SP tlog-policy with logs and witnesses',
+    )
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
@@ -82,11 +92,8 @@ function isEvidenceFile(path: string): boolean {
   return isEvidence(readFileSync(path, 'utf8'))
 }
 
-async function verifyChain(
-  path: string,
-  { json, key, state, token, erasure }: VerifyFlags,
-): Promise<void> {
-  for (const [flag, value] of Object.entries({ key, state, token, erasure })) {
+async function verifyChain(path: string, { json, ...others }: VerifyFlags): Promise<void> {
+  for (const [flag, value] of Object.entries(others)) {
     if (value === undefined) continue
     // Ignoring it would suggest that the flag was used.
     throw new Exit(EXIT.usage, `--${flag} does not apply to a folder or an export`)
