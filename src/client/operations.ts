@@ -302,6 +302,8 @@ export interface Operations {
     input: { path: { db: string; id: string }; query?: { position?: string } }
     reply: unknown
   }
+  /** The key of this node as a witness (C2SP tlog-cosignature) */
+  'GET /api/ledgers/witness/vkey': { input: object; reply: unknown }
   /** List the peers whose chains are mirrored here, with their status */
   'GET /api/config/peers': {
     input: object

@@ -16,7 +16,7 @@ import { erasureRoutes, historyRoutes } from './api/history.ts'
 import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
 import { itemsRoutes } from './api/items.ts'
 import { ledgersRoutes } from './api/ledgers.ts'
-import { logRoutes } from './api/log.ts'
+import { logRoutes, witnessRoutes } from './api/log.ts'
 import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
 import { healthRoutes, indexRoutes } from './api/operations.ts'
 import { peerRoutes } from './api/peers.ts'
@@ -118,6 +118,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       indexRoutes(app, ledger.queries)
       erasureRoutes(app, ledger)
       logRoutes(app, ledger)
+      witnessRoutes(app, ledger.witness)
       peerRoutes(app, ledger.mirrors, signatures)
       healthRoutes(app, ledger)
       const check = basicCheck(deps.credentials, deps.monotonic)

@@ -22,6 +22,8 @@ export {
 export { type ExportReceiver, type ReadBlock, readExport } from './export/read-export.ts'
 export { mergePatch } from './item.ts'
 export { readSigningFiles, type SigningFiles, signingFinding } from './log/verify-signing.ts'
+export { verifierKeysOf } from './log/witness.ts'
+export { witnessOfText } from './log/witnesses.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'

@@ -56,6 +56,13 @@ export const statusOfLedger = {
   LOG_STOPPED: 503, // the signing thread failed, or the node is closing
   LOG_CONTRADICTED: 503, // the stored chain differs from the signed one
   LOG_HEAD_DAMAGED: 500, // the file of the signed head is malformed
+  WITNESS_INVALID: 500, // not the key and address of a witness, or too many of them
+  WITNESS_OF_INVALID: 500, // not the verifier key of a log
+  WITNESS_REQUEST_INVALID: 400, // not a request of C2SP tlog-witness
+  WITNESS_LOG_UNKNOWN: 404, // this node does not cosign the log
+  WITNESS_SIGNATURE_REFUSED: 403, // the checkpoint is not signed by the key of its log
+  WITNESS_PROOF_WRONG: 422, // the checkpoint is not proven to continue the last cosigned one
+  WITNESS_STATE_DAMAGED: 500, // the file with the cosigned heads is malformed
   STORE_ROLLED_BACK: 503, // the store lacks blocks that were signed or acknowledged
   FOLDER_KEY_MISSING: 500, // the store exists, but its key does not
 } as const

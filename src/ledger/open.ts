@@ -1,5 +1,5 @@
 import type { Clock, Schedule } from '../base/clock.ts'
-import { heightOf, packPosition } from '../chain/index.ts'
+import { heightOf, logOrigin, packPosition, type VerifierKey } from '../chain/index.ts'
 import {
   type Folder,
   isDatabaseUrl,
@@ -16,6 +16,8 @@ import { LedgerError } from './errors.ts'
 import { HeadFollower, type NewBlocks } from './head-follower.ts'
 import { openLog } from './log/service.ts'
 import { expectNoHead, signedHeadIn } from './log/signed-head.ts'
+import { LogWitness } from './log/witness.ts'
+import type { WitnessesOptions } from './log/witnesses.ts'
 import { nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { ChainBlobs } from './peers/blobs.ts'
 import { Mirrors } from './peers/mirrors.ts'
@@ -40,6 +42,10 @@ export interface OpenLedgerOptions {
   readonly attachmentBytesMax?: number
   /** Nodes whose chains are mirrored here; default: none. */
   readonly peers?: PeersOptions
+  /** Witnesses that cosign the checkpoints of this node; default: none. */
+  readonly witnesses?: WitnessesOptions
+  /** Logs that this node cosigns, besides those of its peers; default: none. */
+  readonly witnessOf?: readonly VerifierKey[]
   /** Platform functions that tests replace. */
   readonly platform?: Platform
 }
@@ -53,6 +59,7 @@ export interface PeersOptions {
 }
 
 const PEERS_INTERVAL_MS = 500
+const NO_WITNESSES: WitnessesOptions = { witnesses: [], allowPrivate: false, report() {} }
 
 /** An open ledger: this process alone holds its folder. */
 export interface OpenLedger {
@@ -78,6 +85,7 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
   const { clock, difficulty, platform = systemPlatform, schedule = platform.schedule } = options
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
+  const { witnesses: asked = NO_WITNESSES } = options
   const { path, durable } = folder
   const location = options.store ?? path
   const isNew = !(await storeExists(location))
@@ -88,10 +96,10 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const writer = await LedgerWriter.start(start, clock, platform)
   const reader = await openStoreReader(location, { frozen: false })
   const opened = async () => ({
-    ...(await openLog({ ...folder, location }, reader, key, platform)),
+    ...(await openLog({ ...folder, location }, reader, key, { platform, witnesses: asked })),
     list: new PeerList(durable ? path : null, peers.fixed ?? [], serverId),
   })
-  const { log, signing, list } = await opened().catch(async (error: unknown) => {
+  const { log, signing, witnesses, list } = await opened().catch(async (error: unknown) => {
     await reader.close()
     await writer.close()
     throw error
@@ -139,11 +147,19 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const isShared = isDatabaseUrl(location)
   if (isShared) follower.poll(schedule)
   const knownBlocks = () => (isShared ? follower.size : null)
+  const { witnessOf = [] } = options
+  const witness = new LogWitness({
+    ...{ name: `${logOrigin(serverId)}/witness`, folder: durable ? path : null, clock },
+    keyOf: (origin) =>
+      mirrors.peerOfKey(origin)?.key ?? witnessOf.find(({ name }) => name === origin) ?? null,
+  })
   const parts = {
     location,
     feed,
     attachments,
     log,
+    witnesses,
+    witness,
     mirrors,
     blockListeners,
     knownBlocks,
@@ -155,6 +171,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
       await follower.close()
       feed.close()
       await mirrors.close()
+      witnesses.close()
       await signing.close()
       await blobs.close()
       // The writer closes last: the last connection to close checkpoints the WAL.

@@ -24,6 +24,8 @@ import type { NewBlocks } from './head-follower.ts'
 import { itemText } from './item.ts'
 import { ItemHistory } from './item-history.ts'
 import type { LedgerLog } from './log/service.ts'
+import type { LogWitness } from './log/witness.ts'
+import type { Witnesses } from './log/witnesses.ts'
 import { checkDatabaseName } from './names.ts'
 import type { Mirrors } from './peers/mirrors.ts'
 import { type ItemQuery, LedgerQueries, type QueryResult } from './queries.ts'
@@ -86,6 +88,10 @@ export interface LedgerParts {
   readonly catchUp: () => Promise<void>
   /** The log that proves the chain to others. */
   readonly log: LedgerLog
+  /** The witnesses that cosign its checkpoints. */
+  readonly witnesses: Witnesses
+  /** This node as a witness of other logs. */
+  readonly witness: LogWitness
   /** Copies of other nodes' chains. */
   readonly mirrors: Mirrors
 }
@@ -103,6 +109,8 @@ export class LedgerService
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
   readonly log: LedgerLog
+  readonly witnesses: Witnesses
+  readonly witness: LogWitness
   readonly mirrors: Mirrors
   readonly history: ItemHistory
   readonly queries: LedgerQueries
@@ -121,6 +129,8 @@ export class LedgerService
     this.feed = parts.feed
     this.attachments = parts.attachments
     this.log = parts.log
+    this.witnesses = parts.witnesses
+    this.witness = parts.witness
     this.mirrors = parts.mirrors
     this.history = new ItemHistory(store)
     this.queries = new LedgerQueries(store, writer)

@@ -75,6 +75,8 @@ export interface LedgerNodeOptions {
   readonly feedBounds?: OpenLedgerOptions['feedBounds']
   readonly attachmentBytesMax?: number
   readonly peers?: OpenLedgerOptions['peers']
+  readonly witnesses?: OpenLedgerOptions['witnesses']
+  readonly witnessOf?: OpenLedgerOptions['witnessOf']
   /** Absent: no tokens are required. */
   readonly tokens?: TokenService
   /** Receives every log line, from `debug` on. */
@@ -108,6 +110,8 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
     ...(options.schedule === undefined ? {} : { schedule: options.schedule }),
     ...(options.feedBounds === undefined ? {} : { feedBounds: options.feedBounds }),
     ...(options.peers === undefined ? {} : { peers: options.peers }),
+    ...(options.witnesses === undefined ? {} : { witnesses: options.witnesses }),
+    ...(options.witnessOf === undefined ? {} : { witnessOf: options.witnessOf }),
     ...(attachmentBytesMax === undefined ? {} : { attachmentBytesMax }),
   })
   const component = ledgerComponent({

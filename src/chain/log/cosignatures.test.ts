@@ -51,7 +51,7 @@ it('finds the cosignature of a witness, and rejects a changed one', async () => 
   const wrong = note + a.cosign(TEXT.replace('\n3\n', '\n4\n'))
   await expect(cosignatureBy(nodeVerifySignature, a.key, wrong)).rejects.toMatchObject({
     code: 'NOTE_FORGED',
-    message: 'the cosignature of the witness w.example/a does not hold',
+    message: 'the cosignature of the witness w.example/a is wrong',
   })
   const bytes = Buffer.from(a.cosign().split(' ')[2] ?? '', 'base64')
   for (const length of [5, 12, 13, bytes.length - 1]) {

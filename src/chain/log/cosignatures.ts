@@ -81,7 +81,7 @@ export async function cosignatureBy(
       }
     }
   }
-  throw new ProofError('NOTE_FORGED', `the cosignature of the witness ${key.name} does not hold`)
+  throw new ProofError('NOTE_FORGED', `the cosignature of the witness ${key.name} is wrong`)
 }
 
 /** The witnesses that a verifier trusts, and how many of them must have cosigned a checkpoint. */

@@ -103,7 +103,9 @@ function openOnce<Service>(open: () => Promise<Service>): () => Promise<Service>
 
 /** Errors: StoreError, LedgerError. */
 async function openNodeLedger(context: ComponentContext): Promise<LedgerService> {
-  const { openLedger, peerOfText } = await import('../../ledger/core.ts')
+  const { openLedger, peerOfText, verifierKeysOf, witnessOfText } = await import(
+    '../../ledger/core.ts'
+  )
   const { ownNetworkDatabases } = await import('../../network/ownership.ts')
   const { settings, clock, logger, notify, onClose } = context
   const ledger = await openLedger({
@@ -116,6 +118,12 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
       allowPrivate: settings.PEERS_ALLOW_PRIVATE,
       intervalMs: settings.PEERS_INTERVAL_MS,
     },
+    witnesses: {
+      witnesses: settings.WITNESSES.map(witnessOfText),
+      allowPrivate: settings.PEERS_ALLOW_PRIVATE,
+      report: (message) => logger.warn(message),
+    },
+    witnessOf: verifierKeysOf(settings.WITNESS_OF),
     clock,
   })
   onClose(() => ledger.close())

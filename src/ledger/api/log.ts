@@ -1,9 +1,11 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
+import type { FastifyRequest } from 'fastify'
 import { toBase64 } from '../../base/base64.ts'
 import { Type } from '../../base/shape.ts'
-import { acceptsGzip, type HttpApp } from '../../http/index.ts'
+import { acceptsGzip, type HttpApp, readBody } from '../../http/index.ts'
 import type { EntryPath } from '../log/service.ts'
+import { type LogWitness, WITNESS_REQUEST_BYTES_MAX } from '../log/witness.ts'
 import type { LedgerService } from '../service.ts'
 import { Count, failures, ItemParams, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
@@ -56,6 +58,13 @@ const BytesReply = {
       schema: Type.Unsafe<Uint8Array>(Type.String({ format: 'binary' })),
     },
   },
+}
+
+/** Media type of the size that a witness has cosigned (C2SP tlog-witness). */
+const SIZE_TYPE = 'text/x.tlog.size'
+const SizeReply = {
+  description: 'The size that was last cosigned',
+  content: { [SIZE_TYPE]: { schema: Type.String() } },
 }
 
 const TEXT_TYPE = 'text/plain; charset=utf-8'
@@ -180,6 +189,50 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
         .send(file)
     },
   )
+}
+
+const WITNESS_PATH = '/api/ledgers/witness'
+
+/** Mounts the paths of this node as a witness. The signature of the log replaces a token. */
+export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
+  app.get(
+    `${WITNESS_PATH}/vkey`,
+    {
+      config: { scope: 'public' },
+      schema: {
+        tags,
+        operationId: 'readWitnessKey',
+        summary: 'The key of this node as a witness (C2SP tlog-cosignature)',
+        response: { 200: TextReply, ...failures },
+      },
+    },
+    async (_, reply) => reply.type(TEXT_TYPE).send(`${witness.verifierKey}\n`),
+  )
+
+  // In a separate scope without a body parser: clients send any Content-Type.
+  app.register(async (scope: HttpApp) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))
+    scope.post(
+      `${WITNESS_PATH}/add-checkpoint`,
+      {
+        bodyLimit: WITNESS_REQUEST_BYTES_MAX,
+        config: { scope: 'public' },
+        schema: {
+          tags,
+          operationId: 'addCheckpoint',
+          summary: 'Cosign a checkpoint that continues the last cosigned one (C2SP tlog-witness)',
+          response: { 200: TextReply, 409: SizeReply, ...failures },
+        },
+      },
+      async (request, reply) => {
+        const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
+        const answer = await witness.addCheckpoint(body)
+        if ('line' in answer) return reply.type(TEXT_TYPE).send(answer.line)
+        return reply.code(409).type(SIZE_TYPE).send(`${answer.conflict}\n`)
+      },
+    )
+  })
 }
 
 /** The schema ensures the format. */

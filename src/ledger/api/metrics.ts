@@ -1,6 +1,7 @@
 import { Histogram, type Registry } from 'prom-client'
 import { CodedError } from '../../base/coded-error.ts'
 import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
+import type { WitnessState } from '../log/witnesses.ts'
 import type { PeerStatus } from '../peers/mirrors.ts'
 import type { LedgerService } from '../service.ts'
 import type { CommittedBlock } from '../writer/messages.ts'
@@ -16,6 +17,7 @@ export function ledgerMetrics(app: HttpApp, registry: Registry, ledger: LedgerSe
   storeMetrics(registry, ledger)
   feedMetrics(registry, ledger)
   peerMetrics(registry, ledger)
+  witnessMetrics(registry, ledger)
 }
 
 /** Returns a function that counts a stored block by its size and by the time it took to store. */
@@ -153,5 +155,22 @@ function peerMetrics(registry: Registry, { mirrors }: LedgerService): void {
     'daicho_own_evidence',
     "1 if the node's own key has signed two histories",
     () => (mirrors.ownEvidence === null ? 0 : 1),
+  )
+}
+
+function witnessMetrics(registry: Registry, { witnesses }: LedgerService): void {
+  const addPerWitness = (name: string, help: string, value: (witness: WitnessState) => number) =>
+    addLabeledGauge(registry, name, help, ['witness'], () =>
+      witnesses.states().map((witness) => [{ witness: witness.name }, value(witness)]),
+    )
+  addPerWitness(
+    'daicho_witness_blocks',
+    'Blocks of the newest checkpoint that the witness has cosigned',
+    ({ size }) => size,
+  )
+  addPerWitness(
+    'daicho_witness_failing',
+    'Whether the witness has not cosigned the last checkpoint sent to it (1)',
+    ({ error }) => (error === null ? 0 : 1),
   )
 }

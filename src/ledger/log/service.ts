@@ -26,10 +26,8 @@ import type { NodeKey } from '../node-key.ts'
 import type { Platform } from '../platform.ts'
 import { expectSignedHead, logKeyOf, signedHeadIn, storeEmptyHead } from './signed-head.ts'
 import { LogSigning } from './signing.ts'
-import type { SignedHeadUpdate, SignerStart } from './thread.ts'
-
-/** A signed head: the size of the log, and the note. */
-export type SignedNote = Pick<SignedHeadUpdate, 'size' | 'note'>
+import type { SignerStart } from './thread.ts'
+import { type SignedNote, Witnesses, type WitnessesOptions } from './witnesses.ts'
 
 export interface SignedHeads {
   /** Returns a recent one; `committed` is the number of blocks in the store. */
@@ -51,13 +49,23 @@ export interface Consistency {
   readonly proof: readonly Uint8Array[]
 }
 
-/** Opens the log of the node in `folder`. Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED. */
+/** The parts of an open log. */
+export interface OpenedLog {
+  readonly log: LedgerLog
+  readonly signing: LogSigning
+  readonly witnesses: Witnesses
+}
+
+/**
+ * Opens the log of the node in `folder`.
+ * Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED, WITNESS_INVALID.
+ */
 export async function openLog(
   { path, durable, location }: Pick<Folder, 'path' | 'durable'> & Pick<SignerStart, 'location'>,
   store: StoreReader,
   key: NodeKey,
-  platform: Platform,
-): Promise<{ log: LedgerLog; signing: LogSigning }> {
+  { platform, witnesses: options }: { platform: Platform; witnesses: WitnessesOptions },
+): Promise<OpenedLog> {
   if (durable) {
     const signedHead = signedHeadIn(path)
     await expectSignedHead(store, signedHead)
@@ -68,7 +76,15 @@ export async function openLog(
     { folder: path, location, durable, verifier, privateKey },
     platform,
   )
-  return { log: new LedgerLog(store, signing, verifier), signing }
+  const prove = (from: number, to: number) => {
+    // The signing thread may have seen a block earlier than this reader.
+    store.refresh()
+    return proveConsistency(from, to, (nodes) => store.treeNodes(store.serverId, nodes))
+  }
+  const witnesses = new Witnesses(options, prove, platform)
+  signing.onSigned = (signed) => witnesses.ask(signed)
+  const cosigned = (signed: SignedNote) => witnesses.cosigned(signed)
+  return { log: new LedgerLog(store, signing, verifier, cosigned), signing, witnesses }
 }
 
 /** The log of a chain. It proves that the node keeps a single history and only appends to it. */
@@ -76,12 +92,20 @@ export class LedgerLog {
   readonly #store: StoreReader
   readonly #signing: SignedHeads
   readonly #verifier: VerifierKey
+  readonly #cosigned: (signed: SignedNote) => Promise<string>
   readonly #readNodes: ReadNodes
 
-  constructor(store: StoreReader, signing: SignedHeads, verifier: VerifierKey) {
+  /** `cosigned` returns the note with the cosignatures of witnesses; default: as it is. */
+  constructor(
+    store: StoreReader,
+    signing: SignedHeads,
+    verifier: VerifierKey,
+    cosigned: (signed: SignedNote) => Promise<string> = async ({ note }) => note,
+  ) {
     this.#store = store
     this.#signing = signing
     this.#verifier = verifier
+    this.#cosigned = cosigned
     this.#readNodes = (nodes) => store.treeNodes(store.serverId, nodes)
   }
 
@@ -90,9 +114,9 @@ export class LedgerLog {
     return verifierKeyText(this.#verifier)
   }
 
-  /** Returns a recent checkpoint as a signed note. Errors: LOG_…. */
+  /** Returns a recent checkpoint as a signed note, with cosignatures that exist. Errors: LOG_…. */
   async checkpoint(): Promise<string> {
-    return (await this.#newest()).note
+    return this.#cosigned(await this.#newest())
   }
 
   /**
@@ -134,10 +158,11 @@ export class LedgerLog {
    */
   async proof(db: string, id: string, path: EntryPath | null): Promise<string> {
     const { block, index } = await this.#entryOf(db, id, path)
-    const { size, note } = await this.#signing.covering(block.height + 1)
+    const signed = await this.#signing.covering(block.height + 1)
+    const note = await this.#cosigned(signed)
     const opening = openingOf(block, index)
     const { height } = block
-    const inclusion = await proveInclusion(height, size, this.#readNodes)
+    const inclusion = await proveInclusion(height, signed.size, this.#readNodes)
     return proofFileText({ opening, height, path: inclusion, checkpoint: note })
   }
 

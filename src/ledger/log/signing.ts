@@ -36,6 +36,8 @@ export class LogSigning {
   #cancelRest: (() => void) | null = null
   #cancelIdle: (() => void) | null = null
   #commits = 0
+  /** Called with each new signed head. */
+  onSigned: (signed: SignedHeadUpdate) => void = () => {}
   /** Set when signing has stopped permanently. */
   #stopped: LedgerError | null = null
 
@@ -146,6 +148,7 @@ export class LogSigning {
     }
     const { signed } = message
     this.#signed = signed
+    this.onSigned(signed)
     const covered = this.#waiting.filter(({ size }) => size <= signed.size)
     this.#waiting = this.#waiting.filter(({ size }) => size > signed.size)
     for (const { cancelTimeout, resolve } of covered) {

@@ -1,0 +1,268 @@
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+} from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fromBase64, toBase64 } from '../../base/base64.ts'
+import type { Clock } from '../../base/clock.ts'
+import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import {
+  type Checkpoint,
+  cosignatureLine,
+  EMPTY_FRONTIER,
+  equalBytes,
+  HASH_BYTES,
+  nodeVerifySignature,
+  openCheckpoint,
+  ProofError,
+  rawPublicKey,
+  rootOf,
+  unverifiedText,
+  type VerifierKey,
+  verifierKeyOf,
+  verifyConsistency,
+  witnessKeyText,
+} from '../../chain/index.ts'
+import { fileExists } from '../../storage/index.ts'
+import { writeDurably } from '../durable-file.ts'
+import { LedgerError } from '../errors.ts'
+import { jsonMembers } from '../json-members.ts'
+
+// This node as a witness of the logs of others (c2sp.org/tlog-witness).
+
+/** The key and the cosigned heads. Never part of a backup: an older copy would allow a second history. */
+const FILE = 'witness.json'
+const LOGS_MAX = 256
+/** Maximum number of lines of a consistency proof. Source: c2sp.org/tlog-witness. */
+const PROOF_LINES_MAX = 63
+/** Maximum bytes of a request: a note of the maximum length, and a proof. */
+export const WITNESS_REQUEST_BYTES_MAX = 80 * 1024
+
+/** Parses the verifier keys of logs. Errors: WITNESS_OF_INVALID. */
+export function verifierKeysOf(texts: readonly string[]): VerifierKey[] {
+  return texts.map((text) => {
+    try {
+      return verifierKeyOf(text)
+    } catch (error) {
+      if (!(error instanceof ProofError)) throw error
+      const message = `${text.slice(0, 60)} is not the verifier key of a log`
+      throw new LedgerError('WITNESS_OF_INVALID', message, { cause: error })
+    }
+  })
+}
+
+type TreeHead = Pick<Checkpoint, 'size' | 'root'>
+
+/** The state of a witness. Its key belongs to it: a witness that forgets its heads must not sign with the old key. */
+interface State {
+  readonly privateKey: KeyObject
+  /** The last cosigned head of each log, by origin. */
+  readonly heads: ReadonlyMap<string, TreeHead>
+}
+
+/** The signature line of the witness; or the size that it has last cosigned, if the request assumed another one. */
+export type WitnessAnswer =
+  | { readonly line: string }
+  | { readonly conflict: number; readonly what: string }
+
+export interface LogWitnessOptions {
+  /** Name of the witness in its signatures. */
+  readonly name: string
+  /** Data folder, or null for a node without one. */
+  readonly folder: string | null
+  readonly clock: Clock
+  /** Returns the key of the log of this origin, or null if it is not cosigned here. */
+  readonly keyOf: (origin: string) => VerifierKey | null
+}
+
+/**
+ * Cosigns checkpoints that continue the last one it has cosigned of the same log.
+ *
+ * A request is decided, stored and signed in one turn of the event loop, so two requests cannot both continue one
+ * head. The new head is durable before its signature exists: after a crash, the file has the old head, and nothing
+ * was signed; or the new one, which the log can have signed again.
+ */
+export class LogWitness {
+  readonly #options: LogWitnessOptions
+  #state: State | null = null
+
+  constructor(options: LogWitnessOptions) {
+    this.#options = options
+  }
+
+  /** The key of the witness, in C2SP form (type 4). Errors: WITNESS_STATE_DAMAGED. */
+  get verifierKey(): string {
+    return witnessKeyText(this.#key(this.#opened()))
+  }
+
+  /**
+   * Answers a request: `old <size>`, the lines of a consistency proof, an empty line, a checkpoint.
+   *
+   * Errors: WITNESS_REQUEST_INVALID, WITNESS_LOG_UNKNOWN, WITNESS_SIGNATURE_REFUSED, WITNESS_PROOF_WRONG,
+   * WITNESS_STATE_DAMAGED.
+   */
+  async addCheckpoint(body: Uint8Array): Promise<WitnessAnswer> {
+    const { old, proof, note } = parsedRequest(body)
+    const key = this.#options.keyOf(note.slice(0, note.indexOf('\n')))
+    if (key === null) {
+      throw new LedgerError('WITNESS_LOG_UNKNOWN', 'this node does not cosign a log of this origin')
+    }
+    const checkpoint = await opened(key, note)
+    if (old > checkpoint.size) {
+      throw invalid('the old size is larger than that of the checkpoint')
+    }
+    // No `await` from here on: other requests must not come between the comparison and the new state.
+    const state = this.#opened()
+    const known = state.heads.get(checkpoint.origin) ?? NOTHING
+    if (old !== known.size) return { conflict: known.size, what: 'another size was cosigned' }
+    if (old === checkpoint.size && !equalBytes(checkpoint.root, known.root)) {
+      return { conflict: known.size, what: 'another root of this size was cosigned' }
+    }
+    if (!verifyConsistency(known, checkpoint, proof)) {
+      throw new LedgerError(
+        'WITNESS_PROOF_WRONG',
+        `the proof does not show that the log of ${checkpoint.size} blocks continues the one of ${old}`,
+      )
+    }
+    this.#remember(state, checkpoint)
+    const timestamp = Math.floor(this.#options.clock.now() / 1_000)
+    const text = unverifiedText(note)
+    const line = cosignatureLine(this.#key(state), { text, timestamp }, (message) =>
+      sign(null, message, state.privateKey),
+    )
+    return { line }
+  }
+
+  #key({ privateKey }: State): VerifierKey {
+    return { name: this.#options.name, publicKey: rawPublicKey(createPublicKey(privateKey)) }
+  }
+
+  /** On return, the head survives a power cut. */
+  #remember({ privateKey, heads }: State, { origin, size, root }: Checkpoint): void {
+    if (heads.get(origin)?.size === size) return
+    if (heads.size >= LOGS_MAX && !heads.has(origin)) {
+      throw new LedgerError(
+        'WITNESS_LOG_UNKNOWN',
+        `this node has cosigned ${LOGS_MAX} logs already`,
+      )
+    }
+    const next = { privateKey, heads: new Map(heads).set(origin, { size, root }) }
+    // If this fails, the state on the disk is read again.
+    this.#state = null
+    this.#store(next)
+    this.#state = next
+  }
+
+  #opened(): State {
+    this.#state ??= this.#stored() ?? this.#created()
+    return this.#state
+  }
+
+  #created(): State {
+    const { privateKey } = generateKeyPairSync('ed25519')
+    const state = { privateKey, heads: new Map() }
+    this.#store(state)
+    return state
+  }
+
+  #store({ privateKey, heads }: State): void {
+    const { folder } = this.#options
+    if (folder === null) return
+    const logs = Object.fromEntries(
+      [...heads].map(([origin, { size, root }]) => [origin, { size, root: toBase64(root) }]),
+    )
+    const key = privateKey.export({ format: 'pem', type: 'pkcs8' })
+    writeDurably(join(folder, FILE), `${JSON.stringify({ key, logs })}\n`)
+  }
+
+  /** Errors: WITNESS_STATE_DAMAGED; those of the system. */
+  #stored(): State | null {
+    const { folder } = this.#options
+    const path = folder === null ? null : join(folder, FILE)
+    if (path === null || !fileExists(path)) return null
+    const { key, logs } = jsonMembers(readFileSync(path, 'utf8'))
+    const privateKey = typeof key === 'string' ? keyIn(key) : null
+    const heads = isJsonObject(logs) ? headsIn(logs) : null
+    if (privateKey !== null && heads !== null) return { privateKey, heads }
+    throw new LedgerError(
+      'WITNESS_STATE_DAMAGED',
+      `${path} is malformed: remove it, and the witness starts with a new key`,
+    )
+  }
+}
+
+const NOTHING: TreeHead = { size: 0, root: rootOf(EMPTY_FRONTIER) }
+
+/** Errors: WITNESS_REQUEST_INVALID, WITNESS_SIGNATURE_REFUSED. */
+async function opened(key: VerifierKey, note: string): Promise<Checkpoint> {
+  try {
+    return await openCheckpoint(nodeVerifySignature, key, note)
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+    const isUnsigned = error.code === 'NOTE_UNSIGNED' || error.code === 'NOTE_FORGED'
+    const code = isUnsigned ? 'WITNESS_SIGNATURE_REFUSED' : 'WITNESS_REQUEST_INVALID'
+    throw new LedgerError(code, error.message, { cause: error })
+  }
+}
+
+interface WitnessRequest {
+  readonly old: number
+  readonly proof: readonly Uint8Array[]
+  readonly note: string
+}
+
+function parsedRequest(body: Uint8Array): WitnessRequest {
+  const text = textOf(body)
+  const end = text.indexOf('\n\n')
+  const [first = '', ...lines] = text.slice(0, Math.max(end, 0)).split('\n')
+  const [, old = ''] = /^old (0|[1-9]\d{0,15})$/.exec(first) ?? []
+  const proof = lines.map(fromBase64).filter((hash) => hash?.length === HASH_BYTES)
+  if (end === -1 || old === '' || !Number.isSafeInteger(Number(old))) {
+    throw invalid(
+      'a request begins with "old <size>" and contains a checkpoint after an empty line',
+    )
+  }
+  const hashes = proof.filter((hash) => hash !== null)
+  if (lines.length > PROOF_LINES_MAX || hashes.length !== lines.length) {
+    throw invalid(`a proof has at most ${PROOF_LINES_MAX} lines, each a hash in base64`)
+  }
+  return { old: Number(old), proof: hashes, note: text.slice(end + 2) }
+}
+
+function textOf(body: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
+  } catch (error) {
+    throw new LedgerError('WITNESS_REQUEST_INVALID', 'the request is not UTF-8', { cause: error })
+  }
+}
+
+function invalid(what: string): LedgerError {
+  return new LedgerError('WITNESS_REQUEST_INVALID', what)
+}
+
+function keyIn(pem: string): KeyObject | null {
+  try {
+    const key = createPrivateKey(pem)
+    return key.asymmetricKeyType === 'ed25519' ? key : null
+  } catch {
+    return null
+  }
+}
+
+/** Returns null if one of the heads is malformed: it must not appear to be new. */
+function headsIn(logs: JsonObject): Map<string, TreeHead> | null {
+  const heads = new Map<string, TreeHead>()
+  for (const [origin, head] of Object.entries(logs)) {
+    const { size, root: encoded } = isJsonObject(head) ? head : {}
+    const root = typeof encoded === 'string' ? fromBase64(encoded) : null
+    const isSize = typeof size === 'number' && Number.isSafeInteger(size) && size >= 0
+    if (!isSize || root?.length !== HASH_BYTES) return null
+    heads.set(origin, { size, root })
+  }
+  return heads
+}

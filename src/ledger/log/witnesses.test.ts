@@ -1,0 +1,188 @@
+// This node asks witnesses to cosign its checkpoints.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
+import { expect, it, onTestFinished } from 'vitest'
+import { type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
+import { until } from '../../../test/support/until.ts'
+import {
+  cosignatureBy,
+  nodeVerifySignature,
+  openNote,
+  quorumPolicy,
+  type VerifierKey,
+  verifierKeyOf,
+  verifyProofFile,
+  witnessKeyOf,
+  witnessKeyText,
+} from '../../chain/index.ts'
+import { LedgerError } from '../errors.ts'
+import { type Witness, witnessOfText } from './witnesses.ts'
+
+/** A node that cosigns the logs of the nodes in `of`. */
+async function witnessNode(of: VerifierKey[] = []) {
+  const node = await startLedgerNode({ witnessOf: of })
+  onTestFinished(() => node.close())
+  const vkey = (await node.send('GET', '/api/ledgers/witness/vkey')).text.trim()
+  const witness = witnessOfText(`${vkey} ${node.url}/api/ledgers/witness/`)
+  return { node, of, witness }
+}
+
+/** A server that answers add-checkpoint with `answer`. */
+async function fakeWitness(
+  key: VerifierKey,
+  answer: (request: string, reply: ServerResponse) => void,
+): Promise<Witness> {
+  const server = createServer(async (request: IncomingMessage, reply) => {
+    answer(`${request.method} ${request.url}\n${await textOf(request)}`, reply)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { key, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/w` }
+}
+
+async function startNode(witnesses: readonly Witness[], of: VerifierKey[][] = []) {
+  const reports: string[] = []
+  const report = (message: string) => reports.push(message)
+  const node = await startLedgerNode({ witnesses: { witnesses, allowPrivate: true, report } })
+  onTestFinished(() => node.close())
+  const vkey = (await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)).text
+  const key = verifierKeyOf(vkey.trim())
+  for (const keys of of) keys.push(key)
+  return { node, key, reports }
+}
+
+const checkpointOf = async (node: LedgerNode) =>
+  (await node.send('GET', `/api/ledgers/${node.service.serverId}/checkpoint`)).text
+
+const signers = (note: string) => [...note.matchAll(/^— (\S+) /gm)].map(([, name]) => name)
+
+it('serves checkpoints and proof files with the cosignatures of its witnesses', async () => {
+  const [one, two] = [await witnessNode(), await witnessNode()]
+  const { node, key, reports } = await startNode([one.witness, two.witness], [one.of, two.of])
+  await node.send('POST', '/api/fruit')
+  for (const id of ['fig', 'plum', 'pear']) {
+    await node.send('POST', '/api/fruit', { id })
+    const note = await checkpointOf(node)
+    expect(signers(note)).toEqual([key.name, one.witness.key.name, two.witness.key.name])
+    await openNote(nodeVerifySignature, key, note)
+    for (const { witness } of [one, two]) {
+      expect(await cosignatureBy(nodeVerifySignature, witness.key, note)).not.toBeNull()
+    }
+  }
+  const file = (await node.send('GET', '/api/fruit/fig/proof')).text
+  const policy = quorumPolicy([one, two].map(({ witness }) => witnessKeyText(witness.key)))
+  const { checkpoint } = await verifyProofFile(nodeVerifySignature, key, file, policy)
+  expect(checkpoint.cosignatures).toHaveLength(2)
+  expect(reports).toEqual([])
+  const { text } = await node.send('GET', '/metrics')
+  expect(text).toContain(`daicho_witness_blocks{witness="${one.witness.key.name}"} 4\n`)
+  expect(text).toContain(`daicho_witness_failing{witness="${two.witness.key.name}"} 0\n`)
+})
+
+it('continues from the size that a witness names', async () => {
+  const one = await witnessNode()
+  const requests: string[] = []
+  const proxied = await fakeWitness(one.witness.key, async (request, reply) => {
+    requests.push(request.split('\n\n')[0] ?? '')
+    const body = request.slice(request.indexOf('\n') + 1)
+    const answer = await one.node.send('POST', '/api/ledgers/witness/add-checkpoint', body)
+    reply.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' })
+    reply.end(answer.text)
+  })
+  const { node, key } = await startNode([proxied], [one.of])
+  await node.send('POST', '/api/fruit')
+  expect(signers(await checkpointOf(node))).toEqual([key.name, one.witness.key.name])
+  // Somebody else brings the witness a newer checkpoint: the node asks with the old size first.
+  await node.send('POST', '/api/fruit', { id: 'fig' })
+  const { proof } = (
+    await node.send('GET', `/api/ledgers/${node.service.serverId}/consistency?from=1&to=2`)
+  ).json
+  const note = await checkpointOf(node)
+  expect(note).toMatch(/^daicho\/\d+\n2\n/)
+  await node.send('POST', '/api/fruit', { id: 'plum' })
+  await checkpointOf(node)
+  expect(proof).toHaveLength(1)
+  expect(requests[0]).toBe('POST /w/add-checkpoint\nold 0')
+  expect(requests[1]).toBe(`POST /w/add-checkpoint\nold 1\n${proof[0]}`)
+  expect(requests[2]?.split('\n')[1]).toBe('old 2')
+})
+
+it('asks again with the size in a conflict, and reports a witness that has seen another log', async () => {
+  const one = await witnessNode()
+  const sizes: string[] = []
+  let known = '1'
+  const conflicting = await fakeWitness(one.witness.key, (request, reply) => {
+    sizes.push(request.split('\n')[1] ?? '')
+    reply.writeHead(409, { 'content-type': 'text/x.tlog.size' }).end(`${known}\n`)
+  })
+  const { node, key, reports } = await startNode([conflicting])
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', { id: 'fig' })
+  expect(signers(await checkpointOf(node))).toEqual([key.name])
+  expect(sizes).toEqual(['old 0', 'old 1'])
+  const name = one.witness.key.name
+  expect(reports).toEqual([
+    `witness ${name}: it has cosigned another log of 1 blocks with the key of this node`,
+  ])
+  known = '7'
+  await node.send('POST', '/api/fruit', { id: 'plum' })
+  await checkpointOf(node)
+  await until('the witness answers', async () => reports.length > 1)
+  expect(reports[1]).toBe(
+    `witness ${name}: it has cosigned 7 blocks of this log, which has 3: an older state was ` +
+      'restored, or another node has the same key',
+  )
+  expect((await node.send('GET', '/readyz')).status).toBe(200)
+  expect((await node.send('GET', '/metrics')).text).toContain(
+    `daicho_witness_failing{witness="${name}"} 1\n`,
+  )
+})
+
+it.each([
+  [404, '', 'it answered 404: it does not know this log'],
+  [403, '', 'it answered 403: it knows another key of this log'],
+  [422, '', 'it answered 422: the log does not continue the one'],
+  [500, '', 'it answered 500'],
+  [200, 'hello\n', 'it answered with a wrong cosignature: a signature line'],
+  [200, '', 'it answered with a wrong cosignature: this is not a signed note'],
+  [200, '— x AAAAAAA=\n', 'it answered without a cosignature by its key'],
+  [409, 'many\n', 'it answered 409'],
+])('serves the checkpoint alone when a witness answers %i %j', async (status, body, what) => {
+  const { witness } = await witnessNode()
+  const wrong = await fakeWitness(witness.key, (_, reply) => reply.writeHead(status).end(body))
+  const { node, key, reports } = await startNode([wrong])
+  await node.send('POST', '/api/fruit')
+  expect(signers(await checkpointOf(node))).toEqual([key.name])
+  await until('it is reported', async () => reports.length > 0)
+  expect(reports[0]).toContain(`witness ${witness.key.name}: ${what}`)
+})
+
+it('serves checkpoints with the other cosignatures while a witness is silent', async () => {
+  const [good, silent] = [await witnessNode(), await witnessNode()]
+  const hung = await fakeWitness(silent.witness.key, () => {})
+  const { node, key } = await startNode([good.witness, hung], [good.of])
+  await node.send('POST', '/api/fruit')
+  const names = [key.name, good.witness.key.name]
+  expect(signers(await checkpointOf(node))).toEqual(names)
+  await node.send('POST', '/api/fruit', { id: 'fig' })
+  expect(signers(await checkpointOf(node))).toEqual(names)
+})
+
+it('rejects malformed settings and names that stand twice', async () => {
+  const { witness } = await witnessNode()
+  const vkey = witnessKeyText(witness.key)
+  for (const text of ['', vkey, `${vkey} ftp://a`, `${vkey} http://a?b`, `${vkey} http://a b`]) {
+    expect(() => witnessOfText(text)).toThrow(
+      'a witness is a cosignature key (type 4) and an address',
+    )
+  }
+  expect(witnessOfText(`${vkey} https://a.example/w/`)).toEqual({
+    key: witnessKeyOf(vkey),
+    url: 'https://a.example/w',
+  })
+  await expect(startNode([witness, witness])).rejects.toThrow(LedgerError)
+})

@@ -1,0 +1,304 @@
+import { toBase64 } from '../../base/base64.ts'
+import {
+  type Cosignature,
+  cosignatureBy,
+  nodeVerifySignature,
+  ProofError,
+  unverifiedText,
+  type VerifierKey,
+  witnessKeyOf,
+} from '../../chain/index.ts'
+import { LedgerError } from '../errors.ts'
+import type { Platform } from '../platform.ts'
+import type { SignedHeadUpdate } from './thread.ts'
+
+// Asks witnesses to cosign the checkpoints of this node (c2sp.org/tlog-witness).
+
+const WITNESSES_MAX = 16
+const URL_LENGTH_MAX = 2_000
+/** Maximum time for one reply of a witness. */
+const REPLY_MS_MAX = 10_000
+/**
+ * A request for a checkpoint waits this long for a witness that is being asked. One that is slower, or fails, is not
+ * waited for until it has answered in time again.
+ */
+const WAIT_MS = 1_000
+/** Minimum time between two requests to one witness. */
+const INTERVAL_MS = 200
+/** Maximum time between two requests to a witness that fails. */
+const RETRY_MS_MAX = 60_000
+/** Maximum requests about one checkpoint: with the remembered size, the size in the reply, and once more. */
+const REQUESTS_MAX = 3
+const REPLY_BYTES_MAX = 16_384
+
+/** A witness of this node's checkpoints. */
+export interface Witness {
+  readonly key: VerifierKey
+  /** The submission prefix, without a final slash. */
+  readonly url: string
+}
+
+/** Parses a setting: `<vkey> <url>`. Errors: WITNESS_INVALID. */
+export function witnessOfText(text: string): Witness {
+  const [vkey = '', url = '', ...more] = text.trim().split(/\s+/)
+  const parsed = url.length <= URL_LENGTH_MAX && URL.canParse(url) ? new URL(url) : null
+  const isPrefix =
+    more.length === 0 &&
+    (parsed?.protocol === 'http:' || parsed?.protocol === 'https:') &&
+    parsed.search + parsed.hash + parsed.username + parsed.password === ''
+  try {
+    if (isPrefix) return { key: witnessKeyOf(vkey), url: parsed.href.replace(/\/+$/, '') }
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+  }
+  throw new LedgerError(
+    'WITNESS_INVALID',
+    'a witness is a cosignature key (type 4) and an address, like name+1a2b3c4d+BE… https://w.example',
+  )
+}
+
+/** How this node asks its witnesses. */
+export interface WitnessesOptions {
+  readonly witnesses: readonly Witness[]
+  /** Whether witnesses may be on private networks. */
+  readonly allowPrivate: boolean
+  /** Called when a witness fails, for another reason than before, and when it works again. */
+  readonly report: (message: string) => void
+}
+
+/** A signed head: the size of the log, and the note. */
+export type SignedNote = Pick<SignedHeadUpdate, 'size' | 'note'>
+
+/** Proves that the log of `to` blocks begins with the log of `from` blocks. */
+type Prove = (from: number, to: number) => Promise<readonly Uint8Array[]>
+
+/** The state of a witness. */
+export interface WitnessState {
+  readonly name: string
+  /** Blocks of the newest checkpoint that it has cosigned, as far as known. */
+  readonly size: number
+  /** Why it has not cosigned the newest checkpoint, or null. */
+  readonly error: string | null
+}
+
+/** The witnesses of a node. They are asked in parallel, each about one checkpoint at a time. */
+export class Witnesses {
+  readonly #asked: readonly AskedWitness[]
+
+  /** Errors: WITNESS_INVALID. */
+  constructor(options: WitnessesOptions, prove: Prove, platform: Platform) {
+    const names = new Set(options.witnesses.map(({ key }) => key.name))
+    if (names.size !== options.witnesses.length || names.size > WITNESSES_MAX) {
+      const message = `at most ${WITNESSES_MAX} witnesses, with different names, can be named`
+      throw new LedgerError('WITNESS_INVALID', message)
+    }
+    this.#asked = options.witnesses.map((witness) => {
+      return new AskedWitness(witness, options, prove, platform)
+    })
+  }
+
+  /** Asks the witnesses to cosign a head, unless they were asked about a later one. */
+  ask(signed: SignedNote): void {
+    for (const witness of this.#asked) witness.ask(signed)
+  }
+
+  /** Returns the note with the cosignatures that arrive soon. Never rejects. */
+  async cosigned(signed: SignedNote): Promise<string> {
+    this.ask(signed)
+    await Promise.all(this.#asked.map((witness) => witness.settled(signed.size)))
+    return signed.note + this.#asked.map((witness) => witness.lineFor(signed)).join('')
+  }
+
+  states(): readonly WitnessState[] {
+    return this.#asked.map((witness) => witness.state())
+  }
+
+  /** Stops asking. A request in progress is left to its timeout. */
+  close(): void {
+    for (const witness of this.#asked) witness.close()
+  }
+}
+
+/** The result of asking: an error, which is final if the same request would fail again, or a cosignature. */
+type Answer =
+  | { readonly cosignature: Cosignature }
+  | { readonly error: string; readonly isFinal: boolean }
+
+class AskedWitness {
+  readonly #witness: Witness
+  readonly #options: WitnessesOptions
+  readonly #prove: Prove
+  readonly #platform: Platform
+  /** The newest head to ask about. */
+  #wanted: SignedNote | null = null
+  #isAsking = false
+  /** Size of the last head that was cosigned or finally refused. */
+  #settledSize = -1
+  #cosigned: { readonly note: string; readonly line: string } | null = null
+  /** Size that the witness has last cosigned. A wrong one is corrected by its reply. */
+  #size = 0
+  #error: string | null = null
+  /** Whether the last answer came in time, or none was needed yet. */
+  #isPrompt = true
+  #waiting: (() => void)[] = []
+  #cancelPause: () => void = () => {}
+  #isClosed = false
+
+  constructor(witness: Witness, options: WitnessesOptions, prove: Prove, platform: Platform) {
+    this.#witness = witness
+    this.#options = options
+    this.#prove = prove
+    this.#platform = platform
+  }
+
+  ask(signed: SignedNote): void {
+    if (signed.size <= (this.#wanted?.size ?? -1) || this.#isClosed) return
+    this.#wanted = signed
+    if (!this.#isAsking) void this.#askRepeatedly()
+  }
+
+  /** Resolves when the witness has answered about a head of at least `size` blocks, or is slow or failing. */
+  async settled(size: number): Promise<void> {
+    while (this.#isPrompt && this.#settledSize < size && !this.#isClosed) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    }
+  }
+
+  /** The line of the cosignature of exactly this head, or an empty text. */
+  lineFor({ note }: SignedNote): string {
+    return this.#cosigned?.note === note ? this.#cosigned.line : ''
+  }
+
+  state(): WitnessState {
+    return { name: this.#witness.key.name, size: this.#size, error: this.#error }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#cancelPause()
+    this.#wake()
+  }
+
+  /** Asks about the newest head until there is none left. Never rejects. */
+  async #askRepeatedly(): Promise<void> {
+    this.#isAsking = true
+    let pauseMs = INTERVAL_MS
+    for (;;) {
+      const signed = this.#wanted
+      if (signed === null || signed.size <= this.#settledSize || this.#isClosed) break
+      let isInTime = true
+      const cancel = this.#platform.schedule.after(WAIT_MS, () => {
+        isInTime = false
+        this.#isPrompt = false
+        this.#wake()
+      })
+      const answer = await this.#answer(signed)
+      cancel()
+      this.#settle(signed, answer, isInTime)
+      pauseMs = 'error' in answer ? Math.min(pauseMs * 2, RETRY_MS_MAX) : INTERVAL_MS
+      await this.#pause(pauseMs)
+    }
+    this.#isAsking = false
+  }
+
+  #settle(signed: SignedNote, answer: Answer, isInTime: boolean): void {
+    const error = 'error' in answer ? answer.error : null
+    if ('cosignature' in answer) {
+      this.#cosigned = { note: signed.note, line: answer.cosignature.line }
+      this.#size = signed.size
+    }
+    if (error === null || ('isFinal' in answer && answer.isFinal)) this.#settledSize = signed.size
+    this.#isPrompt = isInTime && error === null
+    if (error !== this.#error) {
+      const what = error ?? 'it cosigns again'
+      this.#options.report(`witness ${this.#witness.key.name}: ${what}`)
+    }
+    this.#error = error
+    this.#wake()
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const resolve of waiting) resolve()
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (this.#isClosed) return Promise.resolve()
+    return new Promise((resolve) => {
+      const cancel = this.#platform.schedule.after(ms, resolve)
+      this.#cancelPause = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+
+  async #answer(signed: SignedNote): Promise<Answer> {
+    try {
+      for (let n = 0; n < REQUESTS_MAX; n += 1) {
+        const answer = await this.#request(signed)
+        if (typeof answer !== 'number') return answer
+        if (answer > signed.size) {
+          const has = `it has cosigned ${answer} blocks of this log, which has ${signed.size}`
+          return final(`${has}: an older state was restored, or another node has the same key`)
+        }
+        if (answer === this.#size) {
+          return final(`it has cosigned another log of ${answer} blocks with the key of this node`)
+        }
+        this.#size = answer
+      }
+      return { error: 'its size changes with each request', isFinal: false }
+    } catch (error) {
+      return { error: error instanceof Error ? error.message : String(error), isFinal: false }
+    }
+  }
+
+  /** Sends one request; returns a size if the witness has another one than assumed. Errors: any. */
+  async #request({ size, note }: SignedNote): Promise<Answer | number> {
+    const proof = await this.#prove(this.#size, size)
+    const lines = proof.map((hash) => `${toBase64(hash)}\n`).join('')
+    const { status, body } = await this.#platform.outbound.post(
+      new URL(`${this.#witness.url}/add-checkpoint`),
+      { 'content-type': 'text/plain; charset=utf-8' },
+      Buffer.from(`old ${this.#size}\n${lines}\n${note}`),
+      {
+        schemes: ['https:', 'http:'],
+        allowPrivate: this.#options.allowPrivate,
+        timeoutMs: REPLY_MS_MAX,
+        bodyBytesMax: REPLY_BYTES_MAX,
+      },
+    )
+    const text = body.toString()
+    if (status === 200) return this.#cosignatureIn(text, note)
+    const [, known = ''] = /^(0|[1-9]\d{0,14})\n?$/.exec(text) ?? []
+    if (status === 409 && known !== '') return Number(known)
+    const meaning = REFUSALS[status]
+    const isFinal = meaning !== undefined
+    return { error: `it answered ${status}${isFinal ? `: ${meaning}` : ''}`, isFinal }
+  }
+
+  async #cosignatureIn(lines: string, note: string): Promise<Answer> {
+    try {
+      const cosigned = `${unverifiedText(note)}\n${lines}`
+      const cosignature = await cosignatureBy(nodeVerifySignature, this.#witness.key, cosigned)
+      if (cosignature !== null) return { cosignature }
+      return { error: 'it answered without a cosignature by its key', isFinal: false }
+    } catch (error) {
+      if (!(error instanceof ProofError)) throw error
+      return { error: `it answered with a wrong cosignature: ${error.message}`, isFinal: false }
+    }
+  }
+}
+
+function final(error: string): Answer {
+  return { error, isFinal: true }
+}
+
+/** Statuses that repeat for the same checkpoint. */
+const REFUSALS: Readonly<Record<number, string>> = {
+  400: 'the request is malformed for it',
+  403: 'it knows another key of this log',
+  404: 'it does not know this log, so its operator has to add the verifier key of this node',
+  422: 'the log does not continue the one that it has cosigned',
+}

@@ -1,0 +1,54 @@
+import { toBase64 } from '../../src/base/base64.ts'
+import {
+  EMPTY_FRONTIER,
+  type Frontier,
+  grown,
+  leafHash,
+  nodePlace,
+  proveConsistency,
+  type ReadNodes,
+  verifierKeyText,
+} from '../../src/chain/index.ts'
+import { type LogKey, logKeyOf, signHead } from '../../src/ledger/log/signed-head.ts'
+import { temporaryNodeKey } from '../../src/ledger/node-key.ts'
+
+/** A signed log whose leaves are texts. Two logs with one key and different names contradict each other. */
+export class TestLog {
+  readonly key: LogKey
+  readonly vkey: string
+  readonly #nodes: (readonly Uint8Array[])[] = []
+  readonly #frontiers: Frontier[] = [EMPTY_FRONTIER]
+
+  constructor(leaves: number, name: string, key: LogKey = logKeyOf(temporaryNodeKey())) {
+    this.key = key
+    this.vkey = verifierKeyText(key.verifier)
+    for (let n = 0; n < leaves; n += 1) {
+      const leaf = leafHash(Buffer.from(`${name} ${n}`))
+      const { frontier, nodes } = grown(this.at(n), leaf)
+      this.#frontiers.push(frontier)
+      this.#nodes.push(nodes)
+    }
+  }
+
+  /** The log of the first `size` leaves. */
+  at(size: number): Frontier {
+    return this.#frontiers[size] ?? EMPTY_FRONTIER
+  }
+
+  /** The checkpoint of the first `size` leaves. */
+  note(size: number): string {
+    return signHead(this.key, this.at(size))
+  }
+
+  /** A request to a witness that has cosigned `old` leaves. */
+  async request(old: number, size: number, note: string = this.note(size)): Promise<string> {
+    const proof = await proveConsistency(old, size, this.#read)
+    return `old ${old}\n${proof.map((hash) => `${toBase64(hash)}\n`).join('')}\n${note}`
+  }
+
+  readonly #read: ReadNodes = async (nodes) =>
+    nodes.map((node) => {
+      const { leaf, at } = nodePlace(node)
+      return this.#nodes[leaf]?.[at / 32] ?? new Uint8Array(32)
+    })
+}
