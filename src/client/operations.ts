@@ -414,6 +414,8 @@ export interface Operations {
       frozen?: number
     }
   }
+  /** Cosign a checkpoint that continues the last cosigned one (C2SP tlog-witness) */
+  'POST /api/ledgers/witness/add-checkpoint': { input: object; reply: unknown }
   /** Push blocks of the own chain to a node that mirrors it; signed (RFC 9421) */
   'POST /api/ledgers/{serverid}': {
     input: { path: { serverid: string } }
