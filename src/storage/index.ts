@@ -43,6 +43,7 @@ export {
 } from './open.ts'
 export type {
   AttachmentReader,
+  ExpectedReads,
   FoundItem,
   FoundItems,
   IndexOutcome,

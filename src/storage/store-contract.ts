@@ -188,6 +188,40 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
     })
 
+    it('returns the same from reads that were expected', async () => {
+      await stage.open()
+      const key = 'aa'.repeat(32)
+      const record = { key, fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }
+      const made = [entry.createDb('fruit'), entry.create('fruit', 'a'), entry.create('fruit', 'b')]
+      await appendEntries(stage.store, made, 1, [record])
+      const ids = ['a', 'b', 'a', 'missing']
+      const names = [...ids.map((id) => ({ db: 'fruit', id })), { db: 'nuts', id: 'a' }]
+      const expected = { items: names, keys: [key, 'cc'.repeat(32)] }
+      const read = () =>
+        Promise.all([
+          ...names.map(({ db, id }) => stage.store.item(db, id)),
+          ...expected.keys.map((each) => stage.store.idempotencyRecord(each)),
+        ])
+      const before = await read()
+      expect(before.map((found) => found !== null)).toEqual([
+        true,
+        true,
+        true,
+        false,
+        false,
+        true,
+        false,
+      ])
+      await stage.store.exclusive(async () => {
+        expect(await read()).toEqual(before)
+        const changes = [entry.update('fruit', 'a', 'new'), entry.remove('fruit', 'b')]
+        await appendEntries(stage.store, changes)
+      }, expected)
+      const after = await stage.store.exclusive(read, expected)
+      expect(after).toEqual(await read())
+      expect(after.slice(0, 2)).toMatchObject([{ text: '{"id":"a","n":"new"}' }, null])
+    })
+
     it('lists ids in creation order, for any ids and changes', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('other'), entry.createDb('fruit')])

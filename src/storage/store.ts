@@ -278,6 +278,13 @@ export interface StoreReader {
   close(): Promise<void>
 }
 
+/** Reads that are probably needed. */
+export interface ExpectedReads {
+  readonly items: readonly { readonly db: string; readonly id: string }[]
+  /** Keys of idempotency records. */
+  readonly keys: readonly string[]
+}
+
 /**
  * The durable store of one node's chain and databases.
  *
@@ -304,9 +311,12 @@ export interface Store extends StoreReader {
   /**
    * Runs `work` with the current head, null for an empty chain, while no other process can append to the
    * chain. `work` may read this store, and call `append` once, as its last use of the store. Calls must not
-   * overlap.
+   * overlap. An engine may do the `expected` reads at once, which changes no result.
    */
-  exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result>
+  exclusive<Result>(
+    work: (head: Head | null) => Promise<Result>,
+    expected?: ExpectedReads,
+  ): Promise<Result>
 
   /**
    * Runs `appends`, which may call `append` any number of times: all those blocks become durable together,

@@ -11,6 +11,7 @@ import {
 } from '../../chain/index.ts'
 import {
   type Effect,
+  type ExpectedReads,
   type NewIdempotencyRecord,
   StoreError,
   type StoreReader,
@@ -80,6 +81,23 @@ export async function planBatch(
     outcomes.push(refused.get(at) ?? (await planner.unit(unit, conditions?.get(at))))
   }
   return { entries: planner.entries, effects: planner.effects, records: records.added, outcomes }
+}
+
+/** Returns the reads that planning `units` probably needs. */
+export function expectedReads(
+  units: readonly UnitOfWork[],
+  conditions: ReadonlyMap<number, RequestConditions> | undefined,
+): ExpectedReads {
+  const items: { db: string; id: string }[] = []
+  for (const operation of units.flat()) {
+    if (!('id' in operation) || (operation.kind === 'create_item' && operation.assigned)) continue
+    items.push(operation)
+  }
+  const keys: string[] = []
+  for (const { idempotency } of conditions?.values() ?? []) {
+    if (idempotency !== null) keys.push(idempotency.key)
+  }
+  return { items, keys }
 }
 
 class Planner {

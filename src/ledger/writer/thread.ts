@@ -5,7 +5,7 @@ import { DamageError, type Store, StoreError } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import type { Outcome, UnitOfWork } from '../unit-of-work.ts'
 import { type FromWriter, type ToWriter, unpackBatch, type WriterStart } from './messages.ts'
-import { type Plan, planBatch } from './plan.ts'
+import { expectedReads, type Plan, planBatch } from './plan.ts'
 
 // The writer thread, the only place where blocks are sealed and stored: neither hashing nor waiting for the
 // disk delays the event loop that serves requests.
@@ -97,25 +97,28 @@ class WriterThread {
     let isAttempted = false
     let message: FromWriter | null
     try {
-      message = await this.#store.exclusive(async (head) => {
-        const height = head === null ? 0 : head.height + 1
-        // Timestamps never decrease along the chain, even if the clock is set back.
-        const nowMs = Math.max(batch.nowMs, head?.timestamp ?? 0)
-        const context = { nowMs, conditions: batch.conditions }
-        const plan = await planBatch(this.#store, units, height, context, refused)
-        const { entries, outcomes } = plan
-        if (entries.length === 0) return { block: null, outcomes }
-        isAttempted = true
-        try {
-          return { block: await this.#append(plan, head, nowMs), outcomes }
-        } catch (error) {
-          const unit = unitThatMetDamage(error, plan)
-          if (unit === null) throw error
-          const reason = `nothing was written: ${messageOf(error)}`
-          refused.set(unit, { code: 'STORE_DAMAGED', message: reason })
-          return null
-        }
-      })
+      message = await this.#store.exclusive(
+        async (head) => {
+          const height = head === null ? 0 : head.height + 1
+          // Timestamps never decrease along the chain, even if the clock is set back.
+          const nowMs = Math.max(batch.nowMs, head?.timestamp ?? 0)
+          const context = { nowMs, conditions: batch.conditions }
+          const plan = await planBatch(this.#store, units, height, context, refused)
+          const { entries, outcomes } = plan
+          if (entries.length === 0) return { block: null, outcomes }
+          isAttempted = true
+          try {
+            return { block: await this.#append(plan, head, nowMs), outcomes }
+          } catch (error) {
+            const unit = unitThatMetDamage(error, plan)
+            if (unit === null) throw error
+            const reason = `nothing was written: ${messageOf(error)}`
+            refused.set(unit, { code: 'STORE_DAMAGED', message: reason })
+            return null
+          }
+        },
+        expectedReads(units, batch.conditions),
+      )
     } catch (error) {
       const hasMoved = error instanceof StoreError && error.code === 'HEAD_MOVED'
       // Another process was first. Nothing was written, so the units are planned on the new head.

@@ -2,6 +2,8 @@ import { type Block, type Frontier, frontierAt, type Head, headOf } from '../../
 import type { Effect } from '../effect.ts'
 import { StoreError } from '../errors.ts'
 import type {
+  ExpectedReads,
+  IdempotencyRecord,
   IndexOutcome,
   NewIdempotencyRecord,
   Store,
@@ -12,6 +14,7 @@ import { type Appended, blockStatements } from './block-statements.ts'
 import { itemKey, readDatabases } from './changes.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { isConstraint, isTransient, storeErrorOf } from './errors.ts'
+import { ReadAhead } from './expected-reads.ts'
 import { changeIndex, digestOf, type Index, readIndexes, withoutDatabases } from './indexes.ts'
 import { Maintenance } from './maintenance.ts'
 import { PostgresReader } from './reader.ts'
@@ -21,6 +24,7 @@ import { CommitUnknown, type Locked, WriteSession } from './transaction.ts'
 
 /** Maximum databases remembered between blocks. */
 const REMEMBERED_MAX = 10_000
+const NO_READS: ExpectedReads = { items: [], keys: [] }
 /** An import may take longer between two blocks than an unresponsive process may hold the lock. */
 const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 
@@ -44,6 +48,7 @@ class PostgresStore extends PostgresReader implements Store {
   /** Items read by the current `exclusive`. */
   readonly #items = new Map<string, { created: number; revision: number } | null>()
   #isExclusive = false
+  #ahead: ReadAhead | null = null
   /** True while several appends share one transaction. */
   #isShared = false
   /** STORE_ROLLED_BACK: nothing may be written any more. */
@@ -67,7 +72,8 @@ class PostgresStore extends PostgresReader implements Store {
   }
 
   override async item(db: string, id: string): Promise<StoredItem | null> {
-    const item = await super.item(db, id)
+    const ahead = this.#ahead?.item(db, id)
+    const item = ahead === undefined ? await super.item(db, id) : ahead
     const database = this.#databases.get(db)
     if (this.#isExclusive && typeof database === 'number') {
       this.#items.set(itemKey(database, id), item)
@@ -75,13 +81,22 @@ class PostgresStore extends PostgresReader implements Store {
     return item
   }
 
-  async exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
-    const { head } = await this.#guarded(() => retrying(() => this.#begin()))
+  override async idempotencyRecord(key: string): Promise<IdempotencyRecord | null> {
+    const ahead = this.#ahead?.record(key)
+    return ahead === undefined ? super.idempotencyRecord(key) : ahead
+  }
+
+  async exclusive<Result>(
+    work: (head: Head | null) => Promise<Result>,
+    expected: ExpectedReads = NO_READS,
+  ): Promise<Result> {
+    const { head } = await this.#guarded(() => this.#beginAhead(expected))
     this.#isExclusive = true
     try {
       return await this.#guarded(() => work(head))
     } finally {
       this.#isExclusive = false
+      this.#ahead = null
       this.#items.clear()
       await this.#session.rollback()
     }
@@ -132,9 +147,22 @@ class PostgresStore extends PostgresReader implements Store {
     })
   }
 
+  async #beginAhead(expected: ExpectedReads): Promise<Locked> {
+    try {
+      return await retrying(() => this.#begin(expected))
+    } catch (error) {
+      const converted = storeErrorOf(error)
+      if (!(converted instanceof StoreError) || converted.code !== 'STORE_DAMAGED') throw error
+      // Only the requests that need the damaged part fail.
+      return retrying(() => this.#begin())
+    }
+  }
+
   /** Begins a transaction; forgets what another process may have changed. */
-  async #begin(): Promise<Locked> {
-    const locked = await this.#session.begin()
+  async #begin(expected = NO_READS): Promise<Locked> {
+    const { locked, ahead } = await this.#session.begin((queries) =>
+      ReadAhead.of(queries, expected),
+    )
     const cached = this.#cached
     const isMoved = cached?.head?.id !== locked.head?.id
     if (cached === null || isMoved || this.#databases.size > REMEMBERED_MAX) {
@@ -145,6 +173,8 @@ class PostgresStore extends PostgresReader implements Store {
     this.#cached = null
     if (cached?.indexes !== locked.indexes) this.#indexes = await this.#readIndexes(locked)
     this.#cached = locked
+    this.#ahead = ahead
+    for (const [name, created] of ahead.databases) this.#databases.set(name, created)
     return locked
   }
 

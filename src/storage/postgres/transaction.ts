@@ -64,22 +64,27 @@ export class WriteSession implements Queries {
     }
   }
 
-  /** Begins a transaction and locks the store: one round trip. Errors: STORE_ROLLED_BACK; the server's. */
-  async begin(): Promise<Locked> {
+  /**
+   * Begins a transaction, locks the store and does the reads `ahead`, whose statements are sent at once: one
+   * round trip. Errors: STORE_ROLLED_BACK; the server's.
+   */
+  async begin<Ahead>(
+    ahead: (queries: Queries) => Promise<Ahead>,
+  ): Promise<{ readonly locked: Locked; readonly ahead: Ahead }> {
     const connection = await this.#connected()
     this.#isInTransaction = true
     try {
-      const [, [lock], [head]] = await all([
+      const [, [lock], [head], read] = await all([
         connection.rows('BEGIN', []),
         connection.rows(SQL.lock, []),
         connection.rows(SQL.head, []),
+        ahead(connection),
       ])
-      if (lock === undefined) {
-        throw new StoreError('STORE_DAMAGED', 'table node has no row')
-      }
+      if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'table node has no row')
+      const indexes = text(lock[0], 'indexes')
       return {
-        head: head === undefined ? null : headOfRow(head),
-        indexes: text(lock[0], 'indexes'),
+        locked: { head: head === undefined ? null : headOfRow(head), indexes },
+        ahead: read,
       }
     } catch (error) {
       await this.rollback()
