@@ -36,11 +36,13 @@ export {
 export { displayName, isDatabaseUrl, type StoreLocation } from './location.ts'
 export {
   openBlobStore,
+  openSharedText,
   openStore,
   openStoreReader,
   type StoreOptions,
   storeExists,
 } from './open.ts'
+export type { SharedText } from './postgres/shared-texts.ts'
 export type {
   AttachmentReader,
   ExpectedReads,

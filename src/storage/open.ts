@@ -1,9 +1,11 @@
+import type { Schedule } from '../base/clock.ts'
 import { BlobFiles } from './blobs/blob-files.ts'
 import type { BlobInventory, BlobStore } from './blobs/blob-store.ts'
 import { FileBlobStore } from './blobs/file-blob-store.ts'
 import { StoreError } from './errors.ts'
 import { fileExists, storePathIn } from './folder.ts'
 import { isDatabaseUrl, type StoreLocation } from './location.ts'
+import type { SharedText } from './postgres/shared-texts.ts'
 import { openSqliteReader } from './sqlite/reader.ts'
 import { openSqliteStore } from './sqlite/store.ts'
 import type { Store, StoreReader } from './store.ts'
@@ -71,4 +73,14 @@ export async function openBlobInventory(location: StoreLocation): Promise<BlobIn
   if (!isDatabaseUrl(location)) return new BlobFiles(location, false)
   const { openPostgresBlobs } = await import('./postgres/blobs.ts')
   return openPostgresBlobs({ url: location, durable: false })
+}
+
+/** Opens the text `name`, which all processes of a node share. Errors: StoreError. */
+export async function openSharedText(
+  url: string,
+  name: string,
+  schedule: Schedule,
+): Promise<SharedText> {
+  const { openPostgresSharedText } = await import('./postgres/shared-texts.ts')
+  return openPostgresSharedText(url, name, schedule)
 }

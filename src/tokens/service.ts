@@ -20,8 +20,10 @@ import {
 } from './keys.ts'
 import {
   type SharedFileOptions,
+  type SharedText,
   type SharedValue,
   sharedFile,
+  sharedTextValue,
   valueInMemory,
 } from './shared-value.ts'
 
@@ -205,18 +207,23 @@ export async function openTokens(options: {
   readonly clock: Clock
   readonly folder: string | null
   readonly secret: string | null
+  /** Holds the revocations instead of a file, for several processes. */
+  readonly revocations?: SharedText | null
 }): Promise<TokenService> {
-  const { clock, folder, secret } = options
+  const { clock, folder, secret, revocations: shared = null } = options
   const open = <Value>({ path, ...file }: SharedFileOptions<Value>): SharedValue<Value> =>
     folder === null
       ? valueInMemory(file.initial)
       : sharedFile({ path: join(folder, path), ...file })
-  const revocations = open<Revocations>({
-    path: 'token-revocations.json',
-    initial: new Map(),
+  const format = {
+    initial: new Map() as Revocations,
     print: printRevocations,
     parse: parseRevocations,
-  })
+  }
+  const revocations =
+    shared === null
+      ? open<Revocations>({ path: 'token-revocations.json', ...format })
+      : sharedTextValue<Revocations>(shared, format)
   // Reads the file, so that a damaged one fails the start and not the first request.
   revocations.current()
   if (secret !== null) {

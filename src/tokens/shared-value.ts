@@ -26,6 +26,12 @@ export interface SharedValue<Value> {
   change(change: (value: Value) => Value): Promise<Value>
 }
 
+/** A text that several processes share without a file. */
+export interface SharedText {
+  current(): string | null
+  change(change: (text: string | null) => string): Promise<void>
+}
+
 export interface SharedFileOptions<Value> {
   readonly path: string
   /** The value if the file does not exist. */
@@ -51,6 +57,31 @@ export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
     change: async (change) => {
       value = change(value)
       return value
+    },
+  }
+}
+
+/** A value in a text that is shared without a file. Errors: those of the text; any of `parse`. */
+export function sharedTextValue<Value>(
+  shared: SharedText,
+  { initial, print, parse }: Omit<SharedFileOptions<Value>, 'path'>,
+): SharedValue<Value> {
+  let text: string | null = null
+  let value = initial
+  const current = () => {
+    const found = shared.current()
+    // The text disappears only with the database: revoked tokens must not become valid then.
+    if (found !== null && found !== text) {
+      value = parse(found)
+      text = found
+    }
+    return value
+  }
+  return {
+    current,
+    change: async (change) => {
+      await shared.change((found) => print(change(found === null ? initial : parse(found))))
+      return current()
     },
   }
 }

@@ -3,7 +3,7 @@ import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openStoreReader, verifyStore } from '../../src/storage/index.ts'
-import { type ServedLedger, serveLedger } from '../support/daicho.ts'
+import { runDaicho, type ServedLedger, serveLedger } from '../support/daicho.ts'
 import { FeedClient } from '../support/feed-client.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { until } from '../support/until.ts'
@@ -116,6 +116,28 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     one = await serveLedger(folders[0] ?? '', { STORE: database.url })
     expect((await fetch(`${one.url}/api/fruit/meanwhile`)).status).toBe(200)
     expect((await send(one, '/api/fruit', { id: 'again' })).status).toBe(200)
+  })
+
+  it('a token that one process revokes is refused by the others', async () => {
+    const [first = ''] = folders
+    const settings = { STORE: database.url, SECRET: 'x'.repeat(32) }
+    const third = temporaryFolder()
+    copyFileSync(join(first, 'node.key'), join(third, 'node.key'))
+    const guarded = await serveLedger(third, { ...settings, TOKENS: 'required' })
+    const command = (...args: string[]) =>
+      runDaicho(['token', ...args], { ...settings, SYSTEM_FOLDER: first })
+    const minted = await command('mint', '--scope', 'db:*:read', '--json')
+    const { token, jti } = JSON.parse(minted.stdout)
+    const status = async () => {
+      const headers = { authorization: `Bearer ${token}` }
+      return (await fetch(`${guarded.url}/api/fruit/signed`, { headers })).status
+    }
+    expect(await status()).toBe(200)
+    expect(await command('revoke', 'nothing')).toMatchObject({ code: 2 })
+    expect(await command('revoke', jti)).toMatchObject({ code: 0, stdout: `revoked ${jti}\n` })
+    await until('the token is refused', async () => (await status()) === 401, 20_000)
+    guarded.child.kill('SIGTERM')
+    expect(await guarded.ended).toMatchObject({ code: 0 })
   })
 
   it('a process with another key is refused', async () => {

@@ -3,6 +3,7 @@ import { systemClock } from '../../base/clock.ts'
 import { isSubject, issueApiToken, openTokens, type TokenService } from '../../tokens/index.ts'
 import { nodeFolder } from '../node-folder.ts'
 import { print } from '../output.ts'
+import { openRevocations } from '../revocations.ts'
 import { DURATION_EXPECTED, parseDuration, readSettings } from '../settings.ts'
 
 /** Maximum lifetime of a token. */
@@ -33,7 +34,7 @@ export function tokenCommand(): Command {
     .description('revoke a token')
     .argument('<jti>', 'id of the token: its claim jti, which is logged when it is issued')
     .action(async (jti: string) => {
-      await (await openNodeTokens()).revoke(jti)
+      await withNodeTokens((tokens) => tokens.revoke(jti))
       process.stdout.write(`revoked ${jti}\n`)
     })
   command
@@ -44,7 +45,7 @@ export function tokenCommand(): Command {
     .option('--drop-old', 'drop the old keys, which revokes every existing token')
     .action(async (flags: { dropOld?: boolean }) => {
       const dropOld = flags.dropOld === true
-      const kid = await (await openNodeTokens()).rotate({ dropOld })
+      const kid = await withNodeTokens((tokens) => tokens.rotate({ dropOld }))
       process.stdout.write(`key ${kid} is in use${dropOld ? ', alone' : ''}\n`)
     })
   return command
@@ -58,8 +59,8 @@ interface MintFlags {
 }
 
 async function mint({ scope: scopes, ttl, subject, json }: MintFlags): Promise<void> {
-  const tokens = await openNodeTokens({ isSecretEnough: true })
-  const issued = await issueApiToken(tokens, { subject, scopes, lifeSeconds: ttl / 1000 })
+  const grant = { subject, scopes, lifeSeconds: ttl / 1000 }
+  const issued = await withNodeTokens((tokens) => issueApiToken(tokens, grant), true)
   const { token, jti } = issued
   const expires_at = issued.expiresAt * 1000
   if (json !== true) {
@@ -69,15 +70,21 @@ async function mint({ scope: scopes, ttl, subject, json }: MintFlags): Promise<v
   print(json, { token, jti, subject, expires_at }, token)
 }
 
-/** Opens the tokens of the node in SYSTEM_FOLDER. If SECRET is set, signing needs no folder. */
-async function openNodeTokens(
-  { isSecretEnough } = { isSecretEnough: false },
-): Promise<TokenService> {
+/** Runs `work` on the tokens of the node in SYSTEM_FOLDER. If SECRET is set, signing needs no folder. */
+async function withNodeTokens<Result>(
+  work: (tokens: TokenService) => Promise<Result>,
+  isSecretEnough = false,
+): Promise<Result> {
   const settings = readSettings(process.env)
-  const { SYSTEM_FOLDER, SECRET: secret } = settings
+  const { SYSTEM_FOLDER, SECRET: secret, STORE } = settings
   const hasNoFolder = isSecretEnough && SYSTEM_FOLDER === null && secret !== null
   const folder = hasNoFolder ? null : nodeFolder(settings, { mayBeNew: false })
-  return openTokens({ clock: systemClock, folder, secret })
+  const revocations = STORE === null ? null : await openRevocations(STORE)
+  try {
+    return await work(await openTokens({ clock: systemClock, folder, secret, revocations }))
+  } finally {
+    await revocations?.close()
+  }
 }
 
 function parseTtl(text: string): number {

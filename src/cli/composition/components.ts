@@ -4,6 +4,7 @@ import type { Credentials, HttpApp, HttpComponent } from '../../http/index.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import type { TokenService } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
+import { openRevocations } from '../revocations.ts'
 import type { ComponentContext } from './context.ts'
 
 /** All components in start order. `--only` uses these names. */
@@ -54,14 +55,18 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
         'STORE without SECRET: of several processes, only the one that issued a token accepts it',
       )
     }
-    return openTokens({ clock: context.clock, folder, secret })
+    const revocations = settings.STORE === null ? null : await openRevocations(settings.STORE)
+    if (revocations !== null) context.onClose(() => revocations.close())
+    return openTokens({ clock: context.clock, folder, secret, revocations })
   })
 
   const create: Record<ComponentName, () => Promise<HttpComponent>> = {
     ledger: async () => {
       const credentials = dashboardCredentials(context)
+      // First: it creates the tables of a new database, which the tokens need too.
+      const service = await ledger()
       const required = settings.TOKENS === 'required' ? await tokens() : null
-      return createLedger(context, credentials, required, await ledger())
+      return createLedger(context, credentials, required, service)
     },
     converter: async () => {
       const { converterComponent } = await import('../../converter/index.ts')

@@ -1,10 +1,13 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { sharedPostgres } from '../../../test/postgres/shared.ts'
 import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { type IdempotencyRecord, openStoreReader, type StoreLocation } from '../../storage/index.ts'
 import { copyStore } from './copy.ts'
 import { exportLines } from './export.ts'
+
+const postgres = await sharedPostgres()
 
 const copy = (from: StoreLocation, to: StoreLocation) =>
   copyStore({ from, to, threads: 2, progress: () => {} })
@@ -72,6 +75,33 @@ it('copies blocks, idempotency records, erasures, indexes and attachments, and v
   expect((await node.send('GET', '/api/fruit/fig/attachments/label')).text).toBe('overripe')
   expect((await node.send('GET', '/readyz')).status).toBe(200)
   await node.close()
+})
+
+describe.skipIf(postgres.missing !== null)(`a database${postgres.note}`, () => {
+  it('is copied to and from with the same content', async () => {
+    const from = await usedFolder()
+    await using database = await postgres.newDatabase()
+    const back = join(temporaryFolder(), 'back')
+    const copied = await copy(from, database.url)
+    expect(copied).toMatchObject({ finding: null, databases: 1, items: 3, contents: 3, erased: 1 })
+    expect(await copy(database.url, back)).toMatchObject({ finding: null, contents: 3 })
+    const content = await contentAt(from)
+    expect([await contentAt(database.url), await contentAt(back)]).toEqual([content, content])
+    await expect(copy(from, database.url)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
+  })
+
+  it('has no block after an interrupted copy, which the next one replaces', async () => {
+    const from = await usedFolder()
+    await using database = await postgres.newDatabase()
+    const interrupted = copyStore({
+      ...{ from, to: database.url, threads: 1 },
+      progress: () => {
+        throw new Error('the end')
+      },
+    })
+    await expect(interrupted).rejects.toThrow('the end')
+    expect(await copy(from, database.url)).toMatchObject({ finding: null, contents: 3 })
+  })
 })
 
 it('replaces the leftovers of an interrupted copy', async () => {

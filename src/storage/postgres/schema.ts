@@ -60,6 +60,7 @@ const MIGRATIONS: readonly string[] = [
     expires timestamptz NOT NULL, PRIMARY KEY (upload))`,
   'CREATE INDEX blob_uploads_by_content ON blob_uploads (sha256)',
   'CREATE UNIQUE INDEX blob_uploads_in_parts ON blob_uploads (sha256) WHERE parts',
+  `CREATE TABLE shared_texts (name ${TEXT} NOT NULL, version int8 NOT NULL, text ${TEXT}, PRIMARY KEY (name))`,
 ]
 
 /** The tables besides `node`. */

@@ -1,0 +1,129 @@
+import type { Schedule } from '../../base/clock.ts'
+import { CodedError } from '../../base/coded-error.ts'
+import { StoreError } from '../errors.ts'
+import { type Row, text } from '../rows.ts'
+import { Connection, type ConnectionOptions } from './connection.ts'
+import { storeErrorOf } from './errors.ts'
+import { ReadPool } from './reads.ts'
+import { checkReadable } from './schema.ts'
+
+const POLL_MS = 100
+
+/** A short text in a database, shared by all processes of a node. It is not part of the chain. */
+export interface SharedText {
+  /** Returns the text, or null if there is none. A change by another process appears after 100 ms. */
+  current(): string | null
+  /**
+   * Replaces the text by `change(current)`; changes of all processes run one after another.
+   * Errors: those of `change`; StoreError.
+   */
+  change(change: (text: string | null) => string): Promise<void>
+  close(): Promise<void>
+}
+
+const SQL = {
+  read: 'SELECT version, text FROM shared_texts WHERE name = $1 AND version > $2',
+  add: 'INSERT INTO shared_texts (name, version, text) VALUES ($1, 0, NULL) ON CONFLICT DO NOTHING',
+  lock: 'SELECT version, text FROM shared_texts WHERE name = $1 FOR UPDATE',
+  replace: 'UPDATE shared_texts SET version = version + 1, text = $2 WHERE name = $1',
+} as const
+
+/** Opens the text `name` of a database with a store, and polls it. Errors: StoreError. */
+export async function openPostgresSharedText(
+  url: string,
+  name: string,
+  schedule: Schedule,
+): Promise<SharedText> {
+  const options = { url, durable: true }
+  try {
+    const connection = await Connection.open(options)
+    await checkReadable(connection)
+    const shared = new PostgresSharedText(options, name, new ReadPool(options, connection))
+    await shared.refresh()
+    shared.poll(schedule)
+    return shared
+  } catch (error) {
+    throw storeErrorOf(error)
+  }
+}
+
+class PostgresSharedText implements SharedText {
+  readonly #options: ConnectionOptions
+  readonly #name: string
+  readonly #pool: ReadPool
+  #version = 0
+  #text: string | null = null
+  #cancelPoll: () => void = () => {}
+  #polling: Promise<void> = Promise.resolve()
+  #isClosed = false
+
+  constructor(options: ConnectionOptions, name: string, pool: ReadPool) {
+    this.#options = options
+    this.#name = name
+    this.#pool = pool
+  }
+
+  current(): string | null {
+    return this.#text
+  }
+
+  async refresh(): Promise<void> {
+    const [row] = await this.#pool.rows(SQL.read, [this.#name, this.#version])
+    if (row !== undefined) this.#take(row)
+  }
+
+  poll(schedule: Schedule): void {
+    if (this.#isClosed) return
+    this.#cancelPoll = schedule.after(POLL_MS, () => {
+      // Without the database the last text stays.
+      this.#polling = this.refresh().catch(() => {})
+      void this.#polling.then(() => this.poll(schedule))
+    })
+  }
+
+  /** After a crash or a lost connection, the text is the old one or the new one. */
+  async change(change: (text: string | null) => string): Promise<void> {
+    let connection: Connection | null = null
+    try {
+      connection = await Connection.open(this.#options)
+      await connection.execute('BEGIN')
+      await connection.rows(SQL.add, [this.#name])
+      const [before] = await connection.rows(SQL.lock, [this.#name])
+      const changed = change(textOf(before))
+      await connection.rows(SQL.replace, [this.#name, changed])
+      await connection.execute('COMMIT')
+      if (connection.takeWarning() !== null) {
+        throw new StoreError('OUTCOME_UNKNOWN', 'a standby may lack the change; try again')
+      }
+    } catch (error) {
+      // That of `change` is not about the store.
+      throw error instanceof CodedError ? error : storeErrorOf(error)
+    } finally {
+      // Ends the transaction if it is still open.
+      await connection?.close()
+    }
+    await this.refresh().catch((error: unknown) => {
+      throw storeErrorOf(error)
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#cancelPoll()
+    await this.#polling
+    await this.#pool.close()
+  }
+
+  #take(row: Row): void {
+    const version = Number(row[0])
+    // A later read may be answered first.
+    if (version <= this.#version) return
+    this.#version = version
+    this.#text = textOf(row)
+  }
+}
+
+function textOf(row: Row | undefined): string | null {
+  const value = row?.[1] ?? null
+  return value === null ? null : text(value, 'text')
+}
