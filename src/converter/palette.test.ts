@@ -67,7 +67,7 @@ describe('a palette', () => {
     )
   })
 
-  it('with two colours separates light from dark', () => {
+  it('separates light from dark if it has two colours', () => {
     const rgb = Uint8Array.from([0, 0, 0, 10, 10, 10, 245, 245, 245, 255, 255, 255])
     expect([...paletteOf(rgb, 2).colors]).toEqual([0x050505, 0xfafafa])
   })

@@ -92,7 +92,13 @@ async function exchange(
   refuseByUrl(url, policy)
   const ended = new AbortController()
   const timer = setTimeout(
-    () => ended.abort(new OutboundError('TIMEOUT', `no complete reply from ${url.hostname}`)),
+    () =>
+      ended.abort(
+        new OutboundError(
+          'TIMEOUT',
+          `no complete reply from ${url.hostname} within ${policy.timeoutMs} ms`,
+        ),
+      ),
     policy.timeoutMs,
   )
   try {
@@ -180,7 +186,10 @@ async function receive(
 ): Promise<OutboundReply> {
   const status = response.statusCode ?? 0
   if (status >= 300 && status < 400 && status !== 304) {
-    throw new OutboundError('REDIRECTED', `${url.hostname} answered ${status}, a redirect`)
+    throw new OutboundError(
+      'REDIRECTED',
+      `${url.hostname} replied with a redirect, status ${status}`,
+    )
   }
   const body = await bodyOf(url, response, policy, signal)
   return {

@@ -217,7 +217,7 @@ describe('the sanity band', () => {
     ['JPY', 178.9 * 100, false],
     ['JPY', 178.9 / 100, false],
     ['CNY', 75.6, false],
-  ])('accepts, one day later, %s at %d: %s', async (currency, value, isAccepted) => {
+  ])('accepts a change of %s to %d within a day: %s', async (currency, value, isAccepted) => {
     const first = new FakeSource('ecb', quote('2026-10-08', { [currency]: value }))
     const { rates, served, pollers } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
@@ -237,7 +237,7 @@ describe('the sanity band', () => {
     [1.201, false],
     [1.4, false],
   ])(
-    'widens up to 20 %%: accepts, a year later, a factor of %d: %s',
+    'widens up to 20 %%: accepts a change by the factor %d within a year: %s',
     async (factor, isAccepted) => {
       const first = new FakeSource('ecb', quote('2026-10-07', { USD: 1.13 * factor }))
       const { rates, served, log } = setUp([first], { stored: quote('2025-10-07') })

@@ -244,7 +244,7 @@ describe('the live ticker above the reference rates', () => {
   })
 })
 
-it('waits for the source of CNH if `refresh` is called, as by daicho rates', async () => {
+it('waits for the source of CNH in `refresh`, which `daicho rates` calls', async () => {
   server.answer = (request, response) =>
     setImmediate(() => response.end(REPLIES[request.url === '/ecb' ? 'ecb' : 'exchange-api']))
   const feed = await opened('ecb,exchange-api')

@@ -105,7 +105,7 @@ describe("an operator's file of users", () => {
       [[{ name: 'ada' }], 'user 1: it needs either'],
       [[{ name: 'ada', password: 'hunter2', passwordHash: HASH }], 'user 1: it needs either'],
       [[{ name: 'ada', password: 5 }], 'user 1: it needs either'],
-      [[{ name: 'ada', password: '' }], 'user 1: a password has 1 to 1024'],
+      [[{ name: 'ada', password: '' }], 'user 1: a password must have 1 to 1024'],
       [[{ name: 'ada', passwordHash: 'hunter2' }], 'user 1: a password hash is not'],
       [[{ name: 'ada', password: 'hunter2', admin: 'yes' }], 'user 1: its admin'],
       [[{ name: 'ada', password: 'hunter2', role: 'x' }], 'user 1: it has an unknown member role'],

@@ -50,10 +50,13 @@ export type Users = readonly User[]
 export function addUser(users: Users, user: User): Users {
   const { name } = user
   if (name.length < 1 || name.length > NAME_LENGTH_MAX) {
-    throw new UserError('USER_NAME_UNUSABLE', `a user name has 1 to ${NAME_LENGTH_MAX} characters`)
+    throw new UserError(
+      'USER_NAME_UNUSABLE',
+      `a user name must have 1 to ${NAME_LENGTH_MAX} characters`,
+    )
   }
   if (/[\u0000-\u001f\u007f]/.test(name) || !name.isWellFormed()) {
-    throw new UserError('USER_NAME_UNUSABLE', 'a user name has no control characters')
+    throw new UserError('USER_NAME_UNUSABLE', 'a user name must not contain control characters')
   }
   if (users.some((known) => known.name === name)) {
     throw new UserError('USER_EXISTS', `the user ${name} already exists`)

@@ -26,11 +26,11 @@ export async function hashPassword(password: string): Promise<string> {
   if (password.length < 1 || password.length > PASSWORD_LENGTH_MAX) {
     throw new TokenError(
       'PASSWORD_UNUSABLE',
-      `a password has 1 to ${PASSWORD_LENGTH_MAX} characters`,
+      `a password must have 1 to ${PASSWORD_LENGTH_MAX} characters`,
     )
   }
   if (/[\u0000-\u001f\u007f]/.test(password) || !password.isWellFormed()) {
-    throw new TokenError('PASSWORD_UNUSABLE', 'a password has no control characters')
+    throw new TokenError('PASSWORD_UNUSABLE', 'a password must not contain control characters')
   }
   return hash(password, COST)
 }

@@ -166,7 +166,7 @@ describe('decoding', () => {
     expect(await cells(shades, [3, 1])).toEqual(gray)
   })
 
-  it('decodes a transparent PNG to its colours without alpha, or over the requested background', async () => {
+  it('decodes a transparent PNG without its alpha, or on the requested background', async () => {
     for (const resample of ['nearest', 'cubic'] as const) {
       const clear = await motif([[W, W]], 4, 0)
         .png()

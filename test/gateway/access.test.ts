@@ -107,7 +107,7 @@ describe('rules', () => {
     expect(await counts(rule('**'))).toEqual([2, 2])
   })
 
-  it('with a transaction apply only while it is processed', async () => {
+  it('that name a transaction apply only while it is processed', async () => {
     const { as } = await under(`
       rule R { participant: "ANY" operation: ALL resource: "org.a.One"
         transaction: "org.hyperledger.composer.system.AddAsset" action: ALLOW }`)

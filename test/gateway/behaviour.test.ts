@@ -121,13 +121,13 @@ describe('missing required field, empty id: 422, all errors', () => {
 
 describe('unknown property, bad enum or DateTime, wrong relationship type, 1e400: 422', () => {
   it.each([
-    ['unknown property', { id: '1', note: '', nope: 1 }, '/nope'],
-    ['bad enum', { id: '1', note: '', colour: 'BLUE' }, '/colour'],
-    ['bad DateTime', { id: '1', note: '', made: 'yesterday' }, '/made'],
-    ['wrong relationship type', { id: '1', note: '', keeper: 'org.test.Thing#1' }, '/keeper'],
+    ['an unknown property', { id: '1', note: '', nope: 1 }, '/nope'],
+    ['an invalid enum value', { id: '1', note: '', colour: 'BLUE' }, '/colour'],
+    ['an invalid DateTime', { id: '1', note: '', made: 'yesterday' }, '/made'],
+    ['a wrong relationship type', { id: '1', note: '', keeper: 'org.test.Thing#1' }, '/keeper'],
     ['a fraction for an Integer', { id: '1', note: '', size: 1.5 }, '/size'],
     ['another class', { $class: 'org.test.Person', id: '1', note: '' }, '/$class'],
-  ])('%s', async (_, body, path) => {
+  ])('rejects %s with a pointer to it', async (_, body, path) => {
     const { status, details } = await refused('POST', '/api/Thing', body)
     expect([status, details[0].path]).toEqual([422, path])
   })
@@ -175,7 +175,7 @@ describe('ACL denial: 403', () => {
 })
 
 describe('id in body differs from path: 400', () => {
-  it('for PUT and PATCH', async () => {
+  it('rejects PUT and PATCH', async () => {
     await send('POST', '/api/Thing', { id: 'mine', note: '' })
     const other = { id: 'other', note: '' }
     expect((await refused('PUT', '/api/Thing/mine', other)).status).toBe(400)

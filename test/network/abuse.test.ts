@@ -36,7 +36,7 @@ const FAILED = [422, 'TRANSACTION_FAILED']
 it.each([
   ['an endless loop', 'for (;;);', [DEADLINE]],
   ['an endless loop of awaits', 'for (;;) await null', [DEADLINE]],
-  ['waiting for ever', 'await new Promise(() => {})', [DEADLINE]],
+  ['a promise that never settles', 'await new Promise(() => {})', [DEADLINE]],
   [
     'endless requests',
     'const r = await getAssetRegistry("org.test.Thing"); for (;;) await r.exists("a")',
@@ -84,7 +84,7 @@ it.each([
     'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)',
     [FAILED, MEMORY],
   ],
-])('%s', async (_name, code, allowed) => {
+])('fails only the transaction with %s', async (_name, code, allowed) => {
   const otherNetwork = node.send('POST', '/other/api/Ask', { code: 'return left += 1' })
   const reply = await run(code)
   const { statusCode, code: errorCode } = reply.json.error

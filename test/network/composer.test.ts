@@ -114,7 +114,7 @@ describe('the error for an invalid value', () => {
     ['POST', '/api/Run', '[]', 'must be an object, a transaction'],
     ['PUT', '/api/Thing/a', '[]', 'must be an object'],
   ])(
-    'has the empty pointer if it is the whole body: %s %s',
+    'has an empty pointer if the whole body is invalid: %s %s',
     async (method, path, body, message) => {
       const refused = await errorOf(send(method, path, body))
       expect(refused.details).toEqual([{ path: '', code: 'WRONG_TYPE', message }])

@@ -207,7 +207,7 @@ it('rejects transactions queued after the removal of their network, and records 
   ])
 })
 
-it('hides the writes of a transaction that is rejected at its end from the next one', async () => {
+it('rolls back the writes of a transaction that is rejected at its end', async () => {
   const { submitAll, account, finding } = await started()
   // The transaction is rejected at its end, because it emits something that is not an event.
   const refused = `${registry} tx.account.balance = 100; await registry.update(tx.account)

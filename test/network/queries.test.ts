@@ -228,7 +228,7 @@ describe('a query', () => {
   }
   const ids = (json: { id: string }[]) => json.map(({ id }) => id).join()
 
-  it('finds matching resources, arrays by any of their elements', async () => {
+  it('finds resources whose value, or any element of an array, matches', async () => {
     const node = await started()
     for (const [path, found] of RESULTS) {
       const { status, json } = await node.send('GET', `/api/queries/${path}`)

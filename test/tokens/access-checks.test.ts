@@ -291,7 +291,7 @@ describe('databases', () => {
     expect((await writer('DELETE', '/api/nuts')).status).toBe(403)
   })
 
-  it('return the same error without the scope whether they exist or not', async () => {
+  it('return the same error for a token without the scope, whether they exist or not', async () => {
     const stranger = await as(['db:nuts:admin'])
     for (const method of ['GET', 'DELETE']) {
       const there = await stranger(method, '/api/fruit')

@@ -89,7 +89,7 @@ export function openApiDocument(
     tags: [
       ...types.map((type) => ({ name: aliases.shown(type, style), description: `${type.kind}` })),
       ...(queries.size === 0 ? [] : [{ name: 'queries', description: 'Named queries' }]),
-      { name: 'system', description: 'The network itself' },
+      { name: 'system', description: 'Identities, the historian, queries and the archive' },
     ],
     paths: { ...paths, ...systemPaths() },
     components: {

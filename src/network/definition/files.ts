@@ -122,7 +122,8 @@ function endOf(archive: Buffer): number {
 function addMember(archive: Buffer, at: number, name: string, set: FileSet): void {
   if (name.endsWith('/')) return
   const mode = archive.readUInt32LE(at + 38) >>> 16
-  if ((mode & FILE_TYPE) === SYMBOLIC_LINK) throw unreadable(`${name} is a symbolic link`)
+  if ((mode & FILE_TYPE) === SYMBOLIC_LINK)
+    throw unreadable(`${name} is a symbolic link; use a regular file or folder`)
   // Rejected even if the file would be ignored: such an archive is an attack.
   if (/(^|[\\/])\.\.([\\/]|$)|^[\\/]|^[a-z]:/i.test(name)) {
     throw unreadable(`the path ${JSON.stringify(name)} points outside of the archive`)
@@ -133,7 +134,8 @@ function addMember(archive: Buffer, at: number, name: string, set: FileSet): voi
   const method = archive.readUInt16LE(at + 10)
   const packedBytes = archive.readUInt32LE(at + 20)
   const plainBytes = archive.readUInt32LE(at + 24)
-  if (plainBytes > NETWORK_BYTES_MAX) throw unreadable(`${name} is too large`)
+  if (plainBytes > NETWORK_BYTES_MAX)
+    throw unreadable(`${name} has more than ${NETWORK_BYTES_MAX} bytes`)
   const local = archive.readUInt32LE(at + 42)
   if (archive.readUInt32LE(local) !== LOCAL) throw unreadable('the archive is damaged')
   const start =
@@ -211,7 +213,8 @@ const FOLDERS = ['models', 'lib', 'node_modules']
 export function readNetwork(path: string): NetworkSource {
   try {
     const stat = lstatSync(path)
-    if (stat.isSymbolicLink()) throw unreadable(`${path} is a symbolic link`)
+    if (stat.isSymbolicLink())
+      throw unreadable(`${path} is a symbolic link; use a regular file or folder`)
     if (stat.isDirectory()) return { files: readDirectory(path), packed: null }
     if (stat.size > 2 * NETWORK_BYTES_MAX) throw unreadable(`${path} is too large for a network`)
     const packed = readFileSync(path)
@@ -238,10 +241,11 @@ function readDirectory(root: string): NetworkFiles {
         if (canContainFiles(path, dependencies)) walk(path)
       } else if (entry.isSymbolicLink() && (isWanted || FOLDERS.includes(path))) {
         // Following it would record a file from anywhere on this machine in the ledger.
-        throw unreadable(`${path} is a symbolic link`)
+        throw unreadable(`${path} is a symbolic link; use a regular file or folder`)
       } else if (entry.isFile() && isWanted) {
         const file = join(root, path)
-        if (lstatSync(file).size > NETWORK_BYTES_MAX) throw unreadable(`${path} is too large`)
+        if (lstatSync(file).size > NETWORK_BYTES_MAX)
+          throw unreadable(`${path} has more than ${NETWORK_BYTES_MAX} bytes`)
         set.add(path, readFileSync(file))
       }
     }
