@@ -71,11 +71,11 @@ def main(path, verifier_key):
     commitment = hmac.digest(bytes.fromhex(blind), message.encode(), "sha256")
     inside = [bytes.fromhex(one) for one in re.findall(HEX, inside)]
     root = root_of(sha256(b"\0", commitment), int(position), int(count), inside)
-    need(root == bytes.fromhex(block_root), "the entry does not lead to the root of its block")
+    need(root == bytes.fromhex(block_root), "the entry does not match the root of its block")
     origin, size, signed_root = match(rf"([^\n]+)\n{INT}\n(\S{{44}})\n(?:[^\n]+\n)*", text, "not a checkpoint")
     outside = [unbase64(line, "a hash is not canonical base64") for line in hashes.split()]
     root = root_of(sha256(b"\0", header.encode()), int(index), int(size), outside)
-    need(root == unbase64(signed_root, "the root is not canonical base64"), "the block does not lead to the root of the checkpoint")
+    need(root == unbase64(signed_root, "the root is not canonical base64"), "the block does not match the root of the checkpoint")
     need((index, origin) == (height, f"daicho/{serverid}"), "the block is at another height or of another chain")
     name, key_id, key = match(r"([^+\s]+)\+([0-9a-f]{8})\+(\S+)\n?", verifier_key, "not a verifier key")
     key = unbase64(key, "not a verifier key")
@@ -86,7 +86,7 @@ def main(path, verifier_key):
     own = [raw[4:] for one, raw in signed if one == name and raw[:4].hex() == key_id]
     need(len(own) == 1, "not signed exactly once by this key")
     try: Ed25519PublicKey.from_public_bytes(key[1:]).verify(own[0], text.encode())
-    except InvalidSignature: need(False, "the signature does not hold")
+    except InvalidSignature: need(False, "the signature is wrong")
     print("".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in entry))
 
 if __name__ == "__main__":

@@ -196,11 +196,11 @@ it('the manual gives the status that is sent for each code', () => {
 
 it('the manual and /metrics have the same metrics', () => {
   // `daicho_schema` is a table.
-  const figures = (text: string) => new Set(text.match(/\bdaicho_(?!schema\b)[a-z_]+[a-z]\b/g))
-  const inSource = figures(sourceText)
+  const metricNames = (text: string) => new Set(text.match(/\bdaicho_(?!schema\b)[a-z_]+[a-z]\b/g))
+  const inSource = metricNames(sourceText)
   expect(inSource.size).toBeGreaterThan(15)
-  expect(missing(inSource, (name) => figures(manualText).has(name))).toEqual([])
-  expect(missing(figures(manualText), (name) => inSource.has(name))).toEqual([])
+  expect(missing(inSource, (name) => metricNames(manualText).has(name))).toEqual([])
+  expect(missing(metricNames(manualText), (name) => inSource.has(name))).toEqual([])
 })
 
 it('the manual has every path of the ledger', async () => {

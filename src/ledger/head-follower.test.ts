@@ -5,7 +5,7 @@ import { HeadFollower, type NewBlocks } from './head-follower.ts'
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-/** A follower of a chain with two blocks, of which each block has two entries. */
+/** A HeadFollower of a chain with two blocks of two entries each. */
 function following() {
   const chain = { height: 1, isUnavailable: false }
   const reader = {

@@ -8,7 +8,7 @@ import { bytesOf, chunksOf, RECORDED, sha256OfText } from './test-blobs.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry, textAttachment } from './test-store.ts'
 import { verifyBlobs } from './verify/verify-blobs.ts'
 
-/** A place for blobs, and what only its implementation knows. */
+/** A store of blobs, with test functions that depend on its implementation. */
 export interface BlobsUnderTest {
   readonly location: string
   /** Replaces the stored bytes of a blob; null removes them. */
@@ -240,7 +240,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.stored('shared')).toBe('shared')
     })
 
-    it('that nothing was recorded for are removed, unless other entries name them', async () => {
+    it('without a recorded entry are removed, unless other entries name them', async () => {
       await stage.put('one', 'named')
       const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
       for (const text of ['named', 'unnamed']) {

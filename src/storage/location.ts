@@ -1,4 +1,4 @@
-/** Where a store is: a data folder, or the URL of a PostgreSQL database. */
+/** The location of a store: a data folder, or the URL of a PostgreSQL database. */
 export type StoreLocation = string
 
 const DATABASE_URL = /^postgres(?:ql)?:\/\//

@@ -7,14 +7,14 @@ import { ERASING, findingIn } from './test-filled.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { verifyStore } from './verify/verify.ts'
 
-/** A store with every kind of entry (`fillStore`), and a way to change its tables behind its back. */
+/** A store with every kind of entry (`fillStore`), and a function that changes its tables directly. */
 export interface FilledStore {
   readonly location: string
   /** Runs statements in the SQL that both engines have. */
   tamper(sql: string): void | Promise<void>
 }
 
-/** What a verification finds in the tables of every engine. */
+/** The findings of a verification in the tables of every engine. */
 export function describeVerify(
   name: string,
   filled: (also?: readonly Entry[]) => Promise<FilledStore>,

@@ -133,7 +133,7 @@ async function expectEmpty(to: StoreLocation): Promise<void> {
 }
 
 function overStore(to: StoreLocation): ExportError {
-  const message = `${displayName(to)} has a store already: copy to an empty folder or database`
+  const message = `${displayName(to)} already contains a store: copy to an empty folder or database`
   return new ExportError('COPY_OVER_STORE', message)
 }
 
@@ -233,7 +233,7 @@ async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promis
         if ((await target.progress(blob)).isComplete) continue
         const file = await files.read(blob)
         if (file === null) {
-          throw new ExportError('CHAIN_DAMAGED', `attachment content ${blob.sha256} is missing`)
+          throw new ExportError('CHAIN_DAMAGED', `blob ${blob.sha256} is missing`)
         }
         try {
           await target.add(chunksOf(file), async ({ sha256 }) => sha256 === blob.sha256, {
@@ -280,7 +280,7 @@ async function verifiedCopy(
     const finding = verification.finding ?? copied.finding
     if (finding === null && isSame) return copied
     const what = finding?.what ?? 'it has another head'
-    throw new ExportError('COPY_REFUSED', `the copy does not hold: ${what}`)
+    throw new ExportError('COPY_REFUSED', `the copy does not verify: ${what}`)
   } finally {
     await store.close()
   }

@@ -11,7 +11,7 @@ import { retrying } from './retry.ts'
 /** Maximum bytes of a row. Two rows of each upload are in memory. */
 const CHUNK_BYTES = 512 * 1024
 /**
- * Time, on the server's clock, after which an upload that does not renew its row is taken for dead. A process that
+ * Time, on the server's clock, after which an upload that does not renew its row counts as dead. A process that
  * stands still for longer after a blob is placed, and then records it, reports an error: the blob may be gone.
  */
 const LEASE = "interval '1 hour'"
@@ -270,7 +270,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
       const before = row === undefined ? null : text(row[0], 'upload')
       if (before === null) {
         const isPlaced = (await queries.rows(SQL.place, [sha256, upload])).length > 0
-        if (!isPlaced) throw new ConnectionLost('another upload places the same blob now')
+        if (!isPlaced) throw new ConnectionLost('another upload is storing the same blob')
       } else if (before !== upload) {
         // Replaced, which repairs a damaged blob.
         await queries.rows(SQL.replace, [sha256, upload])
@@ -358,7 +358,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     return filled
   }
 
-  /** Removes the leftovers of other processes now and then, since this one may run for months. */
+  /** Removes the leftovers of other processes periodically, since this one may run for months. */
   async #recoverIfDue(): Promise<void> {
     if (performance.now() - this.#removedExpiredMs < LEASE_MS) return
     await this.recover()

@@ -48,7 +48,7 @@ async function invalidIndex(queries: Queries): Promise<string | null> {
 async function declarationsDiffer(queries: Queries): Promise<string | null> {
   const indexes = await readIndexes(queries)
   const [row] = await queries.rows(SQL.digest, [])
-  if (row?.[0] !== digestOf(indexes)) return 'the indexes are not as they were declared'
+  if (row?.[0] !== digestOf(indexes)) return 'the indexes differ from their declarations'
   const [last] = await queries.rows(SQL.lastItem, [])
   const lastItem = last?.[0] === null ? -1 : integer(last?.[0], 'created')
   for (const { number, path, database, built } of indexes) {
@@ -57,7 +57,7 @@ async function declarationsDiffer(queries: Queries): Promise<string | null> {
       return `index ${number} on ${path} is marked as built up to an item that does not exist`
     }
     const [name] = await queries.rows(SQL.database, [database])
-    if (name === undefined) return `index ${number} on ${path} is on no database`
+    if (name === undefined) return `index ${number} on ${path} belongs to no database`
   }
   return null
 }
@@ -69,7 +69,7 @@ async function entriesDiffer(queries: Queries): Promise<string | null> {
     const [row] = await queries.rows(SQL.nextNumber, [after])
     if (typeof row?.[0] !== 'number') break
     after = row[0]
-    if (!known.has(after)) return `there are entries of no index, ${after}`
+    if (!known.has(after)) return `there are entries of an unknown index, ${after}`
   }
   for (const index of indexes) {
     const what = index.built === REMOVED ? null : await indexDiffers(queries, index)
@@ -93,5 +93,5 @@ async function indexDiffers(queries: Queries, index: Index): Promise<string | nu
     after = integer(rows.at(-1)?.[0], 'created')
   }
   const [row] = await queries.rows(SQL.count, [index.number])
-  return row?.[0] === count ? null : `holds ${row?.[0]} entries; its items give ${count}`
+  return row?.[0] === count ? null : `has ${row?.[0]} entries instead of ${count}`
 }

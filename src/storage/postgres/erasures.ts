@@ -5,10 +5,10 @@ import { bytesOf, idempotencyRecordOf, text } from '../rows.ts'
 import { ERASED_FINGERPRINT, idempotencyDigest } from '../store.ts'
 import { Connection, type ConnectionOptions, type Queries } from './connection.ts'
 
-// What an erasure means on PostgreSQL: once its block is committed, no query returns the content. The old
+// Erasure on PostgreSQL: once its block is committed, no query returns the content. The old
 // rows remain in the files until VACUUM removes them, which `compact` requests, and their bytes until the
 // server reuses the space. The write-ahead log, its archive, standbys and backups of the database keep their
-// copies until they expire by the rules of whoever runs the server.
+// copies until they expire by the rules of the server's operator.
 
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = $1',

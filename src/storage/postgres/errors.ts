@@ -73,10 +73,10 @@ export function storeErrorOf(error: unknown): unknown {
   }
   const convert = (code: StoreErrorCode, what: string) =>
     new StoreError(code, `${what}: ${error.message}`, { cause: error })
-  if (isTransient(error)) return convert('STORE_UNAVAILABLE', 'the database cannot be reached now')
+  if (isTransient(error)) return convert('STORE_UNAVAILABLE', 'the database cannot be reached')
   if (!(error instanceof pg.DatabaseError)) return error
   if (hasCode(error, DISK_FULL)) return convert('STORE_FULL', 'the disk of the database is full')
   if (hasCode(error, DAMAGED)) return convert('STORE_DAMAGED', 'the database cannot be read')
-  if (hasCode(error, IMPOSSIBLE)) return convert('EFFECT_IMPOSSIBLE', 'an effect does not fit')
+  if (hasCode(error, IMPOSSIBLE)) return convert('EFFECT_IMPOSSIBLE', 'an effect does not apply')
   return convert('STORE_FAILED', 'the database failed')
 }

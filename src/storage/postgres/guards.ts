@@ -2,7 +2,7 @@ import { StoreError } from '../errors.ts'
 import type { Row } from '../rows.ts'
 import { ConnectionLost } from './errors.ts'
 
-/** What a connection needs to know of its server. */
+/** Properties of a server that a connection depends on. */
 export interface ServerState {
   /** Reason to warn of acknowledged writes that a failover could lose, or null. */
   readonly warning: string | null

@@ -93,7 +93,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect(await contents(copy)).toEqual(await contents(sqlite))
   })
 
-  it("two stores of one database append by turns, and see each other's databases and indexes", async () => {
+  it("two stores of one database append alternately, and see each other's databases and indexes", async () => {
     const location = await newDatabase()
     const [one, two] = [await open(location), await open(location)]
     await appendEntries(one, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -159,7 +159,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect(await stores[0]?.databases()).toHaveLength(4)
   })
 
-  it('stops writing for good when an acknowledged block is missing after a reconnect', async () => {
+  it('stops writing permanently when an acknowledged block is missing after a reconnect', async () => {
     const location = await newDatabase()
     const store = await open(location)
     await appendEntries(store, [entry.createDb('fruit')])

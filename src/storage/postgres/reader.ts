@@ -354,7 +354,7 @@ export interface PostgresReaderOptions {
  */
 export async function openPostgresReader(options: PostgresReaderOptions): Promise<StoreReader> {
   const { url, frozen } = options
-  // What is read is no less true on an unsafe server.
+  // Reads are also correct on an unsafe server.
   const connecting = { url, durable: false, mayIdleInTransaction: frozen }
   let connection: Connection | null = null
   try {

@@ -112,7 +112,7 @@ async function migrate(connection: Connection): Promise<void> {
   } catch (error) {
     await connection.execute('ROLLBACK').catch(() => {})
     if (!isDuplicateTable(error)) throw error
-    const what = `the database holds the tables of another program: ${messageOf(error)}`
+    const what = `the database contains the tables of another program: ${messageOf(error)}`
     throw new StoreError('STORE_FOREIGN', what)
   }
 }
@@ -126,7 +126,7 @@ export async function checkReadable(connection: Connection): Promise<number> {
   if (version !== null) requireKnown(version)
   if (version === null || version === 0) throw notFound()
   if (version < MIGRATIONS.length) {
-    const what = `the database has format ${version}: start the node once, which brings it to ${MIGRATIONS.length}`
+    const what = `the database has format ${version}: start the node once to upgrade it to format ${MIGRATIONS.length}`
     throw new StoreError('STORE_TOO_OLD', what)
   }
   return ownerOf(connection)
@@ -141,7 +141,7 @@ async function ownerOf(connection: Connection): Promise<number> {
 }
 
 function notFound(): StoreError {
-  return new StoreError('STORE_NOT_FOUND', 'the database does not hold a store')
+  return new StoreError('STORE_NOT_FOUND', 'the database does not contain a store')
 }
 
 function requireKnown(version: number): void {

@@ -51,7 +51,7 @@ class PostgresStore extends PostgresReader implements Store {
   #ahead: ReadAhead | null = null
   /** True while several appends share one transaction. */
   #isShared = false
-  /** STORE_ROLLED_BACK: nothing may be written any more. */
+  /** STORE_ROLLED_BACK: writing has stopped permanently. */
   #failure: StoreError | null = null
 
   constructor(session: WriteSession, serverId: number, options: ConnectionOptions) {
@@ -181,7 +181,7 @@ class PostgresStore extends PostgresReader implements Store {
   async #readIndexes(locked: Locked): Promise<readonly Index[]> {
     const indexes = await readIndexes(this.#session)
     if (digestOf(indexes) !== locked.indexes) {
-      throw new StoreError('STORE_DAMAGED', 'the indexes are not as they were declared')
+      throw new StoreError('STORE_DAMAGED', 'the indexes differ from their declarations')
     }
     this.#maintenance.indexesChanged(indexes)
     return indexes
@@ -346,7 +346,7 @@ async function pause(attempts: Attempts, error: unknown, isUnknown: boolean): Pr
     await attempts.after(error)
   } catch (last) {
     if (!isUnknown || !isTransient(last)) throw last
-    const what = 'the database did not say whether the block is stored'
+    const what = 'the database did not confirm whether the block is stored'
     throw new StoreError('OUTCOME_UNKNOWN', what, { cause: last })
   }
 }

@@ -170,7 +170,7 @@ export class WriteSession implements Queries {
     })
     if (row?.[0] === id) return
     await connection.close()
-    const what = row === undefined ? 'is missing' : 'is another one'
+    const what = row === undefined ? 'is missing' : 'differs'
     throw new StoreError(
       'STORE_ROLLED_BACK',
       `block ${height} (${id.slice(0, 16)}…) was acknowledged, but ${what} in the database`,
