@@ -4,7 +4,7 @@ import { memoryFolder } from '../../scripts/memory-folder.ts'
 import { type Counts, check } from './checks.ts'
 import { heal } from './heal.ts'
 import { Network } from './network.ts'
-import { all, type Kind, sceneOf } from './scene.ts'
+import { all, type Kind, type Scene, sceneOf } from './scene.ts'
 import type { WorldContext } from './simulated-node.ts'
 import { trouble } from './trouble.ts'
 import { World } from './world.ts'
@@ -26,22 +26,27 @@ export async function runSeed(
   seed: number,
   disks: WorldContext['disks'] = 'honest',
 ): Promise<Outcome> {
-  const world = new World(seed)
-  const base = mkdtempSync(join(FOLDER, 'daicho-simulation-'))
-  const scene = sceneOf({
-    world,
-    network: new Network(world),
-    base,
-    disks,
-    signed: [],
-    closing: [],
-  })
-  try {
+  return withScene(seed, disks, async (scene) => {
     await trouble(scene)
     await heal(scene)
     const counts = await check(scene)
-    const { faults, trace, traceHash } = world
+    const { faults, trace, traceHash } = scene.world
     return { kind: scene.kind, faults, trace, traceHash, counts }
+  })
+}
+
+/** Runs `work` in the world of `seed`, whose nodes are not started yet, and ends them. */
+export async function withScene<Result>(
+  seed: number,
+  disks: WorldContext['disks'],
+  work: (scene: Scene) => Promise<Result>,
+): Promise<Result> {
+  const world = new World(seed)
+  const base = mkdtempSync(join(FOLDER, 'daicho-simulation-'))
+  const network = new Network(world)
+  const scene = sceneOf({ world, network, base, disks, signed: [], closing: [] })
+  try {
+    return await work(scene)
   } finally {
     await Promise.all(all(scene).map((node) => node.end()))
     await Promise.all(scene.closing)

@@ -25,7 +25,7 @@ import { SimulatedPlatform } from './simulated-platform.ts'
 import type { World } from './world.ts'
 
 /** Delay between two rounds with a peer. */
-const INTERVAL_MS = 3_000
+export const INTERVAL_MS = 3_000
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 /** The database of the clients. */
 export const DATABASE = 'd'

@@ -101,16 +101,22 @@ function showsMore({ service }: SimulatedNode, other: SimulatedNode, blocks: num
   })
 }
 
-/** Starts a second node with a copy of the victim's folder. */
+/** Starts a second node with a copy of the victim's folder; some nodes may not reach it. */
 async function startDouble(scene: Scene, snapshot: string): Promise<void> {
-  const { world, network, victim, nodes } = scene
+  const { world, network, nodes } = scene
+  if (world.happens(0.7)) {
+    for (const node of nodes) if (world.happens(0.8)) network.cut(node.host, DOUBLE)
+  }
+  await startFork(scene, snapshot)
+}
+
+/** Starts a second node with a copy of the victim's folder. */
+export async function startFork(scene: Scene, snapshot: string): Promise<void> {
+  const { world, victim } = scene
   const double = new SimulatedNode(scene, DOUBLE, victim.identity)
   double.peers = peersOfDouble(scene)
   double.rollBack(snapshot, 'all')
   scene.double = double
   world.note(`a double of ${victim.host} starts`)
-  if (world.happens(0.7)) {
-    for (const node of nodes) if (world.happens(0.8)) network.cut(node.host, DOUBLE)
-  }
   await double.start()
 }
