@@ -41,12 +41,13 @@ async function changedNetworks(
  * and those that other processes record from now on.
  */
 export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> {
-  for (const name of await ledger.databases()) {
-    if ((await ledger.readItem(name, networkItemId(name))) !== null) ledger.ownDatabase(name)
-  }
+  // First, so that none is recorded between the two.
   followNetworks(ledger, async ({ names }) => {
     for (const name of names) ledger.ownDatabase(name)
   })
+  for (const name of await ledger.databases()) {
+    if ((await ledger.readItem(name, networkItemId(name))) !== null) ledger.ownDatabase(name)
+  }
 }
 
 /** Blocks that became visible, and the databases whose network item they change. */
