@@ -21,7 +21,7 @@ const databases = { count: 0 }
 export interface SharedPostgres {
   /** Why there is no server, or null. */
   readonly missing: string | null
-  /** Whether tests can start servers of their own; they cannot if the shared one was given by its URL. */
+  /** Whether tests can start servers of their own; they cannot if DAICHO_TEST_PG_URL names the shared one. */
   readonly canLaunch: boolean
   /** Suffix for the names of skipped tests. */
   readonly note: string
@@ -30,7 +30,7 @@ export interface SharedPostgres {
 
 /**
  * Returns the server that all test files of a run share; the first call starts it. Its result decides at the top of
- * a test file what runs: `describe.skipIf(postgres.missing !== null)(`the store${postgres.note}`, …)`.
+ * a test file which tests run: `describe.skipIf(postgres.missing !== null)(`the store${postgres.note}`, …)`.
  */
 export async function sharedPostgres(): Promise<SharedPostgres> {
   const server = await askForServer()

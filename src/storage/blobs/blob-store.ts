@@ -22,7 +22,7 @@ export interface OpenBlob {
 
 /**
  * The bytes of attachments of one chain. Each blob is named by its SHA-256 and stored once, as long as an entry names
- * it. An entry never names a missing blob, whatever crashes.
+ * it. An entry never names a missing blob, not even after a crash.
  */
 export interface BlobStore {
   /** Removes the leftovers of a killed process; call before anything else. */

@@ -11,7 +11,7 @@ import { retrying } from './retry.ts'
 /** Maximum bytes of a row. Two rows of each upload are in memory. */
 const CHUNK_BYTES = 512 * 1024
 /**
- * Time, on the server's clock, after which an upload that does not renew its row counts as dead. A process that
+ * Time, on the server's clock, after which an upload that has not renewed its row counts as abandoned. A process that
  * stands still for longer after a blob is placed, and then records it, reports an error: the blob may be gone.
  */
 const LEASE = "interval '1 hour'"
@@ -125,7 +125,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   async recover(): Promise<void> {
     this.#removedExpiredMs = performance.now()
     for await (const { sha256 } of this.list()) await this.#removeUnlessNamed(sha256)
-    // Last: until then they tell a verification that unnamed blobs are no difference.
+    // Last: while they exist, verification accepts unnamed blobs.
     await this.#rows(SQL.removeExpired, [])
   }
 
@@ -285,7 +285,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
    * Removes an upload, and its blob unless an entry names it. Returns false if the blob was not there any more, true
    * if it was, or if that cannot be known now: then the upload expires.
    *
-   * The lock comes first: a removal that this upload has prevented since its entry was recorded is made up for here.
+   * The lock comes first: an erasure since the entry was recorded has left the blob to this upload.
    */
   async #finish(upload: string, sha256: string): Promise<boolean> {
     try {
@@ -301,7 +301,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 
   async #removeUnlessNamed(sha256: string): Promise<void> {
-    // The lock is a statement of its own, so that the others see what was committed while it waited.
+    // The lock is a statement of its own, so that the others see all commits during its wait.
     await this.#statements([
       [SQL.lock, [sha256]],
       [SQL.removeUnnamed, [sha256]],

@@ -19,7 +19,7 @@ const NOTHING_STORED = ['HEAD_MOVED', 'STORE_UNAVAILABLE']
 
 const postgres = await sharedPostgres()
 
-/** Appends blocks with one item each, and checks what is stored. */
+/** Appends blocks with one item each, and remembers their outcomes. */
 class Writer {
   readonly store: Store
   readonly #name: string
