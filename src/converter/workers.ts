@@ -211,7 +211,7 @@ class Product extends Readable {
         ),
       )
     }, limits.conversionMs)
-    // Not needed: before the plan `begin` rejects, and after it the reader sees a premature end.
+    // Ignored: before the plan, `begin` rejects instead; after it, the reader sees a premature end.
     this.on('error', () => {})
     this.#plan.promise.catch(() => {})
     worker.on('message', this.#onMessage).once('exit', this.#onExit)

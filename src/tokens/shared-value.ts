@@ -15,7 +15,7 @@ export class SharedFileError extends CodedError<SharedFileErrorCode> {
   override readonly name = 'SharedFileError'
 }
 
-/** A small value, either in a file that several processes share, or in memory. */
+/** A small value, shared by several processes or in memory. */
 export interface SharedValue<Value> {
   /** The current value. With a file, includes changes by other processes. */
   current(): Value
@@ -26,7 +26,7 @@ export interface SharedValue<Value> {
   change(change: (value: Value) => Value): Promise<Value>
 }
 
-/** A text that several processes share without a file. */
+/** A string that several processes share by other means than a file, e.g. in a database. */
 export interface SharedText {
   current(): string | null
   change(change: (text: string | null) => string): Promise<void>
@@ -61,7 +61,7 @@ export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
   }
 }
 
-/** A value in a text that is shared without a file. Errors: those of the text; any of `parse`. */
+/** A value that is stored as the string `shared`. Errors: those of `shared` and of `parse`. */
 export function sharedTextValue<Value>(
   shared: SharedText,
   { initial, print, parse }: Omit<SharedFileOptions<Value>, 'path'>,
@@ -70,7 +70,7 @@ export function sharedTextValue<Value>(
   let value = initial
   const current = () => {
     const found = shared.current()
-    // The text disappears only with the database: revoked tokens must not become valid then.
+    // If the string disappears, the last value stays, so that revoked tokens stay revoked.
     if (found !== null && found !== text) {
       value = parse(found)
       text = found

@@ -79,7 +79,7 @@ class QueryChecker {
     }
   }
 
-  /** Returns the property at `path`, also if the path continues after a relationship, which matches nothing. */
+  /** Returns the property at `path`. A path may continue after a relationship, although no resource matches then. */
   property(path: readonly string[], holder: TypeDeclaration, at: number): Property | null {
     const property = this.#find(path, holder)
     if (property === null) this.#wrong(at, `${holder.name} has no property ${path.join('.')}`)
