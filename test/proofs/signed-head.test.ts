@@ -66,8 +66,8 @@ it('names each change of the key and of the signed head, and the way out', async
     'compare the chain with a peer or an auditor, then move the file away and start the node'
   const put = 'so no node can continue this chain: put the key back'
   const wrongSignature =
-    'the signature in signed-head does not hold: the file was changed after it was signed; '
-  const damaged = 'signed-head does not hold the signed head of a log: the file was changed; '
+    'the signature in signed-head is wrong: the file was changed after it was signed; '
+  const damaged = 'signed-head is not the signed head of a log: the file was changed; '
 
   expect(await found(folder)).toEqual([0, null])
   const changes: readonly [path: string, content: string | Buffer | null, what: string][] = [
@@ -77,11 +77,11 @@ it('names each change of the key and of the signed head, and the way out', async
       `node.key is missing, ${put}; if it is lost, restore the data under a new key with ` +
         'daicho restore --key or daicho import --key',
     ],
-    [key, 'no key', `node.key does not hold an Ed25519 key, ${put}`],
+    [key, 'no key', `node.key is not an Ed25519 key, ${put}`],
     [
       key,
       otherKey,
-      `node.key is the key of server id ${otherId}, and the store holds the chain of ${serverId}: ` +
+      `node.key is the key of server id ${otherId}, and the store has the chain of ${serverId}: ` +
         'put back the key of this chain',
     ],
     [

@@ -48,7 +48,7 @@ export async function signingFinding(
 ): Promise<string | null> {
   const { serverId } = store
   if (key === 'malformed') {
-    return 'node.key does not hold an Ed25519 key, so no node can continue this chain: put the key back'
+    return 'node.key is not an Ed25519 key, so no node can continue this chain: put the key back'
   }
   if (key === 'missing') {
     // A mirror, a backup without keys or a copy of the store has neither.
@@ -60,7 +60,7 @@ export async function signingFinding(
   }
   if (key.serverId !== serverId) {
     return (
-      `node.key is the key of server id ${key.serverId}, and the store holds the chain of ${serverId}: ` +
+      `node.key is the key of server id ${key.serverId}, and the store has the chain of ${serverId}: ` +
       'put back the key of this chain'
     )
   }
@@ -105,7 +105,7 @@ function meaningOf({ code }: ProofError): string {
     return `signed-head is not signed by node.key: another node has written it; ${COMPARE}`
   }
   if (code === 'NOTE_FORGED') {
-    return `the signature in signed-head does not hold: the file was changed after it was signed; ${COMPARE}`
+    return `the signature in signed-head is wrong: the file was changed after it was signed; ${COMPARE}`
   }
-  return `signed-head does not hold the signed head of a log: the file was changed; ${COMPARE}`
+  return `signed-head is not the signed head of a log: the file was changed; ${COMPARE}`
 }
