@@ -32,6 +32,8 @@ async function changedNetworks(
         if (typeof db === 'string' && id === networkItemId(db)) names.add(db)
       }
     }
+    // The next page would usually be empty, which takes a read to know.
+    if (height > to) return names
   }
   return names
 }

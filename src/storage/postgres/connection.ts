@@ -1,3 +1,4 @@
+import { Socket } from 'node:net'
 import pg from 'pg'
 import { StoreError } from '../errors.ts'
 import type { Row } from '../rows.ts'
@@ -45,6 +46,7 @@ const OID = { int8: 20, int4: 23 } as const
 /** A connection to the primary server. Statements are pipelined: each is sent at once. */
 export class Connection implements Queries {
   readonly #client: pg.Client
+  readonly #socket: Socket
   readonly #names = new Map<string, string>()
   #isOpen = true
   #pending = 0
@@ -52,8 +54,9 @@ export class Connection implements Queries {
   /** The last warning of the server. */
   #warning: string | null = null
 
-  private constructor(client: pg.Client, server: ServerState) {
+  private constructor(client: pg.Client, socket: Socket, server: ServerState) {
     this.#client = client
+    this.#socket = socket
     this.#server = server
     client.on('notice', ({ severity, message }) => {
       if (severity === 'WARNING') this.#warning = message ?? ''
@@ -86,7 +89,9 @@ export class Connection implements Queries {
 
   static async #openAt(url: string, options: ConnectionOptions): Promise<Connection> {
     const idle = options.mayIdleInTransaction ? 0 : IDLE_IN_TRANSACTION_MS_MAX
+    const socket = new Socket()
     const client = newClient({
+      stream: () => socket,
       connectionString: url,
       application_name: 'daicho',
       pipeline: true,
@@ -103,7 +108,7 @@ export class Connection implements Queries {
       await client.connect()
       client.query(CHECK_CLIENT).catch(() => {})
       const { rows } = await client.query({ text: GUARD_QUERY, rowMode: 'array' })
-      return new Connection(client, guarded(rows[0] ?? [], options.durable))
+      return new Connection(client, socket, guarded(rows[0] ?? [], options.durable))
     } catch (error) {
       void client.end().catch(() => {})
       throw asLost(error)
@@ -130,6 +135,16 @@ export class Connection implements Queries {
     const warning = this.#warning
     this.#warning = null
     return warning
+  }
+
+  /** Calls `send`; the statements that it runs at once leave in one packet. */
+  together<Result>(send: () => Result): Result {
+    this.#socket.cork()
+    try {
+      return send()
+    } finally {
+      this.#socket.uncork()
+    }
   }
 
   async rows(text: string, values: readonly Value[]): Promise<Row[]> {

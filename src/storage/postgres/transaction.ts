@@ -74,12 +74,14 @@ export class WriteSession implements Queries {
     const connection = await this.#connected()
     this.#isInTransaction = true
     try {
-      const [, [lock], [head], read] = await all([
-        connection.rows('BEGIN', []),
-        connection.rows(SQL.lock, []),
-        connection.rows(SQL.head, []),
-        ahead(connection),
-      ])
+      const [, [lock], [head], read] = await connection.together(() =>
+        all([
+          connection.rows('BEGIN', []),
+          connection.rows(SQL.lock, []),
+          connection.rows(SQL.head, []),
+          ahead(connection),
+        ]),
+      )
       if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'table node has no row')
       const indexes = text(lock[0], 'indexes')
       return {
@@ -96,7 +98,7 @@ export class WriteSession implements Queries {
   async run(statements: readonly Statement[]): Promise<void> {
     const connection = this.#current()
     try {
-      await all(statements.map((statement) => connection.run(statement)))
+      await connection.together(() => all(statements.map((each) => connection.run(each))))
     } catch (error) {
       await this.rollback()
       throw error
@@ -112,8 +114,10 @@ export class WriteSession implements Queries {
     this.#isInTransaction = false
     connection.takeWarning()
     try {
-      const sent = statements.map((statement) => connection.run(statement))
-      const results = await all([...sent, connection.run({ text: 'COMMIT', values: [] })])
+      const commit: Statement = { text: 'COMMIT', values: [] }
+      const results = await connection.together(() =>
+        all([...statements, commit].map((each) => connection.run(each))),
+      )
       if (results.at(-1)?.command !== 'COMMIT') throw new ConnectionLost('the server rolled back')
     } catch (error) {
       if (isRefusal(error)) throw error
