@@ -17,10 +17,9 @@ import { type Index, REMOVED, setBuilt, withoutDatabases } from './indexes.ts'
 import type { WriteSession } from './transaction.ts'
 
 const SQL = {
-  addBlock: `INSERT INTO blocks
-    (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-  addLeaf: 'INSERT INTO tree (height, hashes) VALUES ($1, $2)',
+  addBlock: `WITH leaf AS (INSERT INTO tree (height, hashes) VALUES ($1, $2))
+    INSERT INTO blocks (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
+    VALUES ($1, $3, $4, $5, $6, $7, $8, $9, $10)`,
   // Reusing an expired key replaces the old record.
   addRecords: `INSERT INTO answers (position, key, fingerprint, entries, timestamp, digest)
     SELECT * FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::text[])
@@ -59,8 +58,7 @@ export async function blockStatements(
     before.frontier,
     leafHash(Buffer.from(headerText(headerOf(block)))),
   )
-  const leaf = { text: SQL.addLeaf, values: [block.height, Buffer.concat(nodes)] }
-  const statements: Statement[] = [blockStatement(block), leaf]
+  const statements: Statement[] = [blockStatement(block, Buffer.concat(nodes))]
   const databases = new Map(before.databases)
   let { items } = before
   const indexes = before.indexes.filter(({ built }) => built !== REMOVED)
@@ -91,10 +89,11 @@ export async function blockStatements(
   return { statements, frontier }
 }
 
-function blockStatement(block: Block): Statement {
+/** `leaf`: the hashes of the nodes of the Merkle log that the block completes. */
+function blockStatement(block: Block, leaf: Uint8Array): Statement {
   const { height, id, prevId, nonce, root, entries, timestamps, blinds, commitments } = block
   const texts = [entries.join('\n'), timestamps.join('\n')]
-  const values = [height, id, prevId, nonce, root, ...texts, blinds, commitments]
+  const values = [height, leaf, id, prevId, nonce, root, ...texts, blinds, commitments]
   return { text: SQL.addBlock, values }
 }
 

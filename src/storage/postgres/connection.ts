@@ -164,6 +164,19 @@ export class Connection implements Queries {
     }
   }
 
+  /**
+   * Runs several statements without values, separated by semicolons; returns the rows of each. They have one
+   * answer, and after an error none of the others runs.
+   */
+  async script(text: string): Promise<Row[][]> {
+    try {
+      const results: unknown = await this.#client.query({ text, rowMode: 'array' })
+      return Array.isArray(results) ? results.map(({ rows }) => rows) : []
+    } catch (error) {
+      throw asLost(error)
+    }
+  }
+
   /** Runs a statement that cannot be prepared, or only once. */
   async execute(text: string): Promise<void> {
     try {

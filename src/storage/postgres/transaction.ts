@@ -12,9 +12,9 @@ import { ConnectionLost, isMissingTable, isRefusal } from './errors.ts'
 import { retrying } from './retry.ts'
 
 const SQL = {
-  lock: 'SELECT indexes FROM node FOR UPDATE',
-  // A separate statement, so that it sees what was committed while the first one waited.
-  head: `SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
+  // The head is read by a separate statement, which sees what was committed while the lock was awaited.
+  begin: `BEGIN; SELECT indexes FROM node FOR UPDATE;
+    SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
   block: 'SELECT id FROM blocks WHERE height = $1',
 } as const
 
@@ -74,13 +74,8 @@ export class WriteSession implements Queries {
     const connection = await this.#connected()
     this.#isInTransaction = true
     try {
-      const [, [lock], [head], read] = await connection.together(() =>
-        all([
-          connection.rows('BEGIN', []),
-          connection.rows(SQL.lock, []),
-          connection.rows(SQL.head, []),
-          ahead(connection),
-        ]),
+      const [[, [lock] = [], [head] = []], read] = await connection.together(() =>
+        all([connection.script(SQL.begin), ahead(connection)]),
       )
       if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'table node has no row')
       const indexes = text(lock[0], 'indexes')
