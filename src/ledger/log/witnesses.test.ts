@@ -133,8 +133,8 @@ it('asks again with the size in a conflict, and reports a witness that has seen 
   await checkpointOf(node)
   await until('the witness answers', async () => reports.length > 1)
   expect(reports[1]).toBe(
-    `witness ${name}: it has cosigned 7 blocks of this log, which has 3: an older state was ` +
-      'restored, or another node has the same key',
+    `witness ${name}: it has cosigned 7 blocks of this log, and this checkpoint has 3: an older ` +
+      'state was restored, or another process or node with the same key is ahead',
   )
   expect((await node.send('GET', '/readyz')).status).toBe(200)
   expect((await node.send('GET', '/metrics')).text).toContain(

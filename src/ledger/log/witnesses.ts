@@ -240,8 +240,10 @@ class AskedWitness {
         const answer = await this.#request(signed)
         if (typeof answer !== 'number') return answer
         if (answer > signed.size) {
-          const has = `it has cosigned ${answer} blocks of this log, which has ${signed.size}`
-          return final(`${has}: an older state was restored, or another node has the same key`)
+          const has = `it has cosigned ${answer} blocks of this log, and this checkpoint has ${signed.size}`
+          return final(
+            `${has}: an older state was restored, or another process or node with the same key is ahead`,
+          )
         }
         if (answer === this.#size) {
           return final(`it has cosigned another log of ${answer} blocks with the key of this node`)
