@@ -122,11 +122,14 @@ async function write(server: Server, { perSecond }: Case): Promise<{ rate: numbe
   return { rate, us: (1e6 * (server.cpuSeconds() - before)) / (rate * SECONDS) }
 }
 
-async function followed(server: Server, what: Case): Promise<Omit<Result, 'alone' | 'aloneUs'>> {
+async function runWithSubscribers(
+  server: Server,
+  testCase: Case,
+): Promise<Omit<Result, 'alone' | 'aloneUs'>> {
   const { serverid } = await json(`${server.url}/api/serverid`)
   const subscribers = await SubscriberProcess.start(
     server.url,
-    `/api/ledgers/${serverid}/changes${what.query}`,
+    `/api/ledgers/${serverid}/changes${testCase.query}`,
   )
   const before = await metric(server, 'daicho_chain_entries')
   let residentMb = 0
@@ -134,7 +137,7 @@ async function followed(server: Server, what: Case): Promise<Omit<Result, 'alone
     residentMb = Math.max(residentMb, server.residentMb())
   }, 100)
   const subscribersBefore = subscribers.cpuSeconds()
-  const { rate, us } = await write(server, what)
+  const { rate, us } = await write(server, testCase)
   const subscribersS = subscribers.cpuSeconds() - subscribersBefore
   const stoppedAt = performance.now()
   // Requests in flight when the clock stopped are still written.
@@ -142,16 +145,16 @@ async function followed(server: Server, what: Case): Promise<Omit<Result, 'alone
   const written = (await metric(server, 'daicho_chain_entries')) - before
   let seen = await subscribers.seen()
   const atOnce = seen.least / written
-  while (what.sent && seen.least < written && performance.now() - stoppedAt < CATCH_UP_MS_MAX) {
+  while (testCase.sent && seen.least < written && performance.now() - stoppedAt < CATCH_UP_MS_MAX) {
     await new Promise((resolve) => setTimeout(resolve, 20))
     seen = await subscribers.seen()
   }
   const lagS = (performance.now() - stoppedAt) / 1_000
   clearInterval(watch)
-  const expected = what.sent ? written : 0
+  const expected = testCase.sent ? written : 0
   if (seen.least !== expected || seen.most !== expected || seen.wrong > 0) {
     throw new Error(
-      `${what.name}: of ${expected} entries the subscribers received ${JSON.stringify(seen)}`,
+      `${testCase.name}: of ${expected} entries the subscribers received ${JSON.stringify(seen)}`,
     )
   }
   subscribers.end()
@@ -165,10 +168,10 @@ async function followed(server: Server, what: Case): Promise<Omit<Result, 'alone
 }
 
 /** Runs both cases alternately, so that drift of the machine affects both. */
-async function round(alone: Server, server: Server, what: Case, turn: number): Promise<Result> {
-  const before = turn % 2 === 1 ? await write(alone, what) : null
-  const result = await followed(server, what)
-  const { rate, us } = before ?? (await write(alone, what))
+async function round(alone: Server, server: Server, testCase: Case, turn: number): Promise<Result> {
+  const before = turn % 2 === 1 ? await write(alone, testCase) : null
+  const result = await runWithSubscribers(server, testCase)
+  const { rate, us } = before ?? (await write(alone, testCase))
   return { ...result, alone: rate, aloneUs: us }
 }
 

@@ -93,12 +93,12 @@ async function compare(name: string, image: string, folder: string): Promise<voi
       theirs: await theirs(image, folder, COLUMNS),
     })
   }
-  const line = (what: keyof Measured) => {
+  const line = (metric: keyof Measured) => {
     const [our, their] = [
-      median(rounds.map((round) => round.ours[what])),
-      median(rounds.map((round) => round.theirs[what])),
+      median(rounds.map((round) => round.ours[metric])),
+      median(rounds.map((round) => round.theirs[metric])),
     ]
-    const ratio = median(rounds.map((round) => round.theirs[what] / round.ours[what]))
+    const ratio = median(rounds.map((round) => round.theirs[metric] / round.ours[metric]))
     return `${String(our).padStart(8)} ${String(their).padStart(16)} ${ratio.toFixed(1).padStart(7)}`
   }
   console.log(`${name.padEnd(28)} ms  ${line('ms')}`)

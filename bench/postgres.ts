@@ -158,11 +158,11 @@ export async function run(parts: readonly string[]): Promise<void> {
       `generator, the servers and the database. Medians of ${ROUNDS} rounds of ${SECONDS} s, interleaved.\n`,
   )
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
-  const given = process.env.BENCH_PG_URL
-  const programs = given === undefined ? await PostgresPrograms.create() : null
+  const configuredUrl = process.env.BENCH_PG_URL
+  const programs = configuredUrl === undefined ? await PostgresPrograms.create() : null
   const server = programs === null ? null : await PostgresServer.create(programs, 'bench')
   await server?.start()
-  const admin = given ?? server?.url() ?? ''
+  const admin = configuredUrl ?? server?.url() ?? ''
   const databases: string[] = []
   const setup: Setup = {
     newDatabase: async () => {

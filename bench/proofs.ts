@@ -82,8 +82,8 @@ async function proofs(server: Server, ids: readonly string[], items: number): Pr
   }
   const p99 = (values: number[]) =>
     values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)] ?? 0
-  const row = (what: string, values: number[], digits: number) => [
-    what,
+  const row = (label: string, values: number[], digits: number) => [
+    label,
     number(median(values), digits),
     number(p99(values), digits),
     number(Math.max(...values), digits),

@@ -160,9 +160,9 @@ export class PageShell {
     await ended
   }
 
-  #learn(says: string, said: string): void {
-    const values = [...said.matchAll(VOLATILE)]
-    for (const [at, [written]] of [...says.matchAll(VOLATILE)].entries()) {
+  #learn(documented: string, output: string): void {
+    const values = [...output.matchAll(VOLATILE)]
+    for (const [at, [written]] of [...documented.matchAll(VOLATILE)].entries()) {
       const value = values[at]?.[0]
       if (value !== undefined && !/ /.test(written)) this.#here.set(written, value)
     }

@@ -185,12 +185,12 @@ it('limits the difficulty to four zeros, and a block to 1 to 10000 entries', () 
   expect(verifyBlock(full, null)).toBeNull()
   for (const count of [0, 10_001]) {
     expect(() => sealBlock(null, content(count))).toThrow()
-    const what = `it has ${count} entries`
+    const message = `it has ${count} entries`
     expect(verifyBlock({ ...full, ...content(count) }, null)).toEqual({
       code: 'counts',
       height: 0,
       index: null,
-      what,
+      message,
     })
   }
 })

@@ -13,7 +13,7 @@ interface Setting<Value> {
   readonly isSecret?: boolean
 }
 
-const identity = (given: string) => given
+const identity = (text: string) => text
 const text = (about: string): Setting<string | null> => ({
   ...{ about, fallback: null, expected: 'a text', parse: identity },
 })

@@ -29,8 +29,11 @@ export class VerificationError extends ClientError {
 }
 
 /** The error for a read that cannot be proven. */
-export function unverifiable(what: string): VerificationError {
-  return new VerificationError('UNVERIFIABLE', `${what}: there is no proof that could be verified`)
+export function unverifiable(subject: string): VerificationError {
+  return new VerificationError(
+    'UNVERIFIABLE',
+    `${subject}: there is no proof that could be verified`,
+  )
 }
 
 /** Errors without a reply that a retry cannot change. */

@@ -15,7 +15,7 @@ export interface FieldType {
    * comes from the bracket form, where every value is a text. Never called with null, which equals an
    * absent member in every type.
    */
-  read(given: Json, fromText: boolean): Exclude<Scalar, null> | undefined
+  read(value: Json, fromText: boolean): Exclude<Scalar, null> | undefined
 }
 
 /** Returns the type of the field at `path`, or undefined if there is no such field. */

@@ -36,8 +36,8 @@ export class FilterLocation {
  * Returns the elements of a list: an array; in bracket form also an object with indexes, and a text is
  * a list of one. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE beyond `max`.
  */
-export function listOf(given: Json, location: FilterLocation, max: number): Json[] {
-  const list = elementsOf(given, location)
+export function listOf(value: Json, location: FilterLocation, max: number): Json[] {
+  const list = elementsOf(value, location)
   if (list.length <= max) return list
   throw location.error('FILTER_TOO_LARGE', `it has more than ${max} elements`)
 }

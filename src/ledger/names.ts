@@ -44,9 +44,9 @@ function isPathPart(text: string, bytesMax: number): boolean {
   return !UNSAFE.test(text) && text.isWellFormed()
 }
 
-function invalid(code: LedgerErrorCode, what: string, bytesMax: number): LedgerError {
+function invalid(code: LedgerErrorCode, subject: string, bytesMax: number): LedgerError {
   return new LedgerError(
     code,
-    `${what} must have 1 to ${bytesMax} bytes and no control character or slash`,
+    `${subject} must have 1 to ${bytesMax} bytes and no control character or slash`,
   )
 }

@@ -38,10 +38,10 @@ it('writer: rejects later changes, serves reads, and loses nothing', async () =>
   const short = await openLedger({ ...options, platform: shortOf('ledger-writer', () => true) })
   await short.service.createDatabase('d')
   await short.service.createItems('d', [{ id: 'kept' }])
-  const what = { code: 'WRITER_STOPPED', message: expect.stringContaining('memory') }
-  await expect(short.service.createItems('d', large(10_000))).rejects.toMatchObject(what)
-  await expect(short.service.createItems('d', [{ id: 'later' }])).rejects.toMatchObject(what)
-  expect(short.service.writesRefused).toMatchObject(what)
+  const expected = { code: 'WRITER_STOPPED', message: expect.stringContaining('memory') }
+  await expect(short.service.createItems('d', large(10_000))).rejects.toMatchObject(expected)
+  await expect(short.service.createItems('d', [{ id: 'later' }])).rejects.toMatchObject(expected)
+  expect(short.service.writesRefused).toMatchObject(expected)
   expect(await short.service.readItem('d', 'kept')).toMatchObject(KEPT)
   await short.close()
 

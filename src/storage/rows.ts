@@ -35,13 +35,13 @@ function damaged(column: string): StoreError {
 }
 
 /** Returns the only integer of a row; `what` names it in errors. */
-export function integerOf([value]: Row, what: string): number {
-  return integer(value, what)
+export function integerOf([value]: Row, column: string): number {
+  return integer(value, column)
 }
 
 /** Returns the only BLOB of a row; `what` names it in errors. */
-export function bytesOf([value]: Row, what: string): Uint8Array {
-  return bytes(value, what)
+export function bytesOf([value]: Row, column: string): Uint8Array {
+  return bytes(value, column)
 }
 
 /** Converts the columns created, name. */

@@ -156,8 +156,8 @@ it('believes that an item deleted by others is gone, by the proof of its deletio
   // An entry that is not a deletion, presented as one.
   proxy.lie = async (path, honest) => {
     if (path.endsWith('/proof')) return denied
-    const said = await honest(path)
-    return { ...said, text: said.text.replace('create_item', 'delete_item') }
+    const reply = await honest(path)
+    return { ...reply, text: reply.text.replace('create_item', 'delete_item') }
   }
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
   proxy.lie = truth
@@ -292,10 +292,10 @@ it('concurrent reads see the same log in any order of replies', async () => {
   await firstRequest.promise
   await record(node, [{ id: 'fig', price: 1 }])
   expect((await fruit.read('fig'))?.item).toEqual({ id: 'fig', price: 1 })
-  const kept = place.note
+  const storedNote = place.note
   held.resolve()
   expect((await late)?.item).toEqual(plum(1))
-  expect(place.note).toBe(kept)
+  expect(place.note).toBe(storedNote)
   const all = await Promise.all(['plum', 'fig', 'filler-0', 'plum'].map((id) => fruit.read(id)))
   expect(all.map((read) => read?.position)).toEqual(['1.0', '3.0', '2.0', '1.0'])
 })

@@ -71,9 +71,9 @@ function session(reply: (path: string, token: string | null) => Response | Error
       const path = String(input).replace('http://node/', '')
       const token = new Headers(init?.headers).get('authorization')
       sent.push(`${init?.method ?? 'GET'} ${path} ${token ?? '-'}`)
-      const given = reply(path, token)
-      if (given instanceof Error) throw given
-      return given
+      const response = reply(path, token)
+      if (response instanceof Error) throw response
+      return response
     },
   })
   return {

@@ -183,8 +183,8 @@ it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSourc
 it.each([
   ['with the Ed25519 of the browser', crypto],
   ['on a page without TLS, which has none', {}],
-])('accepts a signature only if it is valid, %s', async (_, given) => {
-  vi.stubGlobal('crypto', given)
+])('accepts a signature only if it is valid, %s', async (_, verifier) => {
+  vi.stubGlobal('crypto', verifier)
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const key = rawPublicKey(publicKey)
   const message = Uint8Array.of(1, 2, 3)

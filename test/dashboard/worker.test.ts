@@ -15,7 +15,7 @@ import {
 const WORKER = new URL('../../src/dashboard/browser/verification/worker.ts', import.meta.url).href
 
 let node: LedgerNode
-let told: (report: WorkerMessage) => void
+let onReport: (report: WorkerMessage) => void
 let order: (event: { readonly data: object }) => void
 /** Replies in place of the node's, by the last path segment. */
 let instead: Readonly<Record<string, Response>> = {}
@@ -37,7 +37,7 @@ beforeAll(async () => {
   vi.stubGlobal('addEventListener', (_kind: string, listener: typeof order) => {
     order = listener
   })
-  vi.stubGlobal('postMessage', (report: WorkerMessage) => told(report))
+  vi.stubGlobal('postMessage', (report: WorkerMessage) => onReport(report))
   await import(/* @vite-ignore */ WORKER)
 })
 afterAll(() => node.close())
@@ -49,7 +49,7 @@ async function verdict(
 ): Promise<WorkerMessage> {
   instead = answers
   const report = new Promise<WorkerMessage>((resolve) => {
-    told = (one) => one.kind !== 'progress' && resolve(one)
+    onReport = (one) => one.kind !== 'progress' && resolve(one)
   })
   order({ data: { base: `${node.url}/`, remembered } })
   return report

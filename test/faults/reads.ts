@@ -168,8 +168,10 @@ try {
   for (let at = Number(flags.at ?? 1); at <= last; at += 1) {
     const { faults, refused } = await run(whole, at)
     if (faults.length > 0) failed += 1
-    const what = refused === null ? 'start refused' : `${refused} requests refused`
-    process.stdout.write(`${at}: ${what}; ${faults.length === 0 ? 'held' : faults.join('\n   ')}\n`)
+    const summary = refused === null ? 'start refused' : `${refused} requests refused`
+    process.stdout.write(
+      `${at}: ${summary}; ${faults.length === 0 ? 'held' : faults.join('\n   ')}\n`,
+    )
   }
 } finally {
   rmSync(whole, { recursive: true, force: true })

@@ -92,8 +92,9 @@ class Run {
     this.#url = url
   }
 
-  note(seed: number, what: string): void {
-    if (this.findings.length < NOTED_MAX) this.findings.push(`${this.#name}, seed ${seed}: ${what}`)
+  note(seed: number, problem: string): void {
+    if (this.findings.length < NOTED_MAX)
+      this.findings.push(`${this.#name}, seed ${seed}: ${problem}`)
   }
 
   /** Runs all attempts of `list`, several at a time. */
@@ -160,14 +161,14 @@ class Run {
     }
   }
 
-  #look(reply: RawReply, asked: string, seed: number): void {
+  #look(reply: RawReply, description: string, seed: number): void {
     const { status, headers, body } = reply
     this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1)
     const position = headers.get('ledger-position')
-    const isChange = !/^\S+ (GET|HEAD) /.test(asked)
+    const isChange = !/^\S+ (GET|HEAD) /.test(description)
     if (status < 300 && position !== undefined && isChange) this.#positions.add(position)
     if (status < 400) return
-    const answered = () => `${asked}\n${status} ${shown(body)}`
+    const answered = () => `${description}\n${status} ${shown(body)}`
     if (status >= 500 && status !== 503) this.note(seed, answered())
     if (INSIDE.test(body)) this.note(seed, `it tells of its inside: ${answered()}`)
     const isHead = body === '' && headers.has('content-length')

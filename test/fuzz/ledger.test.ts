@@ -206,7 +206,7 @@ it(
             Buffer.from(last()),
           ])
           const { replies, rest } = await exchange(node.url, piecesOf(bytes, at))
-          const asked = bytes.toString('latin1').slice(0, 600)
+          const requestText = bytes.toString('latin1').slice(0, 600)
           expectSoundReplies(list, replies, rest)
           // A refusal may close the connection early; otherwise every request is answered, the last with success.
           const closedEarly = replies.some(
@@ -214,7 +214,7 @@ it(
               index < list.length && headers.get('connection')?.toLowerCase() === 'close',
           )
           if (!closedEarly) {
-            expect([asked, replies.length]).toEqual([asked, list.length + 1])
+            expect([requestText, replies.length]).toEqual([requestText, list.length + 1])
             expect(replies.at(-1)?.body).toBe('{"status":true}')
           }
         },

@@ -112,8 +112,8 @@ function rotate(ids: string[], id: string): string | undefined {
   return ids.length > LIVE_MAX ? ids.shift() : undefined
 }
 
-const expectThat = (holds: boolean, what: string) => {
-  if (!holds) finding(what)
+const expectThat = (holds: boolean, problem: string) => {
+  if (!holds) finding(problem)
 }
 const parsed = (bytes: Buffer) => JSON.parse(bytes.toString('utf8') || 'null')
 

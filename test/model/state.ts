@@ -287,29 +287,31 @@ function answerTo(
  */
 export function requested(
   state: State,
-  asked: ModelRequest,
+  request: ModelRequest,
   at: Position,
   nowMs: number,
   blockId: unknown,
 ): { readonly state: State; readonly answer: Answer } | Repeated | string {
-  const record = state.answers.get(asked.key)
+  const record = state.answers.get(request.key)
   if (record !== undefined && nowMs - record.timestamp < DAY_MS) {
-    return record.fingerprint === same(asked) ? { again: record.answer } : 'IDEMPOTENCY_KEY_REUSED'
+    return record.fingerprint === same(request)
+      ? { again: record.answer }
+      : 'IDEMPOTENCY_KEY_REUSED'
   }
   // With `If-None-Match: *`, a replacement creates the item.
-  const [one] = asked.changes
-  const creates = asked.noneMatch === '*' && one?.method === 'update_item'
-  const changes = creates ? [{ ...one, method: 'create_item' as const }] : asked.changes
+  const [one] = request.changes
+  const creates = request.noneMatch === '*' && one?.method === 'update_item'
+  const changes = creates ? [{ ...one, method: 'create_item' as const }] : request.changes
   try {
-    if (asked.form === 'own') expectTag(state, { ...asked, changes })
+    if (request.form === 'own') expectTag(state, { ...request, changes })
     let after = state
     for (const [offset, change] of changes.entries()) {
       after = apply(after, change, { ...at, index: at.index + offset }, nowMs)
     }
-    const answer = answerTo(asked, at, after, blockId)
-    if (asked.key === '') return { state: after, answer }
+    const answer = answerTo(request, at, after, blockId)
+    if (request.key === '') return { state: after, answer }
     const answers = new Map(after.answers)
-    answers.set(asked.key, { fingerprint: same(asked), timestamp: nowMs, answer })
+    answers.set(request.key, { fingerprint: same(request), timestamp: nowMs, answer })
     return { state: { ...after, answers }, answer }
   } catch (refusal) {
     if (typeof refusal === 'string') return refusal

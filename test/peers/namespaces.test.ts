@@ -17,8 +17,8 @@ const INTERVAL_MS = '100'
 /** Slow enough that six megabytes take twelve seconds. */
 const SLOW = '4mbit'
 
-const why = whyNoNamespaces()
-const skipped = why === null ? '' : ` (skipped: ${why})`
+const skipReason = whyNoNamespaces()
+const skipped = skipReason === null ? '' : ` (skipped: ${skipReason})`
 
 /** A node at a host, with its address on the link that is never cut. */
 class HostedNode {
@@ -117,7 +117,8 @@ interface TestNetwork {
 }
 
 /** Polls until the condition holds, for longer than the retry delay of a peer. */
-const within = (what: string, isSo: () => Promise<boolean>) => until(what, isSo, WAIT_MS)
+const within = (description: string, isSo: () => Promise<boolean>) =>
+  until(description, isSo, WAIT_MS)
 
 /** Waits until all nodes serve identical copies of all chains; then verifies every mirror. */
 async function expectAgreement(nodes: readonly HostedNode[]): Promise<void> {
@@ -143,7 +144,7 @@ async function write(node: HostedNode, count: number, text = ''): Promise<void> 
   for (let n = 0; n < count; n += 1) await node.send('POST', '/api/d', { n, text })
 }
 
-it.skipIf(why !== null)(
+it.skipIf(skipReason !== null)(
   `an unreachable node pushes its chain, and reads those of the others${skipped}`,
   async () => {
     const { nodes } = await startNodes(['a', 'b', 'h'], ['h'])
@@ -179,7 +180,7 @@ async function fetchFrom(from: HostedNode, to: HostedNode): Promise<string> {
   return code.toLowerCase()
 }
 
-it.skipIf(why !== null)(
+it.skipIf(skipReason !== null)(
   `all mirrors agree after partitions, one-way links, nodes killed in the middle of a batch, and absences${skipped}`,
   async () => {
     const { networks, nodes } = await startNodes(['a', 'b', 'c'], [])

@@ -120,8 +120,8 @@ export class PostgresServer {
   }
 
   /** `fast` ends connections and writes a checkpoint; `immediate` is a crash of the server. */
-  async stop(how: 'fast' | 'immediate' = 'fast'): Promise<void> {
-    await this.#end(how === 'fast' ? 'SIGINT' : 'SIGQUIT')
+  async stop(mode: 'fast' | 'immediate' = 'fast'): Promise<void> {
+    await this.#end(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
   }
 
   /** Kills the server's processes, like a power failure. */

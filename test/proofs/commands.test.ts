@@ -142,8 +142,8 @@ it('audits the log of a node that requires tokens', async () => {
   const token = await tokenFor(['ledger:read'])
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${token}\n`)
-  for (const given of [token, file]) {
-    const { code, stdout } = await audit('--token', given)
+  for (const tokenFlag of [token, file]) {
+    const { code, stdout } = await audit('--token', tokenFlag)
     expect([code, JSON.parse(stdout)]).toEqual([
       0,
       expect.objectContaining({ status: true, blocks: 0 }),

@@ -121,10 +121,10 @@ describe('daicho user and daicho token', () => {
       ['user add ada correct-horse', env, 2, 'too many arguments'],
       ['user add ada', env, 2, 'give the password on standard input'],
     ]
-    for (const [args, given, code, why] of cases) {
-      const ended = await daicho(args, { env: given })
+    for (const [args, input, code, reason] of cases) {
+      const ended = await daicho(args, { env: input })
       expect([args, ended.code, ended.out]).toEqual([args, code, ''])
-      expect(ended.err).toContain(why)
+      expect(ended.err).toContain(reason)
     }
     expect((await daicho('user add ada', { env, input: 'one\r\ntwo\n' })).code).toBe(0)
     const again = await daicho('user add ada', { env, input: 'x\n' })

@@ -70,12 +70,12 @@ async function checkCopy(
   own: readonly string[],
 ): Promise<void> {
   const { world } = scene
-  const what = `the copy of ${node.host} at ${copy.at.host}`
+  const label = `the copy of ${node.host} at ${copy.at.host}`
   if (!isForkable(scene, node)) {
-    if (!fits(own, copy.texts)) world.fault(`${what} has what was never written`)
-    if (copy.evidence !== null) world.fault(`${what} accuses: ${copy.evidence.what}`)
+    if (!fits(own, copy.texts)) world.fault(`${label} has what was never written`)
+    if (copy.evidence !== null) world.fault(`${label} accuses: ${copy.evidence.what}`)
   } else if (copy.evidence !== null) await checkEvidence(scene, node, copy)
-  if (copy.finding !== null) world.fault(`${what} does not verify: ${copy.finding}`)
+  if (copy.finding !== null) world.fault(`${label} does not verify: ${copy.finding}`)
 }
 
 /** Evidence of two histories contains two that the key has signed. */

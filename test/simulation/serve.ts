@@ -32,10 +32,10 @@ async function got(service: LedgerService, { pathname, searchParams }: URL): Pro
     }
     return Buffer.from(`{"status":true,"ledgers":[${texts.join(',')}]}`)
   }
-  const [, , , serverId = '', what, ...rest] = pathname.split('/')
+  const [, , , serverId = '', resource, ...rest] = pathname.split('/')
   const log = service.logOf(serverId)
-  if (what === 'checkpoint') return Buffer.from(await log.checkpoint())
-  if (what === 'tile') return Buffer.from(await log.tile(rest.join('/')))
+  if (resource === 'checkpoint') return Buffer.from(await log.checkpoint())
+  if (resource === 'tile') return Buffer.from(await log.tile(rest.join('/')))
   const { proof } = await log.consistency(number('from'), number('to'))
   return Buffer.from(JSON.stringify({ status: true, proof: proof.map(toBase64) }))
 }

@@ -202,8 +202,8 @@ export class SimulatedNode {
   }
 
   /** Rolls back the whole disk, or only the files of the store; not while it runs. */
-  rollBack(snapshot: string, what: 'all' | 'store'): void {
-    if (what === 'all') {
+  rollBack(snapshot: string, scope: 'all' | 'store'): void {
+    if (scope === 'all') {
       rmSync(this.#folder, { recursive: true })
       cpSync(snapshot, this.#folder, { recursive: true })
       return

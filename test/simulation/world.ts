@@ -84,9 +84,9 @@ export class World implements Schedule {
   }
 
   /** Records a violated invariant. */
-  fault(what: string): void {
-    this.note(`FAULT ${what}`)
-    this.faults.push(what)
+  fault(problem: string): void {
+    this.note(`FAULT ${problem}`)
+    this.faults.push(problem)
   }
 
   /** The hash of the whole trace, hex. */

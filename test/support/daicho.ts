@@ -7,8 +7,8 @@ export type { Daicho, Ended } from './program.ts'
 export const running = new Set<ChildProcess>()
 
 /** `startProgram` for tests: a program still running at the end of the file is killed. */
-export function startDaicho(...given: Parameters<typeof startProgram>): Daicho {
-  const daicho = startProgram(...given)
+export function startDaicho(...parameters: Parameters<typeof startProgram>): Daicho {
+  const daicho = startProgram(...parameters)
   running.add(daicho.child)
   daicho.child.on('close', () => running.delete(daicho.child))
   return daicho

@@ -43,11 +43,11 @@ export async function expectFindings(
   folder: string,
   changes: readonly (readonly [sql: string, what: string])[],
 ): Promise<void> {
-  for (const [sql, what] of changes) {
+  for (const [sql, expected] of changes) {
     const copy = temporaryFolder()
     copyFileSync(join(folder, 'ledger.db'), join(copy, 'ledger.db'))
     tamper(copy, sql)
     const { finding } = await verifyFolder(copy)
-    expect([sql, finding?.what]).toEqual([sql, expect.stringContaining(what)])
+    expect([sql, finding?.what]).toEqual([sql, expect.stringContaining(expected)])
   }
 }

@@ -6,13 +6,13 @@ const PAUSE_MS = 10
 
 /** Polls until the condition holds. Errors: with `what`, after `waitMs`. */
 export async function until(
-  what: string,
+  description: string,
   isSo: () => boolean | Promise<boolean>,
   waitMs = WAIT_MS,
 ): Promise<void> {
   const endMs = Date.now() + waitMs
   while (!(await isSo())) {
-    if (Date.now() > endMs) throw new Error(`not within ${waitMs} ms: ${what}`)
+    if (Date.now() > endMs) throw new Error(`not within ${waitMs} ms: ${description}`)
     await delay(PAUSE_MS)
   }
 }

@@ -119,29 +119,29 @@ it('stores the state of an audit as JSON, and rejects an incomplete one', () => 
     const again = auditedOf(JSON.parse(storedState))
     expect(again === null ? null : JSON.stringify(auditedJson(again))).toBe(storedState)
   }
-  const kept = JSON.parse(JSON.stringify(auditedJson(after(longest.slice(0, 3)))))
-  const [peak] = kept.peaks
+  const stored = JSON.parse(JSON.stringify(auditedJson(after(longest.slice(0, 3)))))
+  const [peak] = stored.peaks
   const headId = 'ab'.repeat(64)
-  expect(auditedOf({ ...kept, headId })).not.toBeNull()
+  expect(auditedOf({ ...stored, headId })).not.toBeNull()
   const wrong: Json[] = [
-    ...[null, [], 'text', {}, { ...kept, size: '3' }, { ...kept, size: 2.5 }],
+    ...[null, [], 'text', {}, { ...stored, size: '3' }, { ...stored, size: 2.5 }],
     ...[
-      { ...kept, size: -1, peaks: [] },
-      { ...kept, size: 2 ** 53, peaks: [peak] },
+      { ...stored, size: -1, peaks: [] },
+      { ...stored, size: 2 ** 53, peaks: [peak] },
     ],
     ...[
-      { ...kept, size: 4 },
-      { ...kept, size: 2 },
-    ].map((one) => ({ ...one, peaks: kept.peaks })),
+      { ...stored, size: 4 },
+      { ...stored, size: 2 },
+    ].map((one) => ({ ...one, peaks: stored.peaks })),
     ...[
-      { ...kept, size: 7 },
-      { ...kept, peaks: 'x' },
-      { ...kept, peaks: [peak] },
+      { ...stored, size: 7 },
+      { ...stored, peaks: 'x' },
+      { ...stored, peaks: [peak] },
     ],
-    ...[5, 'not base64', 'AAAA'].map((other) => ({ ...kept, peaks: [peak, other] })),
-    ...[5, 'not base64', 'AAAA'].map((more) => ({ ...kept, peaks: [...kept.peaks, more] })),
+    ...[5, 'not base64', 'AAAA'].map((other) => ({ ...stored, peaks: [peak, other] })),
+    ...[5, 'not base64', 'AAAA'].map((more) => ({ ...stored, peaks: [...stored.peaks, more] })),
     ...[5, '', headId.toUpperCase(), `${headId}a`, headId.slice(1)].map((other) => ({
-      ...kept,
+      ...stored,
       headId: other,
     })),
   ]

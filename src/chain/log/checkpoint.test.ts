@@ -88,10 +88,10 @@ it('rejects a note with a flipped, dropped or doubled byte', async () => {
   const bytes = Buffer.from(FOO_NOTE)
   let tried = 0
   const opened: string[] = []
-  const attempt = async (what: string, changed: Buffer) => {
+  const attempt = async (label: string, changed: Buffer) => {
     tried += 1
     const code = await codeOf(() => openNote(nodeVerifySignature, key, changed.toString('utf8')))
-    if (code === 'taken') opened.push(what)
+    if (code === 'taken') opened.push(label)
     expect(code).toMatch(/^(taken|NOTE_.*)$/)
   }
   for (const [at, byte] of bytes.entries()) {

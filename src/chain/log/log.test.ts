@@ -163,9 +163,9 @@ function* damaged(proof: Hashes): Generator<Hashes> {
 it('rejects all of more than 100,000 damaged proofs', async () => {
   let tried = 0
   const accepted: string[] = []
-  const expectRefused = (what: string, isAccepted: boolean) => {
+  const expectRefused = (label: string, isAccepted: boolean) => {
     tried += 1
-    if (isAccepted) accepted.push(what)
+    if (isAccepted) accepted.push(label)
   }
   for (const size of [2, 3, 5, 8, 13, 27, 64, 100, 255, 256, 257, 300]) {
     for (let index = 0; index < size; index += Math.ceil(size / 16)) {

@@ -125,12 +125,12 @@ it('rejects files with a flipped, dropped or doubled byte, or with dropped, doub
   const bytes = Buffer.from(file)
   const accepted: string[] = []
   let tried = 0
-  const attempt = async (what: string, changed: string) => {
+  const attempt = async (label: string, changed: string) => {
     if (changed === file) return
     tried += 1
     try {
       await verifyProofFile(nodeVerifySignature, key, changed)
-      accepted.push(what)
+      accepted.push(label)
     } catch (error) {
       expect((error as { code?: string }).code).toMatch(/^(PROOF|NOTE|CHECKPOINT)_/)
     }

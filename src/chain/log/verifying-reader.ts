@@ -272,11 +272,11 @@ function deletionIn(text: string): string | null {
 
 function consistencyProofIn(text: string): Uint8Array[] {
   const reply = parseJsonOrNull(text)
-  const given = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : null
-  const proof = given
+  const hashes = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : null
+  const proof = hashes
     ?.map((hash) => (typeof hash === 'string' ? fromBase64(hash) : null))
     .filter((hash) => hash !== null)
-  if (proof !== undefined && proof.length === given?.length) return proof
+  if (proof !== undefined && proof.length === hashes?.length) return proof
   throw new ProofError('PROOF_MALFORMED', 'the reply is not a consistency proof')
 }
 

@@ -44,8 +44,8 @@ it('counts the databases and items that exist after the entries of an export', a
   await node.close()
   const file = join(temporaryFolder(), 'export.jsonl')
   await runHere(exportCommand(), [folder, '--out', file])
-  for (const what of [file, folder]) {
-    const { stdout } = await runHere(verifyCommand(), [what, '--json'])
+  for (const target of [file, folder]) {
+    const { stdout } = await runHere(verifyCommand(), [target, '--json'])
     expect(JSON.parse(stdout)).toMatchObject({ status: true, entries: 10, databases: 1, items: 2 })
   }
 })

@@ -50,8 +50,8 @@ it('sends the token of the flag, or of the file that the flag names', async () =
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${'t'.repeat(400)}\n`)
   const { url, requests } = await answering(200, reply([]))
-  for (const given of ['short', 't'.repeat(400), file, temporaryFolder()]) {
-    await runHere(peersCommand(), ['--url', url, '--token', given])
+  for (const tokenFlag of ['short', 't'.repeat(400), file, temporaryFolder()]) {
+    await runHere(peersCommand(), ['--url', url, '--token', tokenFlag])
   }
   const [, , , folder = ''] = requests
   expect([requests.slice(0, 3), /^GET \S+ \/.+/.test(folder)]).toEqual([

@@ -261,14 +261,14 @@ async function filteredReply(
   ledger: LedgerService,
   db: string,
   filter: Filter,
-  asked: ItemListRange & { readonly docs: boolean },
+  itemQuery: ItemListRange & { readonly docs: boolean },
 ): Promise<Readable> {
-  const docs = asked.docs || filter.fields !== null
-  const limit = filter.limit ?? asked.limit
-  const offset = filter.offset ?? asked.offset
+  const docs = itemQuery.docs || filter.fields !== null
+  const limit = filter.limit ?? itemQuery.limit
+  const offset = filter.offset ?? itemQuery.offset
   const found = await ledger.findItems(db, {
     filter: { ...filter, limit: limit === 0 ? null : limit, offset },
-    after: asked.after,
+    after: itemQuery.after,
     docs,
   })
   if (filter.where !== null || filter.order.length > 0) reply.header('query-plan', planOf(found))

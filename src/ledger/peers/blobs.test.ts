@@ -57,10 +57,10 @@ it.each(LOSSES)(
     const files = await openBlobStore(folder, store, false)
     const blobs = new ChainBlobs(store.attachments, files, BYTES.length)
     const clock = new HandClock()
-    const asked: string[] = []
+    const requestedPaths: string[] = []
     const source = {
       blob: async (sha256: string, from: number, length: number) => {
-        asked.push(sha256)
+        requestedPaths.push(sha256)
         return BYTES.subarray(from, from + length)
       },
     }
@@ -68,14 +68,14 @@ it.each(LOSSES)(
     const run = () => sync.run(fetchingBlobs(source, blobs))
     await run()
     for (let round = 1; round <= 3; round += 1) {
-      expect(asked).toEqual(new Array(round).fill(SHA256))
+      expect(requestedPaths).toEqual(new Array(round).fill(SHA256))
       lose(folder)
       clock.time += MINUTE_MS - 1
       await run()
-      expect(asked.length).toBe(round)
+      expect(requestedPaths.length).toBe(round)
       clock.time += 1
       await run()
-      expect([asked.length, sync.missing]).toEqual([round + 1, 0])
+      expect([requestedPaths.length, sync.missing]).toEqual([round + 1, 0])
       expect(readFileSync(contentPath(folder))).toEqual(BYTES)
     }
   },

@@ -182,17 +182,17 @@ it('continues where it stopped, also after it is reopened, and verifies', async 
   await mirror.close()
 
   const again = await mirrorOf(node, folder)
-  const asked: number[] = []
+  const requestedSizes: number[] = []
   await pull(
     again,
     spoiled(source, {
       blocks(from, limit) {
-        asked.push(from)
+        requestedSizes.push(from)
         return source.blocks(from, limit)
       },
     }),
   )
-  expect([asked[0], again.size]).toEqual([size, 40])
+  expect([requestedSizes[0], again.size]).toEqual([size, 40])
   await again.close()
   expect(await verifyFolder(folder)).toMatchObject({ blocks: 40, items: 39, finding: null })
 })

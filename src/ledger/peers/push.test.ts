@@ -182,10 +182,10 @@ it.each([
   }
   const reply = await post(body)
   expect([reply.status, reply.json.code]).toEqual([409, 'MIRROR_FROZEN'])
-  const kept = await evidence()
-  expect(kept.notes).toEqual([note, twin.note])
+  const stored = await evidence()
+  expect(stored.notes).toEqual([note, twin.note])
   // The blocks of the second history were not sent with it: the roots show it.
-  const verified = await verifyEvidence(nodeVerifySignature, verifier, JSON.stringify(kept))
+  const verified = await verifyEvidence(nodeVerifySignature, verifier, JSON.stringify(stored))
   expect(verified).toMatchObject({ checkpoints: [{ size: 6 }, { size: blocks }], fork: null })
   expect((await target.send('GET', `${path}/checkpoint`)).text).toBe(note)
 })

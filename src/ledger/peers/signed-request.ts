@@ -196,6 +196,6 @@ function textOf(header: string | string[] | undefined): string {
   return typeof header === 'string' ? header : ''
 }
 
-function refused(what: string): PeerError {
-  return new PeerError('SIGNATURE_REFUSED', what)
+function refused(message: string): PeerError {
+  return new PeerError('SIGNATURE_REFUSED', message)
 }

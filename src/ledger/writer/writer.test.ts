@@ -338,8 +338,8 @@ describe('the queue', () => {
   })
 
   it('accepts 100 index changes, which are answered in order', async () => {
-    const told: unknown[] = []
-    writer.onCommit = (last) => told.push(last)
+    const committed: unknown[] = []
+    writer.onCommit = (last) => committed.push(last)
     const changes = Array.from({ length: 100 }, () => outcomeOf(writer.changeIndex('add', INDEX)))
     await expect(writer.changeIndex('remove', INDEX)).rejects.toMatchObject(BUSY)
     expect(thread.sent).toEqual(Array(100).fill({ index: 'add', ...INDEX }))
@@ -349,7 +349,7 @@ describe('the queue', () => {
       'done',
       { code: 'STORE_FULL', message: 'nothing was changed: no room' },
     ])
-    expect(told).toEqual([null])
+    expect(committed).toEqual([null])
     void outcomeOf(writer.changeIndex('remove', INDEX))
     expect(thread.sent.at(-1)).toEqual({ index: 'remove', ...INDEX })
   })

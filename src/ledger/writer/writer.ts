@@ -333,8 +333,10 @@ export class LedgerWriter {
         if (error?.code === 'STORE_DAMAGED') this.#failed ??= error
       }
     } else if ('refused' in message) {
-      const what = message.unknown ? 'the outcome of the write is unknown' : 'nothing was written'
-      const error = this.#refusal(message, what)
+      const summary = message.unknown
+        ? 'the outcome of the write is unknown'
+        : 'nothing was written'
+      const error = this.#refusal(message, summary)
       for (const pending of answered) pending.reject(error)
       if (!message.stopped) this.#failed ??= error
     }

@@ -41,7 +41,7 @@ it('an attachment must be erased after the one it replaced and with its deletion
     }
     found.push((await comparison.end()) ?? '')
     await reader.close()
-    return found.filter((what) => what !== '')
+    return found.filter((finding) => finding !== '')
   }
   expect(await findings([], [])).toEqual([])
   // A deletion ends a stored attachment; no other entry does.

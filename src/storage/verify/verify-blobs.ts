@@ -64,8 +64,8 @@ async function verifyIn(
       const namedAt = fault === null ? null : await namedNow(location, sha256)
       if (fault === MISSING && namedAt !== null && isMirror) done.absent += 1
       else if (fault !== null && namedAt !== null) {
-        const what = `blob ${sha256} ${fault}`
-        return { ...done, finding: { ...unpackPosition(namedAt), what } }
+        const message = `blob ${sha256} ${fault}`
+        return { ...done, finding: { ...unpackPosition(namedAt), what: message } }
       } else {
         done.contents += 1
         done.contentBytes += length

@@ -65,11 +65,11 @@ export class Session {
       if (this.#issued === known) this.#issued = null
     }
     if (this.#issued === null) {
-      const asked = this.#issue()
-      this.#issued = asked
+      const pending = this.#issue()
+      this.#issued = pending
       // After a failure, the next request tries again.
-      asked.catch(() => {
-        if (this.#issued === asked) this.#issued = null
+      pending.catch(() => {
+        if (this.#issued === pending) this.#issued = null
       })
     }
     return this.#issued
