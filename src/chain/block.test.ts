@@ -190,7 +190,7 @@ it('limits the difficulty to four zeros, and a block to 1 to 10000 entries', () 
       code: 'counts',
       height: 0,
       index: null,
-      message,
+      what: message,
     })
   }
 })
