@@ -24,6 +24,8 @@ export interface ConnectionOptions {
   readonly url: string
   /** False for a temporary store, for which an unsafe server is accepted. */
   readonly durable: boolean
+  /** A server with a lower timeline is a former primary that came back, and is not used. */
+  readonly timelineMin?: number
   /** Maximum duration of a statement. */
   readonly deadlineMs?: number
   /** For a transaction that stays open while its rows are processed. */
@@ -36,6 +38,10 @@ const DEADLINE_MS = 10_000
 /** Frees the locks of a process that was suspended, or has lost its network. */
 const IDLE_IN_TRANSACTION_MS_MAX = 5_000
 const LOCK_MS_MAX = 2_000
+/**
+ * The name of a log file begins with the timeline. Fails on a standby, and on a server without PostgreSQL's log.
+ */
+const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)'
 /** Not available on every platform. */
 const CHECK_CLIENT = "SET client_connection_check_interval = '1s'"
 /** Statements have constant texts, of which there are few. */
@@ -45,6 +51,8 @@ const OID = { int8: 20, int4: 23 } as const
 
 /** A connection to the primary server. Statements are pipelined: each is sent at once. */
 export class Connection implements Queries {
+  /** Number that is higher after each promotion of a standby; 0 if the server does not tell. */
+  readonly timeline: number
   readonly #client: pg.Client
   readonly #socket: Socket
   readonly #names = new Map<string, string>()
@@ -54,10 +62,11 @@ export class Connection implements Queries {
   /** The last warning of the server. */
   #warning: string | null = null
 
-  private constructor(client: pg.Client, socket: Socket, server: ServerState) {
+  private constructor(client: pg.Client, socket: Socket, server: ServerState, timeline: number) {
     this.#client = client
     this.#socket = socket
     this.#server = server
+    this.timeline = timeline
     client.on('notice', ({ severity, message }) => {
       if (severity === 'WARNING') this.#warning = message ?? ''
     })
@@ -107,8 +116,15 @@ export class Connection implements Queries {
     try {
       await client.connect()
       client.query(CHECK_CLIENT).catch(() => {})
+      const timeline = client.query({ text: TIMELINE_QUERY, rowMode: 'array' }).then(
+        ({ rows }) => Number.parseInt(rows[0]?.[0], 16),
+        () => 0,
+      )
       const { rows } = await client.query({ text: GUARD_QUERY, rowMode: 'array' })
-      return new Connection(client, socket, guarded(rows[0] ?? [], options.durable))
+      const server = guarded(rows[0] ?? [], options.durable)
+      const connection = new Connection(client, socket, server, await timeline)
+      if (connection.timeline >= (options.timelineMin ?? 0)) return connection
+      throw new ConnectionLost('the server is a former primary')
     } catch (error) {
       void client.end().catch(() => {})
       throw asLost(error)

@@ -7,6 +7,7 @@ import { sharedPostgres } from '../../../test/postgres/shared.ts'
 import { until } from '../../../test/support/until.ts'
 import type { Store } from '../store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import { openPostgresReader } from './reader.ts'
 import { openPostgresStore } from './store.ts'
 
 /** Stores that are cut at the same time, each in its own database: most of the time they wait. */
@@ -260,6 +261,30 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
     await server.stop()
   })
 
+  it('does not return to a former primary that comes back', async () => {
+    const first = await PostgresServer.create(programs, 'former-1')
+    const second = await PostgresServer.createStandby(first, { folder: 'former-2', name: 's2' })
+    await Promise.all([first.start(), second.start()])
+    await setStandbys(first, 'ANY 1 (s2)')
+    const writer = await Writer.open(urlOf(first, second), 'i')
+    const reader = await openPostgresReader({ url: urlOf(first, second), frozen: false })
+    onTestFinished(() => reader.close())
+    expect(await writer.append()).toBeNull()
+    await first.kill9()
+    await second.promote({ synchronous_standby_names: '' })
+    expect(await writer.append()).toBeNull()
+    const height = async () => (await reader.head(CONTRACT_SERVER_ID))?.height
+    expect(await height()).toBe(2)
+    await first.start()
+    await second.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'daicho'",
+    )
+    expect(await writer.append()).toBeNull()
+    expect(await height()).toBe(3)
+    await expectConsistent(second.url(), writer)
+    await Promise.all([first.stop(), second.stop()])
+  })
+
   it.each([
     ['continues after a failover to a synchronous standby', 'ANY 1 (s2, s3)', null],
     ['stops when a failover has lost acknowledged blocks', '', 'STORE_ROLLED_BACK'],
@@ -269,9 +294,7 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
     const second = await PostgresServer.createStandby(first, { folder: `${name}-2`, name: 's2' })
     await Promise.all([first.start(), second.start()])
     await setStandbys(first, standbys)
-    const ports = [first, second].map(({ port }) => `127.0.0.1:${port}`).join(',')
-    const url = first.url().replace(/@[^/]*/, `@${ports}`)
-    const writer = await Writer.open(url, 'i')
+    const writer = await Writer.open(urlOf(first, second), 'i')
     expect(await writer.append()).toBeNull()
     // Without synchronous replication the standby is behind.
     if (code !== null) await second.stop()
@@ -285,6 +308,12 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
     await second.stop()
   })
 })
+
+/** A URL that names both servers. */
+function urlOf(first: PostgresServer, second: PostgresServer): string {
+  const hosts = [first, second].map(({ port }) => `127.0.0.1:${port}`).join(',')
+  return first.url().replace(/@[^/]*/, `@${hosts}`)
+}
 
 async function setStandbys(server: PostgresServer, names: string): Promise<void> {
   server.configure({ synchronous_standby_names: names })

@@ -14,10 +14,13 @@ export class ReadPool implements Queries {
   readonly #options: ConnectionOptions
   readonly #connections = new Set<Connection>()
   #opening: Promise<Connection> | null = null
+  /** Of the last server. */
+  #timeline: number
 
   constructor(options: ConnectionOptions, first: Connection) {
     this.#options = options
     this.#connections.add(first)
+    this.#timeline = first.timeline
   }
 
   rows(text: string, values: readonly Value[]): Promise<Row[]> {
@@ -45,8 +48,9 @@ export class ReadPool implements Queries {
   }
 
   #open(): Promise<Connection> {
-    this.#opening ??= Connection.open(this.#options)
+    this.#opening ??= Connection.open({ ...this.#options, timelineMin: this.#timeline })
       .then((connection) => {
+        this.#timeline = connection.timeline
         this.#connections.add(connection)
         return connection
       })

@@ -38,10 +38,13 @@ export class WriteSession implements Queries {
   #isInTransaction = false
   /** The last block acknowledged to a caller. Every new connection must contain it. */
   #pin: Pick<Head, 'height' | 'id'> | null = null
+  /** Of the last server. */
+  #timeline: number
 
   constructor(options: ConnectionOptions, connection: Connection) {
     this.#options = options
     this.#connection = connection
+    this.#timeline = connection.timeline
   }
 
   get isInTransaction(): boolean {
@@ -153,8 +156,9 @@ export class WriteSession implements Queries {
 
   async #connected(): Promise<Connection> {
     if (this.#connection?.isOpen === true) return this.#connection
-    const connection = await Connection.open(this.#options)
+    const connection = await Connection.open({ ...this.#options, timelineMin: this.#timeline })
     await this.#requirePin(connection)
+    this.#timeline = connection.timeline
     this.#connection = connection
     return connection
   }
