@@ -44,3 +44,23 @@ it('rejects a store with databases but without their chain: STORE_DAMAGED', asyn
     message: 'the store has databases but no chain',
   })
 })
+
+it('rejects a unit of an owner that was decided before another block changed its database', async () => {
+  const { service, close } = await openLedger({
+    folder: null,
+    difficulty: 0,
+    clock: systemClock,
+  })
+  const own = service.ownDatabase('own')
+  const create = (id: string) => [
+    { kind: 'create_item', db: 'own', id, text: `{"id":"${id}"}`, assigned: false } as const,
+  ]
+  await own.record([{ kind: 'create_db', db: 'own' }])
+  await service.createDatabase('other')
+  await expect(own.record(create('a'), 0)).rejects.toMatchObject({ code: 'DATABASE_CHANGED' })
+  // Block 1 is about another database.
+  expect((await own.record(create('a'), 1)).height).toBe(2)
+  await expect(own.record(create('b'), 2)).rejects.toMatchObject({ code: 'DATABASE_CHANGED' })
+  expect((await own.record(create('b'), 3)).height).toBe(3)
+  await close()
+})
