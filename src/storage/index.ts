@@ -41,6 +41,7 @@ export {
   openStoreReader,
   type StoreOptions,
   storeExists,
+  storeWarning,
 } from './open.ts'
 export type { SharedText } from './postgres/shared-texts.ts'
 export type {

@@ -32,6 +32,12 @@ export async function openStore({ location, ...options }: StoreOptions): Promise
   return openPostgresStore({ url: location, ...options })
 }
 
+/** Returns why the server of a database could lose acknowledged writes in a failover, or null. Errors: StoreError. */
+export async function storeWarning(location: StoreLocation): Promise<string | null> {
+  if (!isDatabaseUrl(location)) return null
+  return (await import('./postgres/connection.ts')).serverWarning(location)
+}
+
 /** Returns whether `location` has a store. Errors: StoreError. */
 export async function storeExists(location: StoreLocation): Promise<boolean> {
   if (!isDatabaseUrl(location)) return fileExists(storePathIn(location))

@@ -132,6 +132,11 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
     clock,
   })
   onClose(() => ledger.close())
+  if (settings.STORE !== null) {
+    const { storeWarning } = await import('../../storage/index.ts')
+    const warning = await storeWarning(settings.STORE)
+    if (warning !== null) logger.warn(warning)
+  }
   // Runs even without the gateway, so that the ledger API cannot bypass the rules of a network.
   await ownNetworkDatabases(ledger.service)
   if (settings.SYSTEM_FOLDER === null) {

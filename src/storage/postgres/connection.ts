@@ -2,8 +2,9 @@ import { Socket } from 'node:net'
 import pg from 'pg'
 import { StoreError } from '../errors.ts'
 import type { Row } from '../rows.ts'
-import { ConnectionLost, messageOf } from './errors.ts'
+import { ConnectionLost, messageOf, storeErrorOf } from './errors.ts'
 import { GUARD_QUERY, guarded, type ServerState } from './guards.ts'
+import { retrying } from './retry.ts'
 
 /** A value for a `$n`. */
 export type Value = string | number | boolean | Uint8Array | null | readonly string[]
@@ -215,6 +216,20 @@ export class Connection implements Queries {
       this.#names.set(text, name)
     }
     return name
+  }
+}
+
+/**
+ * Returns why the settings of a server could lose acknowledged writes in a failover, or null.
+ * Errors: STORE_UNSAFE, STORE_UNAVAILABLE.
+ */
+export async function serverWarning(url: string): Promise<string | null> {
+  try {
+    const connection = await retrying(() => Connection.open({ url, durable: true }))
+    await connection.close()
+    return connection.server.warning
+  } catch (error) {
+    throw storeErrorOf(error)
   }
 }
 

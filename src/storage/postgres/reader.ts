@@ -153,6 +153,9 @@ const SQL = {
   size: 'SELECT pg_database_size(current_database())',
 } as const
 
+/** Maximum duration of a statement of a verification, which may count all rows of a table. */
+const FROZEN_MS_MAX = 3_600_000
+
 const count = (row: Row): number => integerOf(row, 'count')
 
 /** Returns a list of integers as an array of the server. */
@@ -355,7 +358,10 @@ export interface PostgresReaderOptions {
 export async function openPostgresReader(options: PostgresReaderOptions): Promise<StoreReader> {
   const { url, frozen } = options
   // Reads are also correct on an unsafe server.
-  const connecting = { url, durable: false, mayIdleInTransaction: frozen }
+  const connecting = {
+    ...{ url, durable: false, mayIdleInTransaction: frozen },
+    ...(frozen ? { deadlineMs: FROZEN_MS_MAX } : {}),
+  }
   let connection: Connection | null = null
   try {
     const first = await retrying(() => Connection.open(connecting))
