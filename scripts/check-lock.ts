@@ -14,7 +14,7 @@ const entries = Object.entries(lock.packages ?? {})
 const missing = entries.flatMap(([path, entry]) =>
   Object.keys(entry.optionalDependencies ?? {})
     .filter((name) => !entries.some(([other]) => other.endsWith(`node_modules/${name}`)))
-    .map((name) => `${path} ${entry.version} needs ${name}, which the lock does not hold`),
+    .map((name) => `${path} ${entry.version} needs ${name}, which is not in the lock`),
 )
 for (const line of missing) console.error(line)
 process.exit(missing.length === 0 ? 0 : 1)

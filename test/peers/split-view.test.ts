@@ -76,7 +76,7 @@ it.each([
   await mirror(other, one)
   expect(await frozenAt(one, liar)).toEqual({ sizes: [a, b], height: 1 })
   expect(await frozenAt(other, liar)).toEqual({ sizes: [b, a], height: 1 })
-  // What the liar writes later is not taken.
+  // Later blocks of the lying node are not accepted.
   await liar.send('POST', '/api/fruit', { later: true })
   await Promise.all([one.close(), other.close()])
   for (const [at, folder] of folders.entries()) {

@@ -220,7 +220,7 @@ describe('Idempotency-Key', () => {
     expect((await node.send('GET', FRUIT)).json.items).toHaveLength(2)
   })
 
-  it('rejects a key that another request used, whatever differs', async () => {
+  it('rejects a key that a different request used', async () => {
     const key = { 'idempotency-key': 'k' }
     await node.send('POST', FRUIT, { id: 'x', n: 1 }, key)
     const others: [string, string, unknown?][] = [

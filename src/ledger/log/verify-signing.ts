@@ -39,7 +39,7 @@ function keyIn(folder: string): SigningFiles['key'] {
 }
 
 /**
- * Compares the files with each other and with the chain. Returns a sentence that says what is wrong and what to do,
+ * Compares the files with each other and with the chain. Returns a sentence with the problem and its solution,
  * or null.
  */
 export async function signingFinding(

@@ -72,7 +72,7 @@ it('refuses everything else with the statuses of C2SP tlog-witness', async () =>
     [await log.request(9, 12), conflict],
     [await log.request(0, 3), conflict],
     [await fork.request(0, 12), conflict],
-    // The same size with another root.
+    // It has the same size and another root.
     [await fork.request(8, 8), conflict],
     [await fork.request(8, 12), refused(422, 'WITNESS_PROOF_WRONG')],
     [(await log.request(8, 12)).replace(/\n.+\n/, '\n'), refused(422, 'WITNESS_PROOF_WRONG')],
@@ -110,7 +110,7 @@ it('refuses everything else with the statuses of C2SP tlog-witness', async () =>
     const { status, text: reply, type } = await add(node, body)
     expect([at, status, reply, type]).toEqual([at, ...expected])
   }
-  // Nothing of this has changed its head.
+  // None of these requests has changed its head.
   expect((await add(node, text)).status).toBe(200)
   await node.close()
 })

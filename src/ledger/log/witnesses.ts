@@ -81,7 +81,7 @@ export interface WitnessState {
   readonly error: string | null
 }
 
-/** The witnesses of a node. They are asked in parallel, each about one checkpoint at a time. */
+/** The witnesses of a node. Requests to them run in parallel, each for one checkpoint at a time. */
 export class Witnesses {
   readonly #asked: readonly AskedWitness[]
 

@@ -173,7 +173,7 @@ it.each([
   const twin = await twinOf(twinFolder, blocks)
   const body = await twin.push(to)
   if (to !== null) {
-    // A root without a proof is no evidence against anyone, whoever sends it.
+    // A root without a proof is never evidence.
     const lie = JSON.parse(body.toString())
     lie.roots[6] = randomBytes(32).toString('base64')
     const refused = await post(Buffer.from(JSON.stringify(lie)))

@@ -253,7 +253,7 @@ it('a replay of a chain with erased attachments, by import or mirror, restores t
   expect(states.length).toBeGreaterThan(10)
   for (const other of [early, late, into]) expect(statesOf(other)).toEqual(states)
 
-  // The imported node continues; its blobs are restored from elsewhere, except those that no entry names.
+  // The imported node continues; its blobs come from another source, except those that no entry names.
   const again = await startLedgerNode({ folder: into })
   expect(await erase(again, 'ann')).toEqual([409, 'NOTHING_TO_ERASE'])
   expect((await again.send('DELETE', '/api/people/ann/attachments/card')).status).toBe(200)

@@ -301,7 +301,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 
   async #removeUnlessNamed(sha256: string): Promise<void> {
-    // The lock is a statement of its own, so that the others see all commits during its wait.
+    // The lock is a separate statement, so that the others see all commits during its wait.
     await this.#statements([
       [SQL.lock, [sha256]],
       [SQL.removeUnnamed, [sha256]],

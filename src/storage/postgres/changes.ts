@@ -61,7 +61,7 @@ const SQL = {
       $8::int8[])`,
 } as const
 
-/** What is known of the rows before the effects. */
+/** The known rows before the effects. */
 export interface Known {
   /** Creation positions by name; null for a name without a database. */
   readonly databases: ReadonlyMap<string, number | null>

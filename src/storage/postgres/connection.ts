@@ -168,7 +168,7 @@ export class Connection implements Queries {
     return (await this.run({ text, values })).rows
   }
 
-  /** Runs a statement; `command` is the server's name of what it did. */
+  /** Runs a statement; `command` is the server's name of the executed command. */
   async run({ text, values }: Statement): Promise<{ rows: Row[]; command: string }> {
     this.#pending += 1
     try {

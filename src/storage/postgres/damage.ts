@@ -29,7 +29,7 @@ const SQL = {
 } as const
 
 /**
- * Checks what follows from the other tables: the declared indexes and their entries. Returns the first difference, or null. In constant memory.
+ * Checks the data derived from other tables: the declared indexes and their entries. Returns the first difference, or null. In constant memory.
  */
 export async function damageOf(queries: Queries): Promise<string | null> {
   return (

@@ -240,7 +240,7 @@ describe('the guards of a connection', () => {
   const safe = [160_000, false, 'UTF8', 'on', 'on', 'on', '', 0]
   const changed = (at: number, value: unknown) => safe.with(at, value as string)
 
-  it('accept a server that keeps what it acknowledges', () => {
+  it('accept a server that keeps acknowledged writes', () => {
     expect(guarded(safe, true)).toEqual({ warning: null })
   })
 

@@ -329,7 +329,7 @@ export class PostgresReader implements StoreReader {
     return this.reads.failure()
   }
 
-  /** Every statement sees what is committed when it begins. */
+  /** Every statement sees the data that is committed when it begins. */
   refresh(): void {}
 
   close(): Promise<void> {

@@ -187,7 +187,7 @@ class PostgresStore extends PostgresReader implements Store {
     return indexes
   }
 
-  /** Appends a block in a transaction of its own, or in that of `exclusive`. */
+  /** Appends a block in a separate transaction, or in that of `exclusive`. */
   async #commit(appended: Appended): Promise<void> {
     const { block } = appended
     const attempts = new Attempts()

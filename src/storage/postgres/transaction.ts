@@ -12,7 +12,7 @@ import { ConnectionLost, isMissingTable, isRefusal } from './errors.ts'
 import { retrying } from './retry.ts'
 
 const SQL = {
-  // The head is read by a separate statement, which sees what was committed while the lock was awaited.
+  // The head is read by a separate statement, which sees the commits made while it waited for the lock.
   begin: `BEGIN; SELECT indexes FROM node FOR UPDATE;
     SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
   block: 'SELECT id FROM blocks WHERE height = $1',
