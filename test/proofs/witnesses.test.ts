@@ -7,6 +7,7 @@ import { verifierKeysOf, witnessOfText } from '../../src/ledger/core.ts'
 import { runDaicho } from '../support/daicho.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { TestLog } from '../support/test-log.ts'
+import { until } from '../support/until.ts'
 
 const witnessKeyOf = async (node: LedgerNode) =>
   (await node.send('GET', '/api/ledgers/witness/vkey')).text.trim()
@@ -34,6 +35,11 @@ async function cosignedNode() {
   })
   await node.send('POST', '/api/fruit')
   await node.send('POST', '/api/fruit', { id: 'fig' })
+  // From then on every reply has the cosignature, because nothing is written any more.
+  await until('the last block is cosigned', async () => {
+    const { text } = await node.send('GET', `/api/ledgers/${serverId}/checkpoint`)
+    return /^daicho\/\d+\n2\n/.test(text) && text.includes(`— ${witnessKey.split('+')[0]} `)
+  })
   return { node, vkey, serverId, witnessKey, strangerKey: await witnessKeyOf(stranger) }
 }
 

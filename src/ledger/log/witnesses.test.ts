@@ -60,14 +60,24 @@ const checkpointOf = async (node: LedgerNode) =>
 
 const signers = (note: string) => [...note.matchAll(/^— (\S+) /gm)].map(([, name]) => name)
 
+/** The checkpoint when `names` have signed it; on a busy machine, a witness may be too late for the first reply. */
+async function signedBy(node: LedgerNode, names: readonly string[]): Promise<string> {
+  let note = ''
+  await until(`${names.join(', ')} have signed`, async () => {
+    note = await checkpointOf(node)
+    return signers(note).length === names.length
+  })
+  expect(signers(note)).toEqual(names)
+  return note
+}
+
 it('serves checkpoints and proof files with the cosignatures of its witnesses', async () => {
   const [one, two] = [await witnessNode(), await witnessNode()]
   const { node, key, reports } = await startNode([one.witness, two.witness], [one.of, two.of])
   await node.send('POST', '/api/fruit')
   for (const id of ['fig', 'plum', 'pear']) {
     await node.send('POST', '/api/fruit', { id })
-    const note = await checkpointOf(node)
-    expect(signers(note)).toEqual([key.name, one.witness.key.name, two.witness.key.name])
+    const note = await signedBy(node, [key.name, one.witness.key.name, two.witness.key.name])
     await openNote(nodeVerifySignature, key, note)
     for (const { witness } of [one, two]) {
       expect(await cosignatureBy(nodeVerifySignature, witness.key, note)).not.toBeNull()
@@ -79,7 +89,9 @@ it('serves checkpoints and proof files with the cosignatures of its witnesses', 
   expect(checkpoint.cosignatures).toHaveLength(2)
   expect(reports).toEqual([])
   const { text } = await node.send('GET', '/metrics')
-  expect(text).toContain(`daicho_witness_blocks{witness="${one.witness.key.name}"} 4\n`)
+  // A checkpoint may be 100 ms older than the last block.
+  const blocks = text.split(`daicho_witness_blocks{witness="${one.witness.key.name}"} `)[1] ?? ''
+  expect(Number.parseInt(blocks, 10)).toBeGreaterThanOrEqual(checkpoint.size)
   expect(text).toContain(`daicho_witness_failing{witness="${two.witness.key.name}"} 0\n`)
 })
 
@@ -95,16 +107,17 @@ it('continues from the size that a witness names', async () => {
   })
   const { node, key } = await startNode([proxied], [one.of])
   await node.send('POST', '/api/fruit')
-  expect(signers(await checkpointOf(node))).toEqual([key.name, one.witness.key.name])
-  // Somebody else brings the witness a newer checkpoint: the node asks with the old size first.
+  await signedBy(node, [key.name, one.witness.key.name])
   await node.send('POST', '/api/fruit', { id: 'fig' })
   const { proof } = (
     await node.send('GET', `/api/ledgers/${node.service.serverId}/consistency?from=1&to=2`)
   ).json
-  const note = await checkpointOf(node)
-  expect(note).toMatch(/^daicho\/\d+\n2\n/)
+  await until('the second head is sent', () => requests.length > 1)
   await node.send('POST', '/api/fruit', { id: 'plum' })
-  await checkpointOf(node)
+  await until('the third head is sent', async () => {
+    await checkpointOf(node)
+    return requests.length > 2
+  })
   expect(proof).toHaveLength(1)
   expect(requests[0]).toBe('POST /w/add-checkpoint\nold 0')
   expect(requests[1]).toBe(`POST /w/add-checkpoint\nold 1\n${proof[0]}`)
@@ -167,9 +180,9 @@ it('serves checkpoints with the other cosignatures while a witness is silent', a
   const { node, key } = await startNode([good.witness, hung], [good.of])
   await node.send('POST', '/api/fruit')
   const names = [key.name, good.witness.key.name]
-  expect(signers(await checkpointOf(node))).toEqual(names)
+  await signedBy(node, names)
   await node.send('POST', '/api/fruit', { id: 'fig' })
-  expect(signers(await checkpointOf(node))).toEqual(names)
+  await signedBy(node, names)
 })
 
 it('rejects malformed settings and names that stand twice', async () => {
