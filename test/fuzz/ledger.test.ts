@@ -50,7 +50,7 @@ beforeAll(async () => {
 
 /** Paths whose successful replies follow external specifications. */
 const IN_OTHER_FORMS =
-  /^GET \/+api\/+(ledgers\/+\d+\/+(checkpoint|vkey|tile\/)|[^/?]+\/+[^/?]+\/+proof)/
+  /^GET \/+api\/+(ledgers\/+(\d+|witness)\/+(checkpoint|vkey|tile\/)|[^/?]+\/+[^/?]+\/+proof)/
 
 /** Checks required of every reply; `method` because replies to HEAD have no body. */
 function expectSound(
