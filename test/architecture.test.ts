@@ -155,7 +155,7 @@ it('threads and commands without a listener do not load the listener', () => {
     const found = text.matchAll(/^(?:import|export|\}) (?:[^']* )?from '(\.[^']+)'/gm)
     return [...found].map(([, specifier = '']) => resolve(dirname(from), specifier))
   }
-  const threads = ['writer/thread.ts', 'log/thread.ts', 'peers/thread.ts']
+  const threads = ['writer/writer-thread.ts', 'log/thread.ts', 'peers/thread.ts']
   for (const start of [...threads, 'core.ts', '../network/index.ts']) {
     const loaded = new Set([join(src, 'ledger', start)])
     for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)

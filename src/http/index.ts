@@ -1,7 +1,6 @@
 export { type Credentials, equalCredentials, parseBasic } from './basic-credentials.ts'
 export { acceptStrictJson, arrivingBody, type Pace, readBody } from './body-readers.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
-export { acceptAllMethods, methodRefusal, unroutedRefusal } from './declared-routes.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
 export type { ReplyBudget } from './memory-budgets.ts'
@@ -17,3 +16,4 @@ export {
 } from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { addressOf, clientOf, FailureThrottle, type ThrottleLimits } from './throttle.ts'
+export { acceptAllMethods, methodRefusal, unroutedRefusal } from './unknown-routes.ts'

@@ -8,7 +8,6 @@ import { readBody } from './body-readers.ts'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { Connections } from './connections.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
-import { DeclaredRoutes, unroutedRefusal } from './declared-routes.ts'
 import { BodyBudget, ReplyBudget } from './memory-budgets.ts'
 import { invalidText, refusalOf } from './refusal.ts'
 import {
@@ -19,6 +18,7 @@ import {
 } from './refusal-replies.ts'
 import { encodingRefusal, hostsRefusal, requestHeadersOf } from './request-headers.ts'
 import { serializerCompiler, validatorCompiler } from './schema-compilers.ts'
+import { DeclaredRoutes, unroutedRefusal } from './unknown-routes.ts'
 
 /** Maximum number of open connections, unless the component sets its own. */
 const SOCKETS_MAX = 1_000

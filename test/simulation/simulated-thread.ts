@@ -4,7 +4,7 @@ import { type SignerStart, serveSigner } from '../../src/ledger/log/thread.ts'
 import { type MirrorsStart, serveMirrors } from '../../src/ledger/peers/thread.ts'
 import type { Platform, Thread, ThreadPort } from '../../src/ledger/platform.ts'
 import type { WriterStart } from '../../src/ledger/writer/messages.ts'
-import { serveWriter } from '../../src/ledger/writer/thread.ts'
+import { serveWriter } from '../../src/ledger/writer/writer-thread.ts'
 import type { World } from './world.ts'
 
 /** The `threadId` of a Node thread that has ended. */

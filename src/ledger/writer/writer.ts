@@ -80,7 +80,7 @@ interface PendingIndexChange {
 }
 
 /**
- * Batches concurrent changes into blocks and commits them in a worker thread (`thread.ts`).
+ * Batches concurrent changes into blocks and commits them in a worker thread (`writer-thread.ts`).
  *
  * A single write is committed immediately; concurrent writes share one fsync.
  */
@@ -136,7 +136,7 @@ export class LedgerWriter {
   ): Promise<LedgerWriter> {
     // Development runs the TypeScript sources; a build contains only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const program = new URL(`./thread.${extension}`, import.meta.url)
+    const program = new URL(`./writer-thread.${extension}`, import.meta.url)
     const worker = platform.startThread(program, {
       name: 'ledger-writer',
       workerData: start,

@@ -1,9 +1,9 @@
 import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import type { HttpApp, HttpComponent } from './component.ts'
-import { unroutedRefusal } from './declared-routes.ts'
 import { buildApp } from './listener.ts'
 import { statusFalseReply } from './refusal.ts'
+import { unroutedRefusal } from './unknown-routes.ts'
 
 const OPTIONS = { logger: pino({ level: 'silent' }), publicHosts: new Set<string>() }
 

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { openStore, type Store, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { type FromWriter, packBatch, type ToWriter } from './messages.ts'
-import { pauseAfter, serveWriter } from './thread.ts'
+import { pauseAfter, serveWriter } from './writer-thread.ts'
 
 /** The writer thread on a real store, some of whose methods are replaced by `overrides`. */
 async function startThread(overrides: Partial<Store>) {
