@@ -96,14 +96,16 @@ export class BlobFiles implements BlobInventory {
   }
 
   async open(sha256: string): Promise<OpenBlob | null> {
-    const handle = await this.#open(sha256)
-    if (handle === null) return null
-    try {
-      return new OpenFile(handle, (await handle.stat()).size)
-    } catch (error) {
-      await handle.close()
-      throw error
-    }
+    return withDiskErrors(async () => {
+      const handle = await this.#open(sha256)
+      if (handle === null) return null
+      try {
+        return new OpenFile(handle, (await handle.stat()).size)
+      } catch (error) {
+        await handle.close()
+        throw error
+      }
+    })
   }
 
   mayBeUnnamed(): Promise<boolean> {
