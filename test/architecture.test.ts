@@ -106,7 +106,7 @@ it('modules import only the modules listed for them', () => {
   expect(wrong.map(shown)).toEqual([])
 })
 
-it('modules are entered through their public API, and base by file', () => {
+it('modules are imported through their public API, and base by file', () => {
   const wrong = imports.filter(({ from, to }) => {
     const name = moduleOf(to)
     if (name === moduleOf(from) || name === 'base' || !to.startsWith(src)) return false

@@ -207,7 +207,7 @@ describe('ranges and preconditions', () => {
     }
   })
 
-  it('If-Range returns the part if the blob is unchanged, else the whole', async () => {
+  it('If-Range returns the part if the blob is unchanged, else the whole blob', async () => {
     const range = 'bytes=4-'
     expect((await at.get('n', { range, 'if-range': etag })).text).toBe('456789')
     for (const other of [`W/${etag}`, '"x"', 'Wed, 21 Oct 2026 07:28:00 GMT']) {

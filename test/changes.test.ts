@@ -228,7 +228,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     await stalled.end()
   })
 
-  it('closes the slowest connection when all together buffer too much', async () => {
+  it('closes the slowest connection when all connections together buffer too much', async () => {
     const node = await start({ feedBounds: { heldBytesMax: 2_500_000 } })
     await node.send('POST', '/api/a')
     await node.send('POST', '/api/b')

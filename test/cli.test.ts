@@ -319,7 +319,7 @@ describe('serve', () => {
 })
 
 describe('verify', () => {
-  it('finds no fault while the server runs, after it stopped, and after it was killed', async () => {
+  it('finds no fault while the server runs, after it has stopped, and after it was killed', async () => {
     const folder = temporaryFolder()
     const server = await serveLedger(folder)
     await request(`${server.url}/api/fruit`, 'POST')
@@ -380,7 +380,7 @@ describe('verify', () => {
     expect(JSON.parse(stdout)).toMatchObject({ status: false, finding: { height: null } })
   })
 
-  it('a folder of the node that is a file prevents the start with one line and 78', async () => {
+  it('exits with 78 and one line if a folder in SYSTEM_FOLDER is a file', async () => {
     const folder = await usedNodeFolder()
     writeFileSync(join(folder, 'attachments'), 'x')
     const refused = await runDaicho(SERVE, { SYSTEM_FOLDER: folder })

@@ -222,7 +222,7 @@ it('verify and import report a damaged line of an export with line, height and e
   expect(readdirSync(target).sort()).toEqual(['ledger.lock', 'node.key'])
 })
 
-it('a node writes while it is backed up and exported; both contain a prefix of its chain', async () => {
+it('a node writes while it is backed up and exported; the backup and the export contain a prefix of its chain', async () => {
   const folder = temporaryFolder()
   const server = await serveLedger(folder)
   await post(`${server.url}/api/fruit`)

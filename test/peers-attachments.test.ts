@@ -101,7 +101,7 @@ it('mirrors blobs of any length with the chain, and serves them byte for byte', 
   await until('the late one is there', () => isAt(mirror, serverId, late))
 })
 
-it('distinguishes unnamed from missing blobs, and accepts only digests', async () => {
+it('distinguishes blobs that no entry names from missing blobs, and accepts only digests', async () => {
   const folder = temporaryFolder()
   const node = await origin({ folder })
   const { serverId } = node.service
@@ -151,7 +151,7 @@ it('distinguishes unnamed from missing blobs, and accepts only digests', async (
   })
 })
 
-it("verify counts blobs missing from a mirror and finds damaged ones; a node's own must be complete", async () => {
+it("verify counts blobs missing from a mirror and finds damaged ones; a node's own blobs must be complete", async () => {
   const [folder, ownFolder] = [temporaryFolder(), temporaryFolder()]
   const node = await origin({ folder: ownFolder })
   const { serverId } = node.service
@@ -227,7 +227,7 @@ it('forwards blobs along a chain of nodes; a source that changes them is rejecte
   expect((await bytesAt(last, serverId, sha256)).status).toBe(404)
 })
 
-it('an unreachable node pushes its blobs; both may require tokens', async () => {
+it('an unreachable node pushes its blobs, even if both nodes require tokens', async () => {
   const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
   const scopes = ['db:*:admin', 'ledger:read', 'node:admin', 'node:sync']
   const { token } = await issueApiToken(tokens, { subject: 'test', scopes, lifeSeconds: 3_600 })

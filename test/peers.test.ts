@@ -72,7 +72,7 @@ it('a chain is mirrored along a line of nodes; the last one never contacts the f
   await Promise.all([first, middle, last].map((node) => node.close()))
 })
 
-it('mirrors and added peers survive a restart, also while the peer is unreachable', async () => {
+it('mirrors and added peers survive a restart, even while the peer is unreachable', async () => {
   const folder = temporaryFolder()
   const origin = await startLedgerNode({ folder: temporaryFolder(), peers: PEERS })
   const { serverId } = origin.service
@@ -199,7 +199,7 @@ it("a node whose pushes are rejected still reads the peer's chain, and shows the
   await Promise.all([open.close(), hidden.close()])
 })
 
-it('shows the pushed height also after a restart without further pushes', async () => {
+it('shows the pushed height even after a restart without further pushes', async () => {
   const folder = temporaryFolder()
   const options = { peers: PEERS, clock: systemClock }
   const open = await startLedgerNode({ ...options, folder })
@@ -220,7 +220,7 @@ it('shows the pushed height also after a restart without further pushes', async 
   await again.close()
 })
 
-it('an unreachable node pushes its chain, and reads that of the other', async () => {
+it('an unreachable node pushes its chain, and reads the chain of the other node', async () => {
   const options = { peers: PEERS, clock: systemClock }
   const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
   const { serverId } = hidden.service
@@ -277,7 +277,7 @@ it('nodes that require tokens mirror each other by pull with signed requests', a
   await Promise.all([one.close(), other.close()])
 })
 
-it('two nodes with one key: they and their mirrors keep both heads, show them, and stop', async () => {
+it('two nodes with one key and their mirrors keep and show both heads, and accept no more changes', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')

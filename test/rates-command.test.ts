@@ -113,7 +113,7 @@ it('with --url exits with 1 if the address does not answer', async () => {
   expect(ended.stderr).toContain('127.0.0.1')
 })
 
-it('exits with 1 if no rates may be shown, in JSON too', async () => {
+it('exits with 1 if no rates may be shown, even with --json', async () => {
   const strict = { RATES_SOURCES: 'snapshot', RATES_STRICT: '1' }
   const ended = await runDaicho(['rates'], strict)
   expect([ended.code, ended.stdout]).toEqual([1, ''])

@@ -159,7 +159,7 @@ describe('an upload', () => {
     ])
   })
 
-  it('beyond 64 concurrent ones gets 503', async () => {
+  it('beyond 64 concurrent uploads gets 503', async () => {
     const head = 'Content-Length: 100'
     const arriving = []
     for (let at = 0; at < 64; at += 1) arriving.push(await beginUpload(head, 'some'))

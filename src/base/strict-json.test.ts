@@ -47,14 +47,14 @@ it('accepts and rejects the same texts as JSON.parse, except for its documented 
   )
 })
 
-it('detects a duplicate member at any depth, also if one of them is escaped', () => {
+it('detects a duplicate member at any depth, even if one occurrence is escaped', () => {
   expect(codeOf('{"a":1,"a":1}')).toBe('JSON_DUPLICATE_MEMBER')
   expect(codeOf('{"a":1,"\\u0061":2}')).toBe('JSON_DUPLICATE_MEMBER')
   expect(codeOf('[{"x":{"b":1,"c":[{"d":1,"d":2}]}}]')).toBe('JSON_DUPLICATE_MEMBER')
   expect(codeOf('{"a":{"a":1},"b":{"a":":"}}')).toBe('taken')
 })
 
-it('counts colons correctly in strings that look like structure', () => {
+it('is not misled by strings that contain colons and brackets', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string({ unit: fc.constantFrom(':', '"', '\\', 'u', '{') }), fc.string()),
@@ -134,7 +134,7 @@ it('rejects out-of-range numbers and names the member', () => {
   expect(codeOf('')).toBe('JSON_MALFORMED')
 })
 
-it(`accepts ${JSON_DEPTH_MAX} levels and rejects one more, or a million`, () => {
+it(`accepts ${JSON_DEPTH_MAX} levels of nesting and rejects one level more, or a million`, () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   expect(codeOf(nested(JSON_DEPTH_MAX))).toBe('taken')
   expect(codeOf(nested(JSON_DEPTH_MAX + 1))).toBe('JSON_TOO_DEEP')

@@ -195,7 +195,7 @@ it('limits the difficulty to four zeros, and a block to 1 to 10000 entries', () 
   }
 })
 
-it('reports the fault of a block, and the index of the entry', () => {
+it('reports what is wrong with a block, and the index of the invalid entry', () => {
   const first = sealed(['{}'])
   const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'], headOf(first))
   const { timestamps, blinds, commitments, id, root } = block

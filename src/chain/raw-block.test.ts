@@ -74,7 +74,7 @@ it('returns the same result as parsing, for all blocks that a node can write', (
   )
 })
 
-it('cuts creations and changes of items, also next to entries with escapes', () => {
+it('splits off entries that create or change items, even next to entries with escapes', () => {
   const entries = [
     '{"db":"fruit","item":{"id":"a","台":"🍎"},"method":"create_item","serverid":4126}',
     '{"db":"fruit","item":{"id":"b","x":"\\n"},"method":"create_item","serverid":4126}',

@@ -2,11 +2,14 @@ import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { COMMANDS } from './command-list.ts'
 
-it.each(Object.entries(COMMANDS))('%s has its name and a description', async (name, load) => {
-  const command = await load()
-  expect(command.name()).toBe(name)
-  expect(command.description()).toMatch(/^[a-z].*[a-z]$/i)
-})
+it.each(Object.entries(COMMANDS))(
+  'the command %s has the right name and a description',
+  async (name, load) => {
+    const command = await load()
+    expect(command.name()).toBe(name)
+    expect(command.description()).toMatch(/^[a-z].*[a-z]$/i)
+  },
+)
 
 it('loads only the command that runs: the program itself imports no command', () => {
   const imported = ['main.ts', 'command-list.ts'].flatMap((name) => {

@@ -51,7 +51,7 @@ describe('a palette', () => {
     expect(farthest(rgb, painted)).toBeLessThanOrEqual(reach)
   })
 
-  it('has at most the requested number of colours, all different, and is exact if the picture has no more', () => {
+  it('has at most the requested number of colours, all different, and is exact if the picture has no more colours', () => {
     const few = fc.integer({ min: 1, max: 300 })
     fc.assert(
       fc.property(few, fc.integer({ min: 1, max: 400 }), fc.nat(), (most, count, seed) => {

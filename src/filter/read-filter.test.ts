@@ -72,7 +72,7 @@ it('reads brackets and JSON as the same filter', () => {
   )
 })
 
-it('a bracket value equals the text and its JSON value; ranges compare numbers if the value is one', () => {
+it('a bracket value equals both its text and its JSON value; a range compares numbers if its value is a number', () => {
   const where = (query: string) => brackets(query)?.where
   expect(where('filter[where][a]=5')).toEqual(equals('a', 5, '5'))
   expect(where('filter[where][a]=05')).toEqual(equals('a', '05'))
@@ -167,7 +167,7 @@ describe('with a model', () => {
   })
 })
 
-it('reads every operator as its test', () => {
+it('parses every operator into its comparison', () => {
   const value = (kind: string, more: object) => ({ kind, ...more })
   const five = (inclusive: boolean) => ({ value: 5, inclusive })
   const cases: [string, unknown, boolean, object][] = [

@@ -48,7 +48,7 @@ it.each<[string, unknown, string]>([
     { where: { 'a.a.a.a.a.a.a.a.a': 1 } },
     'FILTER_TOO_LARGE /where/a.a.a.a.a.a.a.a.a',
   ],
-])('rejects %s with a pointer to it', (_, filter, expected) => {
+])('rejects %s, with a pointer to the error', (_, filter, expected) => {
   expect(refusal(() => json(filter))).toBe(expected)
 })
 

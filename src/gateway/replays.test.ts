@@ -82,7 +82,7 @@ class Target implements ReplayTarget {
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, n) => from + n)
 
-it('reads each page once, one at a time, for a thousand sockets', async () => {
+it('for a thousand sockets, reads each page only once, and one page at a time', async () => {
   const source = new Source(10)
   const replays = new Replays(async () => {})
   const targets = Array.from({ length: 1_000 }, () => new Target())

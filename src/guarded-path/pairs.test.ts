@@ -16,7 +16,7 @@ const fileOf = async (content: unknown) => {
   return path
 }
 
-it('reads the pairs of the file, also if the address is not loopback', async () => {
+it('reads the pairs of the file, even if the address is not loopback', async () => {
   const table = { a: { name: 'ada', password: 'x:y' }, constructor: { name: 'b', password: 'ø' } }
   const file = await fileOf(table)
   for (const isLoopback of [true, false]) {

@@ -58,7 +58,7 @@ async function listen(bodiesBytesMax: number) {
   return { url, sockets }
 }
 
-it('copies each piece when it arrives and keeps none of them', async () => {
+it('copies each piece when it arrives and keeps no reference to it', async () => {
   const request = new EventEmitter()
   const body = reading(request, MI)
   const piece = Buffer.alloc(1)
@@ -211,7 +211,7 @@ it('ends at once if the body has ended, and rejects at once if the request was d
   await expect(arriving(destroyed).body.next()).rejects.toMatchObject(BROKEN)
 })
 
-it('rejects with REQUEST_TIMEOUT if the client is too slow, but not if the reader is', async () => {
+it('rejects with REQUEST_TIMEOUT if the client is too slow, but not if the reader is slow', async () => {
   vi.useFakeTimers()
   const { request, body } = arriving()
   const first = body.next()

@@ -21,7 +21,7 @@ it.each([
   [{ host: 'other.example' }, 'HOST_UNKNOWN'],
   [{ host: 'ledger.example:80' }, null],
   [{ host: 'ledger.example.' }, 'HOST_UNKNOWN'],
-])('returns for a request with %j the code %s', (headers, code) => {
+])('for a request with %j, returns the code %s', (headers, code) => {
   expect(codeFor(headers)).toBe(code)
 })
 

@@ -48,7 +48,7 @@ it.each([
   expect(lines.every((line) => line.err === undefined)).toBe(true)
 })
 
-it('logs a failure that refuses many requests once, as an error if its code is an alarm', async () => {
+it('logs a failure that rejects many requests only once, as an error if its code is an alarm', async () => {
   const lines: { level: number; msg: string; reason?: string; err?: unknown }[] = []
   const sink = new Writable({
     write(line, _encoding, done) {

@@ -17,7 +17,7 @@ async function* pieces() {
   for (let at = 0; at < LONG / MI; at += 1) yield 'x'.repeat(MI)
 }
 
-it('always accepts short replies, long ones within the budget, and any reply if none is pending', () => {
+it('accepts short replies always, long replies within the budget, and any reply if no other is pending', () => {
   const budget = new ReplyBudget(2 * MI)
   const [slow, slower] = [new Socket(), new Socket()]
   expect(budget.refusal('x'.repeat(3 * MI))).toBeNull()

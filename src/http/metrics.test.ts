@@ -91,7 +91,7 @@ describe('/metrics', () => {
 })
 
 describe('RequestMetrics', () => {
-  it('counts each request in its bucket and all larger ones', () => {
+  it('counts each request in its bucket and in all larger buckets', () => {
     const requests = new RequestMetrics()
     const count = requests.counter('GET', '/a"b\\c')
     for (const ms of [0, 1, 1.1, 5, 30_000, 30_001]) count(200, ms)

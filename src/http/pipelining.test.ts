@@ -86,7 +86,7 @@ it('starts a pipelined request after the previous reply was sent, and replies in
   expect(started).toEqual(['slow', ...ids])
 })
 
-it('starts only the first of 200 requests while the client does not read, and all once it does', async () => {
+it('starts only the first of 200 requests while the client does not read, and the others once the client reads', async () => {
   const { url, started } = await listen()
   const client = connectTo(url)
   client.write(get('/long') + get('/items/1').repeat(199))
@@ -145,7 +145,7 @@ it('answers pipelined bodies, HEAD and unknown paths in order', async () => {
   expect([replies[0]?.body, replies[6]?.body, closed]).toEqual(['slow', '2', false])
 })
 
-it('answers the requests after a refused body that was read to its end', async () => {
+it('answers the requests that follow a rejected body, after reading that body to its end', async () => {
   const { url } = await listen(30_000, (app) => {
     app.addContentTypeParser('text/refused', async (request: FastifyRequest) => {
       await readBody(request)

@@ -61,7 +61,7 @@ it.each([
   expect(outcome).toEqual([status, allow])
 })
 
-it('refuses a method with an error in the shape of the component', async () => {
+it('rejects a method with an error in the shape of the component', async () => {
   const { reply } = await send(await appWith(register), 'PUT', '/api/dbs')
   expect(reply.headers['content-type']).toBe('application/json; charset=utf-8')
   expect(reply.json()).toEqual({
@@ -78,7 +78,7 @@ it('checks the origin of a request before its method', async () => {
   expect(reply.headers['access-control-allow-origin']).toBe(undefined)
 })
 
-it('runs the hooks of a Fastify scope before its not-found handler refuses a method', async () => {
+it('runs the hooks of a Fastify scope before its not-found handler rejects a method', async () => {
   const app = await appWith(async (root) => {
     await root.register(
       async (scope) => {

@@ -239,7 +239,7 @@ describe('POST /api/ledgers', () => {
     expect((await node.send('GET', FRUIT)).json.items).toEqual(['x'])
   })
 
-  it('records no change if any of them is rejected', async () => {
+  it('records none of the changes if one of them is rejected', async () => {
     await withItems('x')
     const before = await entries()
     const good = { method: 'create_item', db: 'fruit', item: { id: 'new' } }

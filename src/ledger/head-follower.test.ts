@@ -47,7 +47,7 @@ it('reports blocks of other processes once, in order', async () => {
   expect(reported).toEqual([{ from: 2, last: packPosition(4, 1), isOwn: false }])
 })
 
-it('reports own blocks when they are committed, and blocks of others before them', async () => {
+it('reports blocks of this process when they are committed, after earlier blocks of other processes', async () => {
   const { chain, reported, follower, poll } = following()
   follower.committed(packPosition(2, 0))
   chain.height = 4
@@ -59,7 +59,7 @@ it('reports own blocks when they are committed, and blocks of others before them
   ])
 })
 
-it('does not report an own block again that a poll has reported', async () => {
+it('does not report a block of this process again after a poll has reported it', async () => {
   const { chain, reported, follower, poll } = following()
   chain.height = 2
   await poll()

@@ -156,7 +156,7 @@ it('a database with a reused name has a separate history', async () => {
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(1)
 })
 
-it('distinguishes several revisions in one block; only the last is as of its height', async () => {
+it('distinguishes several revisions in one block; ?at with the height of that block returns the last one', async () => {
   await node.send('POST', '/api/fruit')
   const update = (n: number) => ({ method: 'update_item', db: 'fruit', item: { id: 'fig', n } })
   const entries = [{ ...update(0), method: 'create_item' }, update(1), update(2)]

@@ -45,7 +45,7 @@ it('rejects a store with databases but without their chain: STORE_DAMAGED', asyn
   })
 })
 
-it('rejects a unit of an owner that was decided before another block changed its database', async () => {
+it('rejects a unit of work of an owner if another block has changed the owner’s database since the decision', async () => {
   const { service, close } = await openLedger({
     folder: null,
     difficulty: 0,

@@ -52,7 +52,7 @@ it('writer: rejects later changes, serves reads, and loses nothing', async () =>
   expect(await verifyFolder(folder)).toMatchObject({ items: 2, finding: null })
 })
 
-it('signing thread: reports the failure to its callers, and the next one starts another thread', async () => {
+it('signing thread: reports the failure to its callers, and the next call starts another thread', async () => {
   const folder = temporaryFolder()
   let isShort = true
   const ledger = await openLedger({
@@ -72,7 +72,7 @@ it('signing thread: reports the failure to its callers, and the next one starts 
   expect(await verifyFolder(folder)).toMatchObject({ items: 10_001, finding: null })
 })
 
-it('mirror thread: reports the failure; the own chain and the next thread continue', async () => {
+it('mirror thread: reports the failure; the node’s own chain continues, and the next mirror thread catches up', async () => {
   const other = await startLedgerNode()
   await other.service.createDatabase('d')
   await other.service.createItems('d', large(10_000))

@@ -71,7 +71,7 @@ it('docs and fields return the items, whole or in part', async () => {
   )
 })
 
-it('after continues after an item, with a where and without an order', async () => {
+it('`after` continues after an item, with a where and without an order', async () => {
   expect((await list('filter[where][qty][gt]=1&after=a')).items).toEqual(['b', 'c'])
   expect((await list('filter[where][qty][gt]=1&after=c')).json).toEqual({
     status: true,

@@ -136,8 +136,8 @@ describe('the order of sources', () => {
   })
 })
 
-describe('the served vector', () => {
-  it('is never replaced by an older one', async () => {
+describe('the served set of rates', () => {
+  it('is never replaced by an older set', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, clock, served } = setUp([first])
     await rates.refresh()
@@ -148,7 +148,7 @@ describe('the served vector', () => {
     expect(served()?.perEur.JPY).toBe(178.9)
   })
 
-  it('is replaced by its own source with the same date, but only confirmed by a lower-ranked one', async () => {
+  it('for the same date, is replaced by its own source, but only confirmed by a lower-ranked source', async () => {
     const [first, second] = [
       new FakeSource('ecb', quote('2026-10-07')),
       new FakeSource('other', quote('2026-10-07', { JPY: 179.5 })),
@@ -197,7 +197,7 @@ describe('the served vector', () => {
     expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: clock.now() })
   })
 
-  it('is the stored one while a live source has an older date, which confirms it', async () => {
+  it('stays the stored set while a live source with an older date confirms it', async () => {
     const first = new FakeSource('ecb', quote('2026-10-06'))
     const { rates, served } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
@@ -225,7 +225,7 @@ describe('the sanity band', () => {
     expect(pollers[0]?.state().lastError).toBe(isAccepted ? null : 'OUT_OF_BAND')
   })
 
-  it('widens by one percent for each day between the vectors', async () => {
+  it('widens by one percent for each day between the two sets of rates', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07', { USD: 1.13 * 1.19 }))
     const { rates, served } = setUp([first], { stored: quote('2026-09-27') })
     await rates.refresh()
@@ -249,14 +249,14 @@ describe('the sanity band', () => {
     },
   )
 
-  it('compares with the built-in vector if no other is stored', async () => {
+  it('compares with the built-in set of rates if no other set is stored', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07', { JPY: 1.789 }))
     const { rates, served } = setUp([first])
     await rates.refresh()
     expect(served()).toBeUndefined()
   })
 
-  it('accepts an implausible vector if two independent sources agree within one percent', async () => {
+  it('accepts an implausible set of rates if two independent sources agree within one percent', async () => {
     const crash = { CHF: 0.7 }
     const first = new FakeSource('ecb', quote('2026-10-08', crash))
     const second = new FakeSource(
@@ -268,7 +268,7 @@ describe('the sanity band', () => {
     expect(served()).toMatchObject({ source: 'ecb', perEur: { CHF: 0.7 } })
   })
 
-  it('rejects an implausible vector if two sources differ by more than one percent', async () => {
+  it('rejects an implausible set of rates if two sources differ by more than one percent', async () => {
     const first = new FakeSource('ecb', quote('2026-10-08', { CHF: 0.7 }))
     const second = new FakeSource(
       'openexchangerates',
@@ -288,7 +288,7 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('does not count a partial source that was completed by the implausible one', async () => {
+  it('does not count a partial source that was completed by the implausible source', async () => {
     const poison = { NOK: 20 }
     const { NOK: _, ...traded } = PER_EUR
     const first = new FakeSource('ecb', quote('2026-10-08', poison))
@@ -303,7 +303,7 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('keeps an implausible vector until another source confirms it', async () => {
+  it('keeps an implausible set of rates pending until another source confirms it', async () => {
     const first = new FakeSource('ecb', quote('2026-10-08', { CHF: 0.7 }))
     const second = new FakeSource('openexchangerates', down())
     const { rates, served, clock } = setUp([first, second], { stored: quote('2026-10-07') })
@@ -324,7 +324,7 @@ describe('the sanity band', () => {
 })
 
 describe('an invalid source', () => {
-  it('is rejected for a future date, also if it later reports “unchanged”', async () => {
+  it('is rejected for a future date, even if it later reports “unchanged”', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, served, clock, pollers } = setUp([first])
     await rates.refresh()
@@ -365,7 +365,7 @@ describe('an invalid source', () => {
 })
 
 describe('the CNH overlay', () => {
-  it('refines the vector when it arrives, without delaying a reply', async () => {
+  it('refines the served rates when it arrives, without delaying a reply', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const overlay = new FakeSource('exchange-api', quote('2026-10-07', { CNY: 8, CNH: 8.08 }))
     let release = () => {}
@@ -387,8 +387,8 @@ describe('the CNH overlay', () => {
   })
 })
 
-describe('the built-in vector', () => {
-  it('is replaced by any live vector with the same or a later date, and not confirmed by an older one', async () => {
+describe('the built-in set of rates', () => {
+  it('is replaced by live rates with the same or a later date, and not confirmed by older rates', async () => {
     for (const [date, source] of [
       ['2026-10-05', 'snapshot'],
       ['2026-10-06', 'ecb'],

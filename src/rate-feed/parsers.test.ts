@@ -233,7 +233,7 @@ describe('CNH', () => {
   })
 })
 
-describe('a vector document', () => {
+describe('a stored set of rates', () => {
   it('is rejected if a value does not match the checksum', () => {
     const text = formatVectorDocument(document)
     expect(parseVectorDocument(text).perEur.get('USD')).toBe(1.13)

@@ -35,7 +35,7 @@ const anyPerEur = record(
 )
 
 describe('ratesOf', () => {
-  it('computes the expected table of the built-in vector, in the documented order', () => {
+  it('computes the expected table of the built-in set of rates, in the documented order', () => {
     const vector = vectorOf('snapshot', SNAPSHOT)
     expect(JSON.stringify(ratesOf(vector.perEur))).toBe(JSON.stringify(GOLDEN))
     expect(Object.keys(ratesOf(vector.perEur))).toEqual(PAIRS)
@@ -55,7 +55,7 @@ describe('ratesOf', () => {
 })
 
 describe('documentOf', () => {
-  it('stores CNY if it replaces CNH, so that parsing returns the same vector', () => {
+  it('stores CNY if it replaces CNH, so that parsing returns the same set of rates', () => {
     const vector = vectorOf('snapshot', SNAPSHOT)
     const document = documentOf(vector)
     expect(document.perEur).not.toHaveProperty('CNH')

@@ -37,7 +37,7 @@ function recorder() {
 }
 
 describe('recordOf', () => {
-  it('gives equal vectors equal ids at any time, and different vectors different ids', () => {
+  it('gives equal sets of rates equal ids at any time, and different sets different ids', () => {
     const record = recordOf(vector(), 1)
     expect(record.id).toMatch(/^2026-10-07\.ecb\.[0-9a-f]{12}$/)
     expect(recordOf(vector(), 2).id).toBe(record.id)
@@ -66,7 +66,7 @@ describe('recordOf', () => {
 })
 
 describe('Recorder', () => {
-  it('records each vector once, in order', async () => {
+  it('records each set of rates once, in order', async () => {
     const { under, ledger } = recorder()
     under.add(vector())
     under.add(vector({ USD: 1.131 }))

@@ -84,7 +84,7 @@ describe('each source, simulated by a local server', () => {
   )
 
   it.each(cases)(
-    '$name: keeps the last good vector after $reply',
+    '$name: keeps the last good set of rates after $reply',
     async ({ name, answer, code }) => {
       const feed = await opened(name, {}, { get: server.get(code === 'TIMEOUT' ? 400 : 5_000) })
       server.answer = send(REPLIES[name] ?? '')
@@ -102,15 +102,18 @@ describe('each source, simulated by a local server', () => {
     },
   )
 
-  it.each(Object.keys(REPLIES))('%s: does not replace a vector with an older one', async (name) => {
-    const feed = await opened(name)
-    server.answer = send(REPLIES[name] ?? '')
-    await feed.refresh()
-    server.answer = send(later(name, { ...PER_EUR, USD: 1.12 }, '2026-10-05'))
-    clock.advance(7 * 60 * MINUTE)
-    await feed.refresh()
-    expect((await feed.detail()).result.rate.EURUSD).toBe(1.13)
-  })
+  it.each(Object.keys(REPLIES))(
+    '%s: does not replace a set of rates with one of an earlier date',
+    async (name) => {
+      const feed = await opened(name)
+      server.answer = send(REPLIES[name] ?? '')
+      await feed.refresh()
+      server.answer = send(later(name, { ...PER_EUR, USD: 1.12 }, '2026-10-05'))
+      clock.advance(7 * 60 * MINUTE)
+      await feed.refresh()
+      expect((await feed.detail()).result.rate.EURUSD).toBe(1.13)
+    },
+  )
 
   it.each(Object.keys(REPLIES))('%s: treats success:false with 200 as a failure', async (name) => {
     const feed = await opened(`${name},snapshot`)
@@ -120,7 +123,7 @@ describe('each source, simulated by a local server', () => {
     expect((await feed.detail()).meta.source).toBe('snapshot')
   })
 
-  it('sends conditional requests, and a 304 confirms the served vector', async () => {
+  it('sends conditional requests, and a 304 confirms the served rates', async () => {
     const feed = await opened('ecb')
     server.answer = send(REPLIES.ecb ?? '', 200, {
       etag: '"v1"',
@@ -224,14 +227,14 @@ describe('the live ticker above the reference rates', () => {
     expect(result.rate.NOKJPY).toBe(Number((179.5 / 10.79).toFixed(3)))
   })
 
-  it('is completed with the reference rates even if they are not listed', async () => {
+  it('is completed with the reference rates even if their source is not configured', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo')
     await feed.refresh()
     expect((await feed.detail()).meta.source).toBe('gmo+ecb')
   })
 
-  it('keeps its vector while it is closed at weekends, confirmed by the next source', async () => {
+  it('keeps its rates while it is closed at weekends, confirmed by the next source', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -278,7 +281,7 @@ describe('rates older than RATES_STALE_AFTER', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('are determined by the setting', async () => {
+  it('are marked as stale after the configured age', async () => {
     const feed = await opened('snapshot', { staleAfterMs: DAY })
     expect(JSON.parse((await answerOf(feed)).body).result.stale).toBe(true)
   })
@@ -304,7 +307,7 @@ describe('500 requests before the first rates', () => {
 })
 
 describe('if every source hangs', () => {
-  it('replies synchronously once there is any vector', async () => {
+  it('replies synchronously once any rates are available', async () => {
     server.answer = () => {}
     const feed = await opened('ecb,frankfurter,snapshot')
     const answer = answerOf(feed)
@@ -336,7 +339,7 @@ describe('without a network', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('logs a warning once an hour, also without requests, and the recovery', async () => {
+  it('logs a warning once an hour, even without requests, and the recovery', async () => {
     const log = new MemoryLog()
     const feed = await opened('snapshot', {}, { log })
     for (let minute = 0; minute < 121; minute += 1) {

@@ -39,7 +39,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-describe('the last good vector', () => {
+describe('the last good set of rates', () => {
   const path = () => join(folder, 'rates.json')
 
   it('is stored in the system folder and served after a restart, marked as lastgood and stale', async () => {
@@ -74,13 +74,16 @@ describe('the last good vector', () => {
       `{"source":"ecb","asOf":"2026-10-07","perEur":${JSON.stringify(PER_EUR)},"sha256":"00"}`,
     ],
     ['longer than any vector', ' '.repeat(2_000_000)],
-  ])('is replaced by the built-in vector, with a warning, if the file is %s', async (_, text) => {
-    writeFileSync(path(), text)
-    const log = new MemoryLog()
-    const feed = await opened('lastgood,snapshot', { folder }, { log })
-    expect((await feed.detail()).meta.source).toBe('snapshot')
-    expect(log.lines[0]).toMatch(/^warn the stored rates cannot be used/)
-  })
+  ])(
+    'is replaced by the built-in set of rates, with a warning, if the file is %s',
+    async (_, text) => {
+      writeFileSync(path(), text)
+      const log = new MemoryLog()
+      const feed = await opened('lastgood,snapshot', { folder }, { log })
+      expect((await feed.detail()).meta.source).toBe('snapshot')
+      expect(log.lines[0]).toMatch(/^warn the stored rates cannot be used/)
+    },
+  )
 
   it('does not delay the start if it is not a regular file', async () => {
     symlinkSync('/dev/zero', path())
@@ -106,7 +109,7 @@ describe('the last good vector', () => {
   })
 })
 
-describe('the operator’s own vector', () => {
+describe('the operator’s own set of rates', () => {
   const write = (vector: object) => {
     writeFileSync(join(folder, 'own.json'), JSON.stringify(vector))
     return `file:${join(folder, 'own.json')}`

@@ -144,7 +144,7 @@ describe('the users of a node', () => {
     ).rejects.toMatchObject({ code: 'USERS_NOT_CONFIGURED' })
   })
 
-  it('are those of the file and of the folder, without the preset user', async () => {
+  it('are the users of the file and of the folder, without the preset user', async () => {
     await usersInFolder(folder).change((list) => addUser(addUser(list, user('ada')), user('eve')))
     const file = await fileOf([{ name: 'ada', password: 'a', admin: true }])
     for (const isLoopback of [true, false]) {

@@ -325,7 +325,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await stage.finding()).toBeNull()
       })
 
-      it('ignore a part with another offset than that of the next part, which they return', async () => {
+      it('ignore a part with an unexpected offset, and return the expected offset', async () => {
         expect(await add(2, text.slice(2))).toBe(0)
         expect(await add(0, text.slice(0, 4))).toBe(4)
         expect(await add(0, text.slice(0, 6))).toBe(4)
@@ -344,7 +344,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await stage.stored(text)).toBe(text)
       })
 
-      it('are rejected if their bytes are wrong or too many, and then begin again', async () => {
+      it('are rejected if their bytes are wrong or too many, and then start again from the first part', async () => {
         for (const parts of [
           ['from elsewherE'],
           ['from', ' elsewherE'],

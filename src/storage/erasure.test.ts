@@ -34,7 +34,7 @@ function sealedLike(block: ReturnType<typeof blockOf>): Block {
 
 const LEFT = '{"db":"fruit","item":{"id":"a"},"method":"update_item","serverid":4126}'
 
-it('an erased entry must be erased by a later entry about its item', () => {
+it('an erased entry must be erased by a later entry for the same item', () => {
   const check = new ErasureCheck()
   expect(check.block(sealedLike(blockOf(3, ['{}', LEFT], [1])), [])).toBeNull()
   expect([check.erased, check.end()]).toEqual([

@@ -26,7 +26,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
   describe(`records on ${name}`, () => {
     const stage = new StoreStage(make)
 
-    it('lists the history of an item in both orders, page by page, also of a deleted one', async () => {
+    it('lists the history of an item in both orders, page by page, even of a deleted item', async () => {
       await stage.open()
       await appendEntries(
         stage.store,
@@ -71,7 +71,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       ])
     })
 
-    it('a page of a history is bounded by the text that was read for it, and is never empty', async () => {
+    it('a page of a history is bounded by the length of the text read for it, and is never empty', async () => {
       await stage.open()
       const long = 'x'.repeat(PAGE_CHARACTERS)
       await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -195,7 +195,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         })
       })
 
-      it('end with their item and their database, and do not belong to a later one', async () => {
+      it('are gone with their item or their database, and a new one of the same name has none', async () => {
         await stage.open()
         const made = [entry.create('fruit', 'a'), entry.attach('fruit', 'a', 'n', 'x')]
         await appendEntries(stage.store, [entry.createDb('fruit'), ...made])
@@ -210,7 +210,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         await stage.expectDurable(async (now) => expect(await named(now, 'a')).toEqual([]))
       })
 
-      it('cannot be added to a missing item, nor can a missing one be deleted', async () => {
+      it('cannot be added to a missing item, nor can a missing attachment be deleted', async () => {
         await stage.open()
         await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
         for (const wrong of [

@@ -146,7 +146,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       }
     }
 
-    it('uses an index for one value, several, a range, both ends of one, and an order', async () => {
+    it('uses an index for one value, several values, a range with one or two bounds, and an order', async () => {
       await fruit(3_000)
       for (const path of ['n', 'odd', 'tens'])
         expect(await stage.store.addIndex('fruit', path)).toBe('done')
@@ -293,7 +293,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
-    it('indexes are removed with their database or on request; a new one of the name starts empty', async () => {
+    it('indexes are removed with their database or on request; a new index of the same name starts empty', async () => {
       await fruit(1_500)
       await stage.store.addIndex('fruit', 'n')
       await stage.store.addIndex('fruit', 'odd')

@@ -188,7 +188,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
     })
 
-    it('returns the same from reads that were expected', async () => {
+    it('returns the same results from reads that were announced in advance', async () => {
       await stage.open()
       const key = 'aa'.repeat(32)
       const record = { key, fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }
@@ -259,7 +259,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.blocks(serverid, 0, 10)).toHaveLength(2)
     })
 
-    it('a reused database name is another database; the items of the old one are removed step by step', async () => {
+    it('a reused name is a new database; the items of the old database are removed step by step', async () => {
       await stage.open()
       const many = Array.from({ length: 1_200 }, (_, n) => entry.create('fruit', `${n}`))
       await appendEntries(stage.store, [entry.createDb('fruit'), ...many])
@@ -329,7 +329,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       await reader.close()
     })
 
-    it('a reader sees every append after its next refresh, and only complete ones', async () => {
+    it('a reader sees every append after its next refresh, and never a partial append', async () => {
       await stage.open()
       const reader = await stage.read()
       await appendEntries(stage.store, [entry.createDb('fruit')])

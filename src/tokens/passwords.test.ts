@@ -51,7 +51,7 @@ describe('a password hash', () => {
     }
   })
 
-  it('can be a decoy that differs each time, costs as much as its model, and matches nothing', async () => {
+  it('can be a decoy that differs each time, costs as much as a real hash, and matches no password', async () => {
     const like = `$argon2id$v=19$m=1024,t=3,p=2$${'A'.repeat(22)}$${'A'.repeat(43)}`
     expect(decoyHash(like)).toContain('$m=1024,t=3,p=2$')
     expect(decoyHash(undefined)).toContain('$m=19456,t=2,p=1$')

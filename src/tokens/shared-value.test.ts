@@ -59,7 +59,7 @@ function describeValue(name: string, open: () => SharedValue<readonly number[]>)
 describeValue('memory', () => valueInMemory<readonly number[]>([]))
 describeValue('a file', () => list())
 
-it('is visible at once to another instance with the same file', async () => {
+it('a change is visible at once to another instance with the same file', async () => {
   const [first, second] = [list(), list()]
   expect(first.current()).toEqual([])
   await second.change(() => [1])

@@ -31,7 +31,7 @@ afterAll(() => node.close())
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-it('150,000 items: pages forwards and backwards, and shows the ledger by height, database and method', async () => {
+it('with 150,000 items, pages forwards and backwards, and shows the ledger by height, database and method', async () => {
   const { page, complaints } = await openPage(node, { at: '#/db/places' })
   const rows = page.locator('.items tbody tr')
   await rows.nth(49).waitFor()
@@ -69,7 +69,7 @@ it('150,000 items: pages forwards and backwards, and shows the ledger by height,
   expect(complaints).toEqual([])
 })
 
-it('150,000 items: filters by a member and by JSON', async ({ skip }) => {
+it('with 150,000 items, filters by a member and by JSON', async ({ skip }) => {
   const { paths } = (await node.send('GET', '/doc/json')).json
   const taken = JSON.stringify(paths['/api/{db}'].get.parameters)
   skip(!taken.includes('"filter"'), 'this node takes no filter')

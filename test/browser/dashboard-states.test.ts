@@ -61,7 +61,7 @@ it.each([
   expect(complaints).toEqual([])
 })
 
-it('shows an invalid chain in red, light and dark, and links to its block', async () => {
+it('shows an invalid chain in red in both colour schemes, with a link to the invalid block', async () => {
   const folder = temporaryFolder()
   const whole = await startLedgerNode({ folder })
   await withOneItem(whole)

@@ -195,7 +195,7 @@ describe('the page itself', () => {
     expect(complaints).toEqual([])
   })
 
-  it('shows that the session has ended, and that the node does not answer', async () => {
+  it('shows that the session has expired, and that the node does not answer', async () => {
     const clock = new HandClock(Date.now())
     const tokens = await openTokens({ clock, folder: null, secret: null })
     const node = await startNode({ clock, tokens })
@@ -219,7 +219,7 @@ describe('the page itself', () => {
     await shown(page, 'There is no database yet')
   })
 
-  it('a page of another origin changes nothing; the same page of the own origin does', async () => {
+  it('a page of another origin can change nothing; the same page at the node’s origin can', async () => {
     const lines: string[] = []
     const node = await startNode({ log: (line) => lines.push(line) })
     /** Makes every kind of request that a page can, and resolves to the outcome of each. */

@@ -43,7 +43,7 @@ describe('a change that fails temporarily', () => {
   })
 })
 
-it('is not repeated after a permanent error', async () => {
+it('does not repeat a change after a permanent error', async () => {
   for (const status of [400, 401, 403, 404, 409, 412, 413, 422, 429, 500, 507]) {
     const node = await fakeNode(json(status, { status: false, code: 'NO', message: 'no' }))
     const ledger = new LedgerClient(node.url, { timing: noted() })
@@ -52,7 +52,7 @@ it('is not repeated after a permanent error', async () => {
   }
 })
 
-it('repeats reads too, without a key', async () => {
+it('also repeats reads, without a key', async () => {
   const node = await fakeNode(BUSY, json(200, { status: true, dbs: [] }))
   expect(await new LedgerClient(node.url, { timing: noted() }).databases()).toEqual([])
   expect(node.requests[1]?.headers['idempotency-key']).toBeUndefined()

@@ -145,7 +145,7 @@ it('returns the same results as without verifying while the node is honest', asy
   expect(await fruit.read('plum')).toBeNull()
 })
 
-it('believes that an item deleted by others is gone, by the proof of its deletion', async () => {
+it('accepts that an item deleted by others is gone, given the proof of its deletion', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy } = await verifying(node)
   expect((await fruit.read('plum'))?.item).toEqual(plum(1))
@@ -225,7 +225,7 @@ it('detects a changed old block, a dropped block, a forked chain and another key
   }
 })
 
-it('detects a checkpoint that is rolled back, also after a restart, and a stale proof', async () => {
+it('detects a rolled-back checkpoint, even after a restart, and a stale proof', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy, make } = await verifying(node)
   const before = await node.send('GET', '/api/fruit/plum/proof')

@@ -86,7 +86,7 @@ describe('concurrent requests', () => {
     }
   })
 
-  it('with uploads are limited to 16 before their bodies are read; the next one gets 503', async () => {
+  it('with uploads are limited to 16 before their bodies are read; the next upload gets 503', async () => {
     const converter = await startConverter()
     const { hostname, port } = new URL(converter.url)
     const head = [

@@ -32,7 +32,7 @@ function filesIn(folder: string): string[] {
     .toSorted()
 }
 
-it(`${KILLS} of ${KILLS} kills during uploads leave each attachment wholly or not at all`, async () => {
+it(`each of ${KILLS} kills during uploads leaves every attachment complete or absent`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   let server = await serveLedger(folder)

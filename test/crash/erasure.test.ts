@@ -24,7 +24,7 @@ function contentsIn(folder: string): string[] {
     .toSorted()
 }
 
-it(`${KILLS} of ${KILLS} kills during erasures bring back nothing that was erased`, async () => {
+it(`none of ${KILLS} kills during erasures brings erased content back`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   let server = await serveLedger(folder)

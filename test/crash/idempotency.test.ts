@@ -70,7 +70,7 @@ async function recordedIn(url: string): Promise<Map<string, string>> {
 }
 
 it.each(['item', `${UPLOAD}1`])(
-  'a request (%s) committed before a kill without a reply is answered when repeated, and applied once',
+  'a request (%s) that was committed but not answered before a kill is answered when repeated, and applied once',
   async (key) => {
     const folder = temporaryFolder()
     let server = await serveLedger(folder)

@@ -104,7 +104,7 @@ const DATABASES = [
   '/api/fruit/9/attachments/none',
 ]
 
-it(`killed ${KILLS} times at random moments, it ends with all replies unchanged`, async () => {
+it(`a restore killed ${KILLS} times at random moments completes with all replies unchanged`, async () => {
   const { folder, node, serverId, args } = origin
   const target = temporaryFolder()
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
@@ -132,7 +132,7 @@ it(`killed ${KILLS} times at random moments, it ends with all replies unchanged`
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
 })
 
-it(`without the key: killed ${KILLS_MORE} times, it restores the data under a new chain`, async () => {
+it(`a restore without the key, killed ${KILLS_MORE} times, restores the data under a new chain`, async () => {
   const { node, serverId, args } = origin
   const target = temporaryFolder()
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }

@@ -10,7 +10,7 @@ const RUNS = Number(process.env.WITNESS_KILLS ?? 4)
 const CLIENTS = 16
 const SIZES = 400
 
-it(`killed ${RUNS} times at random moments, a witness cosigns one chain`, async () => {
+it(`a witness killed ${RUNS} times at random moments cosigns one chain`, async () => {
   const folder = temporaryFolder()
   const one = new TestLog(SIZES, 'one')
   const logs = [one, new TestLog(SIZES, 'two', one.key)]

@@ -15,17 +15,17 @@ const states = (fault: [FaultCode, number | null] | null, isDone = true, hadMemo
     .join('')
 
 it.each<[string, string, string]>([
-  ['before the end nothing is said', states(null, false), 'ooooooooo'],
-  ['a chain that holds', states(null), 'hhhhhhhhh'],
-  ['of which nothing is remembered', states(null, true, false), 'hhhhhhhhn'],
-  ['whose key is another', states(['keyChanged', null]), 'foooooooo'],
-  ['whose checkpoint is not signed', states(['unsigned', null]), 'hfooooooo'],
-  ['with a wrong root in a block', states(['root', 5]), 'hhooofooo'],
-  ['with a wrong entry in the first block', states(['commitment', 0]), 'hhoofoooo'],
-  ['whose signed root is of other blocks', states(['log', null]), 'hhhhhhhfo'],
-  ['that is shorter than it was', states(['rolledBack', null]), 'oooooooof'],
-  ['that was another', states(['forked', null]), 'hhhhhhhhf'],
-])('%s: a check fails, passes or is open', (_, verdict, expected) => {
+  ['an unfinished verification', states(null, false), 'ooooooooo'],
+  ['a valid chain', states(null), 'hhhhhhhhh'],
+  ['a valid chain without a previous verification', states(null, true, false), 'hhhhhhhhn'],
+  ['another key', states(['keyChanged', null]), 'foooooooo'],
+  ['an unsigned checkpoint', states(['unsigned', null]), 'hfooooooo'],
+  ['a wrong root in a block', states(['root', 5]), 'hhooofooo'],
+  ['a wrong entry in the first block', states(['commitment', 0]), 'hhoofoooo'],
+  ['a signed root of other blocks', states(['log', null]), 'hhhhhhhfo'],
+  ['a chain that is shorter than before', states(['rolledBack', null]), 'oooooooof'],
+  ['a chain that contradicts the previous verification', states(['forked', null]), 'hhhhhhhhf'],
+])('%s: each check fails, passes or is open', (_, verdict, expected) => {
   expect(verdict).toBe(expected)
 })
 

@@ -100,7 +100,7 @@ describe('GET /api/system/archive', () => {
     expect((await admin('POST', '/api/system/archive', {})).status).toBe(405)
   })
 
-  it('returns the archive of the default network before that is recorded', async () => {
+  it('returns the archive of the default network even before the network is recorded', async () => {
     const own = await gateway()
     expect((await own.send('HEAD', '/api/system/archive')).status).toBe(200)
   })
@@ -459,7 +459,7 @@ describe('DELETE /networks/<name>', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('returns 404 for an unknown network, and can remove a network that was never written to', async () => {
+  it('returns 404 for an unknown network, and removes a network that was never written to', async () => {
     const own = await gateway()
     expect((await own.send('DELETE', '/networks/none')).status).toBe(404)
     expect((await own.send('DELETE', '/networks/mynetwork')).status).toBe(204)
@@ -467,7 +467,7 @@ describe('DELETE /networks/<name>', () => {
     expect(await own.networks.verify('mynetwork', () => {})).toMatchObject({ finding: null })
   })
 
-  it('lets network verify find a change after the removal', async () => {
+  it('lets `daicho network verify` find a change made after the removal', async () => {
     const own = await gateway({ deploy: [definition] })
     await own.send('DELETE', '/networks/test-network')
     own.ledger.disownDatabase('test-network')

@@ -175,7 +175,7 @@ it('leaves the network intact: lists are readable, and all resources are valid',
   expect((await node.send('GET', '/api/system/historian')).status).toBe(200)
 })
 
-it('terminates when it resolves cyclic relationships', async () => {
+it('a processor that resolves cyclic relationships terminates', async () => {
   await node.send('POST', '/api/Thing', [
     { id: 'c1', next: ['c2', 'c3', 'c1'] },
     { id: 'c2', next: ['c3', 'c1'] },

@@ -68,7 +68,7 @@ describe('a transaction', () => {
 })
 
 describe('a missing required array', () => {
-  it('becomes empty, also for null; an optional array stays absent', async () => {
+  it('becomes empty, even if it is null; an optional array stays absent', async () => {
     const expected = {
       $class: 'org.test.Thing',
       id: 'a',
@@ -164,7 +164,7 @@ describe('resources that a processor creates', () => {
     expect((await send('HEAD', '/api/Thing/deep')).status).toBe(404)
   })
 
-  it('are rejected for an unknown property, also if that is cyclic', async () => {
+  it('are rejected for an unknown property, even if its value is cyclic', async () => {
     const add = uses[0]?.[2] ?? ''
     const refused = await errorOf(
       send('POST', '/api/Run', { code: `${linked(1)}; link.unknown = link; ${add}` }),

@@ -70,7 +70,7 @@ async function received(rules: string, about: object = {}): Promise<string[]> {
 
 const EVERYTHING = ['loud to ann', 'soft to ann', 'loud to bob', 'soft to bob']
 
-it('sends an event that no rule names to participants that may submit its transaction', async () => {
+it('if no rule names an event, sends it to those who may submit its transaction', async () => {
   expect(await received(SUBMIT)).toEqual(EVERYTHING)
 })
 

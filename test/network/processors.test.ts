@@ -232,7 +232,7 @@ it('lets a processor continue after a caught error', async () => {
   expect(await ask(code)).toBe('on')
 })
 
-it('throws at the call of a rejected write', async () => {
+it('a rejected write throws in the script, at the line that made it', async () => {
   const logged: string[] = []
   const log = (_network: string, _level: string, text: string) => logged.push(text)
   const node = await gateway({ deploy: [definition], log, deadlineMs: 1_000 })

@@ -145,7 +145,7 @@ async function write(node: HostedNode, count: number, text = ''): Promise<void> 
 }
 
 it.skipIf(skipReason !== null)(
-  `an unreachable node pushes its chain, and reads those of the others${skipped}`,
+  `an unreachable node pushes its chain, and reads the chains of the other nodes${skipped}`,
   async () => {
     const { nodes } = await startNodes(['a', 'b', 'h'], ['h'])
     const [a, b, hidden] = nodes

@@ -70,25 +70,28 @@ async function frozenAt(node: LedgerNode, liar: LedgerNode) {
 it.each([
   ['of one size', 4, 4],
   ['of two sizes', 3, 9],
-])('honest mirrors of two histories %s find both, and keep it across restarts', async (_, a, b) => {
-  const { liar, one, other, folders, serverId } = await split(a, b)
-  await mirror(one, other)
-  await mirror(other, one)
-  expect(await frozenAt(one, liar)).toEqual({ sizes: [a, b], height: 1 })
-  expect(await frozenAt(other, liar)).toEqual({ sizes: [b, a], height: 1 })
-  // Later blocks of the lying node are not accepted.
-  await liar.send('POST', '/api/fruit', { later: true })
-  await Promise.all([one.close(), other.close()])
-  for (const [at, folder] of folders.entries()) {
-    const again = await started(folder)
-    expect(await mirrorAt(again, serverId)).toMatchObject({ state: 'frozen' })
-    await frozenAt(again, liar)
-    const { text } = await again.send('GET', `/api/ledgers/${serverId}/checkpoint`)
-    expect(text.split('\n')[1]).toBe(`${[a, b][at]}`)
-  }
-})
+])(
+  'honest mirrors of two histories %s detect the fork, and remember it across restarts',
+  async (_, a, b) => {
+    const { liar, one, other, folders, serverId } = await split(a, b)
+    await mirror(one, other)
+    await mirror(other, one)
+    expect(await frozenAt(one, liar)).toEqual({ sizes: [a, b], height: 1 })
+    expect(await frozenAt(other, liar)).toEqual({ sizes: [b, a], height: 1 })
+    // Later blocks of the lying node are not accepted.
+    await liar.send('POST', '/api/fruit', { later: true })
+    await Promise.all([one.close(), other.close()])
+    for (const [at, folder] of folders.entries()) {
+      const again = await started(folder)
+      expect(await mirrorAt(again, serverId)).toMatchObject({ state: 'frozen' })
+      await frozenAt(again, liar)
+      const { text } = await again.send('GET', `/api/ledgers/${serverId}/checkpoint`)
+      expect(text.split('\n')[1]).toBe(`${[a, b][at]}`)
+    }
+  },
+)
 
-it('they find it even after a restart, without the lying node', async () => {
+it('the mirrors detect the fork even after a restart, without the lying node', async () => {
   const { liar, fork, one, other, folders } = await split(5, 3)
   await Promise.all([liar, fork, one, other].map((node) => node.close()))
   const [oneAgain, otherAgain] = [await started(folders[0]), await started(folders[1])]

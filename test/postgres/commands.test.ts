@@ -8,7 +8,7 @@ import { sharedPostgres } from './shared.ts'
 const postgres = await sharedPostgres()
 
 describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
-  it('verify, export, index and copy read the database of a running node; backup names its tools', async () => {
+  it('verify, export, index and copy read the database of a running node; backup refers to PostgreSQL tools', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const folder = temporaryFolder()

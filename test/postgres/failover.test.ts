@@ -26,7 +26,7 @@ describe.skipIf(!postgres.canLaunch)(`a failover${postgres.note}`, () => {
     expect(verified).toEqual({ code: 0, stdout: expect.stringContaining('"finding":null') })
   })
 
-  it('that loses acknowledged writes stops both nodes, which say so', async ({
+  it('that loses acknowledged writes stops both nodes, which report the loss', async ({
     onTestFinished,
   }) => {
     const folder = temporaryFolder(onTestFinished)

@@ -113,7 +113,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect(created.status).toBe(200)
   })
 
-  it('no process changes its database past its rules', async () => {
+  it('the ledger API of neither process changes the database of a network', async () => {
     for (const { ledger } of both) {
       const reply = await post(`${ledger}/api/counting`, { id: 'x' })
       expect([reply.status, await reply.text()]).toEqual([409, expect.stringContaining('OWNED')])
@@ -128,7 +128,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect([await valueAt(0), await valueAt(1)]).toEqual([160, 160])
   })
 
-  it('the default network, which is recorded with its first change, is recorded once', async () => {
+  it('the default network, which is recorded with its first change, is recorded only once', async () => {
     const replies = await Promise.all(
       [0, 1, 2, 3].map((n) =>
         post(`${gatewayOf(n)}/api/Trader`, { tradeId: `t${n}`, firstName: 'a', lastName: 'b' }),

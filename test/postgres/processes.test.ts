@@ -70,7 +70,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200])
   })
 
-  it('a condition that both processes check holds for one of them', async () => {
+  it('of concurrent changes of one revision at both processes, exactly one succeeds', async () => {
     const created = await send(one, '/api/fruit', { id: 'counted', n: 0 })
     const tag = { 'if-match': created.headers.get('etag') ?? '' }
     const replies = await Promise.all(

@@ -27,7 +27,7 @@ describe.skipIf(postgres.missing !== null)(`the proxy${postgres.note}`, () => {
     return [error, (await queryOnce(database.url, 'SELECT n FROM t')).length]
   }
 
-  it('passes everything without a verdict', async () => {
+  it('forwards everything by default', async () => {
     expect(await insertThrough('client', 'none', 'pass')).toEqual([null, 1])
   })
 

@@ -224,7 +224,7 @@ it('the independent script is short', () => {
   expect(readFileSync(SCRIPT, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(100)
 })
 
-it('calls an entry erased only with the proof of its erasure', async () => {
+it('reports an entry as erased only with the proof of its erasure', async () => {
   const node = await startLedgerNode({ folder: temporaryFolder() })
   await node.send('POST', '/api/fruit')
   await node.send('POST', '/api/fruit', { id: 'plum', price: 80 })

@@ -43,7 +43,7 @@ async function cosignedNode() {
   return { node, vkey, serverId, witnessKey, strangerKey: await witnessKeyOf(stranger) }
 }
 
-it('verifies a proof file and a node with the quorum of a policy, and refuses them without', async () => {
+it('accepts a proof file and a node with the quorum of a policy, and refuses them without it', async () => {
   const { node, vkey, serverId, witnessKey, strangerKey } = await cosignedNode()
   const folder = temporaryFolder()
   const [proof, policy] = [join(folder, 'fig.tlog-proof'), join(folder, 'policy')]
@@ -97,7 +97,7 @@ it('verifies a proof file and a node with the quorum of a policy, and refuses th
   expect(await verify(folder, ...both)).toMatchObject({ code: 2 })
 })
 
-it('the client reads only under heads with the quorum', async () => {
+it('the client reads only under heads that have the quorum', async () => {
   const { node, vkey, witnessKey, strangerKey } = await cosignedNode()
   const checkpoint = { get: () => null, set: () => {} }
   const clientWith = (rules: object) =>

@@ -198,7 +198,7 @@ it('rejects an unknown Content-Encoding', async () => {
   }
 })
 
-it('a slow body is rejected after its timeout, a faster one is not', async () => {
+it('rejects a slow body after its timeout, but not a faster body', async () => {
   const impatient = await startLedgerNode({ limits: { requestTimeoutMs: 1_500 } })
   await impatient.send('POST', '/api/a')
   const lines = ['Content-Type: application/json', 'Content-Length: 100']
@@ -218,7 +218,7 @@ it('a slow body is rejected after its timeout, a faster one is not', async () =>
   await impatient.close()
 })
 
-it('bodies share a memory budget; further requests get 503', async () => {
+it('bodies share a memory budget; requests beyond it get 503', async () => {
   const bounded = await startLedgerNode({ limits: { bodiesBytesMax: BODY_BYTES_MAX } })
   await bounded.send('POST', '/api/a')
   const long = Buffer.from(JSON.stringify({ text: 'x'.repeat(6 * 1024 * 1024) }))

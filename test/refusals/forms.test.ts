@@ -45,7 +45,7 @@ const REQUESTS = [
 const methodOf = (request: string) => request.split(' ')[0] ?? ''
 
 describe('Host', () => {
-  it('missing or repeated, also on the open page: 400 for every method', async () => {
+  it('returns 400 for every method if Host is missing or repeated, even on the open page', async () => {
     for (const request of [...REQUESTS, 'GET /doc', 'GET /doc/json']) {
       for (const headers of [
         [`Host: ${host}`, `Host: ${host}`],
@@ -59,7 +59,7 @@ describe('Host', () => {
     }
   })
 
-  it('foreign (DNS rebinding): 421 for every method', async () => {
+  it('returns 421 for every method if Host is foreign (DNS rebinding)', async () => {
     for (const name of [
       'elsewhere.example',
       `elsewhere.example:${new URL(node.url).port}`,
@@ -80,7 +80,7 @@ describe('Host', () => {
     }
   })
 
-  it('serves its own, loopback, single labels and the listed ones', async () => {
+  it('accepts the node’s own name, loopback names, single labels and the configured names', async () => {
     for (const name of [
       'localhost',
       'x.localhost',
@@ -94,7 +94,7 @@ describe('Host', () => {
   })
 })
 
-describe('other sites', () => {
+describe('requests of other sites', () => {
   it.each([
     'Origin: https://elsewhere.example',
     'oRIGIN: https://elsewhere.example',
@@ -107,7 +107,7 @@ describe('other sites', () => {
     'Sec-Fetch-Site: same-site',
     'Sec-Fetch-Site: same-origin, cross-site',
     'Sec-Fetch-Site:',
-  ])('%s: 403 for every method', async (header) => {
+  ])('with %s get 403 for every method', async (header) => {
     for (const request of REQUESTS) {
       const reply = await ask(`${request} HTTP/1.1`, [`Host: ${host}`, header])
       expectRefusal(reply, 403, 'CROSS_ORIGIN', methodOf(request))
@@ -117,7 +117,7 @@ describe('other sites', () => {
     }
   })
 
-  it('a good header does not hide a bad one, and not only the first of repeated headers counts', async () => {
+  it('get 403 if any header, or any occurrence of a repeated header, is bad', async () => {
     for (const headers of [
       [`Origin: http://${host}`, 'Sec-Fetch-Site: cross-site'],
       ['Origin: https://elsewhere.example', 'Sec-Fetch-Site: same-origin'],
@@ -129,7 +129,7 @@ describe('other sites', () => {
     }
   })
 
-  it('a path that only starts like the open page is not open', async () => {
+  it('are rejected on paths that only start like the path of the open page', async () => {
     for (const target of ['/docs', '/doc%2f', '/document', '//doc', '/api/doc', '/DOC']) {
       const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
       expectRefusal(reply, 421, 'HOST_UNKNOWN')
@@ -146,8 +146,8 @@ describe('other sites', () => {
   })
 })
 
-describe('targets', () => {
-  it('absolute-form, as for a proxy: 400 for any host', async () => {
+describe('request targets and methods', () => {
+  it('returns 400 for an absolute-form target, as sent to a proxy, with any host', async () => {
     for (const target of [
       'http://elsewhere.example/api/dbs',
       `http://${host}/api/dbs`,
@@ -166,7 +166,7 @@ describe('targets', () => {
     expectRefusal(await ask('OPTIONS * HTTP/1.1', [`Host: ${host}`]), 404, 'PATH_UNKNOWN')
   })
 
-  it('unsupported method: 405 with Allow for any body', async () => {
+  it('returns 405 with Allow for an unsupported method with any body', async () => {
     for (const [request, allow] of [
       ['PUT /api/dbs', 'GET, HEAD'],
       ['PUT /api/a', 'DELETE, GET, HEAD, POST'],
@@ -184,12 +184,12 @@ describe('targets', () => {
     }
   })
 
-  it('an Expect other than 100-continue: 417 with an error body', async () => {
+  it('returns 417 with an error body for an Expect other than 100-continue', async () => {
     const reply = await ask('POST /api/new HTTP/1.1', [`Host: ${host}`, 'Expect: a-miracle'])
     expectRefusal(reply, 417, 'EXPECTATION_UNKNOWN')
   })
 
-  it('invalid names of databases and items: %2f, %2e%2e, control characters, too long', async () => {
+  it('rejects invalid names of databases and items: %2f, %2e%2e, control characters, too long', async () => {
     const invalid = [
       'a%2fb',
       'a%2Fb',
@@ -227,7 +227,7 @@ describe('targets', () => {
     }
   })
 
-  it('percent-encoding that is invalid, not UTF-8, or too long', async () => {
+  it('rejects percent-encoding that is invalid, not UTF-8, or too long', async () => {
     for (const path of [
       '/api/%',
       '/api/%zz',
@@ -245,7 +245,7 @@ describe('targets', () => {
     expectRefusal(long, 431, 'HEADERS_TOO_LARGE')
   })
 
-  it('names are decoded once', async () => {
+  it('decodes names once', async () => {
     for (const name of ['%2541', '%252e%252e', '%25252f']) {
       const reply = await node.send('GET', `/api/${name}`)
       expect(reply.json.message).toBe(`there is no database ${decodeURIComponent(name)}`)
@@ -254,7 +254,7 @@ describe('targets', () => {
 })
 
 describe('syntax', () => {
-  it('bytes that are not HTTP: 400, and the connection closes', async () => {
+  it('returns 400 for bytes that are not HTTP, and closes the connection', async () => {
     for (const bytes of [
       'garbage\r\n\r\n',
       'GET\r\n\r\n',
@@ -289,7 +289,7 @@ describe('syntax', () => {
     }
   })
 
-  it('acknowledges a committed change, despite garbage after it', async () => {
+  it('acknowledges a committed change even if garbage follows the request', async () => {
     const own = await startLedgerNode()
     const create = `POST /api/made HTTP/1.1\r\nHost: localhost\r\n\r\ngarbage\r\n\r\n`
     const { replies } = await exchange(own.url, [create])

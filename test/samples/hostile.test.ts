@@ -22,7 +22,7 @@ const get = (target: string, ...headers: string[]) =>
 const statusOf = (reply: string) => Number(reply.slice(9, 12))
 const bodyOf = (reply: string) => reply.slice(reply.indexOf('\r\n\r\n') + 4)
 
-describe('a token that is not a text, or not one of ours', () => {
+describe('a token that is not text, or was not issued by this service', () => {
   it('is an invalid token, wherever it is sent: arrays, objects, numbers, 5 KB', async () => {
     const values = [[token], { 0: token }, 1, true, 0, false, [], {}, 'x'.repeat(5_000)]
     for (const value of values) {
@@ -88,7 +88,7 @@ describe('a token that is not a text, or not one of ours', () => {
 })
 
 describe('a disguised path', () => {
-  it('needs a token too', async () => {
+  it('of a protected path needs a token too', async () => {
     for (const target of ['/%61pi', '/api/%75sers', 'http://x/api/users', 'HTTP://x/api']) {
       const reply = await get(target)
       if (statusOf(reply) === 404) continue // a different path: it returns nothing
@@ -146,7 +146,7 @@ describe('a disguised path', () => {
     }
   })
 
-  it('is guarded too', async () => {
+  it('of /hello is guarded too', async () => {
     const targets = ['/%68ello', '/hello;x', '/hello;id=demo', 'http://x/hello', 'http://x/%68ello']
     for (const target of [...targets, 'https://y/hello/z', '/hello?/../', '/hello/../doc']) {
       const reply = await get(target)

@@ -252,7 +252,7 @@ describe('Endpoints', () => {
     expect(bytes.toString('latin1', 0, 4)).toBe('PK\x03\x04')
   })
 
-  it('answers without an accept header, too, and with the registered type when that alone is named', async () => {
+  it('answers even without an accept header, and with the registered type if the header names only that', async () => {
     const ooxml = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
     const image = await png(4, 4)
     for (const [accept, type] of [
@@ -297,7 +297,7 @@ describe('Authentication, errors, limits, versioning', () => {
     expect(await refusal(text)).toEqual({ status: 415, code: 'FORMAT_NOT_ACCEPTED' })
   })
 
-  it('“Upload size | 10 MB maximum”: 10 MiB are read, one byte more is 413', async () => {
+  it('“Upload size | 10 MB maximum”: accepts 10 MiB, and returns 413 for one byte more', async () => {
     const most = 10 * 1024 * 1024
     // A PNG may have arbitrary trailing bytes.
     const image = Buffer.concat([await png(2, 2), Buffer.alloc(most)])
@@ -312,7 +312,7 @@ describe('Authentication, errors, limits, versioning', () => {
     expect(await refusal(far)).toEqual({ status: 413, code: 'BODY_TOO_LARGE' })
   })
 
-  it('“JSON request body size | 10mb”: more is 413, less is read and is not a form', async () => {
+  it('“JSON request body size | 10mb”: returns 413 for more, and rejects a smaller body because it is not a form', async () => {
     const post = (bytes: number) =>
       fetch(`${converter.url}/image`, {
         method: 'POST',

@@ -32,7 +32,7 @@ const symbols = async (query: string) =>
     (each: { tradingSymbol: string }) => each.tradingSymbol,
   )
 
-describe('What the service does, N', () => {
+describe('What the service does (specification, part N)', () => {
   it('A tool exposes a deployed business network (assets, participants, transactions) as a REST API', async () => {
     expect(await list('/api/Commodity')).toHaveLength(5)
     expect(await list('/api/Trader')).toHaveLength(5)
@@ -49,7 +49,7 @@ describe('What the service does, N', () => {
   })
 })
 
-describe('Resources and their fields, N', () => {
+describe('Resources and their fields (specification, part N)', () => {
   it('asset Commodity (identified by tradingSymbol): tradingSymbol String, description String, mainExchange String, quantity Double, owner (reference to Trader)', async () => {
     const { json } = await node.send('GET', '/api/Commodity/BBB')
     expect(json).toEqual({
@@ -96,7 +96,7 @@ describe('Resources and their fields, N', () => {
   })
 })
 
-describe('Endpoints, N', () => {
+describe('Endpoints (specification, part N)', () => {
   it('GET /explorer: OpenAPI explorer listing the operations for Commodity, Trader and Trade', async () => {
     const { json } = await node.send('GET', '/explorer/openapi.json')
     expect(json.openapi).toMatch(/^3\./)
@@ -185,7 +185,7 @@ function count() {}`
   })
 })
 
-describe('Authentication, N', () => {
+describe('Authentication (specification, part N)', () => {
   it('The sample setup runs with the REST API not secured.', async () => {
     const { status, json } = await node.send('GET', '/api/system/ping')
     expect(status).toBe(200)

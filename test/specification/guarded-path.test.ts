@@ -29,7 +29,7 @@ function expectGranted({ status, headers, text }: Answer, hint = '') {
   expect(headers['content-type']).toBe('application/json; charset=utf-8')
 }
 
-describe('What the service does, B', () => {
+describe('What the service does (specification, part B)', () => {
   it('every path beginning with `/hello` requires HTTP Basic credentials', async () => {
     const paths = ['/hello', '/hello/', '/helloworld', '/hello/a/b', '/hello;x', '/hello.json']
     for (const path of [...paths, '/%68ello', '/h%65llo/x', '/hello%2Fx', '/hello%00']) {
@@ -46,7 +46,7 @@ describe('What the service does, B', () => {
   })
 })
 
-describe('Resources and their fields, B', () => {
+describe('Resources and their fields (specification, part B)', () => {
   it('a table maps each allowed `id` value to one user name and password pair', async () => {
     for (const [id, { name, password }] of Object.entries(PAIRS)) {
       expectGranted(
@@ -56,7 +56,7 @@ describe('Resources and their fields, B', () => {
   })
 })
 
-describe('Endpoints, B', () => {
+describe('Endpoints (specification, part B)', () => {
   it('GET `/hello` and any path that starts with `/hello`: {status: true}, application/json; charset=utf-8', async () => {
     expectGranted(await samples.call('GET', '/hello?id=one', right))
     expectGranted(await samples.call('GET', '/hello/anything?x=1&id=one', right))
@@ -74,7 +74,7 @@ describe('Endpoints, B', () => {
   })
 })
 
-describe('Authentication, B', () => {
+describe('Authentication (specification, part B)', () => {
   it('HTTP Basic, realm is a fixed string', async () => {
     for (const path of ['/hello', '/hello?id=one', '/helloworld?id=none']) {
       expect((await samples.call('GET', path)).headers['www-authenticate']).toBe(REALM)
@@ -146,7 +146,7 @@ describe('Authentication, B', () => {
   })
 })
 
-describe('Errors, B', () => {
+describe('Errors (specification, part B)', () => {
   it('path under `/hello` without a valid `id` or without matching credentials: HTTP 401, header `WWW-Authenticate` set for Basic with a realm, plain-text body `Authentication required.`', async () => {
     expectRefused(await samples.call('GET', '/hello'))
     expectRefused(await samples.call('POST', '/hello/x?id=one', { body: 'x'.repeat(100) }))

@@ -165,7 +165,7 @@ describe('Authentication', () => {
     }
     await gated.close()
   })
-  it('"When the service is started with tokens disabled, no token is needed." A token that means nothing does no harm', async () => {
+  it('"When the service is started with tokens disabled, no token is needed." An invalid token is ignored', async () => {
     expect((await node.send('GET', '/api/dbs')).status).toBe(200)
     expect((await node.send('GET', '/api/dbs?token=nonsense')).status).toBe(200)
   })
@@ -184,7 +184,7 @@ describe('Errors', () => {
     ])
   })
 
-  it('"Any failure": also of a request without a Host header, which Node would refuse by itself', async () => {
+  it('"Any failure": even for a request without a Host header, which Node would reject by itself', async () => {
     const { hostname, port } = new URL(node.url)
     const socket = connect(Number(port), hostname)
     socket.end('GET /api/dbs HTTP/1.1\r\n\r\n')

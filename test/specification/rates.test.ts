@@ -170,7 +170,7 @@ describe('beyond the specification: the origin of the rates is always stated', (
     })
   })
 
-  it('… to the digit', async () => {
+  it('without a network, a fresh start returns every digit of the bundled rates', async () => {
     const { body } = await get(`${await listen('snapshot')}/`)
     expect(JSON.stringify(body.result.rate)).toBe(
       '{"USDJPY":158.089,"EURJPY":178.15,"EURUSD":1.1269,"AUDJPY":110.378,"GBPJPY":209.885,' +

@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => samples.close())
 
-describe('What the service does, T', () => {
+describe('What the service does (specification, part T)', () => {
   it('an open authenticate operation exchanges a user name and password for a time-limited token', async () => {
     const answer = await samples.call(
       'POST',
@@ -47,7 +47,7 @@ describe('What the service does, T', () => {
   })
 })
 
-describe('Resources and their fields, T', () => {
+describe('Resources and their fields (specification, part T)', () => {
   it('Token: signed token, valid for 24 hours, created from the user record', async () => {
     const claims = decodeJwt(token)
     expect(claims).toEqual({
@@ -68,7 +68,7 @@ describe('Resources and their fields, T', () => {
   })
 })
 
-describe('States and transitions, T (token)', () => {
+describe('States and transitions of a token (specification, part T)', () => {
   it('no token, POST /api/authenticate, name and password match a user: token issued, success true', async () => {
     const answer = await samples.call(
       'POST',
@@ -102,7 +102,7 @@ describe('States and transitions, T (token)', () => {
   })
 })
 
-describe('Endpoints, T', () => {
+describe('Endpoints (specification, part T)', () => {
   it('a token can be supplied in body field `token`', async () => {
     expect((await samples.call('GET', '/api', json({ token }))).text).toBe(WELCOME)
     expect((await samples.call('GET', '/api', form({ token }))).text).toBe(WELCOME)
@@ -167,7 +167,7 @@ describe('Endpoints, T', () => {
   })
 })
 
-describe('Authentication, T', () => {
+describe('Authentication (specification, part T)', () => {
   it('`GET /` and `POST /api/authenticate` need no token', async () => {
     expect((await samples.call('GET', '/')).status).toBe(200)
     expect((await samples.call('POST', '/api/authenticate')).text).toBe(FAILED)
@@ -185,7 +185,7 @@ describe('Authentication, T', () => {
     expect((await samples.call('GET', '/api/authenticate')).text).toBe(NO_TOKEN)
   })
 
-  it('a path that does not exist is 404 once the token is right, in the shape of a failure', async () => {
+  it('an unknown path with a valid token returns 404, in the shape of a failure', async () => {
     const headers = { 'x-access-token': token }
     for (const [path, status] of [
       ['/api/nothing', 404],
@@ -199,7 +199,7 @@ describe('Authentication, T', () => {
   })
 })
 
-describe('Errors, T', () => {
+describe('Errors (specification, part T)', () => {
   it('POST /api/authenticate with no matching user: HTTP 200, Authentication failed.', async () => {
     const bodies = [
       json({ name: 'nobody', password: 'x' }),
@@ -255,7 +255,7 @@ describe('Errors, T', () => {
   })
 })
 
-describe('Limits, T', () => {
+describe('Limits (specification, part T)', () => {
   it('token validity 24 hours: exp is iat + 86400', () => {
     const { iat, exp } = decodeJwt(token)
     expect(Number(exp) - Number(iat)).toBe(86_400)

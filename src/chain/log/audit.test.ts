@@ -86,7 +86,7 @@ const after = (headers: readonly string[]): Audited => ({
 const SIZES = [0, 1, 2, 255, 256, 257, 600]
 const longest = headersOf(600)
 
-it('ends with the head of the log, from the first block or from a later audit', async () => {
+it('reaches the head of the log from the first block, and from the state of an earlier audit', async () => {
   for (const size of SIZES) {
     const headers = longest.slice(0, size)
     for (const known of SIZES.filter((one) => one <= size)) {

@@ -62,7 +62,7 @@ it('finds the cosignature of a witness, and rejects a changed one', async () => 
   }
 })
 
-it('opens a checkpoint only with the quorum of its policy', async () => {
+it('opens a checkpoint only with the quorum of the policy', async () => {
   const rules = { key: log.key, policy: quorumPolicy([a.vkey, b.vkey], 1) }
   const open = (text: string, policy = rules.policy) =>
     openCosigned(nodeVerifySignature, { ...rules, policy }, text)
@@ -144,7 +144,7 @@ it.each([
   expect(() => policyOf(text)).toThrow(message)
 })
 
-it('rejects keys of another type, and quorums that no witnesses can reach', () => {
+it('rejects keys of another type, and a quorum that the witnesses cannot reach', () => {
   expect(witnessKeyOf(a.vkey)).toEqual(a.key)
   expect(() => witnessKeyOf(verifierKeyText(a.key))).toThrow('not the Ed25519 key of a witness')
   expect(() => quorumPolicy([a.vkey], 2)).toThrow('a group has any, all or a number')

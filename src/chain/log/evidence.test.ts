@@ -72,7 +72,7 @@ const verified = (file: string) => verifyEvidence(nodeVerifySignature, key, file
 const texts = (name: string, count: number, common: number) =>
   Array.from({ length: count }, (_, height) => `${height < common ? 'common' : name} ${height}`)
 
-it('proves for all sizes and forks which two blocks are signed', async () => {
+it('proves for logs of any size, with any common prefix, that one key signed two different blocks', async () => {
   const SIZE = 20
   for (let common = 0; common < SIZE; common += 1) {
     const [one, other] = [logOf(texts('one', SIZE, common)), logOf(texts('other', SIZE, common))]
@@ -94,7 +94,7 @@ it('proves for all sizes and forks which two blocks are signed', async () => {
   }
 })
 
-it('needs the hashes of the larger log only', async () => {
+it('needs only the hashes of the larger log', async () => {
   const [one, other] = [logOf(texts('one', 9, 2)), logOf(texts('other', 9, 2))]
   const smaller = await signed(one, 5)
   const unread: SignedLog = {
@@ -121,7 +121,7 @@ it('needs the hashes of the larger log only', async () => {
   expect(await verified(evidenceText(evidence as Evidence))).toMatchObject({ fork: null })
 })
 
-it('rejects evidence of which anything was changed', async () => {
+it('rejects evidence with any change', async () => {
   const [one, other] = [logOf(texts('one', 9, 2)), logOf(texts('other', 9, 2))]
   const [smaller, larger] = [await signed(one, 5), await signed(other, 9)]
   const honest = await signed(one, 9)
@@ -170,7 +170,7 @@ it('rejects evidence of which anything was changed', async () => {
   }
 })
 
-it('reads the nodes of a log of any size from its tiles, each fetched once', async () => {
+it('reads the hashes of a log of any size from its tiles, and fetches each tile once', async () => {
   const { nodes } = logOf(texts('one', 700, 0))
   for (const size of [1, 2, 255, 256, 257, 511, 512, 700]) {
     const fetched: string[] = []

@@ -160,7 +160,7 @@ function* damaged(proof: Hashes): Generator<Hashes> {
   yield [Buffer.alloc(32), ...proof]
 }
 
-it('rejects all of more than 100,000 damaged proofs', async () => {
+it('rejects each of more than 100,000 damaged proofs', async () => {
   let tried = 0
   const accepted: string[] = []
   const expectRefused = (label: string, isAccepted: boolean) => {
@@ -219,7 +219,7 @@ it('treats two trees of one size as consistent only if they are equal', () => {
   expect(verifyConsistency({ size: 0, root: other.root }, treeOf(5), [])).toBe(false)
 })
 
-it('compares all bytes', () => {
+it('equalBytes compares every byte and the length', () => {
   expect(equalBytes(Buffer.of(1, 2), Uint8Array.of(1, 2))).toBe(true)
   expect(equalBytes(Buffer.of(1, 2), Buffer.of(1, 3))).toBe(false)
   expect(equalBytes(Buffer.of(1), Buffer.of(1, 0))).toBe(false)

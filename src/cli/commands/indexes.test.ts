@@ -20,7 +20,7 @@ async function withFruit(folder: string) {
 }
 
 describe('daicho index', () => {
-  it('adds, lists and removes on a running node, and in the folder of a stopped one', async () => {
+  it('adds, lists and removes indexes on a running node, and in the folder of a stopped node', async () => {
     const folder = temporaryFolder()
     const server = await withFruit(folder)
     const at = ['--url', server.url]
@@ -104,7 +104,7 @@ it.each([
   ['<html>', 'no node answers at'],
   ['{"status":false,"code":"FORBIDDEN"}', 'the node rejected the request: FORBIDDEN'],
   ['{"status":false,"code":"X","message":"not you"}', 'the node rejected the request: not you'],
-])('explains the answer %s in one line', async (body, message) => {
+])('explains the reply %s in one line', async (body, message) => {
   const { url } = await answering(200, body)
   const ended = await runHere(indexCommand(), ['list', '--url', url])
   expect([ended.code, ended.stdout]).toEqual([1, ''])

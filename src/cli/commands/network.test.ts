@@ -16,7 +16,7 @@ const run = (args: readonly string[], url: string, variables = {}) =>
   runHere(networkCommand(), [...args, '--url', url], variables)
 
 it.each(['<html>', '{}', '[5]', '"text"', 'null'])(
-  'reports in one line that the answer %s is not from a gateway',
+  'reports in one line that the reply %s does not come from a gateway',
   async (body) => {
     const { url } = await answering(200, body)
     const empty = body === '[5]' ? [] : [commands.identities]

@@ -73,7 +73,7 @@ it.each([
     [1, 'there are no peers\nTHIS NODE  frozen: two heads\n'],
   ],
 ])(
-  'reports a node with %s, and ends with 0 only if nothing is wrong',
+  'reports a node with %s, and exits with 0 only if nothing is wrong',
   async (_, body, expected) => {
     const { url } = await answering(200, body)
     const { code, stdout } = await runHere(peersCommand(), ['list', '--url', url])

@@ -29,7 +29,7 @@ describe('the rate ledger', () => {
     expect(await opened.service.databases()).toEqual([])
   })
 
-  it('creates the database with the first record, and returns each with its position', async () => {
+  it('creates the database with the first record, and returns each record with its position', async () => {
     await rates.record(record('2026-10-07'))
     await rates.record(record('2026-10-08', 2))
     expect(await opened.service.databases()).toEqual([RATES_DATABASE])
@@ -46,7 +46,7 @@ describe('the rate ledger', () => {
     expect((await rates.history(all)).length).toBe(9)
   })
 
-  it('does not record a vector twice', async () => {
+  it('does not record a set of rates twice', async () => {
     await rates.record(record('2026-10-07'))
     await rates.record(record('2026-10-07'))
     expect((await rates.history(all)).length).toBe(1)

@@ -191,7 +191,7 @@ describe('Idempotency-Key', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('the documentation lists it for every request that makes an entry, and for no other', async () => {
+  it('is documented for every request that creates an entry, and for no other request', async () => {
     const { paths } = (await node.send('GET', '/doc/json')).json
     const shown = Object.entries(paths).flatMap(([path, operations]) =>
       Object.entries(operations as Record<string, { parameters?: { in: string; name: string }[] }>)

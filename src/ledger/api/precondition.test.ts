@@ -43,7 +43,7 @@ it.each(['', ' ', ',', '3.1', '"3.1', '"3.1" "3.0"', 'w/"3.1"', '*, "3.1"', '"a\
   },
 )
 
-it('requires nothing without the headers, and both conditions with both', () => {
+it('requires nothing without the headers, and both conditions with both headers', () => {
   expect(parsePrecondition(undefined, undefined)).toBeNull()
   const both = parsePrecondition('"3.1"', '"3.1"')
   expect(both !== null && holds(both, AT)).toBe(false)

@@ -74,7 +74,7 @@ it.each([
   ['nine', 'something', 'a', 18],
   ['29', 'nothing', 'b', 58],
 ])(
-  'pauses %s times as long as the round while blocks are committed, when it sends %s',
+  'while blocks arrive, pauses %s times the duration of a delivery round that sent %s',
   async (_times, _what, db, rest) => {
     const { schedule, commit } = await subscribed(db)
     commit(0)
@@ -88,7 +88,7 @@ it.each([
   },
 )
 
-it('also pauses for each chunk if the event loop is busy', async () => {
+it('if the event loop is busy, also pauses for each chunk', async () => {
   const { schedule, commit } = await subscribed('a')
   commit(0)
   await schedule.run()
@@ -115,7 +115,7 @@ it.each([
   [200, true, 0, 0, 1_000],
   [5_000, false, 0, 0, 1_000],
 ])(
-  'after a round of %s ms (written %s, loop share %s, %s chunks) the feed pauses for %s ms',
+  'after a delivery round of %s ms (written %s, loop share %s, %s chunks), the feed pauses for %s ms',
   (roundTime, isWritten, loopShare, chunks, pause) => {
     expect(pauseMs(roundTime, { isWritten, loopShare, chunks })).toBe(pause)
   },

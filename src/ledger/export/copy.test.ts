@@ -78,7 +78,7 @@ it('copies blocks, idempotency records, erasures, indexes and attachments, and v
 })
 
 describe.skipIf(postgres.missing !== null)(`a database${postgres.note}`, () => {
-  it('is copied to and from with the same content', async () => {
+  it('receives a copy of a folder, and can be copied to a folder, with the same content', async () => {
     const from = await usedFolder()
     await using database = await postgres.newDatabase()
     const back = join(temporaryFolder(), 'back')
@@ -90,7 +90,7 @@ describe.skipIf(postgres.missing !== null)(`a database${postgres.note}`, () => {
     await expect(copy(from, database.url)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
   })
 
-  it('has no block after an interrupted copy, which the next one replaces', async () => {
+  it('has no block after an interrupted copy; the next copy replaces the remains', async () => {
     const from = await usedFolder()
     await using database = await postgres.newDatabase()
     const interrupted = copyStore({

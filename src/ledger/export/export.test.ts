@@ -112,7 +112,7 @@ it('rejects an export that was truncated anywhere, compressed or not', async () 
   }
 })
 
-it('reports exchanged, missing, repeated and added lines', async () => {
+it('reports swapped, missing, repeated and added lines', async () => {
   const lines = (await usedFolder()).text.trimEnd().split('\n')
   const [header = '', one = '', two = '', ...rest] = lines
   const findings = await Promise.all(

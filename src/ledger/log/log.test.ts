@@ -207,7 +207,7 @@ it('verifies the proof of an item offline, with its content, position and time',
   await node.close()
 })
 
-it('heads are consistent across restarts, and an earlier proof verifies afterwards', async () => {
+it('heads are consistent across restarts, and an earlier proof still verifies', async () => {
   const folder = temporaryFolder()
   let node = await startLedgerNode({ folder })
   await fill(node, 'fruit', 4)

@@ -203,7 +203,7 @@ it('does not start if the store was restored from an older copy, and reports the
   await well.close()
 })
 
-it('does not start or create files if the store is lost, at any time', async () => {
+it('never starts and creates no files if the store is lost', async () => {
   const none = await writtenFolder()
   await none.node.close()
   const some = await writtenFolder()
@@ -231,7 +231,7 @@ it('does not start or create files if the store is lost, at any time', async () 
   }
 })
 
-it('killed between store and head, the first successful start stores the empty head', async () => {
+it('after a kill between creating the store and writing its head, the next successful start writes the empty head', async () => {
   const { folder, node } = await writtenFolder()
   await node.close()
   const kept = signedHeadIn(folder)
@@ -311,7 +311,7 @@ it('does not treat an unreadable signed head as a missing one', () => {
   expect(() => signedHeadIn(folder).read()).toThrow('ELOOP')
 })
 
-it('reads a head without its signature, and replaces it by the note at the next signature', async () => {
+it('reads a signed-head file without a signature; the next signature replaces the file with a note', async () => {
   const { folder, node, write } = await writtenFolder()
   await write(2)
   await node.close()

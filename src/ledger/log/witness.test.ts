@@ -30,7 +30,7 @@ async function add(node: LedgerNode, body: string | Buffer, type = 'text/plain')
   return { status, text, type: headers.get('content-type') }
 }
 
-it('cosigns the checkpoints of a log that grows, with its clock and a key of its own', async () => {
+it('cosigns the checkpoints of a growing log, with the witness’s own clock and key', async () => {
   const log = new TestLog(20, 'leaf')
   const { node, key } = await witnessOf(log)
   expect(key.name).toBe(`daicho/${node.service.serverId}/witness`)
@@ -52,7 +52,7 @@ it('cosigns the checkpoints of a log that grows, with its clock and a key of its
   await node.close()
 })
 
-it('refuses everything else with the statuses of C2SP tlog-witness', async () => {
+it('rejects all other requests with the statuses of C2SP tlog-witness', async () => {
   const log = new TestLog(20, 'leaf')
   const [fork, other] = [new TestLog(20, 'fork', log.key), new TestLog(5, 'other')]
   const { node } = await witnessOf(log)
@@ -115,7 +115,7 @@ it('refuses everything else with the statuses of C2SP tlog-witness', async () =>
   await node.close()
 })
 
-it('keeps key and heads across restarts, and does not start over with a damaged file', async () => {
+it('keeps its key and heads across restarts, and does not replace a damaged file with a new one', async () => {
   const log = new TestLog(20, 'leaf')
   const folder = temporaryFolder()
   const first = await witnessOf(log, folder)

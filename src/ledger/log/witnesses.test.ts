@@ -95,7 +95,7 @@ it('serves checkpoints and proof files with the cosignatures of its witnesses', 
   expect(text).toContain(`daicho_witness_failing{witness="${two.witness.key.name}"} 0\n`)
 })
 
-it('continues from the size that a witness names', async () => {
+it('continues from the size that a witness reports', async () => {
   const one = await witnessNode()
   const requests: string[] = []
   const proxied = await fakeWitness(one.witness.key, async (request, reply) => {
@@ -124,7 +124,7 @@ it('continues from the size that a witness names', async () => {
   expect(requests[2]?.split('\n')[1]).toBe('old 2')
 })
 
-it('asks again with the size in a conflict, and reports a witness that has seen another log', async () => {
+it('after a 409, retries with the size in the reply; reports a witness that has cosigned another log', async () => {
   const one = await witnessNode()
   const sizes: string[] = []
   let known = '1'
@@ -164,17 +164,20 @@ it.each([
   [200, '', 'it answered with a wrong cosignature: this is not a signed note'],
   [200, '— x AAAAAAA=\n', 'it answered without a cosignature by its key'],
   [409, 'many\n', 'it answered 409'],
-])('serves the checkpoint alone when a witness answers %i %j', async (status, body, what) => {
-  const { witness } = await witnessNode()
-  const wrong = await fakeWitness(witness.key, (_, reply) => reply.writeHead(status).end(body))
-  const { node, key, reports } = await startNode([wrong])
-  await node.send('POST', '/api/fruit')
-  expect(signers(await checkpointOf(node))).toEqual([key.name])
-  await until('it is reported', async () => reports.length > 0)
-  expect(reports[0]).toContain(`witness ${witness.key.name}: ${what}`)
-})
+])(
+  'serves the checkpoint without cosignatures when a witness answers %i %j',
+  async (status, body, what) => {
+    const { witness } = await witnessNode()
+    const wrong = await fakeWitness(witness.key, (_, reply) => reply.writeHead(status).end(body))
+    const { node, key, reports } = await startNode([wrong])
+    await node.send('POST', '/api/fruit')
+    expect(signers(await checkpointOf(node))).toEqual([key.name])
+    await until('it is reported', async () => reports.length > 0)
+    expect(reports[0]).toContain(`witness ${witness.key.name}: ${what}`)
+  },
+)
 
-it('serves checkpoints with the other cosignatures while a witness is silent', async () => {
+it('serves checkpoints with the other cosignatures while one witness is silent', async () => {
   const [good, silent] = [await witnessNode(), await witnessNode()]
   const hung = await fakeWitness(silent.witness.key, () => {})
   const { node, key } = await startNode([good.witness, hung], [good.of])
@@ -185,7 +188,7 @@ it('serves checkpoints with the other cosignatures while a witness is silent', a
   await signedBy(node, names)
 })
 
-it('rejects malformed settings and names that stand twice', async () => {
+it('rejects malformed settings and duplicate names', async () => {
   const { witness } = await witnessNode()
   const vkey = witnessKeyText(witness.key)
   for (const text of ['', vkey, `${vkey} ftp://a`, `${vkey} http://a?b`, `${vkey} http://a b`]) {

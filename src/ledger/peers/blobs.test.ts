@@ -81,7 +81,7 @@ it.each(LOSSES)(
   },
 )
 
-it('counts a blob that the source lacks once, and fetches it when the source has it again', async () => {
+it('counts a blob that the source lacks only once, and fetches it when the source has it again', async () => {
   const { store } = await origin()
   const folder = temporaryFolder()
   const files = await openBlobStore(folder, store, false)

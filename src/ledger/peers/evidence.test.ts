@@ -16,7 +16,7 @@ const headOf = (key: { name: string; publicKey: Uint8Array }, by: KeyObject, siz
     sign(null, message, by),
   )
 
-it('accepts a verified note for its own key only', async () => {
+it('accepts a verified note only for the key that signed it', async () => {
   const [one, other] = [pair(), pair()]
   const note = headOf(one.key, one.privateKey, 3)
   const verifier = new CheckpointVerifier(one.key)

@@ -215,7 +215,7 @@ it('applies an erasure, after which everything still verifies', async () => {
   }
 })
 
-it('continues while a reader uses erased bytes, and overwrites them when it is done', async () => {
+it('continues while a reader uses erased bytes, and overwrites the bytes when the reader is done', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -263,7 +263,7 @@ function verified({ service }: LedgerNode, mirror: Mirror) {
   return verifyEvidence(nodeVerifySignature, key, evidenceText(mirror.evidence))
 }
 
-it('detects two histories under one key, keeps evidence, and adds nothing more', async () => {
+it('detects two histories under one key, keeps evidence, and adds no more blocks', async () => {
   const [node, twin] = await twins()
   for (const twinBlocks of [1, 3, 9]) {
     const mirror = await mirrorOf(node)
@@ -283,7 +283,7 @@ it('detects two histories under one key, keeps evidence, and adds nothing more',
   }
 })
 
-it('detects them also if the mirror has seen only a head and none of its blocks', async () => {
+it('detects two histories even if the mirror has seen only a head and no block of the first history', async () => {
   const [node, twin] = await twins()
   const mirror = await mirrorOf(node)
   const blocks = () => Promise.reject(new Error('the connection broke'))
@@ -307,7 +307,7 @@ it('detects them also if the mirror has seen only a head and none of its blocks'
   await mirror.close()
 })
 
-it('keeps no evidence if a source contradicts a signed head without another one', async () => {
+it('keeps no evidence if a source contradicts a signed head without a second signed head', async () => {
   const node = await nodeWith(8)
   const mirror = await mirrorOf(node)
   const source = sourceOf(node)
@@ -325,7 +325,7 @@ it('keeps no evidence if a source contradicts a signed head without another one'
   await mirror.close()
 })
 
-it('compares its head with that of another mirror, and adds nothing', async () => {
+it('compares its head with the head of another mirror, and adds no blocks', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 9; n += 1) await twin.send('POST', `/api/twin${n}`)
   await signed(twin)
@@ -380,7 +380,7 @@ it('keeps no evidence if another mirror lies about a chain', async () => {
   await mirror.close()
 })
 
-it('freezes on a contradiction in blocks whose signed head it has not reached', async () => {
+it('freezes on a contradiction in blocks below a signed head that the mirror has not reached', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 30; n += 1) await node.send('POST', '/api/fruit', { n })
   await signed(node)

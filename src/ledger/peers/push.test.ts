@@ -162,7 +162,7 @@ it.each([
   ['as long, with a push that only asks', 6, null],
   ['longer', 9, { size: 6, seen: 6 }],
   ['longer, from where it begins', 9, { size: 0, seen: 6 }],
-])('a second history that is only pushed is kept as evidence: %s', async (_, blocks, to) => {
+])('keeps evidence of a second history that is only pushed: %s', async (_, blocks, to) => {
   const { target, signer, push, serverId, twinFolder, note, verifier } = await pair()
   const path = `/api/ledgers/${serverId}`
   const post = async (body: Buffer) =>

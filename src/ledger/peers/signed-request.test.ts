@@ -99,7 +99,7 @@ it('allows nothing else with the signature of a peer', async () => {
   expect([changed.status, changed.json.code]).toEqual([401, 'TOKEN_NEEDED'])
 })
 
-it('rejects another key, path, query, host, body or time, and a repeated request', async () => {
+it('rejects a signature for another key, path, query, host, body or time, and a repeated request', async () => {
   const { node, clock, authority, signer, headersOf, read } = await guarded()
   const { serverId } = node.service
   const path = `/api/ledgers?serverid=${serverId}&limit=1`
@@ -144,7 +144,7 @@ it('rejects another key, path, query, host, body or time, and a repeated request
   ])
 })
 
-it('accepts a signature for one minute, and remembers its nonce for as long', async () => {
+it('accepts a signature for one minute, and remembers its nonce for the same minute', async () => {
   const { node, clock, headersOf, read } = await guarded()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   const headers = headersOf(path)
@@ -156,7 +156,7 @@ it('accepts a signature for one minute, and remembers its nonce for as long', as
   expect((await read(path, headers)).json.message).toContain('not valid yet')
 })
 
-it('a token takes precedence: a signature does not replace an invalid one', async () => {
+it('rejects an invalid token even if the request is correctly signed', async () => {
   const { node, admin, headersOf, read } = await guarded()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   const bad = await read(path, { ...headersOf(path), authorization: 'Bearer nonsense' })

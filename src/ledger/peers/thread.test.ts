@@ -80,7 +80,7 @@ async function startMirroring(source: LedgerNode) {
   }
 }
 
-it('starts the next round soon after one that moved blocks, otherwise after the interval', async () => {
+it('starts the next round soon after a round that moved blocks, otherwise after the interval', async () => {
   const source = await startLedgerNode({})
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')
@@ -96,7 +96,7 @@ it('starts the next round soon after one that moved blocks, otherwise after the 
   await mirror.close()
 })
 
-it('requests the own chain once per interval while blocks keep arriving', async () => {
+it('requests this node’s own chain from a peer once per interval while blocks keep arriving', async () => {
   const source = await startLedgerNode({})
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')

@@ -156,7 +156,7 @@ it('after erasing, no file contains bytes, names or hashes of the attachments; a
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
 })
 
-it('the attachments of a deleted item are erased with it, and a new item of its id has none', async () => {
+it('erasing a deleted item erases its attachments; a new item with the same id has none', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   const hash = await attach(node, 'ann', 'scan', 'SECRET bytes')
@@ -176,7 +176,7 @@ it('the attachments of a deleted item are erased with it, and a new item of its 
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
 })
 
-it('an attachment is erased with its deletion and after the one it replaced, and not while it is current', async () => {
+it('an attachment is erased with its deletion and after the attachment it replaced, and never while it is current', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
   // The current one, and deletions or replacements without the entries that they ended.

@@ -164,7 +164,7 @@ it('stops for good if the database lacks acknowledged blocks', async () => {
   expect(isClosed()).toBe(true)
 })
 
-it('leaves four fifths of the time to blocks after a long maintenance step, with a pause of at most a minute', () => {
+it('after a long maintenance step, leaves four fifths of the time to blocks, with a pause of at most a minute', () => {
   expect([0, 5, 99.9].map(pauseAfter)).toEqual([0, 0, 0])
   expect([100, 1_500, 15_000].map(pauseAfter)).toEqual([400, 6_000, 60_000])
   expect(pauseAfter(600_000)).toBe(60_000)

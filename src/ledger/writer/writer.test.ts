@@ -107,7 +107,7 @@ describe('blocks', () => {
     expect(thread.blocks()).toEqual([3, 32])
   })
 
-  it('wait for a batch fraction while another is written; at most two are in flight', async () => {
+  it('wait for a fraction of the requests while another block is written; at most two blocks are in flight', async () => {
     const come = (count: number) => {
       for (let n = 0; n < count; n += 1) void writer.record(unitOf(1))
     }
@@ -132,7 +132,7 @@ describe('blocks', () => {
     expect(writer.depth).toBe(38)
   })
 
-  it('wait for clients that were just answered and continue', async () => {
+  it('wait for the next requests of clients that were just answered', async () => {
     void writer.record(unitOf(1))
     await untilBatchCloses()
     for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
@@ -186,7 +186,7 @@ describe('replies', () => {
     ])
   })
 
-  it('differ per change: done, done before, rejected', async () => {
+  it('differ per change: executed, executed before, rejected', async () => {
     const units = [unitOf(1), unitOf(1), unitOf(1), unitOf(1)]
     const answers = units.map((unit) => outcomeOf(writer.record(unit)))
     await untilBatchCloses()
@@ -208,7 +208,7 @@ describe('replies', () => {
     ])
   })
 
-  it('of a full disk refer to one failure, until a block is stored again', async () => {
+  it('report a full disk as one failure until a block is stored again', async () => {
     const full = async () => {
       const answer = outcomeOf(writer.record(unitOf(1)))
       await untilBatchCloses()

@@ -139,7 +139,7 @@ it('names the script that cannot be loaded, with the reason', async () => {
   await expect(Guest.boot({ ...options, scripts: endless }, 100)).rejects.toThrow('lib/endless.js')
 })
 
-it('reports worn after its memory has grown', async () => {
+it('reports that the guest is worn after its memory has grown', async () => {
   const guest = await started()
   expect(await evaluate(guest, '"x".repeat(3e7).length', silent, 20_000)).toEqual({
     value: '30000000',

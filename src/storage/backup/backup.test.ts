@@ -75,7 +75,7 @@ async function verification(folder: string) {
   }
 }
 
-it('a backup is a data folder: one state of the store, verified, and the named files', async () => {
+it('a backup is a data folder: a verified snapshot of the store, plus only the files on the backup list', async () => {
   const { folder, to, store } = await testFolders()
   writeFileSync(join(folder, 'rates.json'), 'not named')
   const shares: number[] = []
@@ -98,7 +98,7 @@ it('a backup is a data folder: one state of the store, verified, and the named f
   expect(await verification(made.path ?? '')).toMatchObject({ finding: null, blocks: 4 })
 })
 
-it('a backup of a running node contains the chain up to one block, and the databases as of it', async () => {
+it('a backup of a running node contains the chain up to one block, and the databases as of that block', async () => {
   const { folder, to, store } = await testFolders(2_000)
   let isWriting = true
   const writing = (async () => {
@@ -160,7 +160,7 @@ it('an interrupted run leaves no backup, and the next one completes it', async (
   expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
-it('copies each blob once: the next backup links those of the last, and omits removed ones', async () => {
+it('copies each blob once: the next backup links the blobs of the last backup, and omits removed blobs', async () => {
   const { folder, to } = await testFolders()
   const first = keepContent(folder, 'first')
   const second = keepContent(folder, 'second')
@@ -189,7 +189,7 @@ it('copies each blob once: the next backup links those of the last, and omits re
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
 })
 
-it('backups of the same time coexist, and old ones are removed on request', async () => {
+it('backups made at the same time coexist, and old backups are removed on request', async () => {
   const { folder, to } = await testFolders()
   for (let n = 0; n < 3; n += 1) await backup(folder, to, { verify: false })
   mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))

@@ -103,7 +103,7 @@ async function openLane(
 }
 
 describe.skipIf(postgres.missing !== null)(`a store whose connection fails${postgres.note}`, () => {
-  it('loses nothing and stores nothing twice, at whichever message it is cut', async () => {
+  it('loses nothing and stores nothing twice, whichever message is lost', async () => {
     const lanes = await Promise.all(Array.from({ length: LANES }, (_, n) => openLane(`l${n}-`)))
     let messages = 0
     for (const { proxy, writer } of lanes.slice(0, 1)) {
@@ -141,7 +141,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     expect(acknowledged).toBeGreaterThan(messages)
   })
 
-  it('is unavailable for a moment if the connection ends between the lock and a read', async () => {
+  it('is briefly unavailable if the connection closes between the lock and a read', async () => {
     const { url, writer } = await openLane('read-')
     const { store } = writer
     for (const read of [
@@ -159,7 +159,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     await expectConsistent(url, writer)
   })
 
-  it('loses nothing when two processes write and their connections are ended at random', async () => {
+  it('loses nothing when two processes write and their connections are closed at random', async () => {
     const { url, proxy, writer } = await openLane('one-')
     const other = await Writer.open(proxy.url, 'two-')
     let isDone = false

@@ -111,7 +111,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect((await two.indexes()).map(({ isReady }) => isReady)).toEqual([true])
   })
 
-  it('a store waits while another one does exclusive work, and then sees the new head', async () => {
+  it('a store waits while another store does exclusive work, and then sees the new head', async () => {
     const location = await newDatabase()
     const stores = [await open(location), await open(location)]
     const heights: (number | undefined)[] = []
@@ -126,7 +126,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect(heights).toEqual([undefined, 0, 1, 2])
   })
 
-  it('rejects the database of another key, of a newer version, of another program, and an empty one', async () => {
+  it('rejects an empty database, and a database of another key, a newer version or another program', async () => {
     const location = await newDatabase()
     const reading = () => openStoreReader(location, { frozen: false })
     await expect(reading()).rejects.toMatchObject({ code: 'STORE_NOT_FOUND' })
@@ -191,7 +191,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect((await frozen.head(serverId))?.height).toBe(0)
   })
 
-  it('a reader uses at most four connections, and replaces those that end', async () => {
+  it('a reader uses at most four connections, and replaces closed ones', async () => {
     const location = await newDatabase()
     const store = await open(location)
     await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -236,7 +236,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
   })
 })
 
-describe('the guards of a connection', () => {
+describe('the checks of a new connection', () => {
   const safe = [160_000, false, 'UTF8', 'on', 'on', 'on', '', 0]
   const changed = (at: number, value: unknown) => safe.with(at, value as string)
 
@@ -260,14 +260,14 @@ describe('the guards of a connection', () => {
     expect(guarded(changed(3, 'off'), false)).toEqual({ warning: null })
   })
 
-  it('pass over a standby', () => {
+  it('skip a standby', () => {
     expect(() => guarded(changed(1, true), true)).toThrow('the server is a standby')
   })
 
   it.each([
     ['standbys that no commit waits for', changed(7, 1), 'synchronous_standby_names is empty'],
     ['commits that do not wait', safe.with(6, 's2').with(5, 'local'), 'synchronous_commit = local'],
-  ])('warn of %s', (_, row, message) => {
+  ])('warn about %s', (_, row, message) => {
     expect(guarded(row, true).warning).toContain(message)
   })
 })

@@ -92,7 +92,7 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
     expect(await findingIn(location)).toBeNull()
   })
 
-  it('finds the same with threads', async () => {
+  it('finds the same differences with threads', async () => {
     const { location, client } = await newDatabase()
     const store = await openStore({ location, serverId, durable: false })
     await store.transaction(async () => {

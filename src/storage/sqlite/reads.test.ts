@@ -69,7 +69,7 @@ it('does not quote a stored text that is not JSON', () => {
   )
 })
 
-it('ends a view whose transaction the engine has already ended', () => {
+it('closes a view whose transaction the engine has already closed', () => {
   const database = new DatabaseSync(':memory:')
   const view = viewPerIteration(database)
   view.begin()

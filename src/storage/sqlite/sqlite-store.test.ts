@@ -107,7 +107,7 @@ it('rejects a file whose schema was changed, and names the first difference', as
   }
 })
 
-it('rejects a file of a newer version, another program or another node, and a missing one', async () => {
+it('rejects a missing file, and a file of a newer version, another program or another node', async () => {
   const folder = testFolder()
   expect(await codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_NOT_FOUND')
   await (await openStore({ location: folder, serverId, durable: true })).close()
@@ -159,7 +159,7 @@ it('a frozen reader sees the old state while the writer continues and runs maint
   await store.close()
 })
 
-it('one process at a time locks a folder, and a temporary one is removed with its process', async () => {
+it('one process at a time locks a folder; a temporary folder is removed when its process exits', async () => {
   const path = testFolder()
   const held = lockFolder(path)
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_IN_USE')

@@ -113,7 +113,7 @@ it('a block is not plain if the rows differ from the entries, even if their conc
   expect(await plainBlock(block, store)).not.toBeNull()
 })
 
-it('leaves entries that are not in canonical form, or ids of two lines, to the comparison', async () => {
+it('leaves ids that contain a newline, and entries not in canonical form, to the full comparison', async () => {
   const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
   const [first = '', second = ''] = block.entries
   for (const entries of [

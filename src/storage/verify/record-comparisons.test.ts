@@ -19,7 +19,7 @@ const ENTRIES = [
   entry.attach('fruit', 'a', 'n', 'three'),
 ]
 
-it('an attachment must be erased after the one it replaced and with its deletion', async () => {
+it('an attachment must be erased after the attachment it replaced, and together with its deletion', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })

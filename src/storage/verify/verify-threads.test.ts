@@ -21,7 +21,7 @@ async function verifiedBothWays(path: string): Promise<Verification> {
   return together
 }
 
-it('finds the same with and without threads, wherever the damage is', async () => {
+it('finds the same damage with and without threads, wherever it is', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
@@ -60,7 +60,7 @@ it('finds the same with and without threads, wherever the damage is', async () =
   }
 })
 
-it('finds the same with threads if blocks that only create items are mixed with others', async () => {
+it('finds the same damage with threads if blocks that only create items alternate with other blocks', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
