@@ -25,25 +25,25 @@ async function changedNetworks(
       if (height > to) return names
       height += 1
       for (const text of entries) {
-        // Most entries are not of networks, and need not be parsed.
+        // Most entries do not belong to a network and need not be parsed.
         if (!text.includes(NETWORK_TYPE)) continue
         const { db, item } = objectIn(text)
         const id = isJsonObject(item) ? item.id : null
         if (typeof db === 'string' && id === networkItemId(db)) names.add(db)
       }
     }
-    // The next page would usually be empty, which takes a read to know.
+    // Returns without reading the next page, which is usually empty.
     if (height > to) return names
   }
   return names
 }
 
 /**
- * Makes the databases of all recorded networks read-only for the ledger's API, also if the networks are not served,
- * and those that other processes record from now on.
+ * Makes the databases of all recorded networks read-only for the ledger's API, even if the networks are not served,
+ * including networks that other processes record later.
  */
 export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> {
-  // First, so that none is recorded between the two.
+  // Before the databases are listed, so that a network recorded in between is not missed.
   followNetworks(ledger, async ({ names }) => {
     for (const name of names) ledger.ownDatabase(name)
   })
@@ -52,23 +52,23 @@ export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> 
   }
 }
 
-/** Blocks that became visible, and the databases whose network item they change. */
+/** Newly visible blocks, and the databases whose network item they change. */
 export interface FollowedBlocks {
   readonly from: number
   readonly to: number
   readonly names: ReadonlySet<string>
 }
 
-/** Follows the networks of a ledger. */
+/** A running `followNetworks`. */
 export interface NetworkFollower {
-  /** Resolves when the blocks that were reported are followed. */
+  /** Resolves when `follow` has processed all reported blocks. */
   settled(): Promise<void>
   close(): Promise<void>
 }
 
 /**
- * Calls `follow` with the new blocks of a ledger that other processes change too. Blocks for which it rejects are
- * passed again, together with the next ones.
+ * Calls `follow` with the new blocks of a ledger that several processes change. If `follow` rejects, its blocks are
+ * passed again together with the next blocks.
  */
 export function followNetworks(
   ledger: LedgerService,

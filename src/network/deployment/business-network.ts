@@ -41,12 +41,12 @@ import { NetworkThread } from './network-thread.ts'
 import { type Outcome, Pipeline, type Recorded } from './pipeline.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
 
-/** How long the scripts of a network may take to load, milliseconds. */
+/** Maximum time to load the scripts of a network, milliseconds. */
 const BOOT_MS = 2_000
 
-/** The position of a request's changes, and the resources they made. */
+/** The position of a request's changes, and the resources it created or replaced. */
 export interface Made extends Recorded {
-  /** The resources as they are stored now, in the order of the request. */
+  /** The resources in their stored form, in the order of the request. */
   readonly resources: readonly Json[]
 }
 
@@ -55,29 +55,29 @@ export interface NetworkDeps {
   readonly clock: Clock
   /** The version of daicho, recorded with each network as `runtimeVersion`. */
   readonly version: string
-  /** How long the processors of one transaction may take, milliseconds. */
+  /** Maximum time for the processors of one transaction, milliseconds. */
   readonly deadlineMs: number
-  /** Number of blocks whose networks are served here, if other processes change them too; otherwise null. */
+  /** Number of blocks whose network changes this process has applied; null if no other process changes networks. */
   readonly known: () => number | null
-  /** Serves what other processes have recorded until now. */
+  /** Applies the network changes that other processes have recorded so far. */
   readonly catchUp: () => Promise<void>
   /** Receives the console output of processors. */
   readonly log: (network: string, level: string, text: string) => void
 }
 
 /**
- * One deployed network. Reads are answered here, under the access rules; changes are decided in the
- * network's thread and answered when they are durable.
+ * A deployed network. The main thread answers reads, under the access rules. The network's thread decides changes,
+ * which are answered when they are durable.
  */
 export class BusinessNetwork {
-  /** The events of its transactions. */
+  /** Events emitted by the network's transactions. */
   readonly events: EventFeed
   readonly #deps: NetworkDeps
   #database: ResourceDatabase
   readonly #pipeline: Pipeline
   #definition: NetworkDefinition
 
-  /** `isRecorded` is whether the ledger has the network; its first change records it otherwise. */
+  /** `isRecorded`: whether the ledger contains the network. If not, its first change records it. */
   constructor(deps: NetworkDeps, definition: NetworkDefinition, isRecorded: boolean) {
     const { ledger, clock, log } = deps
     const { name } = definition
@@ -89,7 +89,7 @@ export class BusinessNetwork {
       database: ledger.ownDatabase(name),
       clock,
       startThread: (recorded: boolean) => this.#startThread(this.#definition, recorded),
-      // Events of a network that several processes change are read from the chain, in its order.
+      // If several processes change the network, its events are read from the chain, in the order of the chain.
       publish: ledger.isShared ? () => {} : this.events.publish.bind(this.events),
       known: deps.known,
       isOvertaken: (error: Error) => this.#isOvertaken(error),
@@ -98,12 +98,15 @@ export class BusinessNetwork {
     this.#pipeline = new Pipeline(parts, isRecorded)
   }
 
-  /** The network as it is deployed. */
+  /** The deployed definition. */
   get definition(): NetworkDefinition {
     return this.#definition
   }
 
-  /** The resources of `type` that match the filter in `query` and may be read. Errors: FilterError. */
+  /**
+   * Returns the resources of `type` that match the filter in `query` and that the caller may read. Errors:
+   * FilterError.
+   */
   async list(
     type: TypeDeclaration,
     query: Readonly<Record<string, unknown>>,
@@ -114,7 +117,7 @@ export class BusinessNetwork {
   }
 
   /**
-   * The results of a named query; `query` has its parameters and those of a filter.
+   * Returns the results of a named query; `query` contains the query's parameters and those of a filter.
    * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
    */
   async query(name: string, query: ParameterTexts, caller: Caller): Promise<Listing> {
@@ -126,7 +129,7 @@ export class BusinessNetwork {
   }
 
   /**
-   * The results of a query that a client wrote, `SELECT …`; `query` has the parameters of a filter.
+   * Returns the results of a client's own query, `SELECT …`; `query` contains the parameters of a filter.
    * Errors: PARAMETER_INVALID, FilterError.
    */
   async queryText(
@@ -139,12 +142,12 @@ export class BusinessNetwork {
     return runQuery(this.#guard(caller), written, parameterTexts(parameters), query)
   }
 
-  /** The archive that is deployed, for callers who may read the network. Errors: RESOURCE_NOT_FOUND. */
+  /** Returns the deployed archive. Errors: RESOURCE_NOT_FOUND if the caller may not read the network's resource. */
   async archive(caller: Caller): Promise<Buffer> {
     const { name, archive, model } = this.#definition
     const target = { type: systemType('Network'), id: name }
     const stored = await this.#database.read(target)
-    // The default network is recorded with its first change.
+    // Until its first change, the default network has no record in the ledger.
     const content = () =>
       stored === null ? { $class: target.type, networkId: name } : objectIn(stored.text)
     if (await this.#guard(caller).allows('READ', target, content)) return archive
@@ -152,8 +155,9 @@ export class BusinessNetwork {
   }
 
   /**
-   * One resource, with the `fields` and the resolved relationships that the filter in `query` asks for.
-   * Errors: RESOURCE_NOT_FOUND, FilterError.
+   * Returns a resource with the fields selected by the filter in `query`, and with resolved relationships if the
+   * filter
+   * requests them. Errors: RESOURCE_NOT_FOUND, FilterError.
    */
   async read(
     type: TypeDeclaration,
@@ -168,7 +172,7 @@ export class BusinessNetwork {
     return { ...stored, text: await presented(stored.text, filter, new Resolver(guard)) }
   }
 
-  /** Makes a change, in one block. Errors: those of `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
+  /** Makes a change in one block. Errors: those of `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
   async change(change: ChangeRequest, caller: Caller): Promise<Made> {
     const { reply, recorded } = await this.#pipeline.request(change, caller)
     if (recorded === null) throw new Error(`${change.kind} was not recorded`)
@@ -176,7 +180,7 @@ export class BusinessNetwork {
   }
 
   /**
-   * Submits a transaction: runs its processors, and records it with all of their changes, or nothing.
+   * Submits a transaction: runs its processors, and records the transaction with all of their changes, or nothing.
    * `reply` is the transaction or the result of its processors; `recorded` is null with `@commit(false)`.
    * Errors: RESOURCE_INVALID, ACCESS_DENIED, TRANSACTION_FAILED, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
    */
@@ -190,8 +194,9 @@ export class BusinessNetwork {
   }
 
   /**
-   * Returns those of `events` that the caller receives: those that it may READ, and those that no READ
-   * rule names whose transaction it may submit.
+   * Returns the events that the caller receives: all events that it may READ, and unless `strictEvents` is set,
+   * events
+   * that no READ rule names if the caller may submit their transaction.
    */
   async receivableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
     const { model, rules, strictEvents } = this.#definition
@@ -205,7 +210,7 @@ export class BusinessNetwork {
     }
     const received: EmittedEvent[] = []
     for (const event of events) {
-      // Nobody receives one of a type that an upgrade took away.
+      // Nobody receives an event whose type an upgrade has removed.
       if (model.type(event.type) === null) continue
       const needsRead = strictEvents || namesEvent(rules, event, model)
       const isReceived =
@@ -216,7 +221,7 @@ export class BusinessNetwork {
     return received
   }
 
-  /** Whether rules let the caller submit a transaction like the recorded one. */
+  /** Whether the rules allow the caller to submit the recorded transaction `id`. */
   async #maySubmit(id: string, guard: Guard): Promise<boolean> {
     const record = await this.lookUp({ type: systemType('HistorianRecord'), id })
     const target = { type: String(record?.transactionType), id }
@@ -225,15 +230,18 @@ export class BusinessNetwork {
     return guard.within({ target, value: resource }).allows('CREATE', target, () => resource)
   }
 
-  /** A resource, without access rules: for the gateway's own decisions, never for a reply. */
+  /**
+   * Returns a resource without checking access rules. Use it only for the gateway's own decisions, never for a reply.
+   */
   async lookUp(target: Target): Promise<JsonObject | null> {
     const stored = await this.#database.read(target)
     return stored === null ? null : objectIn(stored.text)
   }
 
   /**
-   * Replaces the network by `next` if all stored resources fit it; `defaults` fill new fields. One block
-   * holds the new archive and all updates. Other requests wait until the end.
+   * Replaces the network by `next` if all stored resources are valid in the new model; `defaults` fill new fields.
+   * One
+   * block contains the new archive and all updates. Other requests wait until the upgrade is finished.
    * Errors: NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
   async upgrade(next: NetworkDefinition, defaults: readonly FieldDefault[]): Promise<void> {
@@ -258,12 +266,12 @@ export class BusinessNetwork {
     }
   }
 
-  /** Continues with `next`, which another process has recorded. */
+  /** Switches to `next`, which another process has recorded. */
   async follow(next: NetworkDefinition): Promise<void> {
     this.#pipeline.recordedElsewhere()
     if (next.sha256 === this.#definition.sha256) return
     await this.#pipeline.exclusive(async () => {
-      // Or this process has, and was not notified yet.
+      // This process may have made the upgrade itself while this call waited.
       if (next.sha256 === this.#definition.sha256) return
       this.#definition = next
       this.#database = databaseOf(next, this.#deps.ledger)
@@ -271,7 +279,7 @@ export class BusinessNetwork {
     })
   }
 
-  /** Records that the network is removed, after which nothing can change it. */
+  /** Removes the network permanently. */
   async remove(): Promise<void> {
     if (this.#deps.ledger.isShared) await this.#deps.catchUp()
     return this.#pipeline.exclusive(async () => {
@@ -281,17 +289,17 @@ export class BusinessNetwork {
     })
   }
 
-  /** Refuses all requests: another process has removed the network. */
+  /** Refuses all requests after another process has removed the network. */
   async removedElsewhere(): Promise<void> {
     await this.#pipeline.close(removed(this.#definition.name))
   }
 
-  /** Ends its thread. Requests that wait are refused with NETWORK_BUSY. */
+  /** Stops the network's thread. Pending requests are refused with NETWORK_BUSY. */
   async close(): Promise<void> {
     await this.#pipeline.close(new NetworkError('NETWORK_BUSY', 'the node is closing; try again'))
   }
 
-  /** Records a transaction of the system, with the network's new item, inside exclusive work. */
+  /** Records a system transaction with the new item of the network. Call it only within exclusive work. */
   async #record(verb: string, item: JsonObject, writes: readonly ResourceChange[]): Promise<void> {
     const { name } = this.#definition
     const transaction = transactionOf(systemType(verb), this.#pipeline.stamp(), {})
@@ -302,7 +310,7 @@ export class BusinessNetwork {
     await this.#pipeline.record(unitOf([...deployment, itemChange, ...entries]))
   }
 
-  /** Errors: NETWORK_INVALID when the scripts cannot be loaded. */
+  /** Errors: NETWORK_INVALID if the scripts cannot be loaded. */
   #startThread(definition: NetworkDefinition, isRecorded: boolean): Promise<NetworkThread> {
     const { ledger, deadlineMs } = this.#deps
     const deployment = this.#deploymentBefore(definition, isRecorded)
@@ -315,7 +323,7 @@ export class BusinessNetwork {
     })
   }
 
-  /** The changes that record the network itself; none when the ledger has them. */
+  /** Returns the changes that record the network itself; none if the ledger contains it. */
   #deploymentBefore(definition: NetworkDefinition, isRecorded: boolean): Change[] {
     return isRecorded ? [] : deploymentChanges(definition, this.#deps.version)
   }
@@ -325,7 +333,7 @@ export class BusinessNetwork {
     if (error.code !== 'DATABASE_CHANGED' && error.code !== 'DATABASE_EXISTS') return false
     await this.#deps.catchUp()
     if (this.#pipeline.isRecorded) return true
-    // Another process may have recorded this network, or made another database of that name.
+    // Another process may have recorded this network, or a different database with the same name.
     const { name, sha256 } = this.#definition
     const item = await this.#deps.ledger.readItem(name, networkItemId(name)).catch(() => null)
     return (

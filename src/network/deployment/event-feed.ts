@@ -19,17 +19,17 @@ export interface EmittedEvents {
   readonly events: readonly EmittedEvent[]
 }
 
-/** A part of the recorded events. */
+/** One page of the recorded events. */
 export interface RecordedEvents {
   readonly emitted: readonly EmittedEvents[]
-  /** Height from which to read on. */
+  /** Height of the next page's first block. */
   readonly next: number
 }
 
-/** Called with the events of a transaction when it is durable. */
+/** Called with the events of a block after its commit. */
 export type EventListener = (emitted: EmittedEvents) => void
 
-/** The events of a network: those to come, and those that its ledger holds. */
+/** The recorded and future events of a network. */
 export class EventFeed {
   readonly #database: ResourceDatabase
   readonly #listeners = new Set<EventListener>()
@@ -38,7 +38,7 @@ export class EventFeed {
     this.#database = database
   }
 
-  /** Calls `listener` from now on, until the returned function is called. */
+  /** Calls `listener` with each future event until the returned function is called. */
   listen(listener: EventListener): () => void {
     this.#listeners.add(listener)
     return () => {
@@ -52,7 +52,7 @@ export class EventFeed {
     this.#emit({ height, events: events.map(emittedEvent) })
   }
 
-  /** Sends the recorded events of the blocks of heights `from` to `to` to the listeners. */
+  /** Sends the recorded events of the blocks at heights `from` to `to` to the listeners. */
   async follow(from: number, to: number): Promise<void> {
     for (let height = from; height <= to && this.#listeners.size > 0; ) {
       const { emitted, next } = await this.recordedAt(height)
@@ -63,8 +63,8 @@ export class EventFeed {
   }
 
   /**
-   * The recorded events of the blocks from `height` on, in one read of bounded size. `next` is the
-   * height after the last block read; it equals `height` when there is none.
+   * Reads the recorded events of the blocks from `height`, up to a bounded size. `next` is the height after the last
+   * block read, or `height` if there is no such block.
    */
   async recordedAt(height: number): Promise<RecordedEvents> {
     const { blocks, next } = await this.#database.changesAt(height)

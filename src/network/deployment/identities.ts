@@ -6,19 +6,20 @@ import type { Caller } from '../resources/transaction.ts'
 import type { IdentityRequest } from '../transactions/messages.ts'
 import type { BusinessNetwork } from './business-network.ts'
 
-// An identity is a resource like any other, named by the SHA-256 of its secret. The ledger never sees
-// the secret, and everyone who has the ledger can tell who holds one.
+// An identity is a resource whose id is the SHA-256 of its secret. The ledger never contains the secret, but anyone
+// who
+// can read the ledger can check whether a given secret belongs to an identity.
 
 const IDENTITY = systemType('Identity')
 const SECRET_LENGTH_MAX = 256
 
-/** The id of the identity whose secret is `secret`. */
+/** Returns the id of the identity with this secret. */
 function identityId(secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }
 
 /**
- * Records a new identity of a participant, whose secret is `secret`.
+ * Records a new identity of a participant, with the given secret.
  * Errors: RESOURCE_INVALID, RESOURCE_NOT_FOUND, RESOURCE_EXISTS, ACCESS_DENIED.
  */
 export async function issueIdentity(
@@ -30,10 +31,7 @@ export async function issueIdentity(
   await network.change({ kind: 'issueIdentity', identity, id: identityId(secret) }, caller)
 }
 
-/**
- * The caller that the bearer of `secret` is.
- * Errors: IDENTITY_UNKNOWN, which does not tell a revoked identity from one that never was.
- */
+/** Returns the caller with this secret. Errors: IDENTITY_UNKNOWN, for revoked and for unknown identities alike. */
 export async function callerWith(network: BusinessNetwork, secret: string): Promise<Caller> {
   const unknown = new NetworkError('IDENTITY_UNKNOWN', 'this is no identity of the network')
   if (secret.length > SECRET_LENGTH_MAX) throw unknown
@@ -45,7 +43,7 @@ export async function callerWith(network: BusinessNetwork, secret: string): Prom
   return { participant, identity: id }
 }
 
-/** Whether the identity of `caller`, who was known once, has been revoked since. */
+/** Whether the identity of a formerly valid caller has been revoked. */
 export async function isRevoked(network: BusinessNetwork, { identity }: Caller): Promise<boolean> {
   if (identity === null) return false
   const stored = await network.lookUp({ type: IDENTITY, id: identity })

@@ -8,27 +8,27 @@ import {
   type ToThread,
 } from '../transactions/messages.ts'
 
-/** The engine calls itself; its own bound comes first if the thread has that much stack. */
+/** The engine recurses. With a stack of this size, the engine reaches its own limit before it overflows the stack. */
 const STACK_MB = 16
-/** How long a guest may go on after its deadline before its thread is ended. */
+/** Time between a guest's deadline and the termination of its thread. */
 const GRACE_MS = 1_000
-/** How often that is checked. */
+/** Interval of the deadline check. */
 const CHECK_MS = 250
-/** How long a thread may take to start, beside its scripts: the machine may be busy. */
+/** Maximum time to start a thread, in addition to loading its scripts. Generous, because the machine may be busy. */
 const STARTING_MS = 30_000
 const NANOSECONDS = 1_000_000n
 
-/** Why a thread ended: its guest did not stop, or anything else, most likely its memory. */
+/** Why a thread exited: its guest exceeded the deadline, or any other reason, most likely memory. */
 export type ThreadEnd = 'DEADLINE' | 'MEMORY'
 
-/** Receives the messages of a thread, and its end. */
+/** Receives the messages of a thread, and a notification of its exit. */
 export interface ThreadEvents {
   message(message: FromThread): void
-  /** Called once, unless `end` was called before. */
+  /** Called once when the thread exits, unless `end` was called first. */
   ended(end: ThreadEnd): void
 }
 
-/** The main thread's end of a network's thread. */
+/** The main thread's handle of a network's thread. */
 export class NetworkThread {
   readonly #worker: Worker
   readonly #stopAt: BigInt64Array<SharedArrayBuffer>
@@ -48,7 +48,7 @@ export class NetworkThread {
     })
     this.#timer = setInterval(() => this.#check(), CHECK_MS).unref()
     this.#worker.on('message', (message: FromThread) => this.#events?.message(message))
-    // Out of memory beside the guest's, say; the exit follows.
+    // For example, V8 ran out of memory. The event `exit` follows.
     this.#worker.on('error', () => {})
     this.#worker.on('exit', () => {
       clearInterval(this.#timer)
@@ -56,7 +56,7 @@ export class NetworkThread {
     })
   }
 
-  /** Starts a thread. Errors: NETWORK_INVALID when its scripts cannot be loaded, NETWORK_BUSY. */
+  /** Starts a thread. Errors: NETWORK_INVALID if its scripts cannot be loaded, NETWORK_BUSY. */
   static async start(start: Omit<ThreadStart, 'stopAt'>): Promise<NetworkThread> {
     const thread = new NetworkThread(start)
     const started = Promise.withResolvers<void>()
@@ -81,7 +81,7 @@ export class NetworkThread {
     }
   }
 
-  /** Replaces the receiver. */
+  /** Sets the receiver of messages and of the exit. */
   listen(events: ThreadEvents): void {
     this.#events = events
   }
@@ -96,7 +96,7 @@ export class NetworkThread {
     await this.#worker.terminate()
   }
 
-  /** Not even the engine's own deadline stops every script. */
+  /** Terminates a thread whose guest is past its deadline: some scripts ignore the engine's own deadline. */
   #check(): void {
     const stopAt = Atomics.load(this.#stopAt, 0)
     if (stopAt === 0n || process.hrtime.bigint() < stopAt + BigInt(GRACE_MS) * NANOSECONDS) return

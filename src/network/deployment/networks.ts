@@ -16,17 +16,17 @@ import { NetworkThread } from './network-thread.ts'
 import type { FieldDefault } from './upgrade.ts'
 
 /**
- * Deadline for replaying a processor, and for loading the scripts: ten times the longest deadline that a
- * node can have, because a busy machine is no finding.
+ * Deadline for replaying a processor and for loading the scripts: ten times the longest deadline that can be
+ * configured, because a slow replay on a busy machine must not be reported as a difference.
  */
 const REPLAY_MS = 600_000
 
 export interface NetworksDeps extends Omit<NetworkDeps, 'known' | 'catchUp'> {
-  /** Called for each database that records a network which cannot be served. */
+  /** Called for each database whose recorded network cannot be served. */
   readonly warn: (message: string) => void
 }
 
-/** A network as lists show it. */
+/** A network in a list of networks. */
 export interface NetworkSummary {
   readonly name: string
   readonly version: string
@@ -34,10 +34,10 @@ export interface NetworkSummary {
   readonly sha256: string
 }
 
-/** The deployed networks of a node: those that its ledger records. */
+/** The deployed networks of a node, as recorded in its ledger. */
 export class Networks {
   readonly #deps: NetworksDeps & NetworkDeps
-  /** Number of blocks whose networks are served. */
+  /** Number of blocks whose network changes have been applied; null if no other process changes the ledger. */
   #known: number | null
   readonly #following: NetworkFollower
   readonly #networks = new Map<string, BusinessNetwork>()
@@ -58,14 +58,14 @@ export class Networks {
     this.#following = followNetworks(ledger, (blocks) => this.#follow(blocks))
   }
 
-  /** Finds the networks that the ledger records, and makes their databases theirs. */
+  /** Serves the networks that the ledger records, and reserves their databases. */
   static async open(deps: NetworksDeps): Promise<Networks> {
     const networks = new Networks(deps)
     for (const name of await deps.ledger.databases()) await networks.#serve(name)
     return networks
   }
 
-  /** Serves the network that database `name` records, as it is recorded now. */
+  /** Serves the network recorded in database `name`, in its current version. */
   async #serve(name: string): Promise<void> {
     const { ledger, warn } = this.#deps
     const item = await ledger.readItem(name, networkItemId(name))
@@ -84,20 +84,20 @@ export class Networks {
       else this.#networks.set(name, new BusinessNetwork(this.#deps, definition, true))
     } catch (error) {
       if (!(error instanceof NetworkError)) throw error
-      // Without its rules nobody may change its data.
+      // Reserves the database: without the network's rules, nobody may change its data.
       ledger.ownDatabase(name)
       warn(`network ${name} is not served: ${error.message}`)
     }
   }
 
-  /** Serves what other processes have recorded in these blocks. */
+  /** Applies the network changes that other processes have recorded in these blocks. */
   async #follow({ from, to, names }: FollowedBlocks): Promise<void> {
     for (const name of names) await this.#serve(name)
     this.#known = to + 1
     for (const { events } of this.#networks.values()) await events.follow(from, to)
   }
 
-  /** All networks, in the order in which they were deployed. */
+  /** Returns all networks in the order of their deployment. */
   list(): NetworkSummary[] {
     return [...this.#networks.values()].map(({ definition }) => {
       const { name, version, description, sha256 } = definition
@@ -105,7 +105,7 @@ export class Networks {
     })
   }
 
-  /** The network of that name, or null. */
+  /** Returns the network `name`, or null. */
   get(name: string): BusinessNetwork | null {
     return this.#networks.get(name) ?? null
   }
@@ -115,12 +115,12 @@ export class Networks {
     return [...this.#removed]
   }
 
-  /** Names of all networks that the ledger records, the removed ones last. */
+  /** Returns the names of all networks that the ledger records, removed networks last. */
   recorded(): string[] {
     return [...this.#networks.keys(), ...this.#removed]
   }
 
-  /** The network of that name. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
+  /** Returns the network `name`. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   require(name: string): BusinessNetwork {
     const network = this.get(name)
     if (network !== null) return network
@@ -129,7 +129,7 @@ export class Networks {
   }
 
   /**
-   * Removes a network: a tombstone in its database says so, which keeps everything that was recorded.
+   * Removes a network: records a tombstone in its database. The database keeps everything recorded before.
    * Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED.
    */
   async remove(name: string): Promise<void> {
@@ -139,13 +139,13 @@ export class Networks {
   }
 
   /**
-   * Makes `definition` a network of this node that is recorded with its first change.
+   * Serves `definition` as a network that is recorded with its first change.
    * Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN.
    */
   async ship(definition: NetworkDefinition): Promise<BusinessNetwork> {
     const { name } = definition
     const databases = await this.#deps.ledger.databases()
-    // Nothing is awaited from here on, so of two at the same time the second one is refused.
+    // Nothing is awaited between this check and the registration, so the second of two concurrent calls is refused.
     if (this.#networks.has(name)) {
       throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
     }
@@ -162,7 +162,7 @@ export class Networks {
     return network
   }
 
-  /** Records `definition` as a network of this node. Errors: as for `ship`; NETWORK_INVALID. */
+  /** Serves `definition` and records it at once. Errors: as for `ship`; NETWORK_INVALID. */
   async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
     const network = await this.ship(definition)
     try {
@@ -176,7 +176,7 @@ export class Networks {
     }
   }
 
-  /** See `BusinessNetwork.upgrade`. Errors: NETWORK_NOT_FOUND as well. */
+  /** See `BusinessNetwork.upgrade`. Errors: also NETWORK_NOT_FOUND. */
   async upgrade(
     next: NetworkDefinition,
     defaults: readonly FieldDefault[],
@@ -187,9 +187,9 @@ export class Networks {
   }
 
   /**
-   * Runs all transactions of the network again and compares their writes with the ledger; `onProgress`
-   * is called before each transaction.
-   * Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
+   * Runs all transactions of the network again and compares their writes with the ledger. `onProgress` is called
+   * before
+   * each transaction. Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
    */
   async verify(
     name: string,
@@ -222,7 +222,7 @@ export class Networks {
     }
   }
 
-  /** Ends the threads of all networks. */
+  /** Stops the threads of all networks. */
   async close(): Promise<void> {
     await this.#following.close()
     await Promise.all([...this.#networks.values()].map((network) => network.close()))

@@ -14,47 +14,47 @@ import {
 } from '../transactions/messages.ts'
 import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 
-/** Requests of one network that may wait. */
+/** Maximum number of unanswered requests of one network. */
 const REQUESTS_MAX = 10_000
-/** Operations of one block, beyond which a decision waits for the next; a larger one goes alone. */
+/** Maximum operations per block. A decision with more operations gets a block of its own. */
 const OPERATIONS_MAX = 1_000
-/** How often a request is decided again because another process has changed the database first. */
+/** Maximum decisions of one request. A request is decided again if another process changed the database first. */
 const ATTEMPTS_MAX = 8
-/** Characters of one block's operations, with the same rule. */
+/** Maximum characters of a block's operations. A longer decision gets a block of its own. */
 const CHARACTERS_MAX = 4 * 1024 * 1024
 
 /** The position of a request's changes. */
 export interface Recorded extends Written {
-  /** The packed position of the first write, or of the transaction where there is none. */
+  /** The packed position of the first write, or of the transaction if it made no writes. */
   readonly revision: number
 }
 
-/** The outcome of a request when it is durable. */
+/** The durable outcome of a request. */
 export interface Outcome {
   readonly reply: Json
-  /** Null when the request changed nothing. */
+  /** Null if the request changed nothing. */
   readonly recorded: Recorded | null
 }
 
 export interface PipelineParts {
   readonly database: OwnDatabase
   readonly clock: Clock
-  /** Starts the network's thread; `isRecorded` is whether the ledger has the network. */
+  /** Starts the network's thread. `isRecorded`: whether the ledger contains the network. */
   startThread(isRecorded: boolean): Promise<NetworkThread>
-  /** Called with the events of a block when it is durable. */
+  /** Called with the events of a block after its commit. */
   publish(height: number, events: readonly JsonObject[]): void
-  /** Number of blocks that the network knows, if other processes change it too; otherwise null. */
+  /** Number of blocks whose changes this process has applied; null if no other process changes the network. */
   known(): number | null
-  /** Whether `error` says that another process has changed the database, or recorded this network, first. */
+  /** Whether the cause of `error` is another process that changed the database, or recorded this network, first. */
   isOvertaken(error: Error): Promise<boolean>
   /** Receives the console output of scripts. */
   log(level: string, text: string): void
 }
 
-/** A request, until it is answered. */
+/** A request that is not answered yet. */
 interface Pending {
   readonly message: Extract<ToThread, { id: number }>
-  /** How often it was decided on a state that another process had changed. */
+  /** Number of decisions discarded because another process changed the database first. */
   conflicts: number
   resolve(settled: Settled): void
   reject(error: Error): void
@@ -62,77 +62,79 @@ interface Pending {
 
 type Answer = Extract<FromThread, { id: number }>
 
-/** An answer of the thread, and the position of its changes: null when it made none. */
+/** An answer of the thread, and the position of its changes; null if the request changed nothing. */
 interface Settled {
   readonly answer: Answer
   readonly written: Written | null
 }
 
-/** An answer that waits until all decisions before it are durable. */
+/** An answer that is sent when all earlier decisions are durable. */
 interface Decided {
   readonly pending: Pending
   readonly answer: Answer
 }
 
-/** Work that is done while the network stands still. */
+/** Work during which the network decides no requests. */
 interface Exclusive {
   run(): Promise<void>
   reject(error: Error): void
 }
 
 /**
- * The way of all changes of one network: main thread, network thread, ledger writer.
+ * Carries every change of one network from the main thread through the network thread to the ledger writer.
  *
- * Requests go to the network's thread at once and are decided there in their order, each on top of all
- * that was decided before it. Decisions that arrive while a block is being written go into the next
- * block, all of them or none. An answer, also a refusal, is sent when all decisions before it are durable.
- * When a block is refused, everything that was decided on top of it is refused with the same error, and
- * another thread starts from the ledger. If another process has changed the database first, they are not
- * refused but decided again. When the thread dies, the request that it was at fails, and
- * another one takes the rest once the decisions are durable. So a crash leaves whole transactions.
+ * The thread decides requests in order, each on top of all earlier decisions, durable or not. Decisions made while a
+ * block is being written go into the next block; a block contains all changes of a decision or none. An answer, even
+ * a refusal, is sent after all earlier decisions are durable.
+ *
+ * If the ledger refuses a block, all decisions on top of that block are refused with the same error, and a new thread
+ * starts from the ledger. If another process changed the database first, those requests are decided again instead.
+ *
+ * If the thread dies, the request it was processing fails. Once the earlier decisions are durable, a new thread
+ * handles the remaining requests. So a crash never leaves a part of a transaction.
  */
 export class Pipeline {
   readonly #parts: PipelineParts
   readonly #uuids = new UuidGenerator()
   #lastId = 0
   #requests = 0
-  /** Not sent to the thread yet. */
+  /** Requests and exclusive work not sent to the thread yet. */
   readonly #backlog: (Pending | Exclusive)[] = []
-  /** Sent and not answered, in their order. */
+  /** Requests that the thread has not answered, oldest first. */
   readonly #sent = new Map<number, Pending>()
-  /** Not handed to the writer yet. */
+  /** Decisions not passed to the writer yet, oldest first. */
   #decided: Decided[] = []
   #isWriting = false
   #isRecorded: boolean
   #thread: NetworkThread | null = null
-  /** Fulfilled when the threads before this one have ended. */
+  /** Resolves when all earlier threads have exited. */
   #ended: Promise<unknown> = Promise.resolve()
   #isStarting = false
-  /** Whether exclusive work runs. */
+  /** Whether exclusive work is running. */
   #isHeld = false
-  /** `PipelineParts.known` when the oldest decision that is not durable was begun. */
+  /** Number of blocks that the pending decisions take into account; null if no other process changes the network. */
   #known: number | null = null
-  /** Set when no more requests are taken. */
+  /** The error for further requests after `close`; null before. */
   #closed: Error | null = null
 
-  /** `isRecorded` is whether the ledger has the network. */
+  /** `isRecorded`: whether the ledger contains the network. */
   constructor(parts: PipelineParts, isRecorded: boolean) {
     this.#parts = parts
     this.#isRecorded = isRecorded
   }
 
-  /** Whether the ledger has the network. */
+  /** Whether the ledger contains the network. */
   get isRecorded(): boolean {
     return this.#isRecorded
   }
 
-  /** The id and the time of a transaction that happens now. */
+  /** Returns the id and the time of a new transaction. */
   stamp(): Stamp {
     const nowMs = this.#parts.clock.now()
     return { transactionId: this.#uuids.next(nowMs), nowMs }
   }
 
-  /** Has a request decided and recorded. Errors: its refusal; NETWORK_BUSY, NETWORK_REMOVED. */
+  /** Decides and records a change; resolves when it is durable. Errors: its refusal; NETWORK_BUSY, NETWORK_REMOVED. */
   async request(change: ChangeRequest, caller: Caller): Promise<Outcome> {
     const message = { id: this.#nextId(), caller, stamp: this.stamp(), change }
     const { answer, written } = await this.#send(message)
@@ -144,7 +146,7 @@ export class Pipeline {
     return { reply, recorded: { ...written, position, revision: written.position + writeAt } }
   }
 
-  /** Evaluates a condition for durable resources. Errors: NETWORK_BUSY, NETWORK_INVALID. */
+  /** Evaluates a condition on durable resources. Errors: NETWORK_BUSY, NETWORK_INVALID. */
   async evaluate(condition: ConditionRequest): Promise<readonly (boolean | null)[]> {
     try {
       const { answer } = await this.#send({ id: this.#nextId(), condition })
@@ -152,14 +154,14 @@ export class Pipeline {
       assert('values' in answer)
       return answer.values
     } catch (error) {
-      // A condition that ends the thread counts as one that throws.
+      // A condition that stops the thread counts as a condition that throws.
       const isEnded = error instanceof NetworkError && error.code.startsWith('PROCESSOR_')
       if (isEnded) return condition.resources.map(() => null)
       throw error
     }
   }
 
-  /** Runs `work` when all requests before it are durable; those behind it wait until it has ended. */
+  /** Runs `work` after all earlier requests are durable. Later requests wait until `work` has finished. */
   exclusive<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#closed !== null) throw this.#closed
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
@@ -168,29 +170,32 @@ export class Pipeline {
     return promise
   }
 
-  /** Records a unit inside exclusive work. */
+  /** Records a unit of work. Call it only within exclusive work. */
   async record(unit: UnitOfWork): Promise<void> {
     const { height } = await this.#parts.database.record(unit, this.#known)
     this.#isRecorded = true
     if (this.#known !== null) this.#known = height + 1
   }
 
-  /** Another process has recorded the network. */
+  /** Notes that another process has recorded the network. */
   recordedElsewhere(): void {
     this.#isRecorded = true
   }
 
-  /** Exchanges the thread inside exclusive work; null has one started when it is needed. */
+  /**
+   * Replaces the thread by `thread`, or if that is null, by a new one when a request needs it. Resolves when the
+   * previous thread has exited.
+   */
   async exchange(thread: NetworkThread | null): Promise<void> {
     const before = this.#thread
     this.#thread = null
-    // At once, so that no request starts another.
+    // Before the wait for the previous thread, so that no request starts another one.
     if (thread !== null) this.#attach(thread)
     this.#ended = Promise.all([this.#ended, before?.end()])
     await this.#ended
   }
 
-  /** Refuses all further requests with `error`, and ends the thread. */
+  /** Refuses all pending and further requests with `error`, and stops the thread. */
   async close(error: Error): Promise<void> {
     this.#closed ??= error
     for (const { reject } of [...this.#sent.values(), ...this.#backlog.splice(0)]) reject(error)
@@ -220,7 +225,7 @@ export class Pipeline {
     }
   }
 
-  /** Sends the backlog, up to exclusive work; does that when nothing else is under way. */
+  /** Sends the backlog up to the next exclusive work, and starts that work when nothing else is in progress. */
   #advance(): void {
     while (!this.#isHeld) {
       const [next] = this.#backlog
@@ -237,7 +242,7 @@ export class Pipeline {
         return
       }
       if (this.#thread === null) {
-        // A new thread starts from the durable resources.
+        // A new thread loads the durable resources, so it must not start while a block is being written.
         if (!this.#isStarting && !this.#isRecording) this.#start()
         return
       }
@@ -248,10 +253,10 @@ export class Pipeline {
     }
   }
 
-  /** Called before the first decision on durable resources. */
+  /** Called before the first decision that builds on durable resources only. */
   #begin(): void {
     const known = this.#parts.known()
-    // Own blocks are known before they are followed.
+    // `record` and `#written` count this process's own blocks before `known` does.
     this.#known = known === null ? null : Math.max(known, this.#known ?? 0)
   }
 
@@ -287,11 +292,12 @@ export class Pipeline {
       message: (message) => {
         if ('logged' in message) this.#parts.log(message.logged.level, message.logged.text)
         if (!('id' in message)) return
-        // Without an entry, the request was refused together with an earlier block.
+        // If there is no entry, the request was refused together with an earlier block.
         const pending = this.#sent.get(message.id)
         if (pending === undefined) return
         this.#sent.delete(message.id)
-        // A condition changes nothing and is about durable resources, so its answer need not wait.
+        // A condition changes nothing and reads durable resources only, so its answer does not wait for earlier
+        // decisions.
         if ('condition' in pending.message) pending.resolve({ answer: message, written: null })
         else this.#decided.push({ pending, answer: message })
         this.#write()
@@ -301,7 +307,7 @@ export class Pipeline {
     })
   }
 
-  /** The thread has died with the request that it was at. */
+  /** Handles the death of the thread: rejects the request it was processing, and queues the others again. */
   #lost(end: ThreadEnd): void {
     this.#thread = null
     const [current, ...others] = this.#sent.values()
@@ -315,7 +321,7 @@ export class Pipeline {
     this.#advance()
   }
 
-  /** Hands the decisions to the writer, unless it has some already. */
+  /** Passes the next batch of decisions to the writer, unless a block is being written. */
   #write(): void {
     while (!this.#isWriting && this.#decided.length > 0) {
       const batch = this.#nextBatch()
@@ -364,21 +370,21 @@ export class Pipeline {
     this.#advance()
   }
 
-  /** The block was refused, and with it all that was decided on top of it. */
+  /** Discards a refused block and all decisions on top of it. */
   #refused(batch: readonly Decided[], error: Error): void {
     this.#isWriting = false
     const undone = [...batch, ...this.#decided].map(({ pending }) => pending)
     undone.push(...this.#sent.values())
     this.#decided = []
     this.#sent.clear()
-    // The thread's state includes the refused changes; the next request starts another thread.
+    // The thread's state contains the refused changes, so the next request starts a new thread.
     void this.exchange(null)
     void this.#retried(undone, error).then(() => this.#advance())
-    // At once too: what is found out before a retry may wait for exclusive work.
+    // Also called now: `#retried` may wait for exclusive work, which `#advance` starts.
     this.#advance()
   }
 
-  /** Puts those requests back that another process has overtaken, and rejects the others. */
+  /** Queues requests again if another process changed the database first; otherwise rejects them with `error`. */
   async #retried(undone: readonly Pending[], error: Error): Promise<void> {
     const isOvertaken = this.#known !== null && (await this.#parts.isOvertaken(error))
     if (isOvertaken) this.#isRecorded = true

@@ -16,7 +16,7 @@ export interface FieldDefault {
   readonly value: Json
 }
 
-/** `Type.field=value` as people write it; a value that is no JSON is a text. Null for other texts. */
+/** Parses `Type.field=value`; returns null if it is malformed. A value that is not JSON is a string. */
 export function parseFieldDefault(text: string): FieldDefault | null {
   const [, type, field, written] = /^([\w.$]+)\.([\w$]+)=(.*)$/s.exec(text) ?? []
   if (type === undefined || field === undefined || written === undefined) return null
@@ -28,9 +28,9 @@ export function parseFieldDefault(text: string): FieldDefault | null {
 }
 
 /**
- * Judges every resource of `database` by the model of `next`, and gives the updates that make them
- * fit it: fields filled in from `defaults` and from the model's own.
- * Errors: UPGRADE_INVALID with everything that does not fit, PROBLEMS_MAX problems at most.
+ * Validates every resource of `database` against the model of `next`, and returns the updates that make them valid:
+ * new fields are filled from `defaults` and from the model's defaults.
+ * Errors: UPGRADE_INVALID with the problems found, up to PROBLEMS_MAX.
  */
 export async function upgradedResources(
   database: ResourceDatabase,

@@ -6,66 +6,66 @@ import type { OwnChange } from '../../ledger/index.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { REGISTRY_TYPES } from '../model/system.ts'
 
-/** Bytes of an item's id in the ledger. */
+/** Maximum length of an item's id in the ledger, in bytes. */
 const ITEM_ID_BYTES_MAX = 256
 
-/** Characters that an item's id cannot have. */
+/** Characters that must be percent-encoded in an item's id. */
 const NOT_IN_IDS = /[%/\u0000-\u001f\u007f-\u009f]/g
 
 /**
- * The id of a resource's item in the ledger: `<qualified type>#<id>`. Percent signs, slashes and
- * control characters of the id are percent-encoded, so two resources never share an item.
+ * Returns the id of a resource's item in the ledger: `<qualified type>#<id>`. Percent signs, slashes and control
+ * characters in the resource's id are percent-encoded, so that no two resources share an item.
  */
 export function itemIdOf({ type, id }: Target): string {
   return `${type}#${id.replace(NOT_IN_IDS, encodeURIComponent)}`
 }
 
-/** The resource that an item's id names, or null when it names none. */
+/** Returns the resource that an item's id names, or null if the item is not a resource. */
 export function targetOfItem(itemId: string): Target | null {
   const hash = itemId.indexOf('#')
   if (hash === -1) return null
   return { type: itemId.slice(0, hash), id: idIn(itemId.slice(hash + 1)) }
 }
 
-/** The id of a resource, from the part behind the `#` of its item's id. */
+/** Decodes the part of an item's id after the `#` to the resource's id. */
 function idIn(text: string): string {
   return text.replace(/(?:%[0-9A-F]{2})+/g, decodeURIComponent)
 }
 
-/** Whether the ledger can keep a resource of this id. */
+/** Whether the ledger can store a resource with this id. */
 export function canBeItem(target: Target): boolean {
   return target.id.isWellFormed() && Buffer.byteLength(itemIdOf(target)) <= ITEM_ID_BYTES_MAX
 }
 
-/** The item of a resource. */
+/** Returns the item of a resource. */
 export function itemOf(target: Target, resource: JsonObject): JsonObject {
   return { id: itemIdOf(target), resource }
 }
 
-/** The text of the resource in the text of its item, which is canonical. */
+/** Returns the text of the resource in the canonical text of its item. */
 function resourceTextIn(itemId: string, itemText: string): string {
   const head = `{"id":${canonicalString(itemId)},"resource":`
   if (itemText.startsWith(head)) return itemText.slice(head.length, -1)
-  // The item of the network itself has its archive in front of its resource.
+  // In the item of the network itself, the archive precedes the resource.
   return canonicalJson(objectIn(itemText).resource ?? null)
 }
 
-/** The object that a stored text holds. */
+/** Parses the text of a stored object. */
 export function objectIn(text: string): JsonObject {
   const value: Json = storedJson(text)
   return isJsonObject(value) ? value : {}
 }
 
-/** A resource as the ledger keeps it. */
+/** A resource as stored in the ledger. */
 export interface StoredResource {
   readonly id: string
   /** Canonical JSON. */
   readonly text: string
-  /** The packed position of the entry that set it. */
+  /** The packed position of the entry that created or last updated the resource. */
   readonly revision: number
 }
 
-/** Which resources of a type, and in which order; by identifier where `order` leaves it open. */
+/** Selects and orders resources of a type. Resources that are equal in `order` are ordered by their ids. */
 export interface Selection {
   readonly type: TypeDeclaration
   readonly where: Where | null
@@ -75,7 +75,7 @@ export interface Selection {
   readonly offset: number
 }
 
-/** All resources of `type`. */
+/** Returns the selection of all resources of `type`. */
 export function allOf(type: TypeDeclaration): Selection {
   return { type, where: null, order: [], limit: null, offset: 0 }
 }
@@ -86,12 +86,12 @@ export type ResourceChange =
       readonly kind: 'create' | 'update'
       readonly target: Target
       readonly resource: JsonObject
-      /** For a creation: see `OwnChange`. */
+      /** Only for a creation; see `OwnChange`. */
       readonly assigned?: boolean
     }
   | { readonly kind: 'delete'; readonly target: Target }
 
-/** A block, as far as changes are read from it. */
+/** The parts of a block from which changes are read. */
 interface RawBlock {
   readonly height: number
   readonly entries: readonly string[]
@@ -101,7 +101,7 @@ interface RawBlock {
 export interface RecordedChanges {
   readonly height: number
   readonly changes: readonly ResourceChange[]
-  /** The item that records the network itself, with its archive, when the block has it. */
+  /** The item that records the network itself, with its archive; null if the block does not contain one. */
   readonly deployed: JsonObject | null
   /** Whether the block removes the network. */
   readonly removed: boolean
@@ -109,35 +109,35 @@ export interface RecordedChanges {
 
 /** Reads resources. */
 export interface ResourceReader {
-  /** One resource, or null. */
+  /** Returns a resource, or null if it does not exist. */
   read(target: Target): Promise<StoredResource | null>
-  /** The resources that `selection` asks for, page by page. */
+  /** Yields the selected resources, page by page. */
   select(selection: Selection): AsyncIterable<StoredResource[]>
-  /** Counts the resources that `selection` asks for, without `limit` and `offset`. */
+  /** Counts the selected resources, ignoring `limit` and `offset`. */
   count(selection: Selection): Promise<number>
 }
 
-/** The number of rows in `pages`. */
+/** Returns the total number of rows in `pages`. */
 export async function lengthOf(pages: AsyncIterable<readonly unknown[]>): Promise<number> {
   let length = 0
   for await (const page of pages) length += page.length
   return length
 }
 
-/** The durable resources of one network: a database of the ledger, and the registries of its model. */
+/** The durable resources of one network: those in its database, and the registries, which follow from its model. */
 export class ResourceDatabase implements ResourceReader {
   readonly name: string
   readonly #ledger: LedgerReader
   readonly #registries: ResourceReader
 
-  /** `registries` are the resources of the registry types, which follow from the model. */
+  /** `registries` reads the resources of the registry types. */
   constructor(name: string, ledger: LedgerReader, registries: ResourceReader) {
     this.name = name
     this.#ledger = ledger
     this.#registries = registries
   }
 
-  /** One resource, or null. */
+  /** Returns a resource, or null if it does not exist. */
   async read(target: Target): Promise<StoredResource | null> {
     if (REGISTRY_TYPES.has(target.type)) return this.#registries.read(target)
     const itemId = itemIdOf(target)
@@ -147,7 +147,7 @@ export class ResourceDatabase implements ResourceReader {
     return { id: target.id, text: resourceTextIn(itemId, text), revision }
   }
 
-  /** The resources that `selection` asks for, page by page. */
+  /** Yields the selected resources, page by page. */
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
     const { type, where, order, limit, offset } = selection
     if (REGISTRY_TYPES.has(type.qualifiedName)) {
@@ -170,7 +170,7 @@ export class ResourceDatabase implements ResourceReader {
     }
   }
 
-  /** Counts the resources that `selection` asks for, without `limit` and `offset`. */
+  /** Counts the selected resources, ignoring `limit` and `offset`. */
   async count(selection: Selection): Promise<number> {
     const { type, where } = selection
     if (REGISTRY_TYPES.has(type.qualifiedName)) return this.#registries.count(selection)
@@ -182,12 +182,12 @@ export class ResourceDatabase implements ResourceReader {
     return lengthOf(await this.#ledger.findItems(this.name, filter, false))
   }
 
-  /** All items of the database, page by page: resources, and the item of the network itself. */
+  /** Yields all items of the database, page by page: resources, and the item of the network itself. */
   items(): AsyncIterable<{ id: string; text: string }[]> {
     return this.#ledger.listItems(this.name)
   }
 
-  /** The changes of these resources from the block at `height` on, block by block. */
+  /** Yields the changes of these resources from the block at `height` on, block by block. */
   async *changesFrom(height: number): AsyncGenerator<RecordedChanges> {
     let from = height
     for (;;) {
@@ -199,11 +199,11 @@ export class ResourceDatabase implements ResourceReader {
   }
 
   /**
-   * The changes of these resources in the blocks from `height` on, in one read of bounded size.
-   * `next` is the height after the last block read; it equals `height` when there is none.
+   * Returns the changes of these resources in the blocks from `height` on, in one read of bounded size. `next` is the
+   * height after the last block read, or `height` if there is no such block.
    */
   async changesAt(height: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
-    // The ledger ends a page early when its blocks are large; the rest is for the next read.
+    // Reads one page only; the page is shorter if its blocks are large.
     for await (const page of this.#ledger.blocks(height)) {
       const blocks = page.flatMap((block) => this.#changesIn(block))
       return { blocks, next: height + page.length }
@@ -212,7 +212,7 @@ export class ResourceDatabase implements ResourceReader {
   }
 
   #changesIn({ height, entries }: RawBlock): RecordedChanges[] {
-    // In many ledgers most entries are of other databases.
+    // Skips parsing: in many ledgers, most entries belong to other databases.
     const own = entries
       .filter((text) => text.includes(this.name))
       .map(objectIn)
@@ -241,7 +241,7 @@ export class ResourceDatabase implements ResourceReader {
   }
 }
 
-/** The ledger's entry of a change. */
+/** Returns the ledger entry for a change. */
 export function entryOf(db: string, change: ResourceChange): OwnChange {
   const { kind, target } = change
   if (kind === 'delete') return { method: 'delete_item', db, id: itemIdOf(target) }
@@ -249,7 +249,7 @@ export function entryOf(db: string, change: ResourceChange): OwnChange {
   return { method: `${kind}_item`, db, item, assigned: change.assigned ?? false }
 }
 
-/** The changes of resources in an entry; none for one that creates the database. */
+/** Returns the resource change in an entry, or no changes for other entries, e.g. the creation of the database. */
 export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
   const item = isJsonObject(entry.item) ? entry.item : {}
   const target = targetOfItem(String(item.id ?? entry.id))
@@ -262,12 +262,14 @@ export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
 
 const BY_ID: readonly OrderTerm[] = [{ path: ['id'], descending: false }]
 
-/** The range of the ids of a type's items: they begin with its name and `#`, which precedes `$`. */
+/**
+ * Returns the range of the item ids of a type: they start with its name and `#`; `$` is the next character after `#`.
+ */
 function idsOf({ qualifiedName }: TypeDeclaration): { from: string; to: string } {
   return { from: `${qualifiedName}#`, to: `${qualifiedName}$` }
 }
 
-/** `where` as a predicate of the item instead of its resource. */
+/** Converts a predicate on a resource to a predicate on its item. */
 function inResource(where: Where): Where {
   if (where.kind === 'condition') return { ...where, path: ['resource', ...where.path] }
   return { kind: where.kind, of: where.of.map(inResource) }

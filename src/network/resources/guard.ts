@@ -20,10 +20,10 @@ import {
 import { type Resource, requireType } from './instances.ts'
 import { type Caller, historianTarget } from './transaction.ts'
 
-/** A condition of an access rule, and its resources. */
+/** A condition of an access rule, and the resources to evaluate it for. */
 export interface ConditionRequest {
   readonly condition: string
-  /** The names that the rule gives to the three. */
+  /** The variable names that the rule binds to participant, resource and transaction; null if it binds none. */
   readonly variables: Readonly<Record<'participant' | 'resource' | 'transaction', string | null>>
   readonly participant: JsonObject
   readonly transaction: JsonObject | null
@@ -31,8 +31,8 @@ export interface ConditionRequest {
 }
 
 /**
- * Evaluates a condition for each of its resources: true, false, or null where it throws. Relationships
- * in them lead to the resources of `state`.
+ * Evaluates a condition for each of its resources: true, false, or null if it throws. The condition can follow
+ * relationships to resources of `state`.
  */
 export type EvaluateCondition = (
   request: ConditionRequest,
@@ -47,7 +47,7 @@ export interface GuardParts {
   readonly evaluate: EvaluateCondition
 }
 
-/** Resources that access rules decide about at once. */
+/** Number of resources that are checked against the access rules at a time. */
 const READ_AT_ONCE = 256
 
 /** Reads the resources that one caller may read, and checks the caller's changes. */
@@ -63,8 +63,8 @@ export class Guard implements ResourceReader {
   #participant: Promise<JsonObject> | null = null
 
   /**
-   * `transaction` is the one that is being processed, or null.
-   * Errors: IDENTITY_UNKNOWN for a participant of a type that there is not.
+   * `transaction` is the transaction in progress, or null.
+   * Errors: IDENTITY_UNKNOWN if the type of the participant does not exist.
    */
   constructor(parts: GuardParts, transaction: Resource | null = null) {
     const { definition, caller } = parts
@@ -88,13 +88,16 @@ export class Guard implements ResourceReader {
     }
   }
 
-  /** The guard of the same caller during `transaction`, which may read another `database`. */
+  /** Returns a guard for the same caller during `transaction`, optionally with another `database`. */
   within(transaction: Resource, database = this.database): Guard {
     const { definition, caller } = this
     return new Guard({ definition, caller, database, evaluate: this.#evaluate }, transaction)
   }
 
-  /** Whether the caller may do `operation` on `target`, whose content is or was `content`. */
+  /**
+   * Whether the caller may perform `operation` on `target`. `content` returns the content before the change, or for a
+   * creation the new content.
+   */
   async allows(
     operation: Operation,
     target: Target,
@@ -104,7 +107,7 @@ export class Guard implements ResourceReader {
     return allowed === true
   }
 
-  /** Errors: ACCESS_DENIED. */
+  /** Throws unless `allows` returns true. Errors: ACCESS_DENIED. */
   async require(
     operation: Operation,
     target: Target,
@@ -113,7 +116,7 @@ export class Guard implements ResourceReader {
     if (!(await this.allows(operation, target, content))) throw this.denied(operation, target)
   }
 
-  /** The error for a change that the caller may not make. */
+  /** Returns the error for a change that the caller may not make. */
   denied(operation: Operation, { type, id }: Target): NetworkError {
     const { participant } = this.caller
     return new NetworkError(
@@ -126,11 +129,11 @@ export class Guard implements ResourceReader {
   /** Checks that the caller may create the transaction and its historian record. Errors: ACCESS_DENIED. */
   async requireSubmission(transaction: Resource): Promise<void> {
     await this.require('CREATE', transaction.target, () => transaction.value)
-    // The record does not exist yet, so a condition has no content of it.
+    // The record does not exist yet, so conditions cannot use its content.
     await this.require('CREATE', historianTarget(transaction.target), () => null)
   }
 
-  /** A resource; null if it does not exist or may not be read. Errors: TYPE_NOT_FOUND. */
+  /** Returns a resource, or null if it does not exist or the caller may not read it. Errors: TYPE_NOT_FOUND. */
   async read(target: Target): Promise<StoredResource | null> {
     const [stored = null] = await this.readAll([target])
     return stored
@@ -171,12 +174,12 @@ export class Guard implements ResourceReader {
     return lengthOf(this.select({ ...selection, limit: null, offset: 0 }))
   }
 
-  /** Whether the caller may read all resources of a type; null when it depends on which one. */
+  /** Whether the caller may read all resources of a type; null if that depends on the resource. */
   #readsAll({ type }: Selection): boolean | null {
     return this.#control.allowsAll('READ', type, this.#context)
   }
 
-  /** Replaces those of `resources`, whose types and ids are `instances`, that may not be read by null. */
+  /** Replaces each resource that the caller may not read by null. `instances` are the types and ids of `resources`. */
   async #readable(
     instances: readonly Instance[],
     resources: readonly (StoredResource | null)[],
@@ -214,7 +217,7 @@ export class Guard implements ResourceReader {
     const { database, caller } = this
     const stored = await database.read(caller.participant)
     if (stored !== null) return objectIn(stored.text)
-    // The administrator of a network that is not recorded yet.
+    // The network is not recorded yet, so neither is its administrator.
     const { type, id } = caller.participant
     const { identifier } = this.#context.participant.type
     return { $class: type, [identifier ?? '']: id }

@@ -10,28 +10,28 @@ import {
 } from '../model/validation.ts'
 import { canBeItem } from './database.ts'
 
-/** A resource in the form in which it is stored, with its identity. */
+/** A resource in its stored form, with its identity. */
 export interface Resource {
   readonly target: Target
   readonly value: JsonObject
 }
 
-/** The rules that instances are checked by. */
+/** The model and options for the validation of instances. */
 export interface InstanceRules extends Strictness {
   readonly model: Model
 }
 
-/** The type of that name. Errors: TYPE_NOT_FOUND. */
+/** Returns the type `name`. Errors: TYPE_NOT_FOUND. */
 export function requireType(model: Model, name: string): TypeDeclaration {
   const type = model.type(name)
   if (type !== null) return type
   throw new NetworkError('TYPE_NOT_FOUND', `there is no type ${name.slice(0, 100)}`)
 }
 
-/** Resources of one request: the entries of a block, less the transaction and its historian's record. */
+/** Maximum resources per request: the entries of a block, minus two for the transaction and its historian record. */
 export const RESOURCES_MAX = 9_998
 
-/** Errors: LIST_EMPTY, UNIT_TOO_LARGE. */
+/** Throws if a list is empty or has more than RESOURCES_MAX elements. Errors: LIST_EMPTY, UNIT_TOO_LARGE. */
 export function refuseLength(list: readonly unknown[]): void {
   if (list.length === 0) throw new NetworkError('LIST_EMPTY', 'the list is empty')
   if (list.length <= RESOURCES_MAX) return
@@ -39,7 +39,7 @@ export function refuseLength(list: readonly unknown[]): void {
   throw new NetworkError('UNIT_TOO_LARGE', message)
 }
 
-/** Errors: RESOURCE_INVALID when a list names a resource twice. */
+/** Throws if a list contains an id twice. Errors: RESOURCE_INVALID. */
 export function refuseRepeated(ids: readonly string[]): void {
   const seen = new Set<string>()
   for (const [index, id] of ids.entries()) {
@@ -52,7 +52,7 @@ export function refuseRepeated(ids: readonly string[]): void {
 }
 
 /**
- * `body`, one instance of `type` or an array of them, in the form in which they are kept.
+ * Validates `body`, one instance of `type` or an array of instances, and returns them in their stored form.
  * Errors: RESOURCE_INVALID with all problems, LIST_EMPTY, UNIT_TOO_LARGE.
  */
 export function resourcesOf(body: Json, type: TypeDeclaration, rules: InstanceRules): Resource[] {
@@ -70,14 +70,14 @@ export function resourcesOf(body: Json, type: TypeDeclaration, rules: InstanceRu
   return resources
 }
 
-/** One instance. Errors: RESOURCE_INVALID. */
+/** Validates one instance and returns it in its stored form. Errors: RESOURCE_INVALID. */
 export function resourceOf(value: Json, type: TypeDeclaration, rules: InstanceRules): Resource {
   const checked = checkedResource(value, type, rules, '')
   if (Array.isArray(checked)) throw invalid(checked)
   return checked
 }
 
-/** RESOURCE_INVALID with `problems`. */
+/** Returns the error RESOURCE_INVALID with `problems`. */
 export function invalid(problems: readonly Problem[]): NetworkError {
   const [first] = problems
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
@@ -107,7 +107,7 @@ function checkedResource(
   return [{ path: pointer(path, type.identifier ?? ''), code: 'ID_TOO_LONG', message }]
 }
 
-/** `value` with the id of the path, which it may leave out. Errors: RESOURCE_ID_MISMATCH. */
+/** Returns `value` with the id from the path. `value` may omit its id. Errors: RESOURCE_ID_MISMATCH if they differ. */
 export function withId(value: JsonObject, { identifier }: TypeDeclaration, id: string): JsonObject {
   const name = identifier ?? ''
   const given = value[name] ?? id
@@ -116,7 +116,7 @@ export function withId(value: JsonObject, { identifier }: TypeDeclaration, id: s
   throw new NetworkError('RESOURCE_ID_MISMATCH', message)
 }
 
-/** The fields that a client may set of a transaction: its id and its time are the server's. */
+/** Returns the fields of a transaction that a client may set: all except the id and the time. */
 export function submittedFields(given: Json): JsonObject {
   if (!isJsonObject(given)) {
     throw invalid([{ path: '', code: 'WRONG_TYPE', message: 'must be an object, a transaction' }])
@@ -127,23 +127,23 @@ export function submittedFields(given: Json): JsonObject {
   throw invalid([{ path: '/transactionId', code: 'ASSIGNED_BY_SERVER', message }])
 }
 
-// The texts are Composer's, which clients match.
+// These messages are the same as in Composer, because clients match them.
 
-/** The id of a registry, as messages name it. */
+/** Returns the id of a type's registry for messages. */
 export function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {
   return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}:${qualifiedName}`
 }
 
-/** Characters of an id in a message: no resource has a longer one. */
+/** Maximum length of an id in a message. No resource has a longer id. */
 const ID_SHOWN = 256
 
-/** The error for a resource that does not exist, or that the caller may not know of. */
+/** Returns the error for a resource that does not exist, or that the caller may not see. */
 export function missing(type: TypeDeclaration, id: string): NetworkError {
   const message = `Object with ID '${id.slice(0, ID_SHOWN)}' in collection with ID '${collectionOf(type)}' does not exist`
   return new NetworkError('RESOURCE_NOT_FOUND', message)
 }
 
-/** The error for a resource that exists already. */
+/** Returns the error for a resource that already exists. */
 export function taken(type: TypeDeclaration, id: string): NetworkError {
   return new NetworkError(
     'RESOURCE_EXISTS',
@@ -152,7 +152,7 @@ export function taken(type: TypeDeclaration, id: string): NetworkError {
   )
 }
 
-/** The error for requests to a network that was removed. */
+/** Returns the error for requests to a removed network. */
 export function removed(name: string): NetworkError {
   return new NetworkError('NETWORK_REMOVED', `the network ${name} was removed`)
 }

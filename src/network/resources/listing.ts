@@ -21,7 +21,7 @@ import { objectIn } from './database.ts'
 import type { Guard } from './guard.ts'
 import { RESOLVED_MAX, Resolution, withRelationships } from './references.ts'
 
-/** The fields that a filter over instances of `type` may use. */
+/** Returns the types of the fields that a filter of instances of `type` may use. */
 function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
   return (path) => {
     if (path.at(-1) === '$class') return FIELD_TYPES.text
@@ -32,7 +32,7 @@ function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
 
 function fieldTypeOf(property: Property, model: Model): FieldType {
   const { type, relationship } = property
-  /** The stored form of a text, which is compared; patterns apply to it too. */
+  /** Converts a string to its stored form, because filters and patterns are applied to stored values. */
   const read = (text: unknown) =>
     typeof text === 'string' ? canonical(text, property, model) : undefined
   switch (property.primitive) {
@@ -43,7 +43,7 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
     case 'Double':
     case 'Integer':
     case 'Long':
-      // With lenient numbers such a field may hold 1.5.
+      // Unless `strictNumbers` is set, such a field may contain 1.5.
       return FIELD_TYPES.number
     case 'DateTime':
       return { ...FIELD_TYPES.dateTime, read }
@@ -58,12 +58,13 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
   }
 }
 
-/** Levels of relationships that are followed. */
+/** Maximum levels of relationships that are followed. */
 const DEPTH_MAX = 16
 
 /**
- * Replaces relationships by their resources, recursively, RESOLVED_MAX at most. A relationship stays a
- * text if its resource is missing, may not be read, or contains it, which ends cycles.
+ * Replaces relationships by their resources, recursively, up to RESOLVED_MAX resources. A relationship remains a
+ * string
+ * if its resource does not exist, may not be read, or contains the relationship itself (a cycle).
  */
 export class Resolver {
   readonly #model: Model
@@ -113,7 +114,7 @@ function keyOf({ type, id }: Target): string {
 }
 
 export interface Listing {
-  /** How many there are without `limit` and `offset`. */
+  /** Number of matching resources, ignoring `limit` and `offset`. */
   readonly total: number
   /** The resources as JSON texts, page by page. */
   readonly pages: AsyncIterable<string[]>
@@ -128,7 +129,7 @@ const NO_FILTER: Filter = {
   resolve: false,
 }
 
-/** The filter in the query of a request for instances of `type`. Errors: FilterError. */
+/** Parses the filter in the query of a request for instances of `type`. Errors: FilterError. */
 export function resourceFilter(
   query: Readonly<Record<string, unknown>>,
   model: Model,
@@ -136,12 +137,12 @@ export function resourceFilter(
 ): Filter {
   const filter = filterOf(query, { typeOf: fieldTypesOf(model, type), mayResolve: true })
   if (filter === null) return NO_FILTER
-  // `where={}` asks for everything, which is counted and listed without looking at resources.
+  // `where={}` matches all resources. With null, they are counted and listed without evaluating a predicate.
   const { where } = filter
   return where?.kind === 'all' && where.of.length === 0 ? { ...filter, where: null } : filter
 }
 
-/** The resources of `type` that `filter` asks for and that the caller may read. */
+/** Returns the resources of `type` that match `filter` and that the caller may read. */
 export async function listResources(
   guard: Guard,
   type: TypeDeclaration,
@@ -161,7 +162,7 @@ export async function listResources(
   return { total, pages: pages() }
 }
 
-/** The text of a resource as it is sent: with the requested fields, and relationships resolved. */
+/** Returns the text of a resource for a reply, with the requested fields and resolved relationships. */
 export async function presented(
   text: string,
   { fields, resolve }: Pick<Filter, 'fields' | 'resolve'>,

@@ -7,13 +7,14 @@ import { systemType } from '../model/system.ts'
 import { itemOf } from './database.ts'
 import { ADMIN } from './transaction.ts'
 
-// A network is recorded in its own database with its archive, so that the ledger holds the whole network.
-// Its item is the resource `Network#<name>` with three members beside it.
+// A network is recorded in its own database, including its archive, so that the ledger contains the whole network.
+// The
+// network's item contains the resource `Network#<name>` and three other members.
 
-/** Bytes of an archive: in Base64 it must fit into an item. */
+/** Maximum size of an archive in bytes. Encoded in Base64, the archive must fit into an item. */
 const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024
 
-/** The item that records `definition`. Errors: NETWORK_UNREADABLE when its archive is too large. */
+/** Returns the item that records `definition`. Errors: NETWORK_UNREADABLE if its archive is too large. */
 export function networkItem(definition: NetworkDefinition, runtimeVersion: string): JsonObject {
   const { archive } = definition
   if (archive.length > ARCHIVE_BYTES_MAX) {
@@ -23,7 +24,7 @@ export function networkItem(definition: NetworkDefinition, runtimeVersion: strin
   return { ...itemWithoutArchive(definition, runtimeVersion), archive: archive.toString('base64') }
 }
 
-/** The item of a removed network: as before, but without the archive, which the chain still has. */
+/** Returns the item of a removed network: the previous item without the archive, which remains in the chain. */
 export function tombstone(definition: NetworkDefinition, runtimeVersion: string): JsonObject {
   return { ...itemWithoutArchive(definition, runtimeVersion), removed: true }
 }
@@ -41,7 +42,7 @@ export function isTombstone(text: string): boolean {
   return isJsonObject(item) && item.removed === true
 }
 
-/** The network that an item records. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
+/** Returns the network in an item. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
 export function definitionInItem(text: string, name: string): NetworkDefinition {
   const item: Json = storedJson(text)
   if (!isJsonObject(item) || typeof item.archive !== 'string') {
@@ -53,7 +54,7 @@ export function definitionInItem(text: string, name: string): NetworkDefinition 
   throw new NetworkError('NETWORK_UNREADABLE', message)
 }
 
-/** The changes that record a new network, without their transaction. */
+/** Returns the changes that record a new network, without their transaction. */
 export function deploymentChanges(definition: NetworkDefinition, runtimeVersion: string): Change[] {
   const db = definition.name
   const { participant } = ADMIN

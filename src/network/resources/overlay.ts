@@ -5,33 +5,33 @@ import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
 import { itemIdOf, lengthOf, objectIn } from './database.ts'
 
-/** Resources with changes that are not recorded yet. Nothing of it reaches the resources below. */
+/** Applies unrecorded changes on top of another reader's resources, without changing those. */
 export class Overlay implements ResourceReader {
   #below: ResourceReader
-  /** By type and id. */
+  /** Changed resources by type and id. */
   readonly #changed = new Map<string, Map<string, Changed>>()
 
   constructor(below: ResourceReader) {
     this.#below = below
   }
 
-  /** Replaces the resources below. */
+  /** Replaces the reader to which the changes are applied. */
   standOn(below: ResourceReader): void {
     this.#below = below
   }
 
-  /** Changes one resource here; `sequence` is for `drop`. */
+  /** Applies a change. `sequence` is its number for `drop`. */
   apply(change: ResourceChange, sequence = 0): void {
     const { type, id } = change.target
     const ofType = this.#changed.get(type) ?? new Map<string, Changed>()
     this.#changed.set(type, ofType)
-    // A change that is not recorded has no revision.
+    // An unrecorded change has no revision.
     const stored =
       change.kind === 'delete' ? null : { id, text: canonicalJson(change.resource), revision: -1 }
     ofType.set(id, { stored, sequence })
   }
 
-  /** Drops the changes up to `sequence`, which the resources below have by now. */
+  /** Removes the changes up to `sequence`, because the reader below now returns them. */
   drop(sequence: number): void {
     for (const [type, ofType] of this.#changed) {
       for (const [id, changed] of ofType) if (changed.sequence <= sequence) ofType.delete(id)
@@ -69,18 +69,18 @@ export class Overlay implements ResourceReader {
   }
 }
 
-/** `stored` is null for a resource that was removed. */
+/** The state after a change; `stored` is null if the change deleted the resource. */
 interface Changed {
   readonly stored: StoredResource | null
   readonly sequence: number
 }
 
-/** Compares as the ledger orders items. */
+/** Compares two resources of one type in the ledger's order of items. */
 function compareItems(one: StoredResource, other: StoredResource): number {
   return itemIdOf({ type: '', id: one.id }) < itemIdOf({ type: '', id: other.id }) ? -1 : 1
 }
 
-/** `resources` in `order`; those that are equal in it keep theirs. */
+/** Sorts `resources` by `order`. Equal resources keep their relative order. */
 export function ordered(
   resources: readonly StoredResource[],
   order: readonly OrderTerm[],
@@ -92,24 +92,25 @@ export function ordered(
     .map(({ resource }) => resource)
 }
 
-// As in Composer, the registries of a network are resources: processors and queries read them, and
-// `targetRegistry` of a system transaction leads to one. They follow from the model and are not stored.
+// As in Composer, the registries of a network are resources: processors and queries read them, and `targetRegistry`
+// of
+// a system transaction refers to one. They are derived from the model and not stored.
 
-/** Names of the types of registries by the kind of type that they hold. */
+/** Registry types by the kind of their members. */
 const REGISTRY_NAMES = new Map<TypeDeclaration['kind'], string>([
   ['asset', 'Asset'],
   ['participant', 'Participant'],
   ['transaction', 'Transaction'],
 ])
 
-/** No resources. */
+/** A reader without resources. */
 export const NO_RESOURCES: ResourceReader = {
   read: async () => null,
   async *select() {},
   count: async () => 0,
 }
 
-/** The registries of the concrete types that `model` declares beside the system's. */
+/** Returns a reader of the registries of all concrete types in `model` except the system types. */
 export function registriesOf(model: Model): ResourceReader {
   const registries = new Overlay(NO_RESOURCES)
   for (const { kind, abstract, namespace, qualifiedName } of model.types()) {

@@ -16,17 +16,17 @@ import type { Guard } from './guard.ts'
 import { type Listing, presented, Resolver, resourceFilter } from './listing.ts'
 import { ordered } from './overlay.ts'
 
-/** Values of a parameter that is a list. */
+/** Maximum values of a list parameter. */
 const VALUES_MAX = 1_000
 
-/** Results of a query; they are sorted and cut in memory. */
+/** Maximum results of a query. Results are sorted and paged in memory. */
 const RESULTS_MAX = 100_000
 
-/** Parameters of a query as texts, or lists of them. */
+/** Parameters of a query: strings or lists of strings. */
 export type ParameterTexts = Readonly<Record<string, unknown>>
 
 /**
- * Runs a query: the readable resources that it selects and that match the filter in `filterQuery`.
+ * Runs a query. Returns the selected resources that the caller may read and that match the filter in `filterQuery`.
  * Errors: PARAMETER_INVALID, FilterError.
  */
 export async function runQuery(
@@ -52,7 +52,7 @@ export async function runQuery(
   return { total: kept.length, pages: pages() }
 }
 
-/** Parameters as texts, as a URL has them; other values become empty texts, which fit no type. */
+/** Converts parameters to strings, as in a URL. Other values become empty strings, which are invalid for every type. */
 export function parameterTexts(parameters: JsonObject): Record<string, string | string[]> {
   const text = (value: Json) => (value === null || typeof value === 'object' ? '' : String(value))
   const texts = Object.entries(parameters).map(
@@ -62,8 +62,8 @@ export function parameterTexts(parameters: JsonObject): Record<string, string | 
 }
 
 /**
- * The resources that `query` selects, in its order, of those that the caller may read; `request` has
- * its parameters as texts. Errors: PARAMETER_INVALID.
+ * Returns the resources that `query` selects and that the caller may read, in the order of the query. `request`
+ * contains the parameters as strings. Errors: PARAMETER_INVALID.
  */
 export async function selectedResources(
   guard: Guard,
@@ -92,7 +92,7 @@ function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model:
   const problems: Problem[] = []
   for (const [name, type] of parameters) {
     const value = Object.hasOwn(request, name) ? request[name] : undefined
-    // CONTAINS takes a list as well, of which an array has all.
+    // CONTAINS also accepts a list: an array must contain all of its values.
     const isList = Array.isArray(value) && type !== 'count' && type.array
     const texts: unknown[] = isList ? value : [value]
     const fits = (text: unknown) =>

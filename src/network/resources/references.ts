@@ -6,10 +6,10 @@ import { type Problem, pointer } from '../model/validation.ts'
 import { objectIn, type ResourceReader, type StoredResource } from './database.ts'
 import { invalid } from './instances.ts'
 
-/** Takes the text of a relationship and its path; returns its replacement in the copy. */
+/** Returns the replacement for a relationship, from its text and its path. */
 type Replace = (text: string, path: string) => Json
 
-/** A copy of `value`, with `replace` applied to the relationships in it and in its concepts. */
+/** Returns a copy of `value`, with `replace` applied to the relationships in it and in nested objects. */
 export function withRelationships(
   value: JsonObject,
   model: Model,
@@ -27,14 +27,14 @@ export function withRelationships(
   }
   const members = Object.entries(value).map(([key, member]) => {
     const property = type?.properties.get(key)
-    // Primitives lead nowhere.
+    // Not a relationship: undeclared, or of a built-in type.
     if (property === undefined || property.type === null) return [key, member] as const
     return [key, memberWith(member, property, pointer(path, key))] as const
   })
   return Object.fromEntries(members)
 }
 
-/** The relationships in `resource`; `target` is null for a text that names no resource. */
+/** Returns the relationships in `resource`. `target` is null for a text that names no resource. */
 function referencesIn(resource: JsonObject, model: Model, below = '') {
   const found: { path: string; text: string; target: Target | null }[] = []
   const take = (text: string, path: string) => {
@@ -46,8 +46,8 @@ function referencesIn(resource: JsonObject, model: Model, below = '') {
 }
 
 /**
- * Checks that the relationships in `resources` lead to resources of `state`, if the network demands it.
- * Errors: RESOURCE_INVALID; the paths begin with the index of the resource if they are `inList`.
+ * Checks that all relationships in `resources` refer to resources of `state`, if the network has `strictReferences`.
+ * Errors: RESOURCE_INVALID; if `inList` is set, paths start with the index of the resource.
  */
 export async function requireReferences(
   resources: readonly JsonObject[],
@@ -61,26 +61,26 @@ export async function requireReferences(
     const below = inList ? pointer('', index) : ''
     for (const { path, text, target } of referencesIn(resource, model, below)) {
       if (target !== null && (await state.read(target)) !== null) continue
-      const message = `nothing is at the end of this relationship: ${text}`
+      const message = `the resource that this relationship refers to does not exist: ${text}`
       problems.push({ path, code: 'REFERENCE_MISSING', message })
     }
     if (problems.length > 0) throw invalid(problems)
   }
 }
 
-/** Where a relationship leads, and the resource there: null if there is none. */
+/** The target of a relationship, and its resource, or null if there is none. */
 type Resolved = Target & { readonly resource: JsonObject | null }
 
-/** Reads resources; null for those that do not exist or may not be read. */
+/** Reads resources. The result is null for a resource that does not exist or that the caller may not read. */
 type ReadAll = (targets: readonly Target[]) => Promise<(StoredResource | null)[]>
 
-/** Resources that are resolved for one request, and the characters of them that a transaction is sent. */
+/** Maximum number of resolved resources per request. CHARACTERS_MAX limits their length for a transaction. */
 export const RESOLVED_MAX = 50_000
 const CHARACTERS_MAX = 16 * 1024 * 1024
 
 /**
- * Resolves relationships level by level: those in some resources, those in the resources they lead to,
- * and so on. Each resource is read once; beyond RESOLVED_MAX none is read.
+ * Resolves relationships level by level: first the relationships in given resources, then those in the resolved
+ * resources, and so on. Reads each resource once, and at most RESOLVED_MAX resources.
  */
 export class Resolution {
   readonly #model: Model
@@ -96,8 +96,9 @@ export class Resolution {
   }
 
   /**
-   * The resources that `roots` lead to within `levels`, except those that were resolved before; `named`
-   * are further resources of the first level.
+   * Returns the resources that `roots` refer to, directly or through up to `levels` relationships, except resources
+   * that
+   * an earlier call returned. `named` are additional resources of the first level.
    */
   async of(
     roots: readonly JsonObject[],

@@ -4,14 +4,14 @@ import { systemType } from '../model/system.ts'
 import type { ResourceChange } from './database.ts'
 import type { Resource } from './instances.ts'
 
-/** The participant and the identity that a request acts as. */
+/** The participant and the identity of a request. */
 export interface Caller {
   readonly participant: Target
-  /** The id of the identity that was shown; null where the gateway itself vouches. */
+  /** The id of the identity; null for the gateway's administrator. */
   readonly identity: string | null
 }
 
-/** The caller of requests that need no identity, and of those with the key of the gateway. */
+/** The caller of requests that need no identity, and of requests with the gateway's API key. */
 export const ADMIN: Caller = {
   participant: { type: systemType('NetworkAdmin'), id: 'admin' },
   identity: null,
@@ -23,7 +23,7 @@ export interface Stamp {
   readonly nowMs: number
 }
 
-/** The transaction of `type`, a qualified name, with the fields that every one has. */
+/** Returns a transaction of `type`, a qualified name, with the fields that all transactions have. */
 export function transactionOf(
   type: string,
   { transactionId, nowMs }: Stamp,
@@ -34,12 +34,12 @@ export function transactionOf(
   return { target: { type, id: transactionId }, value }
 }
 
-/** The historian's record of a transaction. */
+/** Returns the target of a transaction's historian record. */
 export function historianTarget({ id }: Target): Target {
   return { type: systemType('HistorianRecord'), id }
 }
 
-/** The first two entries of every transaction: itself, and the historian's record of it. */
+/** Returns the first two changes of every transaction: the transaction itself and its historian record. */
 export function recordsOf(
   { target, value }: Resource,
   { participant, identity }: Caller,

@@ -9,77 +9,82 @@ import {
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core'
 
-/** The part of `WebAssembly` that is used here; Node has it, its types do not. */
+/** The part of `WebAssembly` used in this file; Node's types do not declare it. */
 interface WasmMemory {
   readonly buffer: ArrayBuffer
 }
 type MemoryClass = new (pages: { initial: number; maximum: number }) => WasmMemory
 const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: MemoryClass } }).WebAssembly
 
-// The package's types describe its CommonJS half, where this export is one level down.
+// The package's types describe its CommonJS build, in which this export is nested one level deeper.
 const variant = release as unknown as QuickJSSyncVariant
 
-/** WebAssembly counts memory in pages of 64 KiB. */
+/** WebAssembly memory is allocated in pages of 64 KiB. */
 const PAGE_BYTES = 65_536
-/** Memory that an instance starts with: the engine needs 16 MiB. */
+/** Initial memory of an instance: the engine needs 16 MiB. */
 const FIRST_PAGES = 256
-/** Stack of a guest's own calls. */
+/** Maximum stack size of a guest. */
 const STACK_BYTES = 512 * 1024
-/** The memory is scanned for zeros in pieces of this size. */
+/** The memory is searched for zeros in pieces of this size. */
 const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
-/** Copied in front of the stack all the same: the data before it may end in zeros. */
+/** Number of bytes at the start of the zeros that are copied nevertheless: the preceding data may end in zeros. */
 const MARGIN_BYTES = 65_536
-/** Characters of requests that wait for an answer: they are outside of the guest's memory. */
+/** Maximum total length of unanswered requests, which are stored outside of the guest's memory. */
 const WAITING_LENGTH_MAX = 64 * 1024 * 1024
-/** Characters of a guest's error message that are kept. */
+/** Maximum length of a guest's error message; longer messages are truncated. */
 const MESSAGE_LENGTH_MAX = 4_096
 
-/** The answer of a guest: JSON text, or how it failed. */
+/** The answer of a guest: JSON text, or a failure. */
 export type GuestAnswer =
   | { readonly value: string }
   | { readonly failed: GuestFailure; readonly message: string }
 
 /**
- * `THROWN`: the guest's code threw. `DEADLINE`: it was stopped. `MEMORY`: it needed more heap or stack
- * than it may have. `LOST`: the engine itself failed.
+ * `THROWN`: the guest's code threw. `DEADLINE`: the guest was stopped. `MEMORY`: the guest exceeded its heap or
+ * stack.
+ * `LOST`: the engine itself failed.
  */
 export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST'
 
-/** One script; its name is shown in messages. */
+/** A script; its name appears in messages. */
 export interface Script {
   readonly name: string
   readonly text: string
 }
 
-/** Serves the guest during one call. The messages of the errors thrown here reach the guest. */
+/** Serves the guest during one call. The guest receives the messages of thrown errors. */
 export interface GuestHost {
-  /** Answers `host(request)`, a promise in the guest. Requests are answered one after the other. */
+  /** Answers `host(request)`, which returns a promise in the guest. Requests are answered one at a time. */
   answer(request: string): Promise<string>
-  /** Takes `log(request)`. */
+  /** Handles `log(request)`. */
   log(request: string): void
 }
 
-/** How a guest is made. */
+/** The program, the scripts and the memory limit of a guest. */
 export interface GuestOptions {
   /**
-   * Evaluated first. Its value is a function that takes `host` and `log` and returns the entry, the
-   * function that is called; so the scripts find none of the three.
+   * Evaluated first. Its value is a function that receives `host` and `log` and returns the entry, the function to
+   * call.
+   * So the scripts can access none of these three.
    */
   readonly program: Script
   /** Evaluated after the program, in order, as global scripts. */
   readonly scripts: readonly Script[]
-  /** Memory of the guest and its engine, bytes. */
+  /** Maximum memory of the guest and its engine in bytes. */
   readonly memoryBytes: number
 }
 
 /**
- * Untrusted JavaScript in QuickJS, compiled to WebAssembly: it reaches its own memory and its host only.
+ * Runs untrusted JavaScript in QuickJS, compiled to WebAssembly. The code can access only its own memory and its
+ * host.
  *
- * A guest is booted once. Its memory is copied then, and every call starts from that copy, so nothing
- * that a call leaves behind is seen by the next. The memory has a hard bound: it is the WebAssembly
- * memory itself that cannot grow. A guest that has failed (`LOST`) or has grown is `worn`: the caller
- * boots another, because such memory never shrinks.
+ * A guest is booted once, and its memory is copied. Every call starts from that copy, so no call sees the effects of
+ * an
+ * earlier call. The memory limit is strict, because the WebAssembly memory cannot grow beyond its maximum. A guest
+ * that
+ * has failed (`LOST`) or whose memory has grown is `worn`: WebAssembly memory never shrinks, so the caller must boot
+ * another guest.
  */
 export class Guest {
   readonly #memory: WasmMemory
@@ -107,7 +112,7 @@ export class Guest {
     })
   }
 
-  /** Boots a guest. Errors: GuestBootError when a script throws, or takes longer than `bootMs`. */
+  /** Boots a guest. Errors: GuestBootError if a script throws or takes longer than `bootMs`. */
   static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
     const maximum = Math.max(FIRST_PAGES, Math.floor(options.memoryBytes / PAGE_BYTES))
     const memory = new Memory({ initial: FIRST_PAGES, maximum })
@@ -125,8 +130,8 @@ export class Guest {
   }
 
   /**
-   * Calls the program's entry with a text. It returns a text or a promise of one; the call ends when
-   * all that the guest asked `host` for is answered. `deadlineMs` includes the waiting.
+   * Calls the program's entry with a text. The entry returns a text or a promise of a text. The call ends when all
+   * requests to `host` are answered. `deadlineMs` includes the time to answer them.
    */
   async call(request: string, host: GuestHost, deadlineMs: number): Promise<GuestAnswer> {
     if (this.#isLost) return { failed: 'LOST', message: 'the engine has failed' }
@@ -139,10 +144,10 @@ export class Guest {
     this.#isOutOfTime = false
     try {
       const answer = await this.#run(request)
-      // A guest that is stopped after its answer fails as well: how far it came is chance.
+      // A guest that was stopped after its result was complete fails too: the remaining work would depend on timing.
       return this.#isOutOfTime ? OUT_OF_TIME : answer
     } catch (error) {
-      // An error of the engine, or of V8 under it (its stack, say): the engine's state is unknown.
+      // The engine, or V8 (for example its stack), failed: the state of the engine is unknown.
       this.#isLost = true
       const message = textOf(error)
       if (/call stack/i.test(message)) return { failed: 'MEMORY', message: 'stack overflow' }
@@ -152,7 +157,7 @@ export class Guest {
     }
   }
 
-  // The memory is restored as a whole, so handles are disposed only where a call may make many of them.
+  // The whole memory is restored before each call, so handles are disposed only where a call may create many of them.
 
   async #run(request: string): Promise<GuestAnswer> {
     const context = this.#context
@@ -171,7 +176,7 @@ export class Guest {
     const result = context.getPromiseState(called.value)
     switch (result.type) {
       case 'pending':
-        // Nothing is left to run, so the promise is never settled.
+        // There are no more jobs, so the promise is never settled.
         return { failed: 'DEADLINE', message: 'it waits for what never happens' }
       case 'rejected':
         return this.#failure(result.error)
@@ -207,7 +212,7 @@ export class Guest {
         this.#host.log(context.getString(request))
         return context.undefined
       } catch (error) {
-        // Only the message reaches the guest, as from `host`.
+        // The guest receives only the message, as with `host`.
         throw new Error(textOf(error))
       }
     })
@@ -219,7 +224,7 @@ export class Guest {
     this.#bootedBytes = this.#memory.buffer.byteLength
   }
 
-  /** The value of a script. Errors: GuestBootError. */
+  /** Evaluates a script and returns its value. Errors: GuestBootError. */
   #evaluated(script: Script): QuickJSHandle {
     const result = this.#context.evalCode(script.text, script.name, { type: 'global' })
     if (result.error !== undefined) throw this.#bootError(script, result.error)
@@ -237,19 +242,19 @@ export class Guest {
     if (/^InternalError: (?:out of memory|stack overflow|string too long)/.test(message)) {
       return { failed: 'MEMORY', message }
     }
-    // The engine throws null when there is no memory left even for an error.
+    // The engine throws null if there is not enough memory for an error object.
     if (thrown === null && this.worn) return { failed: 'MEMORY', message: 'out of memory' }
     return { failed: 'THROWN', message }
   }
 }
 
-/** A call of `host` that is not answered yet. */
+/** An unanswered call of `host`. */
 interface GuestRequest {
   readonly text: string
   readonly promise: QuickJSDeferredPromise
 }
 
-/** Answers nothing. */
+/** A host that rejects every request. */
 export const NO_HOST: GuestHost = {
   answer: () => Promise.reject(new Error('the host is not there')),
   log: () => {},
@@ -271,7 +276,7 @@ interface MemoryPart {
   readonly bytes: Uint8Array
 }
 
-/** The first piece from `at` on that is not zero, or the end of the memory. */
+/** Returns the offset of the first non-zero piece at or after `at`, or the end of the memory. */
 function nextUsed(memory: Buffer, at: number): number {
   let used = at
   while (used < memory.length && ZEROS.equals(memory.subarray(used, used + PIECE_BYTES))) {
@@ -281,8 +286,8 @@ function nextUsed(memory: Buffer, at: number): number {
 }
 
 /**
- * The stack of an engine that has run nothing yet: the longest run of zeros in front of something else.
- * Between calls nothing on it counts, and it is longer than all that is used.
+ * Returns the unused stack of a new engine: the longest run of zeros before other data. Its content is irrelevant
+ * between calls, and it is longer than the part in use.
  */
 function stackIn(memory: Buffer): Range {
   let stack: Range = { from: 0, to: 0 }
@@ -294,7 +299,7 @@ function stackIn(memory: Buffer): Range {
   return stack
 }
 
-/** A copy of all that an engine has in memory, except the part of its stack that is zeros. */
+/** Copies the memory of an engine, except the zeros in its stack and at the end of the memory. */
 function usedParts(memory: Buffer, stack: Range): MemoryPart[] {
   const from = Math.min(stack.from + MARGIN_BYTES, stack.to)
   const to = Math.min(nextUsed(memory, from), stack.to)
@@ -307,7 +312,7 @@ function usedParts(memory: Buffer, stack: Range): MemoryPart[] {
   ]
 }
 
-/** `<name>: <message>` of a thrown value, which can be anything. */
+/** Returns `<name>: <message>` for a thrown value of any type. */
 function messageOf(thrown: unknown): string {
   return wholeMessageOf(thrown).slice(0, MESSAGE_LENGTH_MAX)
 }

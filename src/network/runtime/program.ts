@@ -3,20 +3,20 @@ import type { SourceFile } from '../language/source.ts'
 import type { Model, Property } from '../model/model.ts'
 import type { Script } from './guest.ts'
 
-/** The parts of the program, in order of their dependencies. */
+/** The files of the program, in order of their dependencies. */
 const PARTS = ['resources', 'program']
 
 /** The scripts that a guest loads. */
 export interface GuestScripts {
   /** See `GuestOptions`. */
   readonly program: Script
-  /** The network's own. */
+  /** The scripts of the network. */
   readonly scripts: readonly Script[]
 }
 
 /**
- * The scripts that the guests of a network load: our program, which knows the network's model, and the
- * network's own. The program is one function, so the scripts reach only the globals that it sets.
+ * Returns the scripts that a network's guests load: daicho's program, which contains the network's model, and the
+ * scripts of the network. The program is one function, so the scripts can access only the globals that it sets.
  */
 export function guestScripts(model: Model, scripts: readonly SourceFile[]): GuestScripts {
   const types = JSON.stringify(Object.fromEntries(typesOf(model)))

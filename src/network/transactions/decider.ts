@@ -38,13 +38,13 @@ export interface DeciderParts {
   readonly scripts: Scripts
   /** The durable resources. */
   readonly database: ResourceReader
-  /** Records the network itself, before its first change; empty when it is recorded. */
+  /** The changes that record the network itself, before its first change; empty if it is already recorded. */
   readonly deployment: readonly Change[]
-  /** Receives the lines that scripts write to their console. */
+  /** Receives the console output of scripts. */
   readonly log: (line: LogLine) => void
 }
 
-/** A request, and when and as whom it is made. */
+/** A request with its caller and its time. */
 export interface Request {
   readonly caller: Caller
   readonly stamp: Stamp
@@ -56,14 +56,14 @@ const START = systemType('StartBusinessNetwork')
 type Kind<Name extends ChangeRequest['kind']> = Extract<ChangeRequest, { kind: Name }>
 
 /**
- * Decides the requests of one network, one after the other: each sees all that was decided before it,
- * durable or not. Decisions are applied here at once and recorded by the caller.
+ * Decides the requests of one network, one at a time. Each decision builds on all earlier decisions, durable or not.
+ * Decisions are applied to the state in memory at once; the caller records them.
  */
 export class Decider {
   readonly #parts: DeciderParts
-  /** Records the network itself; empty when it is recorded, or a decision records it. */
+  /** The changes that record the network itself; empty if it is recorded, or after the first decision with changes. */
   #deployment: readonly Change[]
-  /** All resources: the durable ones with the decisions that are not durable yet. */
+  /** All resources, including the decisions that are not durable yet. */
   readonly #state: Overlay
 
   constructor(parts: DeciderParts) {
@@ -75,14 +75,14 @@ export class Decider {
     }
   }
 
-  /** The decisions up to `id` are durable. */
+  /** Notes that the decisions up to `id` are durable. */
   durable(id: number): void {
     this.#state.drop(id)
   }
 
   /**
    * Decides request `id` and applies the decision.
-   * Errors: NetworkError; LedgerError if it is too large to be recorded; StoreError.
+   * Errors: NetworkError; LedgerError if the changes are too large for the ledger; StoreError.
    */
   async decide(id: number, request: Request): Promise<Decision> {
     const { definition } = this.#parts
@@ -101,12 +101,12 @@ export class Decider {
     return { reply, unit, transactionAt, writeAt, events }
   }
 
-  /** Evaluates a condition for a reader of durable resources. Errors: NETWORK_INVALID. */
+  /** Evaluates a condition on durable resources. Errors: NETWORK_INVALID. */
   evaluate(condition: ConditionRequest): Promise<readonly (boolean | null)[]> {
     return this.#parts.scripts.evaluate(condition, this.#parts.database)
   }
 
-  /** Decides a request, and applies nothing. Errors: NetworkError, StoreError. */
+  /** Decides a request without applying the decision. Errors: NetworkError, StoreError. */
   async outcome({ caller, stamp, change }: Request): Promise<DraftedChange> {
     const { definition, scripts } = this.#parts
     const evaluate = scripts.evaluate.bind(scripts)
@@ -128,7 +128,7 @@ export class Decider {
     }
   }
 
-  /** Adds one resource, or adds or replaces all of an array, or none. */
+  /** Creates one resource, or creates or replaces all resources of an array, or none of them. */
   async #writeAll(
     { kind, type: name, body }: Kind<'create' | 'updateAll'>,
     guard: Guard,
@@ -168,7 +168,7 @@ export class Decider {
     return { draft, reply: [resource.value] }
   }
 
-  /** Removes all resources of a list, or none. */
+  /** Deletes all listed resources, or none of them. */
   async #remove({ type: name, ids, expects }: Kind<'remove'>, guard: Guard, stamp: Stamp) {
     const type = this.#typeOf(name)
     refuseLength(ids)
@@ -190,15 +190,15 @@ export class Decider {
     return process(scripts, guard, type, transaction, log)
   }
 
-  /** Errors: TYPE_NOT_FOUND for a type that an upgrade took away. */
+  /** Returns the type `name`. Errors: TYPE_NOT_FOUND, for example after an upgrade removed the type. */
   #typeOf(name: string): TypeDeclaration {
     return requireType(this.#parts.definition.model, name)
   }
 }
 
 /**
- * Returns the stored resource. A resource that the caller may neither read nor update, as `updater`, is
- * reported as missing. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED.
+ * Returns the stored resource. If neither the caller may read it nor `updater` may update it, it is reported as
+ * missing. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED.
  */
 async function current(
   type: TypeDeclaration,
@@ -215,7 +215,7 @@ async function current(
     (await guard.allows('READ', target, content)) ||
     (await updater?.allows('UPDATE', target, content))
   if (isKnown !== true) throw missing(type, id)
-  // One that is not durable yet has no revision that anybody could know.
+  // A resource that is not durable yet has no revision that a client could know.
   if (expects === null || expects.includes(stored.revision)) return stored
   throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)
 }

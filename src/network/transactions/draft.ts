@@ -8,7 +8,7 @@ import { missing, type Resource, requireType, taken } from '../resources/instanc
 import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
 
-/** The outcome of a request; nothing of it is recorded yet. */
+/** The outcome of a request, before it is recorded. */
 export interface DraftedChange {
   readonly draft: Draft
   /** Events of processors. */
@@ -17,32 +17,33 @@ export interface DraftedChange {
 }
 
 /**
- * A transaction with the writes that it has made so far. All writes of a network are made here, of REST
- * requests and of processors, under the access rules and on top of those before; nothing is recorded.
+ * A transaction and its writes so far. All writes to a network, by REST requests and by processors, are made here.
+ * Each
+ * write is checked against the access rules and applied on top of the earlier writes; nothing is recorded yet.
  */
 export class Draft {
   readonly transaction: Resource
-  /** The rights of the caller during the transaction; reads the resources as the writes left them. */
+  /** Checks the caller's rights during the transaction. Its reads include the writes so far. */
   readonly guard: Guard
   /** The writes, in their order. */
   readonly changes: ResourceChange[] = []
   readonly #overlay: Overlay
 
-  /** `caller` is the guard of the request, outside of the transaction. */
+  /** `caller` is the guard for the request, outside of the transaction. */
   constructor(caller: Guard, transaction: Resource) {
     this.transaction = transaction
     this.#overlay = new Overlay(caller.database)
     this.guard = caller.within(transaction, this.#overlay)
   }
 
-  /** A draft of a transaction that the caller may submit. Errors: ACCESS_DENIED. */
+  /** Starts a draft. Errors: ACCESS_DENIED if the caller may not submit the transaction. */
   static async begin(caller: Guard, transaction: Resource): Promise<Draft> {
     const draft = new Draft(caller, transaction)
     await draft.guard.requireSubmission(transaction)
     return draft
   }
 
-  /** Errors: ACCESS_DENIED, RESOURCE_EXISTS. */
+  /** Creates a resource. Errors: ACCESS_DENIED, RESOURCE_EXISTS. */
   async add({ target, value }: Resource): Promise<void> {
     await this.guard.require('CREATE', target, () => value)
     if ((await this.#overlay.read(target)) !== null) {
@@ -51,22 +52,26 @@ export class Draft {
     this.#apply({ kind: 'create', target, resource: value })
   }
 
-  /** `reader` as for `remove`. Errors: ACCESS_DENIED, RESOURCE_NOT_FOUND. */
+  /** Replaces a resource. For `reader`, see `remove`. Errors: ACCESS_DENIED, RESOURCE_NOT_FOUND. */
   async update({ target, value }: Resource, reader: Guard | null = this.guard): Promise<void> {
     await this.#require('UPDATE', target, reader)
     this.#apply({ kind: 'update', target, resource: value })
   }
 
   /**
-   * A resource that may not be removed counts as missing if `reader` may not read it; null if the caller
-   * knows already that it exists. Errors: ACCESS_DENIED, RESOURCE_NOT_FOUND.
+   * Deletes a resource. If the caller may not delete it, and `reader` may not read it, the resource is reported as
+   * missing. `reader` is null if the caller already knows that the resource exists.
+   * Errors: ACCESS_DENIED, RESOURCE_NOT_FOUND.
    */
   async remove(target: Target, reader: Guard | null = this.guard): Promise<void> {
     await this.#require('DELETE', target, reader)
     this.#apply({ kind: 'delete', target })
   }
 
-  /** Errors: RESOURCE_INVALID if relationships must lead to something, and one of a write does not. */
+  /**
+   * Checks the relationships in all written resources if the network has `strictReferences`. Errors:
+   * RESOURCE_INVALID.
+   */
   requireReferences(inList = false): Promise<void> {
     const written = this.changes.flatMap((change) =>
       change.kind === 'delete' ? [] : [change.resource],
@@ -74,7 +79,7 @@ export class Draft {
     return requireReferences(written, inList, this.guard.definition, this.#overlay)
   }
 
-  /** Rules apply to the version that is replaced. */
+  /** Throws unless the caller may perform `operation`. The rules are evaluated for the version before the write. */
   async #require(operation: Operation, target: Target, reader: Guard | null): Promise<void> {
     const stored = await this.#overlay.read(target)
     if (stored === null) throw this.#missing(target)

@@ -2,14 +2,14 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { parseStrictText, StrictJsonError } from '../../base/strict-json.ts'
 import { NetworkError } from '../errors.ts'
 
-// Scripts are not trusted: a message of theirs need not be JSON, and any value may stand where a text should.
+// Scripts are untrusted: their messages may be invalid JSON, and a member may have any type.
 
-/** Characters of one message: the most that an item may have, and some more. */
+/** Maximum length of a message: slightly more than the maximum size of an item. */
 const MESSAGE_LENGTH_MAX = 16 * 1024 * 1024
 
 /**
- * A message of a guest as an object, parsed as strictly as a body over HTTP because parts of it are
- * recorded. Errors: TRANSACTION_FAILED.
+ * Parses a message of a guest, as strictly as an HTTP body, because parts of it are recorded.
+ * Errors: TRANSACTION_FAILED.
  */
 export function parseGuestMessage(text: string): JsonObject {
   if (text.length > MESSAGE_LENGTH_MAX) {
@@ -31,14 +31,14 @@ function parsed(text: string): Json {
   }
 }
 
-/** The text of a string, number or boolean. Errors: TRANSACTION_FAILED. */
+/** Converts a string, number or boolean to a string. Errors: TRANSACTION_FAILED for other values. */
 export function requireString(value: Json | undefined): string {
-  // `String` of an object would call functions of the object.
+  // For an object, `String` would call functions of the object.
   if (value === undefined || value === null || typeof value === 'object') throw unknownMessage()
   return String(value)
 }
 
-/** The error for messages that the documented functions never send. */
+/** Returns the error for a message that the documented functions never send. */
 export function unknownMessage(): NetworkError {
   return new NetworkError('TRANSACTION_FAILED', 'the network cannot be asked for that')
 }

@@ -24,12 +24,12 @@ const PARTICIPANT = systemType('Participant')
 const ISSUE = systemType('IssueIdentity')
 const BIND = systemType('BindIdentity')
 const REVOKE = systemType('RevokeIdentity')
-/** How a client names a secret that it made itself and keeps to itself. */
+/** The fingerprint of a secret that a client generated itself and does not send. */
 const FINGERPRINT = /^sha256:([0-9a-f]{64})$/
 const NAME_LENGTH_MAX = 128
 
 /**
- * Drafts the transaction that makes `change`, for the caller of `guard`.
+ * Drafts the transaction for `change`. `guard` belongs to the caller.
  * Errors: RESOURCE_INVALID, RESOURCE_NOT_FOUND, RESOURCE_EXISTS, ACCESS_DENIED.
  */
 export async function identityDraft(
@@ -59,7 +59,7 @@ async function issued(
     throw invalidField('userID', 'MISSING', message)
   }
   const withoutRight = { name, state: 'ISSUED', certificate: '' }
-  // Absent from all others, so they are recorded as they were before there was such a right.
+  // An identity without `canIssue` is stored exactly as before that right was introduced.
   const content = canIssue ? { ...withoutRight, canIssue } : withoutRight
   const action = `create a new identity ${name}`
   const identity = await newIdentity(id, participant, content, action, guard)
@@ -91,7 +91,7 @@ async function bound(
   return draft
 }
 
-/** Revokes an identity for good. */
+/** Revokes an identity permanently. */
 async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
   const target = { type: IDENTITY, id }
   const stored = await guard.database.read(target)
@@ -108,14 +108,14 @@ async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
 }
 
 /**
- * Checks the right to manage identities, which access rules cannot grant: without it, everyone who may
- * use the system's types could become the administrator. The gateway's administrator has it, so do
- * identities of a NetworkAdmin, and those that were issued with it. Identities of a NetworkAdmin are
- * managed by the gateway's administrator alone.
+ * Checks the right to manage identities. Access rules cannot grant it: otherwise everyone who may use the system
+ * types
+ * could become the administrator. The gateway's administrator has the right, and so have identities of a NetworkAdmin
+ * and identities issued with `canIssue`. Only the gateway's administrator can manage identities of a NetworkAdmin.
  *
- * `participant` is whom the identity in question is for, or null if there is no such identity; `action`
- * completes “does not have permission to”.
- * Errors: ACCESS_DENIED. Source of the text: Composer, `createIdentity`.
+ * `participant` is the owner of the identity, or null if the identity does not exist; `action` completes “does not
+ * have
+ * permission to”. Errors: ACCESS_DENIED. Source of the message: Composer, `createIdentity`.
  */
 async function requireIssuer(
   { caller, definition: { model }, database }: Guard,
@@ -129,7 +129,7 @@ async function requireIssuer(
   }
   const stored = await database.read({ type: IDENTITY, id: caller.identity })
   const own = stored === null ? {} : objectIn(stored.text)
-  // An identity may be revoked while its request waits.
+  // The identity may have been revoked while the request was queued.
   const mayIssue = own.state !== 'REVOKED' && (own.canIssue === true || isAdmin(caller.participant))
   if (!mayIssue) {
     const message = `The identity ${String(own.name)} does not have permission to ${action}`
@@ -139,7 +139,7 @@ async function requireIssuer(
   throw new NetworkError('ACCESS_DENIED', `only the administrator of the gateway may ${action}`)
 }
 
-/** A new identity with `content`; `action` is for `requireIssuer`. */
+/** Returns a new identity with `content`. For `action`, see `requireIssuer`. */
 async function newIdentity(
   id: string,
   participant: Target,
@@ -167,14 +167,17 @@ async function newIdentity(
   return { target, value }
 }
 
-/** A user ID is issued once, also after it was revoked, as in Composer. Errors: RESOURCE_EXISTS. */
+/**
+ * Requires a user ID that was never issued before, even to a revoked identity, as in Composer. Errors:
+ * RESOURCE_EXISTS.
+ */
 async function requireNewName(name: string, { definition, database }: Guard): Promise<void> {
   const type = requireType(definition.model, IDENTITY)
   const equals = (field: string, value: string): Where => ({
     ...{ kind: 'condition', path: [field], negated: false },
     test: { kind: 'equals', values: [value] },
   })
-  // Bound identities have a certificate, and the id of their participant for a name.
+  // Excludes bound identities, which have a certificate and use their participant's id as name.
   const of = [equals('name', name), equals('certificate', '')]
   if ((await database.count({ ...allOf(type), where: { kind: 'all', of } })) === 0) return
   throw new NetworkError('RESOURCE_EXISTS', `the user ID '${name}' has been issued already`)

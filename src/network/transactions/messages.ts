@@ -6,19 +6,19 @@ import type { Problem } from '../model/validation.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import type { Caller, Stamp } from '../resources/transaction.ts'
 
-/** Revisions that a change may replace; null for any. */
+/** The revisions that a change may replace; null for any revision. */
 export type ExpectedRevisions = readonly number[] | null
 
-/** A request that may change a network, all of it or nothing. `type` is a qualified name. */
+/** A request to change a network. All of its changes are made, or none. `type` is a qualified name. */
 export type ChangeRequest =
-  /** Adds one resource, or all of an array. */
+  /** Creates one resource, or all resources of an array. */
   | { readonly kind: 'create'; readonly type: string; readonly body: Json }
   | {
       readonly kind: 'update'
       readonly type: string
       readonly id: string
       readonly body: JsonObject
-      /** Whether the body is merged into the resource (RFC 7396), which needs READ as well. */
+      /** Whether the body is merged into the resource (RFC 7396), which requires READ access too. */
       readonly isPatch: boolean
       readonly expects: ExpectedRevisions
     }
@@ -31,10 +31,10 @@ export type ChangeRequest =
   | { readonly kind: 'updateAll'; readonly type: string; readonly body: readonly Json[] }
   | { readonly kind: 'submit'; readonly type: string; readonly fields: JsonObject }
   | IdentityChange
-  /** Records that the network has started, and nothing else. */
+  /** Records only the start of the network. */
   | { readonly kind: 'start' }
 
-/** A request that changes who may use a network. */
+/** A request to issue, bind or revoke an identity. */
 export type IdentityChange =
   | {
       readonly kind: 'issueIdentity'
@@ -47,9 +47,9 @@ export type IdentityChange =
 
 /** A request to issue an identity. */
 export interface IdentityRequest {
-  /** The relationship to the participant that the identity speaks for, as a client wrote it. */
+  /** The relationship to the identity's participant, as sent by the client. */
   readonly participant: string
-  /** What people call the identity. */
+  /** The name of the identity, for people. */
   readonly name: string
   /** Whether the identity gets the right to issue, bind and revoke identities. */
   readonly canIssue: boolean
@@ -57,36 +57,36 @@ export interface IdentityRequest {
 
 /** The outcome of a change request. */
 export interface Decision {
-  /** The resources in their stored form; for a transaction its resource or its result. */
+  /** The resources in their stored form. For a transaction: the transaction itself, or its result. */
   readonly reply: Json
-  /** The changes to record; null for none. */
+  /** The changes to record, or null if there are no changes. */
   readonly unit: UnitOfWork | null
-  /** Which operation of the unit records the transaction, and which one its first write. */
+  /** Index of the operation in `unit` that records the transaction. `writeAt` is the index of its first write. */
   readonly transactionAt: number
   readonly writeAt: number
   readonly events: readonly JsonObject[]
 }
 
-/** A line of a script's console. */
+/** A line of a script's console output. */
 export interface LogLine {
   readonly level: string
   readonly text: string
 }
 
 export interface ThreadStart {
-  /** The store of the ledger. */
+  /** Location of the ledger's store. */
   readonly location: string
-  /** How long the processors of one transaction may take, and one condition: milliseconds. */
+  /** Maximum time for the processors of one transaction, and for one condition, in milliseconds. */
   readonly deadlineMs: number
-  /** How long scripts may take to load, milliseconds. */
+  /** Maximum time to load the scripts, in milliseconds. */
   readonly bootMs: number
-  /** When the guest that runs has to stop: nanoseconds of `process.hrtime`; 0 while none runs. */
+  /** Deadline of the running guest, in nanoseconds of `process.hrtime`; 0 while no guest runs. */
   readonly stopAt: BigInt64Array<SharedArrayBuffer>
   readonly task:
     | {
         readonly kind: 'serve'
         readonly archive: Uint8Array
-        /** Records the network itself, before its first change; empty when it is recorded. */
+        /** The changes that record the network itself, before its first change; empty if it is already recorded. */
         readonly deployment: readonly Change[]
       }
     | { readonly kind: 'verify'; readonly name: string }
@@ -94,22 +94,22 @@ export interface ThreadStart {
 
 /** The progress of a verification. */
 export interface VerificationProgress {
-  /** Height of the block that is being replayed. */
+  /** Height of the block being replayed. */
   readonly height: number
-  /** Transactions that were replayed, with the one that is running. */
+  /** Number of replayed transactions, including the current one. */
   readonly transactions: number
 }
 
 /** The result of verifying a network. */
 export interface NetworkVerification {
   readonly blocks: number
-  /** Those of the system included. */
+  /** Number of replayed transactions, including system transactions. */
   readonly transactions: number
   /** The first difference, or null. */
   readonly finding: string | null
 }
 
-/** To the thread. Messages are processed one after the other, in their order. */
+/** Messages to the thread, which are processed one at a time, in order. */
 export type ToThread =
   | {
       readonly id: number
@@ -121,12 +121,12 @@ export type ToThread =
   /** The decisions up to this id are durable. */
   | { readonly durable: number }
 
-/** From the thread. */
+/** Messages from the thread. */
 export type FromThread =
   | { readonly ready: true }
   /** The thread could not start. */
   | { readonly failed: Failure }
-  /** A line that a script wrote, sent before the answer to its request. */
+  /** A line of a script's console output, sent before the answer to its request. */
   | { readonly logged: LogLine }
   | { readonly id: number; readonly decision: Decision }
   | { readonly id: number; readonly failure: Failure }
@@ -134,7 +134,7 @@ export type FromThread =
   | { readonly progress: VerificationProgress }
   | { readonly verified: NetworkVerification }
 
-/** An error on its way to the main thread. */
+/** An error in a form that can be sent to the main thread. */
 export interface Failure {
   readonly name: string
   readonly code: string
@@ -150,7 +150,7 @@ export function failureOf(error: unknown): Failure {
 }
 
 export function errorOf({ name, code, message, problems }: Failure): Error {
-  // Each code is one of its class, since `failureOf` took it from there.
+  // `failureOf` took the code from an error of this class.
   switch (name) {
     case 'NetworkError':
       return new NetworkError(code as NetworkErrorCode, message, { problems })

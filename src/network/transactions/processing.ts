@@ -16,8 +16,8 @@ import { isUnresolved, LEVELS_MAX, type Scripts } from './scripts.ts'
 import { TransactionSession } from './session.ts'
 
 /**
- * The names of the functions that run for a transaction of `type`, in their order.
- * Errors: TRANSACTION_FAILED when there are none.
+ * Returns the names of the functions that run for a transaction of `type`, in order.
+ * Errors: TRANSACTION_FAILED if there are none.
  */
 function processorsFor(
   type: TypeDeclaration,
@@ -32,13 +32,14 @@ function processorsFor(
 }
 
 /**
- * Runs the processors of `transaction`, of type `type`, for the caller of `guard`, who may submit it. `log`
- * receives the lines of their console.
+ * Runs the processors of `transaction`. `type` is its type, and `guard` belongs to the caller, who may submit it.
+ * `log`
+ * receives the console output.
  *
- * Scripts read relationships without waiting, so the transaction is sent with the resources that its
- * relationships lead to. A script that needs another resource, at a deeper level or of one that it has
- * read itself, runs again from the start and is sent more levels. Time and chance are fixed, so it
- * does the same up to there.
+ * Scripts follow relationships synchronously, so the transaction is sent together with the resources that it refers
+ * to.
+ * If a script needs a resource that was not sent, it is run again from the start with more levels of relationships.
+ * Time and random numbers are fixed, so the second run repeats the first one up to that point.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
 export async function process(
@@ -72,7 +73,7 @@ export async function process(
   }
 }
 
-/** The request to the guest. */
+/** Returns the request to the guest. */
 function requestOf(
   { target, value }: Resource,
   { participant, identity }: Caller,
@@ -84,7 +85,7 @@ function requestOf(
     participant: { ...participant },
     identity: identity === null ? null : { type: systemType('Identity'), id: identity },
     nowMs: Date.parse(String(value.timestamp)),
-    // Chance follows from the id: 32 bits.
+    // The random seed: 32 bits of a hash of the transaction's id.
     seed: hash('sha256', target.id, 'buffer').readInt32LE(),
   }
 }
@@ -100,7 +101,7 @@ function failure(
     case 'LOST':
       return new NetworkError('PROCESSOR_MEMORY', `the transaction was ended: ${message}`)
     case 'THROWN': {
-      // A plain error is reported by its message, others also by their kind.
+      // Only for errors of other classes than Error, the class is part of the text.
       const text = message.replace(/^Error: /, '')
       if (denied !== null && text === denied.message) return denied
       return new NetworkError('TRANSACTION_FAILED', text)

@@ -12,20 +12,22 @@ import { Decider } from './decider.ts'
 import type { NetworkVerification, VerificationProgress } from './messages.ts'
 import { type ScriptLimits, Scripts } from './scripts.ts'
 
-/** A transaction as the ledger records it. */
+/** A transaction as recorded in the ledger. */
 interface RecordedTransaction {
   readonly target: Target
   readonly resource: JsonObject
-  /** The historian's record. */
+  /** The historian record of the transaction. */
   readonly record: JsonObject
   readonly writes: readonly ResourceChange[]
 }
 
 /**
- * Decides every transaction of network `name` again, on top of those that were recorded before it, and
- * compares its writes and events with those that were recorded. `blocks` are all that changed the network,
- * in their order. It holds all resources of the network in memory. `onProgress` is called before each
- * transaction. Errors: NETWORK_INVALID when the scripts cannot be loaded here.
+ * Decides every transaction of network `name` again, on top of the changes recorded before it, and compares its
+ * writes
+ * and events with the recorded writes and events. `blocks` are all blocks that changed the network, in order. Keeps
+ * all
+ * resources of the network in memory. `onProgress` is called before each transaction. Errors: NETWORK_INVALID if the
+ * scripts cannot be loaded.
  */
 export async function verifyNetwork(
   name: string,
@@ -76,13 +78,13 @@ export async function verifyNetwork(
   return { blocks: count, transactions, finding: null }
 }
 
-/** A network as it was deployed at a height. */
+/** The version of a network deployed at some height. */
 interface DeployedNetwork {
   readonly model: Model
   readonly decider: Decider
 }
 
-/** The network that `item` records, whose resources are `state`; or the reason why it cannot be read. */
+/** Returns the network recorded in `item`, with the resources in `state`; or the reason why it cannot be read. */
 function deployedNetwork(
   item: JsonObject,
   name: string,
@@ -102,7 +104,7 @@ function deployedNetwork(
   }
 }
 
-/** The difference between a transaction and the network's decision on it now, or null. */
+/** Decides a recorded transaction again. Returns the first difference, or null. */
 async function differenceOf(
   { target, resource, record, writes }: RecordedTransaction,
   decider: Decider,
@@ -132,7 +134,10 @@ async function differenceOf(
   }
 }
 
-/** The transactions of a block: each is its record, the historian's, and the writes behind them. */
+/**
+ * Splits the changes of a block into transactions: each consists of the transaction itself, its historian record, and
+ * the writes up to the next transaction.
+ */
 function transactionsIn(changes: readonly ResourceChange[], model: Model) {
   const before: ResourceChange[] = []
   const recorded: (RecordedTransaction & { writes: ResourceChange[] })[] = []
@@ -157,7 +162,7 @@ function transactionsIn(changes: readonly ResourceChange[], model: Model) {
 
 const HISTORIAN_RECORD = systemType('HistorianRecord')
 
-/** The writes that a registry transaction names; null for other transactions of the system. */
+/** Returns the resources or ids that a registry transaction lists; null for other system transactions. */
 function registeredBy(type: string, { resources, resourceIds }: JsonObject): Json[] | null {
   const [, verb] = /(Add|Update|Remove)(?:Asset|Participant)$/.exec(type) ?? []
   if (verb === undefined) return null
@@ -165,7 +170,7 @@ function registeredBy(type: string, { resources, resourceIds }: JsonObject): Jso
   return Array.isArray(list) ? list : []
 }
 
-/** A recorded write in the same form: the resource, or the id of a removed one. */
+/** Returns the content of a recorded write for comparison: the resource, or the id of a deleted resource. */
 function contentOf(change: ResourceChange): Json {
   return change.kind === 'delete' ? change.target.id : change.resource
 }

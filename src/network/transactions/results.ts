@@ -5,13 +5,13 @@ import { checkInstance } from '../model/validation.ts'
 import { type InstanceRules, invalid, type Resource } from '../resources/instances.ts'
 import { requireString } from './guest-message.ts'
 
-/** Events that one transaction may emit. */
+/** Maximum events per transaction. */
 const EVENTS_MAX = 1_000
 
 /**
- * The events that the processors of `transaction` emitted, as they are kept and sent; their ids,
- * `<transaction id>#<n>`, and their time are given here.
- * Errors: RESOURCE_INVALID, TRANSACTION_FAILED.
+ * Returns the events that the processors of `transaction` emitted, in their stored form. Assigns their times and
+ * their
+ * ids, `<transaction id>#<n>`. Errors: RESOURCE_INVALID, TRANSACTION_FAILED.
  */
 export function checkedEvents(
   emitted: Json,
@@ -45,14 +45,14 @@ function checkedEvent(
 
 /** The argument of `@returns` on a transaction. */
 export interface Returned {
-  /** As it is written: a primitive, or the name of a type. */
+  /** The name as written: a built-in type, or the name of a declared type. */
   readonly name: string
   readonly array: boolean
-  /** The declared type of that name, short or qualified; null for a primitive. */
+  /** The declared type with this short or qualified name; null for a built-in type. */
   readonly type: TypeDeclaration | null
 }
 
-/** The declared result of a transaction, or null if the client receives the transaction itself. */
+/** Returns the declared result of a transaction, or null if the client receives the transaction itself. */
 export function returnedBy(transaction: TypeDeclaration, model: Model): Returned | null {
   const { decorators } = transaction
   const [written] = decorators.find((decorator) => decorator.name === 'returns')?.arguments ?? []
@@ -61,14 +61,14 @@ export function returnedBy(transaction: TypeDeclaration, model: Model): Returned
   return { name, array: written.endsWith('[]'), type: typeNamed(name, transaction, model) }
 }
 
-/** Whether a transaction is recorded: all are but those with `@commit(false)`. */
+/** Whether transactions of a type are recorded: unless the type is declared with `@commit(false)`. */
 export function isRecorded({ decorators }: TypeDeclaration): boolean {
   return decorators.find(({ name }) => name === 'commit')?.arguments[0] !== false
 }
 
 /**
- * The checked result of a transaction; undefined without `@returns`.
- * Errors: TRANSACTION_FAILED when the result is not of the declared type.
+ * Validates and returns the result of a transaction; undefined without `@returns`.
+ * Errors: TRANSACTION_FAILED if the result is not an instance of the declared type.
  */
 export function checkedReturn(
   transaction: TypeDeclaration,
@@ -99,7 +99,7 @@ function isPrimitive(value: Json, name: string): boolean {
   return typeof value === (name === 'Boolean' ? 'boolean' : 'number')
 }
 
-/** The declared type of that name, short or qualified; null for a primitive. */
+/** The declared type with this short or qualified name; null for a built-in type. */
 function typeNamed(name: string, { namespace }: TypeDeclaration, model: Model) {
   const exact = model.type(name) ?? model.type(`${namespace}.${name}`)
   return exact ?? [...model.types()].find((type) => type.name === name) ?? null

@@ -14,29 +14,30 @@ import {
 } from '../runtime/guest.ts'
 import { type GuestScripts, guestScripts } from '../runtime/program.ts'
 
-/** Memory of one guest, bytes: the engine's and the scripts'. */
+/** Memory of one guest in bytes, including the engine. */
 const MEMORY_BYTES = 64 * 1024 * 1024
-/** Levels of relationships that are resolved at most for one call of a guest. */
+/** Maximum levels of relationships resolved for one call of a guest. */
 export const LEVELS_MAX = 64
-/** Scripts that were loaded in time may take this many times as long when they are loaded again. */
+/** When scripts are loaded again, their time limit is multiplied by this. */
 const BOOT_AGAIN = 10
 
-/** Bounds of the scripts of a network. */
+/** Limits of the scripts of a network. */
 export interface ScriptLimits {
-  /** For the processors of one transaction, and for one condition: milliseconds. */
+  /** Maximum time for the processors of one transaction, and for one condition, in milliseconds. */
   readonly deadlineMs: number
-  /** For loading the scripts, milliseconds. */
+  /** Maximum time to load the scripts, in milliseconds. */
   readonly bootMs: number
   /**
-   * Called before a guest runs and after it: the time of `performance` at which it must have stopped, or
-   * null when none runs.
+   * Called before and after a guest runs, with its deadline by the clock of `performance`, or with null when no guest
+   * is
+   * running.
    */
   readonly watch: (untilMs: number | null) => void
 }
 
 /**
- * The scripts of one network. Processors run in one guest, conditions of access rules in another, because
- * conditions are evaluated while a processor waits for the network. Each guest is booted on first use.
+ * The scripts of one network. Processors and conditions of access rules run in two guests, because conditions are
+ * evaluated while a processor waits for an answer. Each guest is booted on first use.
  */
 export class Scripts {
   readonly #definition: NetworkDefinition
@@ -51,20 +52,22 @@ export class Scripts {
     this.#limits = limits
   }
 
-  /** Loads the scripts, to see that they can be. Errors: NETWORK_INVALID. */
+  /** Loads the scripts, to check that they are valid. Errors: NETWORK_INVALID. */
   async load(): Promise<void> {
     await this.#guest('processors')
   }
 
-  /** How long the processors of one transaction may take. */
+  /** Maximum time for the processors of one transaction, in milliseconds. */
   get deadlineMs(): number {
     return this.#limits.deadlineMs
   }
 
   /**
-   * Evaluates a condition for each of its resources: true, false, or null where it throws or fails. It may
-   * follow relationships to all resources of `state`: access rules for the reads of access rules would not
-   * end. Errors: NETWORK_INVALID.
+   * Evaluates a condition for each of its resources: true, false, or null if it throws or fails. Conditions may
+   * follow
+   * relationships to all resources of `state`: if reads by access rules were checked by access rules, the recursion
+   * would
+   * not end. Errors: NETWORK_INVALID.
    */
   async evaluate(
     condition: ConditionRequest,
@@ -74,7 +77,7 @@ export class Scripts {
     const roots = [participant, transaction, ...resources].filter((root) => root !== null)
     const read = (targets: readonly Target[]) =>
       Promise.all(targets.map((target) => state.read(target)))
-    // Most conditions compare identifiers, which need no other resource.
+    // Starts with level 0: most conditions only compare identifiers and need no other resource.
     for (let levels = 0; ; levels = levels * 2 || 1) {
       const resolved = await new Resolution(this.#definition.model, read).of(roots, levels)
       const request = JSON.stringify({ ...condition, resolved })
@@ -114,7 +117,9 @@ export class Scripts {
     }
   }
 
-  /** Runs a guest. Conditions run inside of processors, which go on to be watched after them. */
+  /**
+   * Runs a guest within a deadline, then restores the previous deadline: a condition may run while a processor waits.
+   */
   async #watched<Result>(withinMs: number, run: () => Promise<Result>): Promise<Result> {
     const outer = this.#untilMs
     this.#watch(performance.now() + withinMs)
@@ -131,12 +136,12 @@ export class Scripts {
   }
 }
 
-/** Whether a guest needed a resource that it was not sent. */
+/** Whether a guest needed a resource that was not sent to it. */
 export function isUnresolved(answer: GuestAnswer): boolean {
   return 'value' in answer && answer.value === 'unresolved'
 }
 
-/** The values in a guest's answer, which is not trusted: anything else counts as thrown. */
+/** Returns the values in a guest's answer. The guest is untrusted: any other value is treated as a thrown error. */
 function valuesIn(answer: GuestAnswer, count: number): (boolean | null)[] {
   const values: unknown = 'value' in answer ? parsed(answer.value) : []
   const list: readonly unknown[] = Array.isArray(values) ? values : []

@@ -15,19 +15,19 @@ import type { Draft } from './draft.ts'
 import { parseGuestMessage, requireString, unknownMessage } from './guest-message.ts'
 import type { LogLine } from './messages.ts'
 
-/** Changes that one transaction may make. */
+/** Maximum changes per transaction. */
 const CHANGES_MAX = 2_000
-/** Characters of all that one transaction writes. */
+/** Maximum characters that one transaction may write. */
 const WRITTEN_LENGTH_MAX = 64 * 1024 * 1024
-/** Lines that one transaction may log, and characters of each. */
+/** Maximum lines that one transaction may log, and maximum characters per line. */
 const LOGS_MAX = 100
 const LOG_LENGTH_MAX = 4_096
-/** Characters of one answer to a processor: all that a list or a query found. */
+/** Maximum characters of one answer to a processor, such as the results of a query. */
 const ANSWER_LENGTH_MAX = 16 * 1024 * 1024
 
 /**
- * Serves the processors of one transaction. They are not trusted: all that they ask for is checked here,
- * by the model and by the access rules.
+ * Answers the requests of one transaction's processors. Processors are untrusted: each request is checked against the
+ * model and the access rules.
  */
 export class TransactionSession implements GuestHost {
   readonly #draft: Draft
@@ -35,15 +35,16 @@ export class TransactionSession implements GuestHost {
   readonly #model: Model
   readonly #levels: number
   readonly #resolution: Resolution
-  /** Lines of the console. */
+  /** The console output. */
   readonly logged: LogLine[] = []
   #writtenLength = 0
   #denied: NetworkError | null = null
   #defect: unknown = null
 
   /**
-   * `draft` receives the writes of the processors; they read through it. `levels` of relationships are
-   * resolved from the transaction, and from each resource that they read.
+   * The processors read and write through `draft`. Relationships are resolved up to `levels`, starting at the
+   * transaction
+   * and at each resource that the processors read.
    */
   constructor(draft: Draft, levels: number) {
     this.#draft = draft
@@ -53,17 +54,17 @@ export class TransactionSession implements GuestHost {
     this.#resolution = new Resolution(this.#model, (targets) => this.#guard.readAll(targets))
   }
 
-  /** The last refusal of access; the processors may have gone on without. */
+  /** The last ACCESS_DENIED, or null. The processors may have caught it and continued. */
   get denied(): NetworkError | null {
     return this.#denied
   }
 
-  /** An error that is not a refusal: nothing that the processors did counts then. */
+  /** An unexpected error, or null. If it is set, the result of the processors must be discarded. */
   get defect(): unknown {
     return this.#defect
   }
 
-  /** The resources that the transaction's relationships lead to, and those of its caller. */
+  /** Returns the resources that the transaction refers to, and its participant and identity. */
   resolved(): ReturnType<Resolution['of']> {
     const { participant, identity } = this.#guard.caller
     const own = identity === null ? [] : [{ type: systemType('Identity'), id: identity }]
@@ -71,7 +72,7 @@ export class TransactionSession implements GuestHost {
     return this.#resolution.of([value], this.#levels, [participant, ...own])
   }
 
-  /** Answers a request of the processors. Errors: the processors see the message. */
+  /** Answers a request of the processors. The processors receive the messages of errors. */
   async answer(request: string): Promise<string> {
     try {
       return await this.#answer(parseGuestMessage(request), request.length)
@@ -82,7 +83,7 @@ export class TransactionSession implements GuestHost {
     }
   }
 
-  /** Takes a line of the console. Errors: TRANSACTION_FAILED. */
+  /** Records a line of console output. Errors: TRANSACTION_FAILED. */
   log(request: string): void {
     const { level, text } = parseGuestMessage(request)
     const line = { level: requireString(level), text: requireString(text) }
@@ -115,7 +116,7 @@ export class TransactionSession implements GuestHost {
     }
   }
 
-  /** The texts of the resources that are read: one or none for `get`. */
+  /** Reads the requested resources and returns their texts: at most one for `get`. */
   async #read(request: JsonObject): Promise<string[]> {
     if (request.ask === 'get') {
       const stored = await this.#guard.read(targetIn(request))
@@ -138,8 +139,9 @@ export class TransactionSession implements GuestHost {
   }
 
   /**
-   * An answer of resources: with their relationships resolved, or followed by the resources that these
-   * lead to.
+   * Returns an answer with resources. Their relationships are either resolved in place, or the answer also contains
+   * the
+   * resources that they refer to.
    */
   async #found(texts: readonly string[], isResolved: boolean): Promise<string> {
     const resolver = new Resolver(this.#guard)
@@ -168,7 +170,7 @@ export class TransactionSession implements GuestHost {
     return selectedResources(this.#guard, query, given)
   }
 
-  /** Applies the elements of `list`, a request of `length` characters. Errors: TRANSACTION_FAILED. */
+  /** Applies `apply` to the elements of `list`. `length` is the length of the request. Errors: TRANSACTION_FAILED. */
   async #write(
     length: number,
     list: Json | undefined,
@@ -194,7 +196,7 @@ export class TransactionSession implements GuestHost {
     return resourceOf(value, this.#requireWritable(name), this.#guard.definition)
   }
 
-  /** The type of that name, when processors may change resources of it. */
+  /** Returns the type `name` if processors may change its resources. */
   #requireWritable(name: string): TypeDeclaration {
     const type = requireType(this.#model, name)
     const isOurs = type.namespace !== SYSTEM_NAMESPACE || name === systemType('NetworkAdmin')

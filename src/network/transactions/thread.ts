@@ -16,7 +16,7 @@ import {
 import { verifyNetwork } from './replay.ts'
 import { Scripts } from './scripts.ts'
 
-// The program of a network's thread. All that changes the network is decided here; see `Decider`.
+// The entry point of a network's thread, which decides all changes of the network; see `Decider`.
 
 const NANOSECONDS = 1_000_000
 
@@ -57,7 +57,7 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
 
 type ServeTask = Extract<ThreadStart['task'], { kind: 'serve' }>
 
-/** Replays a network, and ends. */
+/** Replays a network, then exits. */
 async function verify(start: ThreadStart, name: string, port: MessagePort): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
@@ -70,20 +70,21 @@ async function verify(start: ThreadStart, name: string, port: MessagePort): Prom
 
 function limitsOf({ deadlineMs, bootMs, stopAt }: ThreadStart) {
   const watch = (untilMs: number | null) => {
-    // The threads of a process share only this clock.
+    // The only clock that is the same in all threads of a process.
     const inNs = Math.ceil(((untilMs ?? 0) - performance.now()) * NANOSECONDS)
     Atomics.store(stopAt, 0, untilMs === null ? 0n : process.hrtime.bigint() + BigInt(inNs))
   }
   return { deadlineMs, bootMs, watch }
 }
 
-// The offset of the time zone is all that the engine asks of this thread; it is UTC on every node, so
-// that a transaction does the same wherever it is repeated.
+// The engine asks this thread only for the time zone offset. All nodes use UTC, so that a replayed transaction gives
+// the
+// same result everywhere.
 Date.prototype.getTimezoneOffset = () => 0
 
 assert(parentPort !== null)
 const port = parentPort
-// `NetworkThread` starts this thread with it.
+// `NetworkThread` passes this value.
 const start = workerData as ThreadStart
 try {
   if (start.task.kind === 'verify') {

@@ -1,5 +1,6 @@
-// Runs inside a guest, after `resources.js`: the functions that a network's scripts call, and the program
-// itself, which runs processors and evaluates conditions of access rules.
+// Runs inside a guest, after `resources.js`: defines the functions that a network's scripts call, runs processors,
+// and
+// evaluates conditions of access rules.
 
 /* global MODEL, CALL, CONTENTS, IDENTITIES, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 
@@ -118,7 +119,7 @@ function getSerializer() {
   return SERIALIZER
 }
 const EVENTS = []
-/** The network takes the events when all is done: a wrong one fails the transaction. */
+/** Stores an event. The network validates events after the processors: an invalid event fails the transaction. */
 function emit(event) {
   EVENTS.push(serialized(() => jsonOf(event)))
 }
@@ -173,7 +174,7 @@ function shown(value) {
 
 const CURRENT = { participant: null, identity: null }
 
-/** Time stands at the transaction, and chance follows from its id: who repeats it sees the same. */
+/** The time of the transaction, and random numbers derived from its id. So every replay gives the same result. */
 const FIXED = { nowMs: 0, chance: 0 }
 
 function fixTimeAndChance() {
@@ -203,7 +204,7 @@ async function processTransaction(call) {
   FIXED.nowMs = nowMs
   FIXED.chance = seed | 0
   take(resolved)
-  // As they are before the script's own writes.
+  // Loads the contents now, before the script changes anything.
   for (const { resource } of resolved) if (resource !== null) resourceWith(resource)
   try {
     const instance = fromJson(transaction)
@@ -218,7 +219,7 @@ async function processTransaction(call) {
   }
 }
 
-/** Evaluates the condition for each of `resources`: true, false, or null where it throws. */
+/** Evaluates the condition for each of `resources`: true, false, or null if it throws. */
 function evaluated({ condition, variables, participant, transaction, resources, resolved }) {
   take(resolved)
   const names = ['participant', 'resource', 'transaction'].filter((name) => variables[name])
@@ -239,7 +240,7 @@ function evaluated({ condition, variables, participant, transaction, resources, 
   })
 }
 
-// All that a network's scripts see. `query` and the like are plain globals, as in a browser.
+// The globals of a network's scripts. `query` and the other functions are plain globals, as in a browser.
 for (const [name, value] of Object.entries({
   ...{
     getAssetRegistry,
@@ -254,10 +255,10 @@ for (const [name, value] of Object.entries({
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
 }
 
-// Before the network's scripts are loaded, which may keep references to these.
+// Called before the network's scripts are loaded, because they may keep references to `Date` and `Math.random`.
 fixTimeAndChance()
 
-/** The entry of the guest. */
+/** The entry of the guest. Returns the answer as JSON, or `unresolved` if a resource was not sent. */
 async function program(requestText) {
   const call = JSON.parse(requestText)
   const isCondition = 'condition' in call

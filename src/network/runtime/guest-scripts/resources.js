@@ -1,18 +1,18 @@
-// Runs inside a guest: resources as the scripts of a network see them. The files of this folder are the
-// body of one function, in the order resources, program, so that no name of theirs meets
-// one of the network's. Its constants are `MODEL`, `host` (asks the network) and `log`.
+// Runs inside a guest: defines resources as a network's scripts see them. The files in this folder are concatenated
+// (first resources, then program) to the body of one function, so that their names cannot conflict with names in the
+// network's scripts. The function has the constants `MODEL`, `host` (sends a request to the network) and `log`.
 //
-// Within one call, one identity is one object, whether it was read, queried, named by a relationship or
-// just made. Its content may not be there yet: the network sends resources together with those that
-// their relationships lead to, as many levels as it was told. When a script needs one that was not sent,
-// the call ends as `unresolved`, and the network calls again with more levels.
+// Within one call, each identity has one object, whether it was read, queried, referenced by a relationship or newly
+// created. Its content may be missing: the network sends resources together with the resources that they refer to, up
+// to a number of levels. If a script needs a resource that was not sent, the call ends with `unresolved`, and the
+// network repeats the call with more levels.
 
 /* global MODEL, host, log, InternalError */
 
-// A name that is no type's must not find what every object has.
+// Without a prototype, names such as `constructor` are not found as types.
 Object.setPrototypeOf(MODEL, null)
 
-/** Asks the network. Throws its refusals. */
+/** Sends a request to the network and returns the answer. Throws if the network refuses it. */
 async function ask(kind, fields) {
   if (CALL.unresolved) throw new Error('unresolved')
   const text = serialized(() => JSON.stringify({ ask: kind, ...fields() }))
@@ -21,19 +21,22 @@ async function ask(kind, fields) {
   return value
 }
 
-/** The call that runs; `unresolved` is whether it needed a resource that was not sent. */
+/** The current call. `unresolved`: whether it needed a resource that was not sent. */
 const CALL = { unresolved: false }
-/** Contents of resources that were sent or written, by type and id; null for those that do not exist. */
+/** Contents of sent and written resources by type and id; null for a resource that does not exist. */
 const CONTENTS = new Map()
 
 function take(resolved) {
   for (const { type, id, resource } of resolved) CONTENTS.set(`${type}#${id}`, resource)
 }
 
-// Scripts may replace the global.
+// A copy, because scripts may replace the global.
 const StackOverflow = InternalError
 
-/** The result of `serialize`. Cyclic resources, which fill the stack, are rejected like too deep ones. */
+/**
+ * Returns the result of `serialize`. Cyclic resources overflow the stack and are rejected like deeply nested
+ * resources.
+ */
 function serialized(serialize) {
   try {
     return serialize()
@@ -61,18 +64,18 @@ function relationshipText(state) {
   return `resource:${state.type}#${encodeURI(idOf(state)).replaceAll('#', '%23')}`
 }
 
-/** The object that a relationship leads to. */
+/** Returns the object to which a relationship refers. */
 function resourceIn(text) {
   const hash = text.indexOf('#')
   return resourceAt(text.slice('resource:'.length, hash), decodeURIComponent(text.slice(hash + 1)))
 }
 
-/** The current id of a resource, which a script may have changed; null without identity. */
+/** Returns the current id of a resource, which a script may have changed; null for a concept. */
 function idOf({ type, id, values }) {
   return id === null ? null : (values[MODEL[type].identifier] ?? id)
 }
 
-/** Everything a model type can do, beside its properties. */
+/** The methods of all instances. */
 class Typed {
   getType() {
     return MODEL[STATE.get(this).type].name
@@ -97,7 +100,7 @@ class Typed {
   }
 }
 
-/** What also has an identity. */
+/** The methods of instances with an identity. */
 class Identified extends Typed {
   getIdentifier() {
     return idOf(STATE.get(this))
@@ -120,7 +123,7 @@ class Identified extends Typed {
   }
 }
 
-/** Puts `json`, as the network keeps it, into `values`. */
+/** Copies the members of `json`, a resource in its stored form, to `values`. */
 function fill(values, { properties }, json) {
   for (const [name, property] of Object.entries(properties)) {
     const member = json[name]
@@ -137,7 +140,7 @@ function heldValue({ primitive, relationship }, json) {
   return typeof json === 'object' ? fromJson(json) : json
 }
 
-/** The object of an identity; its content is taken when it is needed. */
+/** Returns the object of an identity. Its content is loaded when a script needs it. */
 function resourceAt(type, id) {
   const key = `${type}#${id}`
   if (!IDENTITIES.has(key)) {
@@ -149,14 +152,14 @@ function resourceAt(type, id) {
   return IDENTITIES.get(key)
 }
 
-/** The object of a resource that was read: the one that exists already, or a new one with this content. */
+/** Returns the object of a resource that was read: the existing object, or a new object with this content. */
 function resourceWith(json) {
   const id = json[typeNamed(json.$class).identifier]
   const key = `${json.$class}#${id}`
   let resource = IDENTITIES.get(key)
   if (resource === undefined) {
     resource = instanceOf(json.$class, id, false)
-    // Before its content, which may lead back to it.
+    // Registered before the content is loaded, because the content may refer to this resource.
     IDENTITIES.set(key, resource)
   }
   load(STATE.get(resource), json)
@@ -169,7 +172,7 @@ function load(state, json) {
   fill(state.values, MODEL[state.type], json)
 }
 
-/** An object of a type, with its id if it has an identity, and nothing else yet. */
+/** Returns an object of a type, with only its id if it has an identity. */
 function instanceOf(type, id, loaded) {
   const values = Object.create(id === null ? Typed.prototype : Identified.prototype)
   if (id !== null) values[MODEL[type].identifier] = id
@@ -177,7 +180,7 @@ function instanceOf(type, id, loaded) {
   return values
 }
 
-/** Loads the content of a resource from those that were sent. */
+/** Loads the content of a resource from the sent resources. */
 function requireContent(state) {
   if (state.loaded) return
   const { type: name, id } = state
@@ -196,9 +199,10 @@ function missing(name, id) {
 }
 
 /**
- * Stands in front of a resource that a relationship named before its content was needed: that is when a
- * declared property is used, but for a read of the identifier. Any other property is the same with and
- * without the content, as with Composer's InvalidRelationship; `await` reads `then`.
+ * The proxy traps of a resource that was referenced before its content was loaded. They load the content when a
+ * script
+ * uses a declared property, except when it reads the identifier. Other properties do not depend on the content, as in
+ * Composer's InvalidRelationship; for example, `await` reads `then`.
  */
 const LAZY = {}
 for (const trap of ['get', 'has', 'getOwnPropertyDescriptor', 'ownKeys', 'set', 'deleteProperty']) {
@@ -216,7 +220,7 @@ function kindOf({ kind }) {
   return kind.charAt(0).toUpperCase() + kind.slice(1)
 }
 
-/** A new instance; `id` is null exactly for concepts. */
+/** Returns a new instance with the default values; `id` is null only for concepts. */
 function fresh(name, id) {
   const type = typeNamed(name)
   if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
@@ -227,7 +231,7 @@ function fresh(name, id) {
   return made
 }
 
-/** The instance that `json` describes, with all that it contains. */
+/** Converts `json` to an instance, including nested instances. */
 function fromJson(json) {
   const type = typeNamed(json.$class)
   const id = type.identifier === null ? null : json[type.identifier]
@@ -236,7 +240,7 @@ function fromJson(json) {
   return made
 }
 
-/** An instance as the network keeps it. */
+/** Converts an instance to its stored form. */
 function jsonOf(instance) {
   const state = STATE.get(instance)
   if (state === undefined) throw new Error('that is no instance of a type of the model')
@@ -247,7 +251,7 @@ function jsonOf(instance) {
   for (const [name, value] of Object.entries(values)) {
     if (value === undefined || value === null) continue
     const property = properties[name]
-    // The network refuses properties that the model does not have, whatever their values.
+    // The network refuses undeclared properties whatever their values are.
     if (property === undefined) json[name] = typeof value === 'object' ? null : value
     else if (Array.isArray(value)) {
       json[name] = value.map((element) => jsonValueOf(name, property, element))
@@ -257,7 +261,7 @@ function jsonOf(instance) {
 }
 
 function jsonValueOf(name, property, value) {
-  // JSON has no word for these, and null would mean that there is no value.
+  // JSON cannot represent these numbers, and null would mean a missing value.
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new Error(`${name} is no finite number: ${value}`)
   }
