@@ -31,7 +31,11 @@ const LENGTH_WRONG = new HttpRefusal(
   'CONTENT_LENGTH_WRONG',
   'the body is not as long as Content-Length says',
 )
-const INCOMPLETE = new HttpRefusal(400, 'BODY_INCOMPLETE', 'the connection closed within the body')
+const INCOMPLETE = new HttpRefusal(
+  400,
+  'BODY_INCOMPLETE',
+  'the connection closed before the body was complete',
+)
 const STALLED = new HttpRefusal(408, 'REQUEST_TIMEOUT', 'the request took too long to arrive')
 const NOT_JSON = new HttpRefusal(
   415,
