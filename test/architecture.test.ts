@@ -59,7 +59,7 @@ interface Import {
   to: string
 }
 
-/** The specifiers of every import of `path`, including dynamic ones. */
+/** The specifiers of every import of `path`, including dynamic imports. */
 function specifiersOf(path: string): string[] {
   const text = readFileSync(path, 'utf8')
   return [...text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(([, name]) => name ?? '')
@@ -72,7 +72,7 @@ const imports: Import[] = files.flatMap((from) =>
 )
 const shown = ({ from, to }: Import) => `${relative(src, from)} -> ${relative(src, to)}`
 
-/** The first cycle that leads back to each node, as a text. */
+/** The first cycle through each node, as text. */
 function cyclesIn(next: ReadonlyMap<string, Iterable<string>>): string[] {
   const done = new Set<string>()
   const walk = (node: string, above: readonly string[]): string[] => {
@@ -161,7 +161,7 @@ it('threads and commands without a listener do not load the listener', () => {
     for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)
     expect(loaded).toContain(join(src, 'storage/store.ts'))
     expect([start, loaded.has(join(src, 'http/listener.ts'))]).toEqual([start, false])
-    // The engine of scripts runs in the threads of networks alone.
+    // The script engine runs only in the network threads.
     expect([start, loaded.has(join(src, 'network/runtime/guest.ts'))]).toEqual([start, false])
   }
 })

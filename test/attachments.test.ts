@@ -191,8 +191,8 @@ describe('ranges and preconditions', () => {
     ['no range', 'bytes='],
     ['not a number', 'bytes=a-3'],
     ['the end before the start', 'bytes=5-3'],
-    ['a wrong one among right ones', 'bytes=0-1,x'],
-    ['overlaps that are more than the whole', 'bytes=0-,0-'],
+    ['an invalid range among valid ranges', 'bytes=0-1,x'],
+    ['overlapping ranges longer than the blob', 'bytes=0-,0-'],
     ['more than 16 parts', `bytes=${Array.from({ length: 17 }, () => '1-1').join(',')}`],
   ])('ignores a Range with %s', async (_, range) => {
     const reply = await at.get('n', { range })

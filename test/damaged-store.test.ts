@@ -150,7 +150,7 @@ describe('with a damaged page of any kind', () => {
       }
       const send = async (method: string, path: string, body?: unknown): Promise<void> => {
         const where = path.replace('SERVER', `${node.service.serverId}`)
-        // A list whose first page was already sent ends with its connection.
+        // If the first page of a list was already sent, the node closes the connection.
         const reply: Reply | null = await node.send(method, where, body).catch(() => null)
         const answer = `${kind}: ${method} ${path} ${reply?.status} ${reply?.text.slice(0, 200)}`
         if (reply === null || reply.status >= 500) refusals += 1

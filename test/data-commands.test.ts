@@ -324,7 +324,7 @@ it('a backup copies every file of a node, except for a known list', async () => 
   all.child.kill('SIGTERM')
   await all.ended
   const taken = [...DATA_FILES, ...BLOB_FOLDERS].map(({ name }) => name)
-  // The store is copied by its own method; the lock is created again; the last signed head must not be
+  // The store is not copied as a file; the lock is created again; the last signed head must not be
   // restored with an older store, because it serves to detect that.
   const left = ['ledger.db', 'ledger.lock', 'signed-head']
   expect(readdirSync(folder).filter((name) => ![...taken, ...left].includes(name))).toEqual([])

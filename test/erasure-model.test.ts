@@ -37,7 +37,7 @@ interface Model {
   readonly entries: Remembered[]
   life: number
   isThere: boolean
-  /** Current state of each item: the entries that created and last set it, and those of its attachments. */
+  /** Current state of each item: its first and last entries, and the entries of its attachments. */
   readonly items: Map<
     string,
     { created: Remembered; set: Remembered; held: Map<string, Remembered> }
@@ -119,7 +119,7 @@ function formerOf(model: Model, of: string): Remembered[] {
   )
 }
 
-/** Mostly entries of the item, sometimes an unrelated one. */
+/** Mostly entries of the item, sometimes an unrelated entry. */
 function picked(model: Model, of: string, at: readonly number[]): Remembered[] {
   const all = model.entries.filter((entry) => entry.id === of)
   const strange = model.entries.filter((entry) => entry.id !== of)
@@ -284,7 +284,7 @@ async function expectAgreement(model: Model, node: Node): Promise<void> {
 /** All rows derived from the chain. */
 function rowsOf(folder: string): string[] {
   const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
-  // Of deleted databases only attachments remain, and an import may drop rows later.
+  // Only the attachments of deleted databases remain, and an import may remove their rows later.
   const alive = 'db IN (SELECT created FROM databases)'
   const selects = ['attachments', `items WHERE ${alive}`, `superseded WHERE ${alive}`, 'erasures']
   const rows = selects.flatMap((from) => database.prepare(`SELECT '${from}', * FROM ${from}`).all())

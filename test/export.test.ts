@@ -1,4 +1,4 @@
-// Any history of a node survives an export and an import: the new node returns the same bytes as the old one,
+// Any history of a node survives an export and an import: the new node returns the same bytes as the old node,
 // and its chain continues.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Random histories of one node compared with a model made of maps (`model/state.ts`): a real folder, real
+// Random histories of one node, compared with a model made of maps (`model/state.ts`): a real folder, real
 // HTTP, restarts and a moving clock. Items, lists, filters, histories, items at any height,
 // attachments, their files and the ledger match the model; each request with an idempotency key
 // is applied once; and the store verifies at the end.

@@ -16,7 +16,7 @@ it.skipIf(!installed)(
     const npm = spawn('npm', args, {
       env: { ...process.env, SYSTEM_FOLDER: temporaryFolder(), LOG_LEVEL: 'info' },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A process group, so that all its processes can be ended.
+      // A process group, so that all its processes can be killed.
       detached: true,
     })
     const { pid } = npm
@@ -25,7 +25,7 @@ it.skipIf(!installed)(
       try {
         process.kill(-pid, 'SIGKILL')
       } catch {
-        // All processes have ended.
+        // All processes have exited.
       }
     })
     const logged = text(npm.stderr)

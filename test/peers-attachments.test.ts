@@ -96,7 +96,7 @@ it('mirrors blobs of any length with the chain, and serves them byte for byte', 
     true,
   ])
   expect(await absentAt(mirror, serverId)).toMatchObject({ status: true, absent: [], more: false })
-  // Later attachments, too.
+  // The same for later attachments.
   const late = await attach(node, 'late', Buffer.from('late'))
   await until('the late one is there', () => isAt(mirror, serverId, late))
 })
@@ -132,7 +132,7 @@ it('distinguishes blobs that no entry names from missing blobs, and accepts only
   expect(await absentAt(node, serverId, '?limit=1')).toMatchObject({ after: '2.0', more: true })
   expect(await absentAt(node, serverId, '?after=2.0')).toMatchObject({ absent: [], after: '3.0' })
 
-  // A mirror says the same, lists it as missing at its source, and fetches it when it is back.
+  // A mirror returns the same, lists the blob as missing at its source, and fetches it when the source has it again.
   const mirror = await start()
   await peer(mirror, node)
   await until('it is shown', async () => {

@@ -319,7 +319,7 @@ it('two nodes with one key and their mirrors keep and show both heads, and accep
   await noteOf(node, 5)
   expect((await keeper.send('GET', path)).text).toBe(noteOfNode)
 
-  // The node itself learns of the other one from a peer that mirrors it.
+  // The node itself learns of the twin from a peer that mirrors the twin.
   const noteNow = (await node.send('GET', path)).text
   await mirror(node, other)
   await until('it is found', async () => (await evidenceAt(node)).evidence !== null)
@@ -335,7 +335,7 @@ it('two nodes with one key and their mirrors keep and show both heads, and accep
   await until('it stops', async () => (await node.send('GET', '/readyz')).status === 503)
   await isRefused(node)
   await node.close()
-  // Also after a restart and without peers: signatures cannot be revoked.
+  // Even after a restart and without peers: signatures cannot be revoked.
   await Promise.all([twin, keeper, other].map((each) => each.close()))
   const again = await startLedgerNode({ folder, peers: PEERS })
   expect((await evidenceAt(again)).evidence.notes).toEqual([noteNow, noteOfTwin])

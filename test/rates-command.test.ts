@@ -93,8 +93,8 @@ it('with --url prints the reply of that feed, with a warning if it is stale', as
 
 it.each([
   ['an error', 503, '{"status":false,"code":"RATES_UNAVAILABLE","message":"none yet"}'],
-  ['rates without what they come from', 200, '{"status":true,"result":{}}'],
-  ['something else', 200, '<html>'],
+  ['rates without their source', 200, '{"status":true,"result":{}}'],
+  ['another JSON value', 200, '<html>'],
 ])(
   'with --url exits with 1 and prints nothing on stdout when the reply is %s',
   async (_, status, body) => {

@@ -1,4 +1,4 @@
-// Schemas are compiled on first use: this test detects invalid ones.
+// Schemas are compiled on first use: this test detects invalid schemas.
 import assert from 'node:assert/strict'
 import fastJsonStringify from 'fast-json-stringify'
 import { pino } from 'pino'

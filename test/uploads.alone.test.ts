@@ -1,4 +1,4 @@
-// Uploads over a real socket: interrupted, stalled, too long, repeated, concurrent; and the same for downloads.
+// Uploads over a real socket: interrupted, stalled, too long, repeated, concurrent. Downloads too.
 import { hash } from 'node:crypto'
 import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { request } from 'node:http'
@@ -10,7 +10,7 @@ import type { Reply } from './support/ledger-node.ts'
 import { until } from './support/until.ts'
 
 const TEXT = 'the quick brown fox'
-/** Idle timeout of a connection; twelve pauses are longer, and one is much shorter. */
+/** Idle timeout of a connection: longer than one pause of the client, shorter than twelve pauses. */
 const IDLE_MS = 2_000
 const PAUSE_MS = 200
 
@@ -151,7 +151,7 @@ describe('an upload', () => {
     await until('ATTACHMENT_TOO_LARGE is there', () =>
       streamed.received().includes('ATTACHMENT_TOO_LARGE'),
     )
-    // Further data is read and discarded, and the connection ends.
+    // Further data is read and discarded, and the connection closes.
     streamed.socket.write('5\r\nhello\r\n0\r\n\r\n')
     await until('the connection is closed', () => streamed.socket.readableEnded)
     expect(at.files()).toEqual([

@@ -9,7 +9,7 @@ const PROGRAM = `
   const { compileCacheEnvironment } = await import(${module})
   console.log(JSON.stringify(compileCacheEnvironment()))`
 
-/** The environment that a program with this environment passes to child processes. */
+/** Returns the environment that a program with environment `env` passes to its child processes. */
 function childEnvironment(env: Record<string, string>): unknown {
   const flags = ['--disable-warning=ExperimentalWarning', '--input-type=module']
   return JSON.parse(execFileSync(process.execPath, [...flags, '-e', PROGRAM], { env }).toString())

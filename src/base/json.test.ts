@@ -4,7 +4,7 @@ import { canonicalJson } from './canonical-json.ts'
 import { type Json, parseJson } from './json.ts'
 import { parseStrictText } from './strict-json.ts'
 
-/** Names that V8 confuses after it has parsed an object with the first of them. */
+/** Member names that V8 confuses after it has parsed an object with the first name. */
 const names = fc.constantFrom(
   '\\',
   '"',

@@ -247,7 +247,7 @@ it('treats an entry as erased only if its blind is 32 zeros, and then uses its c
   expect([...erasedIn(gone)]).toEqual([1])
   expect(verifyBlock(gone, null, erasedIn(gone))).toBeNull()
   expect(verifyBlock(gone, null)).toMatchObject({ index: 1 })
-  // Nothing else may change, and especially not the commitment.
+  // Nothing else may change, in particular not the commitment.
   const changed = Buffer.from(block.commitments).fill(7, 32, 64)
   expect(verifyBlock({ ...gone, commitments: changed }, null, erasedIn(gone))?.what).toBe(
     'the root is not that of its commitments',

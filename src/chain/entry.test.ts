@@ -88,8 +88,8 @@ it.each<[string, Json]>([
   ['of an erasure whose id is a number', { ...erase, id: 1 }],
   ['of an erasure without positions', { ...erase, positions: [] }],
   ['of an erasure whose positions are a text', { ...erase, positions: '0.3' }],
-  ['of an erasure of something twice', { ...erase, positions: ['0.3', '0.3'] }],
-  ['of an erasure out of order', { ...erase, positions: ['1.2', '0.3'] }],
+  ['of an erasure with a repeated position', { ...erase, positions: ['0.3', '0.3'] }],
+  ['of an erasure with unordered positions', { ...erase, positions: ['1.2', '0.3'] }],
   ['of an erasure of a number', { ...erase, positions: [3] }],
   ['of an erasure of an invalid position', { ...erase, positions: ['0.3', '1'] }],
 ])('rejects an entry %s', (_, value) => {

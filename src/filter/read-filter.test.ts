@@ -147,7 +147,11 @@ describe('with a model', () => {
       { where: { qty: { like: '5%' } } },
       'FILTER_VALUE_WRONG /where/qty/like',
     ],
-    ['no date', { where: { born: 'yesterday' } }, 'FILTER_VALUE_WRONG /where/born'],
+    [
+      'a text that is not a date',
+      { where: { born: 'yesterday' } },
+      'FILTER_VALUE_WRONG /where/born',
+    ],
     ['a date in words', { where: { born: '1 May 2026' } }, 'FILTER_VALUE_WRONG /where/born'],
     ['half a date', { where: { born: '2026-01' } }, 'FILTER_VALUE_WRONG /where/born'],
     ['a date with a suffix', { where: { born: '2026-01-02 x' } }, 'FILTER_VALUE_WRONG /where/born'],
@@ -161,7 +165,7 @@ describe('with a model', () => {
       'FILTER_VALUE_WRONG /where/count/like',
     ],
     ['a value of an object', { where: { owner: 'x' } }, 'FILTER_VALUE_WRONG /where/owner'],
-    ['something else to include', { include: ['owner'] }, 'FILTER_VALUE_WRONG /include'],
+    ['an unknown value of `include`', { include: ['owner'] }, 'FILTER_VALUE_WRONG /include'],
   ])('refuses %s', (_, filter, expected) => {
     expect(refusal(() => json(filter, options))).toBe(expected)
   })

@@ -42,7 +42,7 @@ class Source implements ReplaySource {
     await settled()
   }
 
-  /** Resolves reads until none is pending. */
+  /** Resolves reads until no read is pending. */
   async answerAll(): Promise<void> {
     while (this.reading > 0) await this.answer()
   }

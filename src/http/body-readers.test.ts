@@ -121,7 +121,7 @@ it('reads at most 64 KiB of tiny chunks from a connection per turn of the event 
   expect(bodies.slice(0, 3)).toEqual([
     '200000 bytes',
     '200000 bytes in many pieces',
-    // The pieces that arrive while the reader is busy are joined to one.
+    // The pieces that arrive while the reader is busy are joined into one piece.
     '200000 bytes in few pieces',
   ])
   expect(mostBytes).toBeGreaterThan(0)
@@ -139,7 +139,7 @@ it('counts a chunked body as it grows and returns 503 when the budget is used up
   onTestFinished(() => void first.destroy())
   first.write(`${head}Content-Length: ${5 * MI}\r\nExpect: 100-continue\r\n\r\n`)
   expect(String(await once(first, 'data'))).toBe('HTTP/1.1 100 Continue\r\n\r\n')
-  // A chunked body reserves 1 MiB at first. It is refused when it needs more than the 5 MiB that are left.
+  // A chunked body reserves 1 MiB at first. It is rejected when it needs more than the remaining 5 MiB.
   const { replies } = await exchange(url, chunked, { replies: 1 })
   expect(replies[0]?.status).toBe(503)
   expect(JSON.parse(replies[0]?.body ?? '')).toMatchObject(BUSY)

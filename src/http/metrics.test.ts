@@ -13,7 +13,7 @@ afterEach(async () => {
   listener = null
 })
 
-/** Starts a listener with a quick route, a failing one, and `/slow`, which replies after a call of `release`. */
+/** Starts a listener with a quick route, a failing route, and `/slow`, which replies after a call of `release`. */
 async function listen(): Promise<{ url: string; arrived: Promise<void>; release: () => void }> {
   const arrived = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()

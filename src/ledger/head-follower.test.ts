@@ -18,7 +18,7 @@ function following() {
     countEntries: async () => 2,
   }
   const reported: NewBlocks[] = []
-  // Only the members that it uses.
+  // Only the members that HeadFollower uses.
   const store = reader as unknown as StoreReader
   const follower = new HeadFollower(store, 2, (blocks) => reported.push(blocks))
   let next = () => {}

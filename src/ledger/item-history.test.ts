@@ -137,7 +137,7 @@ it('marks an erased revision as erased instead of showing its remnant', async ()
   expect(await get(`${FIG}?at=2`, { 'if-none-match': '"2.0"' })).toEqual([410, gone])
   expect(await get(`${FIG}?at=1`)).toEqual([200, '{"status":true,"item":{"id":"fig","n":1}}'])
   expect(await get(`${FIG}?at=4`)).toEqual([404, '{"status":false}'])
-  // An item that never had more than its id is not marked.
+  // An item that never had a member besides its id is not marked as erased.
   await node.send('POST', '/api/fruit', { id: 'bare' })
   await node.send('POST', '/api/fruit/bare', { n: 1 })
   expect(await get('/api/fruit/bare?at=7')).toEqual([200, '{"status":true,"item":{"id":"bare"}}'])

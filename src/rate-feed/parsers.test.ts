@@ -270,7 +270,7 @@ describe('Retry-After', () => {
   ])('is parsed from %j to %j ms', (header, ms) => expect(retryAfterMs(header, now)).toBe(ms))
 })
 
-/** Returns the error code of creating a vector from the quote of `make`. */
+/** Returns the error code of creating a set of rates from the quote of `make`. */
 function vectorError(make: () => Quote): string {
   try {
     vectorOf('x', make())

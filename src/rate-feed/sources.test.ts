@@ -73,7 +73,7 @@ describe('the last good set of rates', () => {
       'with a changed value',
       `{"source":"ecb","asOf":"2026-10-07","perEur":${JSON.stringify(PER_EUR)},"sha256":"00"}`,
     ],
-    ['longer than any vector', ' '.repeat(2_000_000)],
+    ['longer than any set of rates', ' '.repeat(2_000_000)],
   ])(
     'is replaced by the built-in set of rates, with a warning, if the file is %s',
     async (_, text) => {

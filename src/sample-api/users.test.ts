@@ -71,7 +71,7 @@ describe('a list of users', () => {
     ['a user without a name', { users: [{ ...user('ada'), name: 5 }] }],
     ['a user without a hash', { users: [{ ...user('ada'), passwordHash: null }] }],
     ['a password instead of a hash', { users: [{ ...user('ada'), passwordHash: 'words' }] }],
-    ['an admin that is not boolean', { users: [{ ...user('ada'), admin: 1 }] }],
+    ['an `admin` that is not a boolean', { users: [{ ...user('ada'), admin: 1 }] }],
     ['a time that is a string', { users: [{ ...user('ada'), since: '1' }] }],
     ['a duplicate user', { users: [user('ada'), user('ada')] }],
   ])('is rejected as damaged if its file contains %s', async (_, content) => {

@@ -17,7 +17,7 @@ export interface BlobsUnderTest {
   eraseRows(positions: readonly number[]): Promise<void>
   /** Number of uploads and of blobs in parts that are stored. */
   unfinished(): Promise<number>
-  /** Makes all of them look as if their process was killed long ago. */
+  /** Makes all uploads look as if their process was killed long ago. */
   abandon(): Promise<void>
   remove(): Promise<void>
 }
@@ -56,7 +56,7 @@ class Stage {
     return stage
   }
 
-  /** Opens the blobs as the next process does, after this one was killed if `crashed`. */
+  /** Opens the blobs as the next process does; if `crashed`, this process was killed before. */
   async restart(crashed: boolean): Promise<void> {
     if (crashed) await this.under.abandon()
     await this.blobs.close()

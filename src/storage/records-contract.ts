@@ -19,7 +19,7 @@ import {
 const serverid = CONTRACT_SERVER_ID
 
 /**
- * The guarantees of every engine for the data besides the items: histories, idempotency records,
+ * The guarantees of every engine for all data except the items: histories, idempotency records,
  * attachments.
  */
 export function describeRecords(name: string, make: () => StoreUnderTest): void {
@@ -134,7 +134,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           { key: key(4) },
         ])
       })
-      // A rejected append leaves nothing.
+      // A rejected append stores nothing.
       const refused = appendEntries(stage.store, [entry.createDb('fruit')], 2_000, [
         answer(9_000, 0),
       ])
@@ -187,7 +187,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           expect(await attachments.current('fruit', 'a', 'c')).toBeNull()
           expect(await attachments.current('fruit', 'x', 'a')).toBeNull()
           expect(await attachments.current('nuts', 'a', 'a')).toBeNull()
-          // Blobs are still named by the former entries.
+          // The earlier entries still name the blobs.
           expect(await attachments.countBlobs()).toEqual({ blobs: 3, bytes: 11 })
           expect(await attachments.namedAt(textAttachment('', 'one').sha256)).toBe(2)
           expect(await attachments.namedAt(textAttachment('', 'two').sha256)).toBe(4)

@@ -48,7 +48,7 @@ export class BlobStage {
     this.blobs = this.again()
   }
 
-  /** Opens one, and removes it after the test. */
+  /** Opens a store with its blobs, and removes it after the test. */
   static async open(): Promise<BlobStage> {
     const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
     const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: true })

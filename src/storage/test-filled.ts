@@ -57,7 +57,7 @@ export async function fillStore(location: string, also: readonly Entry[] = []): 
     ],
     5_000,
   )
-  // A declared index that is not built yet, a complete one, and one of a deleted database.
+  // A declared index that is not built yet, a complete index, and an index of a deleted database.
   await store.addIndex('veg', 'n')
   await store.close()
 }

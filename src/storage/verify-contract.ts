@@ -10,7 +10,7 @@ import { verifyStore } from './verify/verify.ts'
 /** A store with every kind of entry (`fillStore`), and a function that changes its tables directly. */
 export interface FilledStore {
   readonly location: string
-  /** Runs statements in the SQL that both engines have. */
+  /** Runs SQL that both engines understand. */
   tamper(sql: string): void | Promise<void>
 }
 
@@ -54,7 +54,7 @@ export function describeVerify(
         await appendEntries(store, [entry.create('veg', id), entry.remove('veg', id)], 5_000)
       }
       await store.close()
-      // Regression: it reread the rows from the first one after the last one.
+      // Regression: verification started again at the first row after the last row.
       expect(await findingIn(location)).toBeNull()
     })
 

@@ -106,7 +106,7 @@ it('verification recomputes the whole chain, and compares it with the previous v
   await button(page, 'Stop').click()
   await shown(page, 'Stopped.')
 
-  // A different key than the remembered one.
+  // The key differs from the remembered key.
   await page.evaluate(`localStorage.setItem('daicho.verified', localStorage.getItem('daicho.verified')
     .replace('"verifierKey":"', '"verifierKey":"!'))`)
   await button(page, 'Verify again').click()

@@ -73,7 +73,7 @@ it('“try it out” creates, lists and filters a Commodity without requests to 
     quantity: expect.any(Number),
     owner: expect.stringMatching(/^resource:org\.acme\.mynetwork\.Trader#/),
   })
-  // The example is accepted unchanged; then a different one.
+  // The example is accepted unchanged; then a different item.
   expect((await execute(create)).status).toBe('200')
   const mine = { ...example, tradingSymbol: 'RICE', quantity: 3 }
   await body.fill(JSON.stringify(mine))

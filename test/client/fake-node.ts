@@ -17,7 +17,7 @@ export interface FakeNode {
   readonly requests: Arrived[]
 }
 
-/** Answers each request with the next of `answers`, and repeats the last one. */
+/** Answers each request with the next element of `answers`, and repeats the last element. */
 export async function fakeNode(
   ...answers: ((response: ServerResponse, request: Arrived) => void)[]
 ): Promise<FakeNode> {
@@ -58,7 +58,7 @@ export const broken = (response: ServerResponse): void => {
   response.destroy()
 }
 
-/** Records delays instead of waiting; random numbers are always `chance`. */
+/** Records delays instead of waiting; every random number is `chance`. */
 export function noted(chance = 1): Timing & { readonly waits: number[] } {
   const waits: number[] = []
   return {

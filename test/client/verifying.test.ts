@@ -153,7 +153,7 @@ it('accepts that an item deleted by others is gone, given the proof of its delet
   const denied: Said = { status: 404, text: '{"status":false}' }
   proxy.lie = async (path, honest) => (path.endsWith('/proof') ? denied : honest(path))
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
-  // An entry that is not a deletion, presented as one.
+  // An entry that is not a deletion, presented as a deletion.
   proxy.lie = async (path, honest) => {
     if (path.endsWith('/proof')) return denied
     const reply = await honest(path)
@@ -264,7 +264,7 @@ it('requires a proof that each longer log continues the previous one', async () 
     proxy.lie = async (path, honest) => (path.includes('consistency') ? said : honest(path))
     expect(await outcome(fruit.read('filler-1'))).toBe(code)
   }
-  // A busy node is not a lying one.
+  // A busy node is not a lying node.
   proxy.lie = async () => ({ status: 503, text: '{"status":false,"code":"LOG_BEHIND"}' })
   await expect(fruit.read('plum')).rejects.toMatchObject({
     name: 'ClientError',
@@ -314,7 +314,7 @@ it('returns every revision of a history as proven, and marks erased ones', async
       const said = await honest(path)
       return path.includes('/history') ? { ...said, text: said.text.replace(from, to) } : said
     }
-  // Members beside the position are ignored: the proof counts.
+  // Only the position and the proof count; other members are ignored.
   proxy.lie = replaced(/"price":2/, '"price":7')
   const items = (await collected(fruit.history('plum'))).map(({ item }) => item?.price)
   expect(items).toEqual([1, 2, 3])

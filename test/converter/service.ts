@@ -6,7 +6,7 @@ import {
 } from '../../src/converter/index.ts'
 import { type Listener, startListener } from '../../src/http/index.ts'
 
-/** Form fields besides the file. */
+/** Form fields other than the file. */
 export type Fields = Readonly<Record<string, string | number | boolean>>
 
 /** Gives workers normal priority, so that tests are fast on a busy machine. */

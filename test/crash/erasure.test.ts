@@ -90,7 +90,8 @@ it(`none of ${KILLS} kills during erasures brings erased content back`, async ()
     const ledgers = await (await fetch(`${server.url}/api/ledgers?serverid=${serverid}`)).text()
     const named = ledgers.matchAll(/"sha256":"([0-9a-f]{64})"/g)
     expect(contentsIn(folder)).toEqual([...new Set([...named].map(([, sha]) => sha))].toSorted())
-    // Texts that a client sent and has not seen erased: name and bytes are both present or both absent.
+    // A replaced attachment whose erasure was not acknowledged: its name in the ledger and its bytes on disk are
+    // either both present or both gone.
     for (const secret of replaced.flat()) {
       const isNamed = ledgers.includes(`"name":"${secret}"`)
       expect([secret, filesWith(secret).length > 0]).toEqual([secret, isNamed])

@@ -92,7 +92,7 @@ describe.concurrent('SIGKILL', () => {
       await kill(server)
       await Promise.all(running)
 
-      // Alternately: on the crashed folder, beside the restarted server, and sometimes with the command itself.
+      // Alternately: on the crashed folder, and next to the restarted server; sometimes with the command itself.
       if (round % 2 === 0) expect((await verifyFolder(folder)).finding).toBeNull()
       if (round % 10 === 4) await expectVerified(folder)
       server = await serveLedger(folder)

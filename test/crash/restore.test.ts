@@ -20,7 +20,7 @@ import {
 } from '../support/ledger-node.ts'
 
 const KILLS = 20
-/** Kills in the variants with another source or key. */
+/** Number of kills in the tests with another source or without the key. */
 const KILLS_MORE = 6
 const BLOCKS = 1_200
 /** Longest delay before a kill: about the duration of a restore after its first write. */
@@ -59,7 +59,7 @@ afterAll(async () => {
   for (const done of remove) await done()
 })
 
-/** Runs `args` and kills it repeatedly; each time the folder holds either no store or all of one. */
+/** Runs `args` and kills it repeatedly; after each kill the folder holds either no store or a complete store. */
 async function killedAgainAndAgain(args: string[], target: string, kills: number): Promise<void> {
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
   let killedInside = 0
@@ -144,7 +144,7 @@ it(`a restore without the key, killed ${KILLS_MORE} times, restores the data und
   expect(done).toMatchObject({ status: true, mirrored: serverId, absent: 0 })
   expect(done.serverId).not.toBe(serverId)
   expect(done.items).toBe(2 * (BLOCKS - 5) - 1)
-  // A second run finds nothing left to do, also when the chain has grown.
+  // A second run finds nothing left to do, even if the chain has grown.
   const again = await runDaicho(withKey, env)
   expect([again.code, JSON.parse(again.stdout).headId]).toEqual([0, done.headId])
   for (const folder of [target, join(target, 'mirrors', `${serverId}`)]) {

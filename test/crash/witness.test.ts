@@ -1,11 +1,11 @@
-// A node that cosigns the log of another one is killed while contradicting requests arrive.
+// A witness node is killed while contradicting requests to cosign a log arrive.
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { TestLog } from '../support/test-log.ts'
 
-/** Runs of the node; by hand also with 20. */
+/** Runs of the node; 20 in manual runs. */
 const RUNS = Number(process.env.WITNESS_KILLS ?? 4)
 const CLIENTS = 16
 const SIZES = 400
@@ -36,7 +36,7 @@ it(`a witness killed ${RUNS} times at random moments cosigns one chain`, async (
         if (run === RUNS && cosigned.length > 0) return
       }
     }
-    // A connection that breaks ends its client.
+    // A client stops when its connection breaks.
     const clients = Array.from({ length: CLIENTS }, (_, n) => client(n).catch(() => {}))
     if (run < RUNS) {
       await delay(50 + Math.random() * 250)

@@ -89,10 +89,10 @@ it.each<[string, Record<string, Response>, string]>([
 })
 
 it.each<[string, Record<string, Response>, string]>([
-  ['refuses its key', { vkey: new Response('may not', { status: 403 }) }, 'may not'],
-  ['refuses its checkpoint', { checkpoint: new Response('gone', { status: 404 }) }, 'gone'],
+  ['does not serve its key', { vkey: new Response('may not', { status: 403 }) }, 'may not'],
+  ['does not serve its checkpoint', { checkpoint: new Response('gone', { status: 404 }) }, 'gone'],
   ['has no server id', { serverid: new Response('{"serverid":"5"}') }, 'no server id'],
-  ['gives no session', { session: new Response('', { status: 502 }) }, 'no session: 502'],
+  ['does not create a session', { session: new Response('', { status: 502 }) }, 'no session: 502'],
 ])('reports only the error for a node that %s', async (_, answers, message) => {
   expect(await verdict(answers)).toEqual({ kind: 'failed', message })
 })

@@ -285,7 +285,7 @@ async function main(): Promise<void> {
       isStopped = Date.now() - startedMs > RUN_MS_MAX
       running = await start(folder)
       if (running === null) {
-        // Counts the losses; the rest of the run continues in a new folder.
+        // Counts the losses; the run continues in a new folder.
         folder = join(disk.path, `data-${cut}`)
         acknowledged.clear()
         running = await start(folder)

@@ -6,8 +6,8 @@
 //
 // One run: a node starts on a copy of a filled folder, and the N-th pread64 of `ledger.db` of every thread fails with
 // EIO. Every endpoint that reads is called once, with writes in between, and then a second time: since each
-// thread's failure has passed, all calls must be answered, and `/readyz` must be 200 again. No answer may be 500, the process
-// must live, and a start that is refused must print one line and exit with 78.
+// thread's failure has passed, all calls must succeed, and `/readyz` must return 200 again. No reply may be 500,
+// the process must live, and a start that is refused must print one line and exit with 78.
 //
 // --runs: how many N are tried, from 1 on. --at: only this N. About a second for each. Exit code 0: every run held.
 import { once } from 'node:events'
@@ -57,7 +57,7 @@ interface Node {
   readonly gateway: string
 }
 
-/** Sends a request; returns its status and text, or null if the connection ended in the reply. */
+/** Sends a request; returns its status and text, or null if the connection closed within the reply. */
 async function send(
   url: string,
   method = 'GET',

@@ -7,11 +7,11 @@
 //
 // One run is: start, create a database, 20 items, an attachment, an update, an erasure, an index, a backup, stop.
 // A first run without faults counts how often each file system call touches the data folder. Then the N-th such
-// call of every thread fails with EIO, ENOSPC or EMFILE, or SIGKILL ends the process in it: for each call, each
+// call of every thread fails with EIO, ENOSPC or EMFILE, or kills the process with SIGKILL: for each call, each
 // fault, and N up to the count (each N up to 24, then 12 more). Up to N = 8 this is done twice: in a new folder, and in
 // one whose node was killed after the same work. After each run the node starts without faults, `verify` must find
 // nothing, everything that was acknowledged must be there, and nothing that was never sent. A backup whose command
-// succeeded must verify. Some 2,000 runs, in mixed order; the rest is skipped after --minutes.
+// succeeded must verify. About 2,000 runs, in shuffled order; runs not started within --minutes are skipped.
 //
 // --call, --fault and --at choose single faults. Exit code 0: every run held.
 import {
@@ -39,12 +39,12 @@ const { values: flags } = parseArgs({
 })
 const FAULTS = ['EIO', 'ENOSPC', 'EMFILE', 'SIGKILL']
 const ITEMS = 20
-/** Each N up to this is tried, and evenly distributed ones above. */
+/** Each N up to this is tried; above it, only evenly distributed values. */
 const EACH_MAX = 24
 const ABOVE = 12
 /** Each N up to this is also tried in the folder of a killed node. */
 const KILLED_MAX = 8
-/** Runs in parallel: most of a run is waiting. */
+/** Number of parallel runs: a run mostly waits. */
 const LANES = 3
 const START_MS_MAX = 30_000
 const REQUEST_MS_MAX = 15_000
@@ -111,7 +111,7 @@ async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value
   return value
 }
 
-/** Starts a node; null when it ended, or did not listen in time. */
+/** Starts a node; null if it exited, or did not listen in time. */
 async function serve(folder: string, via: readonly string[]): Promise<[Daicho, string | null]> {
   const node = startProgram(
     ['serve', '--only', 'ledger', '--port', '0', '--json'],
@@ -318,7 +318,7 @@ function faultsOf(counts: ReadonlyMap<string, number>): Fault[] {
       }
     }
   }
-  // In a fixed mixed order: a run that is stopped early has tried some of everything.
+  // Shuffled with a fixed seed, so that a run stopped early has tried faults of every kind.
   const dice = new Dice(1)
   return faults
     .map((fault) => ({ fault, key: dice.next() }))

@@ -158,7 +158,7 @@ try {
     )
     await end(node.daicho)
   }
-  // Without its signature line the quorum of two is missed, and that of one met.
+  // Without its signature line, the quorum of two is not met, but the quorum of one is.
   const [foreignLine = ''] =
     new RegExp(`^— ${NAME} .*\n`, 'm').exec(readFileSync(at('proof'), 'utf8')) ?? []
   writeFileSync(at('reduced'), readFileSync(at('proof'), 'utf8').replace(foreignLine, ''))

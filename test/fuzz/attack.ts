@@ -10,15 +10,15 @@ import { type ListenerName, PLANS, type Served, serve } from './served.ts'
 const BATCH = 500
 /** Concurrent connections. */
 const TOGETHER = 24
-/** How long a listener may keep a connection open after the client has ended it. */
+/** How long a listener may keep a connection open after the client has sent FIN. */
 const HANG_MS = 60_000
-/** The same if the client has not ended it: the maximum time for a request to arrive, and for the close. */
+/** The same if the client has sent no FIN: the maximum time for a request to arrive, and for the close. */
 const OPEN_MS = 150_000
 /** Patterns forbidden in replies: source locations and folders of this machine. */
 const INSIDE = /node_modules|\.ts:\d|\bat \S+ \(|\/tmp\/|\/work\//
 /** Maximum memory growth of a listener after the first part, MiB. */
 const GROWTH_MIB_MAX = 192
-/** Maximum findings that are kept; further ones are only counted. */
+/** Maximum findings that are stored; further findings are only counted. */
 const NOTED_MAX = 30
 
 /** Result of an attack. */
@@ -149,7 +149,7 @@ class Run {
     if (typeof answered === 'string') return this.note(seed, `${description}\nno end: ${answered}`)
     const { replies, rest } = answered
     for (const reply of replies) this.#look(reply, description, seed)
-    // Replies to HTTP/1.0 end with the connection; upgrades change the protocol.
+    // A reply to HTTP/1.0 ends when the connection closes; an upgrade changes the protocol.
     const isOther = /HTTP\/1\.0|upgrade/i.test(Buffer.concat(attempt.pieces).toString('latin1'))
     if (rest !== '' && !isOther) this.note(seed, `${description}\nhalf a reply: ${shown(rest)}`)
     const closes = replies.some(({ headers }) => headers.get('connection') === 'close')

@@ -70,7 +70,7 @@ export const methods = fc.constantFrom(
     'CONNECT',
   ],
 )
-/** Requests rejected before the method is known have a body, also for HEAD. */
+/** Replies to requests that are rejected before the method is known have a body, even for HEAD. */
 export const targetMethods = methods.filter((method) => method !== 'HEAD')
 
 /** Header lines, valid and invalid. */

@@ -24,7 +24,7 @@ export interface Attempt {
   /** Whether each of `methods` must get a reply. */
   readonly sound: boolean
   /**
-   * How the connection ends: `asked` by the last request (`Connection: close`), with FIN, with a reset before the
+   * How the connection closes: `asked` by the last request (`Connection: close`), with FIN, with a reset before the
    * replies, or not at all (`open`): then the server must close it.
    */
   readonly end: 'asked' | 'fin' | 'reset' | 'open'

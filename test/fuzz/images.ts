@@ -1,7 +1,8 @@
-// Sends images that make careless decoders use much memory or time to a converter, beside a ledger:
+// Sends images that make careless decoders use much memory or time to the converter of a node that also
+// serves a ledger:
 //   node scripts/run.mjs test/fuzz/images.ts        all of them, one after the other
 //   node scripts/run.mjs test/fuzz/images.ts SVG    those with "SVG" in their names
-// Prints for each the reply, its time and the peak memory of the process tree, and at the end the 99th percentile of
+// For each image, prints the reply, its duration and the peak memory of the process tree; finally, the 99th percentile of
 // the latency of `GET /api/dbs`. Fails unless every reply is 200 or 4xx and both values stay within their limits. It
 // takes at most MINUTES_MAX minutes, writes to a temporary folder only, and stops the node at its end.
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -42,7 +42,7 @@ let document: unknown
 beforeAll(async () => {
   const node = await startLedgerNode()
   const json = (await node.send('GET', '/doc/json')).json
-  // Its reply has no end; test/changes.test.ts covers it.
+  // The reply never ends; test/changes.test.ts covers this path.
   delete json.paths['/api/ledgers/{serverid}/changes']
   document = json
   await node.close()

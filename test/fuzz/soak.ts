@@ -13,7 +13,7 @@
 //   (medians of 15 seconds; runs under 3 minutes compare with the end of their first third);
 // - the program does not exit with 0, or `daicho verify` finds a fault.
 //
-// The number of items, resources and attachments is constant: each loop deletes the ones that it created
+// The number of items, resources and attachments is constant: each loop deletes what it created
 // a while before. The chain grows, and so does permanent ledger data: replaced attachments, and a
 // record of each transaction. All of these are on disk ("disk" in the output); no part of the program keeps an
 // index of them in memory. Caches of bounded size fill during the first minute.

@@ -52,7 +52,7 @@ export function watch(pid: number, url: string): { stop(): Promise<Measurements>
   }
 }
 
-/** Resident memory of `pid` and its descendants; 0 once it has ended. */
+/** Resident memory of `pid` and its descendants; 0 once it has exited. */
 export function treeBytes(pid: number): number {
   try {
     const place = `/proc/${pid}`

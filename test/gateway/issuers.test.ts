@@ -166,7 +166,7 @@ it('stores the right in the recorded identity only if it is granted, and keeps i
   const recorded = async (secret: string) =>
     (await node.send('GET', `${IDENTITIES}/${hash(secret)}`, undefined, KEY)).json
   expect(await recorded(issuer)).toMatchObject({ name: 'for org.test.Person#bob', canIssue: true })
-  // Like an identity recorded before the right existed.
+  // An identity without `canIssue` is stored exactly as before that right was introduced.
   expect(Object.keys(await recorded(member)).sort()).toEqual(
     ['$class', 'certificate', 'identityId', 'issuer', 'name', 'participant', 'state'].sort(),
   )

@@ -74,7 +74,7 @@ async function found(filter: object, headers = {}) {
   return { ids, total: Number(sent.get('x-total-count')) }
 }
 
-/** Returns the values at a path: the elements of arrays, or null if absent. */
+/** Returns the values at a path, arrays flattened; `[null]` if there is no value. */
 function valuesAt(thing: object, path: string): unknown[] {
   let values: unknown[] = [thing]
   for (const step of path.split('.')) {

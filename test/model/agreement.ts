@@ -101,7 +101,7 @@ async function expectHistory(
     cursor = page.cursor
   }
   expect(paged).toEqual(expected)
-  // At each height that changed it, and at those before and after.
+  // At each height that changed the item, and at the heights before and after.
   const top = state.entries.at(-1)?.at.height ?? -1
   const near = revisions.flatMap(({ at: { height } }) => [height - 1, height, height + 1])
   for (const height of new Set([0, ...near, top])) {

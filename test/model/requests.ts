@@ -135,7 +135,7 @@ export const requests: fc.Arbitrary<UntaggedRequest> = fc.oneof(
   },
 )
 
-/** Concurrent requests: arbitrary ones, or several about one item and a few of its attachments. */
+/** Concurrent requests: arbitrary requests, or several requests about one item and a few of its attachments. */
 export const crowds: fc.Arbitrary<UntaggedRequest[]> = fc.oneof(
   fc.array(requests, { minLength: 2, maxLength: 8 }),
   fc

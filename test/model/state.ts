@@ -42,7 +42,7 @@ export interface Answer {
   readonly position: string | null
 }
 
-/** An immutable node state: each request returns a new one. */
+/** An immutable node state: each request returns a new state. */
 export interface State {
   readonly dbs: ReadonlyMap<string, ReadonlyMap<string, Item>>
   readonly entries: readonly {
@@ -250,7 +250,7 @@ export function attachmentIn({ content_type, length, name, sha256 }: Attached) {
   return { content_type, length, name, sha256 }
 }
 
-/** The reply to a request recorded from `at` on; of a block everything except its id. */
+/** The reply to a request recorded from `at` on; for a block, everything except its id. */
 function answerTo(
   { changes, form }: ModelRequest,
   at: Position,
@@ -283,7 +283,7 @@ function answerTo(
 
 /**
  * The state after a request was recorded from `at` on, or its earlier reply, or an error
- * code. `blockId` is the one in the node's reply.
+ * code. `blockId` is the block id in the node's reply.
  */
 export function requested(
   state: State,

@@ -52,7 +52,7 @@ describe('archives', () => {
     ])
     const changed = (change: (bytes: Buffer, central: number) => void) => {
       const archive = writeArchive(files)
-      // The first entry of the directory is that of models/m.cto.
+      // The first directory entry belongs to models/m.cto.
       change(archive, archive.indexOf(Buffer.from([0x50, 0x4b, 1, 2])))
       return archive
     }

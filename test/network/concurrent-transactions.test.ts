@@ -1,4 +1,4 @@
-// Concurrent transactions: each sees the writes of the earlier ones, but not the state they left in the sandbox.
+// Concurrent transactions: each sees the writes of earlier transactions, but not the state they left in the sandbox.
 import fc from 'fast-check'
 import { expect, it, onTestFinished } from 'vitest'
 import { openLedger } from '../../src/ledger/core.ts'
@@ -147,7 +147,7 @@ it('does not delay other transactions if one exhausts its memory', async () => {
   const { submitAll, account, finding } = await started()
   const viaRegistry = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const bomb = 'const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))'
-  // The first transactions after the bomb had been sent to the same thread; the last ones send requests of their own.
+  // The first transactions after the bomb had been sent to the same thread; the last transactions also send requests.
   const codes = [...Array(14).fill(ADD), bomb, ADD, ...Array(8).fill(viaRegistry)]
   const ends = codes.map((code) => (code === bomb ? 'PROCESSOR_MEMORY' : DONE))
   expect(await submitAll(codes)).toEqual(ends)

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import { checkNetwork, findingText } from '../../src/network/index.ts'
 
-/** Declarations that the tested ones use. */
+/** Declarations that the tested declarations use. */
 const BASE = `namespace org.test
 asset Base identified by b { o String b }
 abstract asset Abstract { o String a }
@@ -26,7 +26,7 @@ function errorIn(models: readonly string[]): string | null {
   return first === undefined ? null : findingText(first)
 }
 
-/** Returns the first error in `declarations` after those of BASE, or null. */
+/** Returns the first error in `declarations`, checked together with BASE, or null. */
 function errorAfterBase(declarations: string): string | null {
   return errorIn([BASE + declarations])
 }

@@ -63,7 +63,7 @@ export function oracleTypes(text: string): Map<string, OracleType> {
   return types
 }
 
-/** All properties of a type, including the built-in ones of transactions and events. */
+/** All properties of a type, including the built-in properties of transactions and events. */
 export function oracleProperties(
   types: ReadonlyMap<string, OracleType>,
   type: OracleType,

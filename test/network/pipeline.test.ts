@@ -23,7 +23,7 @@ interface Held {
   refuse(): void
 }
 
-/** Starts the default network on a ledger whose writes the test completes one by one. */
+/** Starts the default network on a ledger whose writes the test completes individually. */
 async function started() {
   const { service, close } = await openLedger({
     folder: null,

@@ -1,4 +1,4 @@
-// Loads the public sample networks, and compares their models with those of an independent parser (the oracle).
+// Loads the public sample networks, and compares their models with the results of an independent parser (the oracle).
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -73,7 +73,7 @@ it('does the same for a property of a property', async () => {
   ])
 })
 
-/** Starts a network with 80 things, each with a relationship to the next one. */
+/** Starts a network with 80 things, each with a relationship to the next thing. */
 async function chained(rules: string) {
   const files = { 'lib/ask.js': LIB, 'permissions.acl': rules }
   const node = await gateway({ deploy: [networkOf(MODEL, files)] })

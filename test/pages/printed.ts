@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { kindsIn, PageShell, stepsIn } from '../../scripts/console-page.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 
-/** Programs that pages use beyond those of every system, with a check for each. */
+/** Programs that pages use but not every system has, with a check for each. */
 const TOOLS: Record<string, readonly string[]> = {
   bash: ['-c', 'true'],
   curl: ['--version'],
@@ -20,7 +20,7 @@ const absent = Object.keys(TOOLS).filter((name) => spawnSync(name, TOOLS[name] ?
 /**
  * Declares a test per page: its commands print the documented output.
  *
- * Shapes: the path of a page from the root, and its minimum number of commands. Pages of one file
+ * Each element of `pages` is a path from the root and the minimum number of commands on that page. Pages of one file
  * run one after another, files in parallel.
  */
 export function itPrintsWhatPagesSay(

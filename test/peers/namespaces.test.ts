@@ -89,7 +89,7 @@ class HostedNode {
     return this.text(`/api/ledgers?serverid=${serverId}&proof=1`)
   }
 
-  /** Number of blocks of the chain of `other` that are mirrored here. */
+  /** Number of blocks of the chain of `other` that this node mirrors. */
   async mirrored({ serverId }: HostedNode): Promise<number> {
     const { peers } = await this.send('GET', '/api/config/peers')
     return peers.find((peer: { serverid: number }) => peer.serverid === serverId).blocks
@@ -198,7 +198,7 @@ it.skipIf(skipReason !== null)(
     networks.mend('a', 'b')
     networks.mend('a', 'c')
 
-    // Messages from b to c are lost, those from c to b are not.
+    // Messages from b to c are lost; messages from c to b arrive.
     networks.cutOneWay('b', 'c')
     await Promise.all([writeAll(), delay(CUT_MS)])
     networks.mendOneWay('b', 'c')

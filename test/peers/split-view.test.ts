@@ -25,7 +25,7 @@ async function mirrorAt(node: LedgerNode, serverId: number): Promise<PeerReply |
 }
 
 /**
- * A node and its fork, with one block in common. Each has one mirror: one of `size` blocks, the other of
+ * A node and its fork, with one block in common. Each has one mirror: the first mirror has `size` blocks, the second
  * `forkSize`.
  */
 async function split(size: number, forkSize: number) {
@@ -50,7 +50,7 @@ async function split(size: number, forkSize: number) {
   return { liar, fork, one, other, folders, serverId }
 }
 
-/** Waits until the mirror is frozen; verifies its evidence as a stranger does. */
+/** Waits until the mirror is frozen; verifies its evidence as a third party does. */
 async function frozenAt(node: LedgerNode, liar: LedgerNode) {
   const { serverId } = liar.service
   await until('it is found', async () => (await mirrorAt(node, serverId))?.state === 'frozen')

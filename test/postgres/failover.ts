@@ -51,7 +51,7 @@ class Cluster {
     return this.primary.url().replace(/@[^/]*/, `@${hosts.join(',')}`)
   }
 
-  /** Promotes the standby that has received most, which the other one then follows. The primary must be dead. */
+  /** Promotes the standby that has received most; the other standby then follows it. The primary must be dead. */
   async promote(): Promise<void> {
     const received: { name: string; position: number }[] = []
     for (const [name, server] of this.#servers) {
@@ -120,7 +120,7 @@ class Load {
   readonly acknowledged = new Set<string>()
   /** Requests without an answer, or with a temporary error: their items may be stored. */
   readonly unknown = new Set<string>()
-  /** Answers that are no temporary error. */
+  /** Answers that are neither success nor a temporary error. */
   readonly unexpected: string[] = []
   readonly #url: string
   readonly #name: string

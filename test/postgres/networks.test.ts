@@ -1,4 +1,4 @@
-// Business networks that two real processes serve on one database: transactions behave as those of one process.
+// Business networks that two real processes serve on one database: transactions behave as in a single process.
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -92,7 +92,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     const text = await (await fetch(`${gatewayOf(n)}/counting/api/Counter/c`)).text()
     return JSON.parse(text).value
   }
-  /** Counts at process `n`, again after each refusal that says so. */
+  /** Counts at process `n`, and retries after each temporary refusal. */
   const countAt = async (n: number): Promise<void> => {
     for (;;) {
       const reply = await post(`${gatewayOf(n)}/counting/api/Count`, { counter: 'c' })

@@ -30,7 +30,7 @@ describe.skipIf(!postgres.canLaunch)(`an outage${postgres.note}`, () => {
     expect([await readiness(), (await fetch(`${node.url}/healthz`)).status]).toEqual([503, 200])
 
     await server.start()
-    // No change is sent: a load balancer sends none to a node that is not ready.
+    // The test sends no change, as a load balancer sends none to a node that is not ready.
     await until('it is ready', async () => (await readiness()) === 200, WAIT_MS)
     expect((await post()).status).toBe(200)
     node.child.kill('SIGTERM')

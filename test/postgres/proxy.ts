@@ -15,9 +15,9 @@ export interface ProxyMessage {
 }
 
 /**
- * The fate of a message: with `cut before` it is lost and the connection ends, with `cut after` it arrives and the
- * connection ends. The other side sees the end too, after all that was sent to it. With `hold` the message and all later
- * ones of the connection are lost, but nobody notices.
+ * The fate of a message: with `cut before` it is lost and the connection closes; with `cut after` it arrives and the
+ * connection closes. The other side sees the close too, after all data sent to it. With `hold` this message and all later
+ * messages of the connection are lost, but nobody notices.
  */
 export type Verdict = 'pass' | 'cut before' | 'cut after' | 'hold'
 
@@ -49,7 +49,7 @@ class Messages {
   }
 }
 
-/** A TCP proxy in front of a PostgreSQL server that ends connections at chosen messages. */
+/** A TCP proxy in front of a PostgreSQL server that closes connections at chosen messages. */
 export class PostgresProxy implements AsyncDisposable {
   /** Called for each message; replaced by tests. */
   verdict: (message: ProxyMessage) => Verdict = () => 'pass'
@@ -86,7 +86,7 @@ export class PostgresProxy implements AsyncDisposable {
     return this.#connections
   }
 
-  /** Ends all connections. */
+  /** Closes all connections. */
   cutAll(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
@@ -119,7 +119,7 @@ export class PostgresProxy implements AsyncDisposable {
     let number = 0
     this.#sockets.add(source)
     source.setNoDelay(true)
-    // The end of a connection is seen at 'close'.
+    // The event 'close' reports the end of a connection.
     source.on('error', () => {})
     source.on('close', () => {
       this.#sockets.delete(source)

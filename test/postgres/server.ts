@@ -8,7 +8,7 @@ import pg from 'pg'
 import { PASSWORD, type PostgresPrograms, USER } from './programs.ts'
 
 const run = promisify(execFile)
-/** Maximum log of a server that is kept for error messages. */
+/** Maximum length of the server log that is stored for error messages. */
 const LOG_LENGTH_MAX = 64 * 1024
 /** A server that was killed leaves processes that hold its shared memory for a moment. */
 const START_TRIES = 20
@@ -30,7 +30,7 @@ export interface StandbyOptions {
   readonly folder: string
   /** Its name in `synchronous_standby_names`. */
   readonly name: string
-  /** Default: a free one. */
+  /** Default: a free port. */
   readonly port?: number
 }
 
@@ -119,7 +119,7 @@ export class PostgresServer {
     }
   }
 
-  /** `fast` ends connections and writes a checkpoint; `immediate` is a crash of the server. */
+  /** `fast` closes connections and writes a checkpoint; `immediate` is a crash of the server. */
   async stop(mode: 'fast' | 'immediate' = 'fast'): Promise<void> {
     await this.#end(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
   }
@@ -236,7 +236,7 @@ export async function queryOnce(
   values: readonly unknown[] = [],
 ): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url)
-  // A server that is killed ends its connections with an error; the statement reports it.
+  // A killed server closes its connections with an error; the statement reports it.
   client.on('error', () => {})
   await client.connect()
   try {
@@ -272,7 +272,7 @@ function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
-    // It has ended.
+    // The process has exited.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }

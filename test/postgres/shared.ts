@@ -5,7 +5,7 @@ import { queryOnce } from './server.ts'
 /** Environment variable with the socket at which `setup.ts` tells where the server is. */
 export const SHARED_SERVER = 'DAICHO_TEST_PG_SOCKET'
 
-/** The server of this test run, or the reason why there is none. */
+/** The server of this test run, or the reason why there is no server. */
 export type SharedServer =
   | { readonly url: string; readonly canLaunch: boolean }
   | { readonly missing: string }
@@ -21,7 +21,7 @@ const databases = { count: 0 }
 export interface SharedPostgres {
   /** Why there is no server, or null. */
   readonly missing: string | null
-  /** Whether tests can start servers of their own; they cannot if DAICHO_TEST_PG_URL names the shared one. */
+  /** Whether tests can start additional servers; they cannot if DAICHO_TEST_PG_URL names the shared server. */
   readonly canLaunch: boolean
   /** Suffix for the names of skipped tests. */
   readonly note: string

@@ -110,7 +110,7 @@ it('verifies evidence of two histories with only the key', async () => {
     [{ ...evidence, notes: [notes[0], notes[0]] }, vkey, 'PROOF_WRONG'],
     [{ ...evidence, proof: { ...proof, height: 0 } }, vkey, 'PROOF_WRONG'],
     [{ ...evidence, proof: 'none' }, vkey, 'PROOF_MALFORMED'],
-    // As earlier versions wrote it.
+    // The form that earlier versions wrote.
     [{ what, notes }, vkey, 'PROOF_WRONG'],
   ] as const) {
     const wrong = await verify(content, '--key', key, '--json')
@@ -308,7 +308,7 @@ it.skipIf(!hasPython)(
       const { status, stderr, stdout } = verify()
       expect([status, stdout]).toEqual([1, ''])
       expect(stderr).toMatch(/^DIFFERENCE: [^\n]+\n$/)
-      // With a byte order mark it is taken for an export, which it is not either.
+      // With a byte order mark the file is taken for an export, and rejected as such.
       const code = changed.startsWith('\ufeff') ? 2 : 1
       expect((await runVerify([file, '--key', vkey])).code).toBe(code)
     }

@@ -23,7 +23,7 @@ async function keyOf(node: LedgerNode) {
   return verifierKeyOf(text.trim())
 }
 
-/** Nodes with the same key, as an attacker who has copied it could run: each with its own folder. */
+/** Nodes with the same key but different folders, as an attacker with a copy of the key could run. */
 async function sameKeyNodes(count: number): Promise<LedgerNode[]> {
   const first = temporaryFolder()
   const nodes = [await startLedgerNode({ folder: first })]

@@ -12,7 +12,7 @@ import { until } from '../support/until.ts'
 const witnessKeyOf = async (node: LedgerNode) =>
   (await node.send('GET', '/api/ledgers/witness/vkey')).text.trim()
 
-/** A node with a witness, and the key of one that has cosigned nothing. */
+/** A node with a witness, and the key of another witness that has cosigned nothing. */
 async function cosignedNode() {
   const folder = temporaryFolder()
   const first = await startLedgerNode({ folder })
@@ -35,7 +35,7 @@ async function cosignedNode() {
   })
   await node.send('POST', '/api/fruit')
   await node.send('POST', '/api/fruit', { id: 'fig' })
-  // From then on every reply has the cosignature, because nothing is written any more.
+  // Nothing is written any more, so every later reply has the cosignature.
   await until('the last block is cosigned', async () => {
     const { text } = await node.send('GET', `/api/ledgers/${serverId}/checkpoint`)
     return /^daicho\/\d+\n2\n/.test(text) && text.includes(`— ${witnessKey.split('+')[0]} `)

@@ -8,7 +8,7 @@ import { type CurrentReply, currentReply } from '../../src/rate-feed/api/routes.
 import { RateFeed, type RateFeedDeps, type RateFeedSettings } from '../../src/rate-feed/service.ts'
 import { type Get, parseSourceList } from '../../src/rate-feed/sources.ts'
 
-/** Two days after the date of the built-in vector. */
+/** Two days after the date of the built-in set of rates. */
 const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
 
 /** A clock with timers, which only `advance` moves. Delays of up to a second run in real time. */
@@ -186,7 +186,7 @@ export function answerOf(feed: RateFeed): CurrentReply | Promise<CurrentReply> {
   return detail instanceof Promise ? detail.then(currentReply) : currentReply(detail)
 }
 
-/** Units per euro, close to the built-in ones. */
+/** Units per euro, close to the built-in rates. */
 export const PER_EUR: Readonly<Record<string, number>> = {
   USD: 1.13,
   JPY: 178.9,

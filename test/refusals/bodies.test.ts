@@ -248,7 +248,7 @@ it('bodies share a memory budget; requests beyond it get 503', async () => {
   first.write(long.subarray(half.length))
   expect(String((await answered)[0])).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
   first.destroy()
-  // Finished requests release their budget however they ended: as many as before fit again.
+  // Every finished request releases its budget, so the same number of requests fits again.
   expect((await bounded.send('POST', '/api/a', { text: 'x'.repeat(6 * 1024 * 1024) })).status).toBe(
     200,
   )

@@ -37,7 +37,7 @@ it('130 wrong passwords bring a 429, and another name from another address can s
 
     const other = await login(samples, 'bob', 'battery staple', '127.0.0.2')
     expect(JSON.parse(other.text).success).toBe(true)
-    // Another name from the same address can, too: only ten of its hundred failures are used.
+    // Another name from the same address can log in too: the address has used only ten of its hundred failures.
     expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
     // And so can the same name from another address.
     const elsewhere = await login(samples, 'ada', 'correct horse', '127.0.0.2')

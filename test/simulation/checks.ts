@@ -78,7 +78,7 @@ async function checkCopy(
   if (copy.finding !== null) world.fault(`${label} does not verify: ${copy.finding}`)
 }
 
-/** Evidence of two histories contains two that the key has signed. */
+/** Evidence of two histories contains two histories that the key has signed. */
 async function checkEvidence(
   { world, signed }: Scene,
   node: SimulatedNode,

@@ -13,12 +13,12 @@ export interface Copy {
   /** The blocks with their proofs, by height. */
   readonly texts: readonly string[]
   readonly ids: readonly string[]
-  /** The newest signed head that it has accepted; empty for none. */
+  /** The newest signed head that the node has accepted; empty if there is none. */
   readonly seen: string
-  /** The newest signed head all of whose blocks it has; empty for none. */
+  /** The newest signed head for which the node has all blocks; empty if there is none. */
   readonly checkpoint: string
   readonly evidence: Evidence | null
-  /** The fault in it, or null. */
+  /** The fault in the copy, or null. */
   readonly finding: string | null
 }
 

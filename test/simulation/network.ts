@@ -36,7 +36,7 @@ interface Caller {
 
 /** The simulated network: drops, delays, reorders, duplicates, cuts and tampers with messages. */
 export class Network {
-  /** Probabilities that a message is lost, overtaken by later ones, or duplicated. */
+  /** Probabilities that a message is lost, overtaken by later messages, or duplicated. */
   loss = 0
   delay = 0
   duplication = 0
@@ -79,7 +79,7 @@ export class Network {
     this.#cuts.delete(`${from} ${to}`)
   }
 
-  /** Sends a request from `host`; a caller that has ended gets no reply. Errors: OutboundError. */
+  /** Sends a request from `host`; a caller that has exited gets no reply. Errors: OutboundError. */
   call(host: string, sent: Sent, hasEnded: () => boolean): Promise<OutboundReply> {
     const world = this.#world
     return new Promise((resolve, reject) => {

@@ -35,7 +35,7 @@ export async function runSeed(
   })
 }
 
-/** Runs `work` in the world of `seed`, whose nodes are not started yet, and ends them. */
+/** Builds a simulated world from `seed`, runs `work` with its nodes not yet started, then stops all nodes. */
 export async function withScene<Result>(
   seed: number,
   disks: WorldContext['disks'],

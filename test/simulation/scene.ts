@@ -62,7 +62,7 @@ export function sceneOf(context: WorldContext): Scene {
   return scene
 }
 
-/** All nodes including the double. */
+/** All nodes, including the second node that runs with the victim's key, if there is one. */
 export function all({ nodes, double }: Scene): SimulatedNode[] {
   return double === null ? [...nodes] : [...nodes, double]
 }
@@ -96,7 +96,7 @@ export function peersOfDouble(scene: Scene): readonly Peer[] {
   return [{ vkey: identity.vkey, url: urlOf(host) }]
 }
 
-/** Each chain from its node, some also from a third one, or pushed if it cannot be fetched. */
+/** Each chain from its node, some also from a third node, or pushed if it cannot be fetched. */
 function peersOf({ world, nodes, kind, victim }: Scene, node: SimulatedNode): Peer[] {
   const peers: Peer[] = []
   for (const other of nodes) {

@@ -81,7 +81,7 @@ export interface WorldContext {
   readonly signed: SignedHistory[]
   /** Hasty disks report writes as stored too early, which the checks must detect. */
   readonly disks: 'honest' | 'hasty'
-  /** Ended runs that are closing their files. */
+  /** Stopped runs that are closing their files. */
   readonly closing: Promise<void>[]
 }
 
@@ -189,7 +189,7 @@ export class SimulatedNode {
     void this.end()
   }
 
-  /** Ends the run. Resolves when its files are closed. */
+  /** Stops the run. Resolves when its files are closed. */
   end(): Promise<void> {
     const run = this.#run
     if (run === null) return Promise.resolve()
@@ -281,7 +281,7 @@ export class SimulatedNode {
     )
   }
 
-  /** A peer has shown it this many signed blocks of its own chain. */
+  /** Number of signed blocks of this node's chain that a peer has reported to it. */
   shownOwn(blocks: number): void {
     if (blocks > this.#ids.length) this.#isWarned = true
   }
@@ -304,7 +304,7 @@ export class SimulatedNode {
   }
 }
 
-/** Ids of the blocks of the store in `folder`, by height; none without a store. */
+/** Ids of the blocks of the store in `folder`, by height; empty if there is no store. */
 async function idsIn(folder: string): Promise<string[]> {
   if (!readdirSync(folder).includes('ledger.db')) return []
   const store = await openStoreReader(folder, { frozen: true })

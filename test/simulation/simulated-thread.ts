@@ -7,7 +7,7 @@ import type { WriterStart } from '../../src/ledger/writer/messages.ts'
 import { serveWriter } from '../../src/ledger/writer/writer-thread.ts'
 import type { World } from './world.ts'
 
-/** The `threadId` of a Node thread that has ended. */
+/** The `threadId` of a Node thread that has exited. */
 const ENDED = -1
 
 /** The two ends of a simulated thread: its program runs in this event loop. */

@@ -1,4 +1,4 @@
-// How soon two mirrors of different histories find it, without other faults.
+// How soon two mirrors of different histories detect the fork, without other faults.
 import { expect, it } from 'vitest'
 import {
   evidenceText,

@@ -3,7 +3,7 @@ import { Lies } from './lies.ts'
 import { all, DOUBLE, peersOfDouble, type Scene } from './scene.ts'
 import { SimulatedNode } from './simulated-node.ts'
 
-/** Number of steps with faults, and the duration of one. */
+/** Number of steps with faults, and the duration of a step. */
 const STEPS = 10
 const STEP_MS = 2_000
 /** Within this time a started node has asked all peers that answer. */

@@ -230,7 +230,7 @@ describe('States and transitions', () => {
   it('"database absent | `POST /api/{_db}` with no body | database present, empty | Ledger entry `create_db`"', async () => {
     const name = 'fresh'
     expect((await node.send('GET', `/api/${name}`)).json.status).toBe(false)
-    // Also with a Content-Type: an empty body is no body.
+    // Even with a Content-Type, an empty body counts as no body.
     await node.send('POST', `/api/${name}`, '', { 'content-type': 'application/json' })
     expect((await node.send('GET', `/api/${name}`)).json.items).toEqual([])
     expect(await lastEntry()).toMatchObject({ method: 'create_db', db: name })

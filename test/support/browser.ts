@@ -14,7 +14,7 @@ const FLAGS = [
   '--disable-sync',
 ]
 
-/** The browser to test with: the one named, the system's, or the one that npm installed. */
+/** The browser to test with: the configured browser, the system's, or the browser that npm installed. */
 async function browserPath(): Promise<string> {
   const named = process.env.CHROMIUM
   if (named !== undefined && named !== '') return named

@@ -3,7 +3,7 @@ import { type Daicho, type Ended, startProgram } from './program.ts'
 
 export type { Daicho, Ended } from './program.ts'
 
-/** Running programs; `leftovers.ts` ends them after the test file that started them. */
+/** Running programs; `leftovers.ts` kills them after the test file that started them. */
 export const running = new Set<ChildProcess>()
 
 /** `startProgram` for tests: a program still running at the end of the file is killed. */

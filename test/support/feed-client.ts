@@ -10,12 +10,12 @@ export interface SeenEntry {
 
 /**
  * A change feed client on its own socket that parses events as the standard requires: it
- * keeps the last id, also without an event, and drops an incomplete event.
+ * stores the last id, even without an event, and drops an incomplete event.
  */
 export class FeedClient {
   readonly entries: SeenEntry[] = []
   head = ''
-  /** Last-Event-ID for the next connection; null if it has none. */
+  /** Last-Event-ID for the next connection; null if no id has been received. */
   lastEventId: string | null
   /** Comments, and ids without an event. */
   signs = 0

@@ -46,7 +46,7 @@ export class Unanswered extends Error {
 export class LoadClient {
   /** Number of answered requests. */
   acknowledged = 0
-  /** Acknowledged items; null for deleted ones. */
+  /** Acknowledged items; null for deleted items. */
   readonly items = new Map<string, ItemState>()
   /** Result of the request in flight; null if there is none. */
   pending: ReadonlyMap<string, ItemState> | null = null
@@ -97,7 +97,7 @@ export class LoadClient {
   }
 
   /**
-   * Compares this client's items in the database: each acknowledged one is unchanged, and the request in
+   * Compares this client's items in the database: each acknowledged item is unchanged, and the request in
    * flight was applied completely or not at all. Adopts the present state.
    */
   settle(stored: ReadonlyMap<string, Record<string, unknown>>): 'nothing' | 'done' | 'undone' {

@@ -2,7 +2,7 @@
 import { afterAll, vi } from 'vitest'
 import { running } from './daicho.ts'
 
-// Ends programs that a failed test left running, and restores replaced globals.
+// Kills programs that a failed test left running, and restores replaced globals.
 afterAll(() => {
   for (const child of running) child.kill('SIGKILL')
   vi.unstubAllGlobals()

@@ -97,7 +97,7 @@ export class Namespaces {
     shape(nameOf(from), 'del', `to-${to}`)
   }
 
-  /** Removes everything; the programs must have ended. */
+  /** Removes everything; the programs must have exited. */
   remove(): void {
     for (const host of this.#hosts) run('netns', 'del', nameOf(host))
   }
@@ -133,7 +133,7 @@ function nameOf(host: string): string {
   return `${PREFIX}-${process.pid}-${host}`
 }
 
-/** Removes leftovers of a killed run, including its nodes, which would answer instead of new ones. */
+/** Removes leftovers of a killed run, including its nodes, which would answer instead of new nodes. */
 function sweep(): void {
   for (const line of run('netns', 'list').split('\n')) {
     const [name = '', pid = ''] = /^daicho-test-(\d+)-\S+/.exec(line) ?? []
@@ -147,7 +147,7 @@ function end(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
-    // The process has ended.
+    // The process has exited.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }

@@ -8,7 +8,7 @@ export const MAIN: string = join(root, 'dist/cli/main.js')
 
 /** Result of a run of the program. */
 export interface Ended {
-  /** Null if a signal ended it. */
+  /** Null if a signal killed the program. */
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
@@ -17,7 +17,7 @@ export interface Ended {
 /** `daicho` in a separate process. */
 export interface Daicho {
   readonly child: ChildProcess
-  /** The first line on stdout; rejects if the program exits without one. */
+  /** The first line on stdout; rejects if the program exits without output. */
   readonly firstLine: Promise<string>
   readonly ended: Promise<Ended>
 }
@@ -28,7 +28,7 @@ const COMPILED = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
 /**
  * Starts `daicho <args>` with only the daicho variables in `variables`; `via` is a command prefix,
- * `cwd` the working folder. The caller ends it.
+ * `cwd` the working folder. The caller stops the program.
  */
 export function startProgram(
   args: readonly string[],

@@ -81,7 +81,7 @@ async function sendPieces(
   if (halfClose) socket.end()
 }
 
-/** Parses the complete replies at the start of `bytes`; those to HEAD have no body. */
+/** Parses the complete replies at the start of `bytes`; replies to HEAD have no body. */
 function parseReplies(
   bytes: Buffer,
   methods: readonly string[],

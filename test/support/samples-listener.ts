@@ -25,7 +25,7 @@ export interface Call {
   readonly localAddress?: string
 }
 
-/** Options of the listener; the rest has defaults. */
+/** Options of the listener; absent options have defaults. */
 export interface Setup {
   readonly users?: readonly object[]
   readonly pairs?: object

@@ -133,7 +133,7 @@ it('rejects requests to every route without a token, with an invalid one or with
   }
 })
 
-/** Returns all scopes that do not include `needed`, and the level below it. */
+/** Returns all scopes that do not include `needed`, among them the level below it. */
 function allBut(needed: string): string[] {
   const below = { read: [], write: ['db:*:read'], admin: ['db:*:write'] }[
     needed.split(':')[2] ?? ''

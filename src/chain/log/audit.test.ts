@@ -157,7 +157,7 @@ it('reports a roll-back if the log is shorter than before', async () => {
 
 it('reports a fork if the log does not continue the last audit', async () => {
   const before = after(longest.slice(0, 300))
-  // Same length, first with a next block that has another predecessor, then with one that does not.
+  // A log of the same length; then longer logs whose next block names another predecessor, or the audited block.
   expect(await findingOf(audit(logOf(headersOf(300, 299)), { before }))).toBe(
     'LOG_FORKED: the log does not continue the 300 audited blocks',
   )

@@ -16,7 +16,7 @@ import {
 const TEXT = `daicho/7\n3\n${Buffer.alloc(32, 5).toString('base64')}\n`
 const TIMESTAMP = 1_800_000_000
 
-/** A key from a seed of one repeated byte, so that all texts here are fixed. */
+/** A key from a seed of one repeated byte, so that all texts in this file are fixed. */
 function signer(name: string, seed: number) {
   const pkcs8 = Buffer.from(`302e020100300506032b657004220420${'00'.repeat(32)}`, 'hex')
   const privateKey = createPrivateKey({

@@ -88,7 +88,7 @@ it('proves for logs of any size, with any common prefix, that one key signed two
         fork: { height: common, headers: [`one ${common}`, `other ${common}`] },
       })
     }
-    // Logs of which one begins with the other do not contradict each other.
+    // A log does not contradict its own prefix.
     expect(await evidenceOf(await signed(one, common), await signed(other, SIZE))).toBeNull()
     expect(await evidenceOf(await signed(one, SIZE), await signed(one, common + 1))).toBeNull()
   }
@@ -111,10 +111,10 @@ it('needs only the hashes of the larger log', async () => {
     expect(evidence?.proof).toMatchObject({ root: expect.any(String) })
     expect(await verified(evidenceText(evidence as Evidence))).toMatchObject({ fork: null })
   }
-  // The larger log alone can show it.
+  // Only the larger log can provide this proof.
   const gone = { ...larger, log: { ...unread, checkpoint: larger.log.checkpoint } }
   expect(await evidenceOf(smaller, gone)).toBeNull()
-  // Two roots of one size need nothing else.
+  // For two heads of equal size the roots suffice.
   const same = { ...smaller, log: unread }
   const evidence = await evidenceOf(same, await signed(other, 5))
   expect(evidence?.proof).toBeNull()

@@ -140,7 +140,7 @@ it('creates the consistency proofs of the definition', async () => {
   }
 })
 
-/** Damaged variants of a proof: flipped bytes; dropped, doubled, swapped and added nodes. */
+/** Damaged variants of a proof: flipped bytes; dropped, duplicated, swapped and added nodes. */
 function* damaged(proof: Hashes): Generator<Hashes> {
   for (const [at, node] of proof.entries()) {
     for (let byte = 0; byte < 32; byte += 1) {

@@ -65,7 +65,7 @@ describe('preconditions', () => {
     expect(json.history[0].method).toBe('create_item')
     expect(code(await create('/api/nuts/plum', {}))).toEqual([404, 'DATABASE_NOT_FOUND'])
     expect(code(await create(`${FRUIT}/kiwi`, { id: 'other' }))).toEqual([400, 'ITEM_ID_MISMATCH'])
-    // Only * creates.
+    // Only `If-None-Match: *` creates the item.
     const listed = await node.send('POST', `${FRUIT}/kiwi`, {}, { 'if-none-match': '"1.0"' })
     expect(code(listed)).toEqual([404, 'ITEM_NOT_FOUND'])
   })

@@ -38,7 +38,7 @@ async function usedFolder(): Promise<string> {
   return folder
 }
 
-/** Everything of a store besides its databases, which follow from the chain. */
+/** All contents of a store except its databases, which can be derived from the chain. */
 async function contentAt(location: StoreLocation) {
   const store = await openStoreReader(location, { frozen: true })
   try {

@@ -92,7 +92,7 @@ it('reports a flipped bit in any byte, with its line', async () => {
       // Damage in the header can also look like another kind of file.
       if (line === 1) continue
       expect([error?.code, error?.message]).toEqual(['EXPORT_DAMAGED', expect.any(String)])
-      // A damaged line break joins two lines, or leaves the last line without its end.
+      // A damaged line break joins two lines, or leaves the last line unterminated.
       const found = error?.finding?.line ?? 0
       expect([line, line + 1], `byte ${at}: ${error?.message}`).toContain(found)
     }
@@ -183,7 +183,7 @@ it('rejects a chain with correct hashes if it contains an entry that a node coul
     index: 1,
     what: 'the entry names another server id',
   })
-  // Names are sent to the writer as lines, so a line break in a name would be another change.
+  // Names are sent to the writer as lines, so a line break in a name would start another change.
   expect(await findingOf({ ...created, db: 'a\nX\na' })).toMatchObject({ line: 3, index: 1 })
   expect(await findingOf({ ...created, db: 'ledgers' })).toMatchObject({ line: 3, index: 1 })
   expect(

@@ -81,7 +81,7 @@ it('tiles, entries and checkpoint match; the entries are the headers of the bloc
     const header = JSON.parse(Buffer.from(entry).toString())
     expect([header.height, header.prev_id]).toEqual([at, ledgers[at].prev_id])
   }
-  // The upper tile follows from the lower one, and the root from both.
+  // The upper tile can be computed from the lower tile, and the root from both tiles.
   const fold = (hashes: Buffer[]): Buffer => {
     if (hashes.length === 1) return hashes[0] ?? Buffer.alloc(0)
     const half = 2 ** (Math.ceil(Math.log2(hashes.length)) - 1)

@@ -80,7 +80,7 @@ it.each(FAULTS)(
   async (_, isKept, fault) => {
     const { folder, node, write, key } = await writtenFolder()
     const store = await openStoreReader(folder, { frozen: false })
-    // The node signs in its own folder when it is idle.
+    // An idle node signs the log in its folder.
     const real = signedHeadIn(temporaryFolder())
     const given: Checkpoint[] = []
     const give = async (note: string) =>
@@ -104,7 +104,7 @@ it.each(FAULTS)(
       )
       await expect(dying.advance()).rejects.toThrow(Killed)
       expect(real.read()?.size).toBe(isKept ? 5 * round + 5 : before?.size)
-      // Killed once more, then completed: the same size gives the same note.
+      // Killed again, then completed: the same size gives the same note.
       const whole = await LogSigner.open(store, real, key)
       const { note, size } = await whole.advance()
       expect(size).toBe(5 * round + 5)
@@ -127,7 +127,7 @@ it('killed while the head is written: the file has the old head or the new one',
   const file = join(folderOfHead, 'signed-head')
   expect(statSync(file).mode & 0o777).toBe(0o600)
   await write(2)
-  // Not renamed yet: half of the new file exists next to the old one.
+  // Before the rename: half of the new file exists next to the old file.
   writeFileSync(`${file}.new`, 'daicho/1\n5')
   expect(kept.read()?.size).toBe(3)
   expect((await (await LogSigner.open(store, kept, key)).advance()).size).toBe(5)
@@ -196,7 +196,7 @@ it('does not start if the store was restored from an older copy, and reports the
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_HEAD_DAMAGED' })
   writeFileSync(head, `daicho/5\n4\n${Buffer.alloc(32).toString('base64')}\n`)
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
-  // With the complete store, it starts again.
+  // With the complete store, the node starts again.
   rmSync(head)
   const well = await startLedgerNode({ folder })
   expect((await well.send('GET', path)).status).toBe(200)
@@ -306,7 +306,7 @@ it('signs heads under load with pauses between them, and each continues the prev
 it('does not treat an unreadable signed head as a missing one', () => {
   const folder = temporaryFolder()
   expect(signedHeadIn(folder).read()).toBeNull()
-  // A link to itself: reading it fails, as on a failing disk.
+  // A symbolic link to itself: reading it fails, as on a failing disk.
   symlinkSync('signed-head', join(folder, 'signed-head'))
   expect(() => signedHeadIn(folder).read()).toThrow('ELOOP')
 })

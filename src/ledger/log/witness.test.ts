@@ -16,7 +16,7 @@ import {
 } from '../../chain/index.ts'
 
 const PATH = '/api/ledgers/witness/add-checkpoint'
-/** Concurrent requests with contradicting heads; by hand also with 10000. */
+/** Concurrent requests with contradicting heads; 10,000 in manual runs. */
 const REQUESTS = Number(process.env.WITNESS_REQUESTS ?? 1_000)
 
 async function witnessOf(log: TestLog, folder: string | null = null, clock = new HandClock()) {
@@ -67,12 +67,12 @@ it('rejects all other requests with the statuses of C2SP tlog-witness', async ()
     'application/json; charset=utf-8',
   ]
   const cases: [string | Buffer, unknown[]][] = [
-    // Another size than the last cosigned one, smaller and larger.
+    // The size differs from the last cosigned size: smaller, then larger.
     [await log.request(0, 12), conflict],
     [await log.request(9, 12), conflict],
     [await log.request(0, 3), conflict],
     [await fork.request(0, 12), conflict],
-    // It has the same size and another root.
+    // The same size with another root.
     [await fork.request(8, 8), conflict],
     [await fork.request(8, 12), refused(422, 'WITNESS_PROOF_WRONG')],
     [(await log.request(8, 12)).replace(/\n.+\n/, '\n'), refused(422, 'WITNESS_PROOF_WRONG')],
@@ -110,7 +110,7 @@ it('rejects all other requests with the statuses of C2SP tlog-witness', async ()
     const { status, text: reply, type } = await add(node, body)
     expect([at, status, reply, type]).toEqual([at, ...expected])
   }
-  // None of these requests has changed its head.
+  // None of these requests has changed the witness's head.
   expect((await add(node, text)).status).toBe(200)
   await node.close()
 })

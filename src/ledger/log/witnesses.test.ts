@@ -60,7 +60,7 @@ const checkpointOf = async (node: LedgerNode) =>
 
 const signers = (note: string) => [...note.matchAll(/^— (\S+) /gm)].map(([, name]) => name)
 
-/** The checkpoint when `names` have signed it; on a busy machine, a witness may be too late for the first reply. */
+/** Waits until `names` have signed the checkpoint; on a busy machine, a witness may miss the first reply. */
 async function signedBy(node: LedgerNode, names: readonly string[]): Promise<string> {
   let note = ''
   await until(`${names.join(', ')} have signed`, async () => {

@@ -121,7 +121,7 @@ it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', asy
   await send(mirrorNode, { vkey: node.service.log.verifierKey, url: node.url })
   const mirror = mirrorFolder(keeperFolder, serverId)
   await expect.poll(() => existsSync(contentPath(mirror))).toBe(true)
-  // From here on, blobs must be pushed.
+  // From now on, blobs must be pushed.
   await mirrorNode.send('DELETE', `/api/config/peers/${serverId}`)
   await send(mirrorNode, { vkey: node.service.log.verifierKey })
   const clock = new HandClock()
@@ -150,7 +150,7 @@ function readIf(path: string): Buffer | null {
   return existsSync(path) ? readFileSync(path) : null
 }
 
-/** A transfer that finds no absent blob, or one that cannot be moved; `scans` counts scans of all entries. */
+/** A transfer that finds no absent blob, or a blob that cannot be moved; `scans` counts scans of all entries. */
 function scanning({ tookMs = 0, isMissing = false }) {
   const clock = new HandClock()
   const sync = new BlobSync(clock)

@@ -18,7 +18,7 @@ import { compare, Mirror, pull } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
 import { nodeOfKey } from './peer-list.ts'
 
-/** Waits until the node has signed all of its chain; there are pauses between signed heads. */
+/** Waits until the node has signed its whole chain; the node pauses between signed heads. */
 async function signed({ service }: LedgerNode): Promise<void> {
   const { blocks } = await service.chainSize()
   await service.log.consistency(0, blocks)
@@ -126,7 +126,7 @@ it('rejects and does not store a block that was changed or belongs to another ch
     expect(mirror.size).toBe(8)
     await mirror.close()
   }
-  // All other manipulations are nothing that a node writes.
+  // A node would never write any of the other manipulations.
   expect(cuts).toBe(14)
 })
 
@@ -237,7 +237,7 @@ it('continues while a reader uses erased bytes, and overwrites the bytes when th
   await mirror.close()
 })
 
-/** Two nodes with one key and the same two blocks; the first one has three more. */
+/** Two nodes with one key and the same two blocks; the first node has three more blocks. */
 async function twins(): Promise<[LedgerNode, LedgerNode]> {
   const folder = temporaryFolder()
   const twinFolder = temporaryFolder()
@@ -256,7 +256,7 @@ async function twins(): Promise<[LedgerNode, LedgerNode]> {
   return [node, twin]
 }
 
-/** Verifies the evidence of a mirror as a stranger does. */
+/** Verifies the evidence of a mirror as a third party does. */
 function verified({ service }: LedgerNode, mirror: Mirror) {
   if (mirror.evidence === null) throw new Error('there is no evidence')
   const { key } = nodeOfKey(service.log.verifierKey)
@@ -276,7 +276,7 @@ it('detects two histories under one key, keeps evidence, and adds no more blocks
     expect(notes).toEqual([await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()])
     const { fork } = await verified(node, mirror)
     expect(fork?.height).toBe(2)
-    // It is served but never extended, not even by the first node.
+    // The frozen copy is served but never extended, not even by the first node.
     await expect(pull(mirror, sourceOf(node))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
     expect(mirror.size).toBe(5)
     await mirror.close()
@@ -290,7 +290,8 @@ it('detects two histories even if the mirror has seen only a head and no block o
   await expect(pull(mirror, spoiled(sourceOf(node), { blocks }))).rejects.toThrow('broke')
   expect([mirror.size, mirror.seenSize]).toEqual([0, 5])
 
-  // Three blocks of the other history are before that head; nothing shows whether they fit.
+  // The twin's log is still shorter than the head the mirror has seen, so nothing proves yet whether the two
+  // histories agree.
   await twin.send('POST', '/api/twin')
   await signed(twin)
   await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'REPLY_REFUSED' })
@@ -301,7 +302,7 @@ it('detects two histories even if the mirror has seen only a head and no block o
   await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
   const notes = [await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()]
   expect([mirror.size, mirror.evidence?.notes]).toEqual([0, notes])
-  // Without its blocks, the roots show it.
+  // Without its blocks, the roots show the contradiction.
   const { what, fork } = await verified(node, mirror)
   expect([what, fork]).toEqual(['the signed log of 9 blocks does not begin with that of 5', null])
   await mirror.close()
@@ -336,7 +337,7 @@ it('compares its head with the head of another mirror, and adds no blocks', asyn
   await node.send('POST', '/api/later')
   await signed(node)
   await compare(mirror, spoiled(sourceOf(node), { checkpoint: async () => old }))
-  // A newer one.
+  // A newer head of the same history.
   await compare(mirror, sourceOf(node))
   expect([mirror.size, mirror.seenSize, mirror.evidence]).toEqual([5, 5, null])
   await expect(compare(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
@@ -399,7 +400,7 @@ it('freezes on a contradiction in blocks below a signed head that the mirror has
     await sourceOf(node).checkpoint(),
     await sourceOf(twin).checkpoint(),
   ])
-  // Others would need the blocks that are not here.
+  // Other nodes would need the blocks that this mirror lacks.
   await expect(verified(node, mirror)).rejects.toMatchObject({ code: 'PROOF_WRONG' })
   await mirror.close()
 })

@@ -15,7 +15,7 @@ import { existingNodeKey } from '../node-key.ts'
 import { nextPush } from './push.ts'
 import { type Signer, signatureHeaders } from './signed-request.ts'
 
-/** A node with some blocks, and another one that accepts its pushes. */
+/** A node with some blocks, and another node that accepts its pushes. */
 async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -142,7 +142,7 @@ it('rejects a signed push with wrong blocks, with the reason, and stores nothing
   }
 })
 
-/** A node that continued from an earlier state of the one in `pair`, up to `blocks` blocks, and its push. */
+/** A node that continued from an earlier state of the node in `pair`, up to `blocks` blocks, and its push. */
 async function twinOf(folder: string, blocks: number) {
   const twin = await startLedgerNode({ folder })
   onTestFinished(() => twin.close())
@@ -158,10 +158,10 @@ async function twinOf(folder: string, blocks: number) {
 }
 
 it.each([
-  ['shorter, with a push that only asks', 5, null],
-  ['as long, with a push that only asks', 6, null],
-  ['longer', 9, { size: 6, seen: 6 }],
-  ['longer, from where it begins', 9, { size: 0, seen: 6 }],
+  ['a shorter history, with a push without blocks', 5, null],
+  ['a history of the same length, with a push without blocks', 6, null],
+  ['a longer history', 9, { size: 6, seen: 6 }],
+  ['a longer history, pushed from its first block', 9, { size: 0, seen: 6 }],
 ])('keeps evidence of a second history that is only pushed: %s', async (_, blocks, to) => {
   const { target, signer, push, serverId, twinFolder, note, verifier } = await pair()
   const path = `/api/ledgers/${serverId}`

@@ -79,7 +79,7 @@ async function imported(text: string, from: string): Promise<string> {
 const SHARED = 'shared by ann and bob'
 
 /**
- * Heights: 0 database, 1 items, 2 to 4 attachments of one name, 5 its deletion, 6 another one, 7 the same
+ * Heights: 0 database, 1 items, 2 to 4 attachments of one name, 5 its deletion, 6 another attachment, 7 the same
  * bytes at two items, 8 that one too, 9 the current attachment of ann, 10 ann is changed.
  */
 async function createHistory(node: LedgerNode) {
@@ -179,7 +179,7 @@ it('erasing a deleted item erases its attachments; a new item with the same id h
 it('an attachment is erased with its deletion and after the attachment it replaced, and never while it is current', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
-  // The current one, and deletions or replacements without the entries that they ended.
+  // The current attachment, and deletions or replacements without the attachments that they removed.
   expect(await erase(node, 'ann', ['6.0'])).toEqual([409, 'REVISION_CURRENT'])
   expect(await erase(node, 'ann', ['9.0'])).toEqual([409, 'REVISION_CURRENT'])
   expect(await erase(node, 'ann', ['3.0'])).toEqual([409, 'REVISION_NEEDED'])
@@ -213,7 +213,7 @@ it('an attachment added in the block of an erasure is kept', async () => {
   await createHistory(node)
   const { attachments } = node.service
   const erasing = node.service.eraseRevisions('people', 'ann', null)
-  // Queued after it, before the block starts in the next event-loop iteration.
+  // Queued after the erasure, before the block starts in the next event-loop iteration.
   for (let step = 0; step < 100; step += 1) await null
   const deleting = attachments.delete('people', 'ann', 'card', undefined)
   const [erased, deleted] = await Promise.all([erasing, deleting])
@@ -356,7 +356,7 @@ it('an erasure with an Idempotency-Key is done once, and a repetition gets the s
   expect(await send('k1', { positions: ['2.0'] })).toEqual(first)
   const [status, text] = await send('k1', { positions: ['3.0'] })
   expect([status, JSON.parse(String(text)).code]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED'])
-  // Concurrent requests, too.
+  // The same for concurrent requests.
   const erasures = await Promise.all(Array.from({ length: 8 }, () => send('k2')))
   for (const one of erasures) expect(one).toEqual(erasures[0])
   expect(erasures[0]?.[0]).toBe(200)

@@ -1,4 +1,4 @@
-// Erased content is in no file any more, and everything else is proven as before.
+// No file contains erased content any more, and everything else is proven as before.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -86,7 +86,7 @@ it('after erasing, no file contains the content; every other entry is proven as 
   for (let n = 0; n < 39; n += 1) expect(closed(secret(n))).toEqual([])
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 39 })
 
-  // The store works like any other.
+  // The store still works like any other store.
   const again = await startLedgerNode({ folder })
   expect((await again.send('POST', '/api/people/ann', { note: 'next' })).status).toBe(200)
   expect((await again.send('POST', '/api/people/ann/erase')).json.positions).toEqual(['78.0'])

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { type FromWriter, type ToWriter, unpackBatch } from './messages.ts'
 
 /**
- * A writer thread controlled by the test: records the messages it receives, and sends those of the test.
+ * A writer thread controlled by the test: records the messages it receives, and sends the messages of the test.
  */
 export class FakeThread extends EventEmitter {
   readonly sent: ToWriter[] = []

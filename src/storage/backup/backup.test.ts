@@ -283,7 +283,7 @@ it('reading the folder of a stopped node changes no byte of it, also on a read-o
   const before = picture(folder)
   expect((await verification(folder)).finding).toBeNull()
   expect(picture(folder)).toEqual(before)
-  // The next reader removes the leftovers of one that was killed.
+  // The next reader removes the leftovers of a killed reader.
   writeFileSync(join(folder, 'ledger.db-wal'), '')
   writeFileSync(join(folder, 'ledger.db-shm'), '')
   expect((await verification(folder)).finding).toBeNull()
@@ -311,7 +311,7 @@ it.each(['attachments', 'node.key'])(
   async (name) => {
     const { folder, to } = await testFolders()
     rmSync(join(folder, name), { force: true })
-    // A link to itself: a look-up fails, as on a failing disk.
+    // A symbolic link to itself: a look-up fails, as on a failing disk.
     symlinkSync(name, join(folder, name))
     await expect(backup(folder, to)).rejects.toMatchObject({ code: 'ELOOP' })
     expect(readdirSync(to)).toEqual(['.partial'])

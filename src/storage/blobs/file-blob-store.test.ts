@@ -118,7 +118,7 @@ it('after a crash, recovery removes incomplete files and unnamed blobs, and noth
   writeFileSync(stray, 'no entry')
   writeFileSync(join(stage.folder, 'attachments', 'incoming', '7'), 'half')
   const notes = join(stage.folder, 'attachments', 'notes.txt')
-  // Not a difference while a process may be running, or was killed.
+  // Not reported as a difference, because a process may be running or may have been killed.
   expect(await stage.finding()).toBeNull()
   const next = stage.again()
   await next.recover()

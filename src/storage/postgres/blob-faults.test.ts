@@ -8,7 +8,7 @@ import type { Store } from '../store.ts'
 import { bytesOf, chunksOf, RECORDED, sha256OfText } from '../test-blobs.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
-/** Processes that are cut at the same time, each in its own database: most of the time they wait. */
+/** Number of processes whose connections are cut in parallel, each with a database; they mostly wait. */
 const LANES = 6
 
 const postgres = await sharedPostgres()
@@ -90,7 +90,7 @@ describe.skipIf(postgres.missing !== null)(`blobs whose connection fails${postgr
       expect(await queryOnce(url, 'SELECT * FROM blob_uploads')).toEqual([])
     }
     expect(messages).toBeGreaterThan(20)
-    // Each statement and transaction is repeated, so that no cut is noticed by the caller.
+    // Each statement and transaction is retried, so the caller notices no cut.
     expect(acknowledged.size).toBe(2 * messages)
   })
 })

@@ -10,9 +10,9 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { openPostgresReader } from './reader.ts'
 import { openPostgresStore } from './store.ts'
 
-/** Stores that are cut at the same time, each in its own database: most of the time they wait. */
+/** Number of stores whose connections are cut in parallel, each with a database; they mostly wait. */
 const LANES = 6
-/** Ends all other connections to the database. */
+/** Closes all other connections to the database. */
 const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid()`
 /** Errors that mean that nothing of the block is stored. */
@@ -48,7 +48,7 @@ class Writer {
     this.#count += 1
     const id = `${this.#name}${this.#count}`
     const work = async () => {
-      // Another database each time, so that none is known already.
+      // A new database each time, so that the store knows none of the names.
       expect(await this.store.database(`no${id}`)).toBeNull()
       expect(await this.store.item('fruit', id)).toBeNull()
       await appendEntries(this.store, [entry.create('fruit', id)])
@@ -136,7 +136,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     for (const { url, writer } of lanes) await expectConsistent(url, writer)
     expect(messages).toBeGreaterThan(20)
     expect(made).toBe(2 * messages)
-    // Most cuts are not noticed by the caller.
+    // The caller does not notice most cuts.
     const acknowledged = lanes.reduce((sum, { writer }) => sum + writer.acknowledged, 0)
     expect(acknowledged).toBeGreaterThan(messages)
   })

@@ -28,7 +28,7 @@ async function filled(also: readonly Entry[] = []): Promise<FilledStore & { clie
   return { location, client, tamper: async (sql) => void (await client.query(sql)) }
 }
 
-/** Changes one bit of the last or first byte of a value; of a number, a bit in which neighbours are equal. */
+/** Changes one bit of the last or first byte of a value; of a number, a bit that adjacent numbers have in common. */
 function changed(value: unknown, last: boolean): unknown {
   if (typeof value === 'boolean') return !value
   if (typeof value === 'string') {

@@ -1,4 +1,4 @@
-// Failed syncs, power cuts and full disks, simulated: see test/faults/ for real ones.
+// Simulated sync failures, power cuts and full disks. test/faults/ has the real faults.
 
 import type fs from 'node:fs'
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
 const PAGE_BYTES = 4_096
 
-/** Records the file operations of the modules below: `writes` the dirty pages, `syncs` the synced ones. */
+/** Records the file operations of the modules below: `writes` the dirty pages, `syncs` the synced pages. */
 const disk = { dirty: new Set<number>(), synced: new Set<number>(), fail: null as string | null }
 
 const real = await vi.importActual<typeof fs>('node:fs')

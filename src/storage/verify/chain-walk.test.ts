@@ -24,7 +24,7 @@ beforeEach(async () => {
   await appendEntries(store, [entry.createDb('fruit'), entry.createDb('veg')])
 })
 
-/** Returns the last block as a plain one, after `entries` were appended. */
+/** Returns the last block as a plain block, after `entries` were appended. */
 async function appendPlainBlock(...entries: Entry[]): Promise<PlainBlock | null> {
   return plainBlock(await appendEntries(store, entries, 1), store)
 }

@@ -44,11 +44,11 @@ it('an attachment must be erased after the attachment it replaced, and together 
     return found.filter((finding) => finding !== '')
   }
   expect(await findings([], [])).toEqual([])
-  // A deletion ends a stored attachment; no other entry does.
+  // Only a deletion removes a stored attachment.
   expect(await findings([], [4])).toEqual([
     '2 attachments are stored as replaced or deleted; the chain has 1',
   ])
-  // First the one that was replaced, then also the one that was deleted.
+  // First the replaced attachment, then also the deleted attachment.
   expect(await findings([2], [2])).toEqual([])
   expect(await findings([2], [])).toEqual(['attachment n of item a of fruit is missing'])
   expect(await findings([2, 3], [2, 3])).toEqual([

@@ -7,7 +7,7 @@ import { ERASING, filledFolder, findingIn } from '../test-filled.ts'
 
 const PAGE_BYTES = 4096
 
-/** Flips one bit of the value's last or first byte; of a number, a bit in which neighbours are equal. */
+/** Flips one bit of the value's last or first byte; of a number, a bit that adjacent numbers have in common. */
 function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
   if (typeof value === 'number') {
     const bit = last ? 2 ** 20 : 2 ** 30
@@ -91,7 +91,7 @@ it('ends with a finding or STORE_DAMAGED, whichever page is overwritten', async 
     writeFileSync(join(path, FILE), Buffer.from(whole).fill(0xff, at, at + PAGE_BYTES))
     try {
       const finding = await findingIn(path)
-      // Damage of an empty page, or of an index not used here, may be undetected.
+      // Damage of an empty page, or of an index that verification does not read, may be undetected.
       if (finding !== null) found += 1
     } catch (error) {
       expect(error, `page ${at / PAGE_BYTES}`).toMatchObject({ code: 'STORE_DAMAGED' })

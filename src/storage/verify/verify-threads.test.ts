@@ -83,7 +83,7 @@ it('finds the same damage with threads if blocks that only create items alternat
     items: 227,
     finding: null,
   })
-  // Block 50 only creates, 51 follows it; 53 changes an item, 54 follows that.
+  // Block 50 only creates items, and 51 follows it; block 53 changes an item, and 54 follows it.
   const at = (height: number, index: number) => height * 16_384 + index
   const damage: [string, number | null][] = [
     ["DELETE FROM items WHERE id = '50' AND item LIKE '%50%'", null],
