@@ -89,8 +89,8 @@ export class Verification {
   }
 
   /**
-   * Verifies each of the `listed` revisions, their order, and that they include the latest one read before. A
-   * revision that the node omits in between is not detected.
+   * Verifies each of the `listed` revisions, their order, and that they include the latest revision that was read
+   * before. Does not detect that the node omits an earlier revision.
    */
   async *history<Item>(
     db: string,
@@ -113,7 +113,7 @@ export class Verification {
     if (seen === null || !isBefore(last, seen)) return
     throw new VerificationError(
       'ITEM_STALE',
-      'the history ends before a revision that was read before',
+      'the history lacks a revision that this client has already read or written',
     )
   }
 
@@ -190,7 +190,7 @@ function revisionOf<Item>(
   return item === undefined ? revision : { ...revision, item: item as unknown as Stored<Item> }
 }
 
-/** The item in an entry that sets one. Errors: ProofError. */
+/** Returns the item of an entry that creates or changes an item. Errors: ProofError. */
 function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['item'] {
   if (entry === null) throw new ProofError('ITEM_ERASED', `the revision ${position} was erased`)
   const { item, method } = entry

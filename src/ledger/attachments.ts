@@ -116,7 +116,7 @@ export class AttachmentService {
   }
 
   /**
-   * Returns the metadata and the open blob, which the caller closes. Errors: as `read`, ATTACHMENT_LOST.
+   * Returns the metadata and the open blob, which the caller closes. Errors: as for `read`; ATTACHMENT_LOST.
    */
   async open(
     db: string,
@@ -197,7 +197,7 @@ export class AttachmentService {
       if (precondition === null) return
       checkAttachment(precondition, await this.#store.attachments.current(db, id, name))
     } catch (error) {
-      // Read last: the record is committed together with the change that now causes the conflict.
+      // Reads the record last: it is committed together with the change that causes the conflict.
       if (keyed === null || (await this.#store.idempotencyRecord(keyed.key)) === null) throw error
     }
   }

@@ -31,7 +31,7 @@ const REQUEST_TIMEOUT_MS = 30_000
 /** The limit of other listeners, plus one socket per subscriber of the change feed. */
 const SOCKETS_MAX = 1_000 + FEED_BOUNDS.subscribersMax
 
-/** Errors with status 503 that are logged for the operator; the others are temporary. */
+/** Errors with status 503 that are logged for the operator; all other errors with this status are temporary. */
 const ALARMS = new Set(['WRITER_STOPPED', 'STORE_DAMAGED', 'STORE_FAILED', 'STORE_ROLLED_BACK'])
 
 /** The path of the documentation, which needs no token (specification, L 7). */

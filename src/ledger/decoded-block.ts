@@ -28,8 +28,8 @@ export interface UndecodableBlock {
 }
 
 /**
- * Decodes a block of node `serverId`, as `provenBlockJson` writes it: each entry has a known form and valid
- * names. `verifyBlock` checks the block itself and its position in the chain.
+ * Decodes a block of node `serverId` in the format of `provenBlockJson`. Checks that each entry has a known form and
+ * valid names; `verifyBlock` checks the block itself and its position in the chain.
  */
 export function decodeBlock(
   value: Json | RawBlock,
@@ -79,7 +79,7 @@ function effectIn(value: Json | RawEntry, serverId: number, position: number): E
     if ('of' in effect) checkItemId(effect.of)
     return effect
   } catch (error) {
-    // An invalid name, or a value that canonical JSON cannot represent.
+    // Thrown for an invalid name, or a value that canonical JSON cannot represent.
     return error instanceof LedgerError ? error.message : 'it has no canonical form'
   }
 }

@@ -7,17 +7,18 @@ const POLL_MS = 100
 
 /** Blocks that became visible to the reader. */
 export interface NewBlocks {
-  /** Height of the first one. */
+  /** Height of the first block. */
   readonly from: number
   /** Packed position of the last entry. */
   readonly last: number
-  /** False if some of them may be of another process. */
+  /** False if another process may have written some of the blocks. */
   readonly isOwn: boolean
 }
 
 /**
- * Reports new blocks of the node's own chain, in order and each once: those of this process when they are committed,
- * those of other processes after at most POLL_MS. An own block can be reported by a poll before it is committed.
+ * Reports new blocks of the node's own chain in order, each block once: blocks of this process when `committed` is
+ * called, blocks of other processes after at most POLL_MS. A poll can report a block of this process before
+ * `committed` is called.
  */
 export class HeadFollower {
   readonly #reader: StoreReader

@@ -5,7 +5,7 @@ const DATABASE_NAME_BYTES_MAX = 128
 /** Maximum bytes of UTF-8 of an item id or an attachment name. */
 const ITEM_ID_BYTES_MAX = 256
 
-/** The specification reserves `config` and `ledgers`; the others would hide a path of the service. */
+/** The specification reserves `config` and `ledgers`; a database with another of these names would hide a path. */
 const RESERVED = new Set(['config', 'ledgers', 'dbs', 'serverid'])
 
 /** Control characters, which could harm a terminal, and `/`, which a path segment cannot contain. */

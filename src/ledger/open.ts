@@ -34,7 +34,7 @@ export interface OpenLedgerOptions {
   /** Required leading zeros of block ids, 0 to 4. */
   readonly difficulty: number
   readonly clock: Clock
-  /** Timers of the change feed; default: those of the runtime. */
+  /** Timers of the change feed; default: the timers of the runtime. */
   readonly schedule?: Schedule
   /** Bounds of the change feed; default: `FEED_BOUNDS`. */
   readonly feedBounds?: Partial<FeedBounds>
@@ -44,7 +44,7 @@ export interface OpenLedgerOptions {
   readonly peers?: PeersOptions
   /** Witnesses that cosign the checkpoints of this node; default: none. */
   readonly witnesses?: WitnessesOptions
-  /** Logs that this node cosigns, besides those of its peers; default: none. */
+  /** Logs that this node cosigns, in addition to the logs of its peers; default: none. */
   readonly witnessOf?: readonly VerifierKey[]
   /** Platform functions that tests replace. */
   readonly platform?: Platform

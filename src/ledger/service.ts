@@ -54,7 +54,7 @@ import {
 import type { CommittedBlock } from './writer/messages.ts'
 import { type LedgerWriter, positionOf } from './writer/writer.ts'
 
-/** Position of the changes, and the id of each one's item; null for a database. */
+/** Position of the changes, and the id of the item of each change; null for a change of a database. */
 interface Recorded<Id = string | null> extends Written {
   readonly ids: readonly Id[]
 }
@@ -81,7 +81,7 @@ export interface LedgerParts {
   /** The change feed of this node's chain. */
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
-  /** Called with new blocks of the chain, of this process or another one. */
+  /** Called with new blocks of the chain, written by this or another process. */
   readonly blockListeners: Set<(blocks: NewBlocks) => void>
   /** Number of blocks that were reported, if other processes can append; otherwise null. */
   readonly knownBlocks: () => number | null
@@ -146,9 +146,10 @@ export class LedgerService
   }
 
   /**
-   * The reason why changes are rejected, or null: WRITER_STOPPED, STORE_ROLLED_BACK, CHAIN_DOUBTED or, until
-   * a change is stored again, STORE_FULL or STORE_DAMAGED, or, until the database server answers again,
-   * STORE_UNAVAILABLE or OUTCOME_UNKNOWN.
+   * The reason why changes are rejected, or null:
+   * - WRITER_STOPPED, STORE_ROLLED_BACK, CHAIN_DOUBTED;
+   * - STORE_FULL, STORE_DAMAGED, until a change is stored again;
+   * - STORE_UNAVAILABLE, OUTCOME_UNKNOWN, until the database server answers again.
    */
   get writesRefused(): LedgerError | null {
     return this.#writer.failure
@@ -285,7 +286,7 @@ export class LedgerService
     return this.#record([{ kind: 'delete_item', db, id }], conditions)
   }
 
-  /** Records all `changes` in one block, or none of them. Errors: as for each of them; UNIT_…. */
+  /** Records all `changes` in one block, or none of them. Errors: as for the single changes; UNIT_…. */
   recordChanges(changes: readonly Change[], conditions?: RequestConditions): Promise<Recorded> {
     refuseTooMany(changes)
     const unit = changes.map((change) => operationOf(change, this.#newId))
@@ -293,7 +294,7 @@ export class LedgerService
   }
 
   /**
-   * Records `unit`. Not an async function, because a waiting one would keep all texts of `unit` in memory.
+   * Records `unit`. Not async, because a suspended async function would keep all texts of `unit` in memory.
    */
   #record(unit: UnitOfWork, conditions?: RequestConditions): Promise<Recorded> {
     const ids = unit.map((operation) => ('id' in operation ? operation.id : null))
@@ -317,8 +318,8 @@ export class LedgerService
   }
 
   /**
-   * Permanently erases revisions of an item and its attachments that are no longer current: those at
-   * `positions` (`<height>.<index>`), or all if that is null.
+   * Permanently erases revisions of an item and its attachments that are no longer current: the revisions at
+   * `positions` (`<height>.<index>`), or all of them if `positions` is null.
    *
    * When the promise resolves, blobs that no entry names any more are removed too; remnants of texts in
    * free parts of the store's file are removed soon after. A crash leaves either nothing erased, or an

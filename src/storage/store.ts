@@ -4,8 +4,8 @@ import type { OrderTerm, Where } from '../filter/index.ts'
 import type { Effect } from './effect.ts'
 import type { StoreError } from './errors.ts'
 
-// The port: the operations that an engine must provide. Positions are packed (`chain/position.ts`), so that
-// they sort like the chain.
+// The port: the operations that an engine must provide. Positions are packed (`packPosition` in
+// `chain/entry.ts`), so that they sort like the chain.
 
 export interface StoredItem {
   readonly id: string
@@ -91,7 +91,7 @@ export interface StoredIndex {
   readonly path: string
   /** False while the index is being built; it is not used until then. */
   readonly isReady: boolean
-  /** Number of blocks indexed, of those since the database was created. */
+  /** Number of indexed blocks, counted from the creation of the database. */
   readonly done: number
   readonly total: number
 }
@@ -168,13 +168,13 @@ export interface AttachmentReader {
 export const IDEMPOTENCY_RECORDS_KEPT_MS = 24 * 60 * 60 * 1000
 
 /**
- * Fingerprint of a request whose content was erased. The real one would allow others to guess the content
- * (docs/decisions/0018-erasure.md).
+ * Fingerprint of a request whose content was erased. The real fingerprint would allow others to guess the
+ * content (docs/decisions/0018-erasure.md).
  */
 export const ERASED_FINGERPRINT = '0'.repeat(64)
 
 export interface NewIdempotencyRecord {
-  /** Identifies the request among those of its sender, 64 hex digits. */
+  /** Identifies the request among all requests of its sender, 64 hex digits. */
   readonly key: string
   /** Identifies the content of the request, 64 hex digits. */
   readonly fingerprint: string
@@ -255,7 +255,7 @@ export interface StoreReader {
   blocks(serverId: number, from: number, limit: number): Promise<Block[]>
   /** Counts the entries in the blocks from height `from` (inclusive) to `to` (exclusive). */
   countEntries(serverId: number, from: number, to: number): Promise<number>
-  /** Returns the disk usage, bytes: of the data, and of durable changes that are not in it yet. */
+  /** Returns the disk usage in bytes: the data, and the durable changes that are still in the engine's log. */
   diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }>
   /** Returns at most `limit` headers from height `from`. */
   headers(serverId: number, from: number, limit: number): Promise<Header[]>

@@ -12,7 +12,7 @@ import { openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { noteOf, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { verifyConsistency } from './proofs.ts'
 
-/** Maximum number of items whose latest position is remembered. The least recently noted one is evicted first. */
+/** Maximum number of items whose latest position is remembered. Evicts the item that was noted least recently. */
 const ITEMS_MAX = 10_000
 
 /** Sends a GET request for `path`; resolves for any status. */
@@ -52,8 +52,8 @@ interface Known {
 /**
  * Reads items without trusting the server: every reply must be proven under a checkpoint that the key has signed,
  * and every checkpoint must continue the previous one. The reader keeps the last checkpoint and the positions of
- * the revisions that it has read, and throws if the server goes back behind either. Reads may run concurrently:
- * each reply is compared with the state when its request was sent.
+ * the revisions that it has read, and throws if a reply is older than either. Reads may run concurrently: each
+ * reply is compared with the state when its request was sent.
  *
  * It does not detect that the server withholds a newer revision, because the log proves that a revision was
  * recorded, not that it is current. Detecting that requires an audit of the log.
@@ -61,7 +61,7 @@ interface Known {
 export class VerifyingReader {
   readonly #options: VerifyingReaderOptions
   #checkpoint: Checkpoint | null
-  /** Compares one checkpoint at a time; concurrent comparisons could trust two contradicting ones. */
+  /** Compares one checkpoint at a time; concurrent comparisons could trust two contradicting checkpoints. */
   #comparing: Promise<unknown> = Promise.resolve()
   readonly #seen = new Map<string, Seen>()
 
@@ -76,8 +76,8 @@ export class VerifyingReader {
   }
 
   /**
-   * Returns the proven item, or null if it does not exist. The deletion of an item that was read before is proven;
-   * otherwise, its absence is not. Errors: ProofError; those of `fetch`.
+   * Returns the proven item, or null if it does not exist. If the item was read before, its deletion is proven; the
+   * absence of any other item is not proven. Errors: ProofError; those of `fetch`.
    */
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.#seen.get(nameOf(db, id))
@@ -98,8 +98,8 @@ export class VerifyingReader {
   }
 
   /**
-   * Returns the entry at `<height>.<index>`, which must concern this item. Only the position of an erased entry is
-   * proven. Errors: as for `readItem`.
+   * Returns the entry at `<height>.<index>`, which must concern this item. If the entry is erased, only its position
+   * is proven. Errors: as for `readItem`.
    */
   async readEntry(
     db: string,
@@ -200,7 +200,10 @@ export class VerifyingReader {
     const last = this.#checkpoint
     if (next.size === last?.size) {
       if (equalBytes(next.root, last.root)) return
-      throw new ProofError('LOG_FORKED', `there are two logs of ${next.size} blocks`)
+      throw new ProofError(
+        'LOG_FORKED',
+        `the node has signed two different logs of ${next.size} blocks`,
+      )
     }
     // An older checkpoint can arrive after a newer one that continues it.
     if (last !== null && next.size < last.size) {

@@ -69,7 +69,10 @@ async function image(from: string, to: string, flags: ImageFlags): Promise<void>
   }
 }
 
-/** Errors: Exit (usage), with the message of the service. */
+/**
+ * Returns the conversion options from the flags. Errors: Exit (usage) with the converter's message, which names
+ * the flag instead of the form field.
+ */
 function imageOptions(flags: ImageFlags) {
   const settings = readSettings(process.env)
   const fields = new Map<string, string>()

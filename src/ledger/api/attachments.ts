@@ -206,13 +206,13 @@ const MEMBER = /^([a-z*][a-z0-9_.*-]*)=(.*)$/
 const SHA_256 = /^:([A-Za-z0-9+/]{43}=):(?:;.*)?$/
 
 /**
- * Returns the SHA-256 in a `Content-Digest` or `Repr-Digest` header, in hex, or null; the two are the same
- * without a content encoding. Other algorithms are ignored, as the standard requires.
+ * Returns the SHA-256 in a `Content-Digest` or `Repr-Digest` header, in hex, or null. Without a content encoding
+ * both headers have the same value. Ignores other algorithms, as the standard requires.
  * Errors: DIGEST_INVALID. Source: RFC 9530 sections 2 and 3; RFC 9651 section 3.2 for the syntax.
  */
 function digestOf(header: string | readonly string[] | undefined): string | null {
   let digest: string | null = null
-  // Neither names nor base64 can contain a comma. The last of equal names counts.
+  // Names and base64 contain no comma. If a name is repeated, its last value counts.
   for (const member of header === undefined ? [] : String(header).split(',')) {
     const [, name, value = ''] = MEMBER.exec(member.trim()) ?? []
     if (name === undefined) throw invalid()

@@ -68,7 +68,7 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
           ...failures,
         },
       },
-      // The scope covers all databases, whether or not a filter selects some.
+      // Requires the scope for all databases, even if a filter selects some of them.
       config: { scope: 'ledger:read', lasting: true },
     },
     async (request, reply) => {
@@ -100,7 +100,7 @@ function startFrom(text: string): ChangesStart {
 /** Delay before a browser reconnects. */
 const RETRY_MS = 2_000
 
-/** Headers of the reply, also to HEAD. */
+/** Headers of the replies to GET and HEAD. */
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-store',
@@ -134,8 +134,8 @@ class EventStream implements Subscriber {
   }
 
   send(events: Buffer): void {
-    // Written to the socket directly: the response would write it only after the feed has measured the
-    // round.
+    // Writes to the socket directly: the response would delay the write until after the feed has measured
+    // the round.
     this.#response.socket?.write(events, () => this.#subscription?.ready())
   }
 
@@ -153,8 +153,8 @@ class EventStream implements Subscriber {
 }
 
 /**
- * An id without an event, which clients store as the position to resume from. A client that has not
- * received an event yet misses nothing, and one with a filter does not search the same entries again.
+ * Returns an id without an event. Clients store the id as the position to resume from. So a client that
+ * has not received an event yet misses nothing, and a filter is not applied to the same entries again.
  */
 function progress(passed: number | null): string {
   return `id: ${passed === null ? 'start' : positionText(passed)}\n:\n\n`

@@ -69,8 +69,8 @@ function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest |
 const ENTITY_TAG = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
 
 /**
- * Parses the headers `If-Match` and `If-None-Match`; returns null without both. If-Match compares strongly,
- * so weak tags never match; If-None-Match compares weakly, so they match like strong ones.
+ * Parses the headers `If-Match` and `If-None-Match`; returns null if both are absent. If-Match compares strongly,
+ * so weak tags never match; If-None-Match compares weakly, so weak tags match like strong tags.
  * Errors: PRECONDITION_INVALID. Source: RFC 9110 sections 13.1.1 and 13.1.2.
  */
 export function parsePrecondition(
@@ -144,7 +144,7 @@ export function parseKey(
   return { key, with: (body) => ({ key, fingerprint: fingerprintOf(request, body) }) }
 }
 
-/** Equal requests have equal fingerprints; the token does not count. */
+/** Returns a fingerprint that is equal for equal requests, even if their tokens differ. */
 function fingerprintOf({ method, url }: { method: string; url: string }, body: string | null) {
   const [path = '', query = ''] = url.split(/\?(.*)/s)
   const parameters = new URLSearchParams(query)

@@ -45,7 +45,7 @@ export function rejectExecution(headers: Readonly<Record<string, unknown>>): voi
   )
 }
 
-/** Sends the requested part of `attachment` from `blob`, and closes it. Errors: HttpRefusal (412, 416). */
+/** Sends the requested part of `attachment` from `blob`, then closes `blob`. Errors: HttpRefusal (412, 416). */
 export async function sendAttachment(
   request: Pick<FastifyRequest, 'server' | 'reportFailure'>,
   reply: FastifyReply,
@@ -98,7 +98,7 @@ const SAFETY_HEADERS = {
 } as const
 
 /**
- * The reply to a GET for `attachment`; a HEAD uses its status and headers.
+ * Builds the reply to a GET for `attachment`. The reply to a HEAD has the same status and headers.
  * Source: RFC 9110 sections 13.2.2 (order of conditions), 13.1.5 (If-Range) and 14.
  */
 export function contentReplyTo(requested: ContentRequest, attachment: Attachment): ContentReply {
@@ -115,7 +115,7 @@ export function contentReplyTo(requested: ContentRequest, attachment: Attachment
     'content-disposition': dispositionOf(name),
     'repr-digest': digestHeader(attachment.sha256),
   }
-  // Any other tag, or a date, requests all bytes.
+  // An If-Range with any other tag, or with a date, requests all bytes.
   const inTime = requested['if-range'] === undefined || requested['if-range'].trim() === tag
   const ranges = inTime && requested.range !== undefined ? rangesOf(requested.range, length) : null
   const [first, ...more] = ranges ?? []
@@ -232,8 +232,8 @@ type Piece = string | ByteRange
 
 /**
  * Sends `pieces` with backpressure, ends the response, and closes the blob. Two buffers are reused: one is
- * filled from the blob while the other is sent. With a stream, the garbage of a gigabyte took some 80 MB
- * more. On an error of the blob, or when the client disconnects, the connection is closed.
+ * filled from the blob while the other is sent. A stream needed about 80 MB more for the garbage of a
+ * gigabyte. On an error of the blob, or when the client disconnects, closes the connection.
  */
 async function sendPieces(
   response: ServerResponse,

@@ -22,7 +22,7 @@ const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
 /** Rejects a request without the node's own credentials. Errors: HttpRefusal (401, 429). */
 export type BasicCheck = (request: FastifyRequest, reply: FastifyReply) => void
 
-/** Checks the node's own Basic credentials; all users of one check share its failure count. */
+/** Returns a check of the node's own Basic credentials. All routes with this check share its failure count. */
 export function basicCheck(credentials: Credentials, monotonic: Clock): BasicCheck {
   const throttle = new FailureThrottle(monotonic, FAILURES)
   return (request, reply) => {

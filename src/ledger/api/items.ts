@@ -246,7 +246,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
   )
 }
 
-/** The schema's coercion accepts `1e400`. */
+/** Rejects an unsafe integer, because the schema's coercion accepts `1e400`. */
 function heightFrom(at: number): number {
   if (Number.isSafeInteger(at)) return at
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'at must be the height of a block')
@@ -289,12 +289,12 @@ async function* withText({ pages }: QueryResult) {
   for await (const page of pages) yield page.map((item) => ({ ...item, text: item.text ?? '{}' }))
 }
 
-/** An absent optional body is null; the body `null` was rejected before. */
+/** Returns whether there is no body. A null is an absent body: the JSON body `null` was rejected earlier. */
 function isAbsent(body: unknown): body is undefined | null {
   return body === undefined || body === null
 }
 
-/** Creates a database, an item or several items; also returns the reply. */
+/** Creates a database, an item or several items; returns the changes and the text of the reply. */
 function create(
   ledger: LedgerService,
   db: string,

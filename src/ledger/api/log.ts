@@ -142,7 +142,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
         .header('cache-control', CACHE_FOREVER)
         .header('vary', `${VARY}, accept-encoding`)
         .type(BYTES_TYPE)
-      // Hashes do not get smaller, headers do.
+      // Only headers are compressed, because hashes would not get smaller.
       if (!params['*'].startsWith('entries/') || !acceptsGzip(request)) return reply.send(tile)
       return reply.header('content-encoding', 'gzip').send(await compressed(tile))
     },

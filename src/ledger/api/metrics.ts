@@ -77,7 +77,7 @@ function writerMetrics(registry: Registry, ledger: LedgerService): void {
 
 function storeMetrics(registry: Registry, ledger: LedgerService): void {
   /**
-   * Adds a gauge that has no sample while its value cannot be read, so that the others are still served.
+   * Adds a gauge that has no sample while its value cannot be read, so that other metrics are still served.
    */
   const addRead = (name: string, help: string, read: () => Promise<number>) =>
     addGauge(registry, name, help, () =>

@@ -50,7 +50,7 @@ const PeerParams = Type.Object({
 
 const Texts = Type.Array(Type.String())
 
-/** The content of an evidence file, so that clients can store it as one. */
+/** The content of an evidence file; clients can save it unchanged. */
 const EvidenceFile = Type.Unsafe<(typeof EVIDENCE_BEGINNING & Evidence) | null>(
   Type.Union([
     Type.Object(
@@ -145,7 +145,7 @@ const PartReply = okReply({
 
 const PEERS_PATH = '/api/config/peers'
 
-/** Mounts the paths about peers, and those with which nodes exchange chains. */
+/** Mounts the paths that manage peers, and the paths through which nodes exchange chains. */
 export function peerRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
   configRoutes(app, mirrors)
   blobRoutes(app, mirrors)
@@ -297,7 +297,7 @@ const PART_PATH = '/api/ledgers/:serverid/attachments/:sha256'
 function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
   const digests = new WeakMap<object, string>()
 
-  /** Before the body is read. */
+  /** Verifies the signature, before the body is read. */
   const expectSigned = async (request: FastifyRequest) => {
     const { keyId, digest } = await signatures.verify(request.raw)
     if (keyId !== keyIdIn(request)) {
@@ -306,7 +306,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
     digests.set(request, digest)
   }
 
-  /** After the body was read. */
+  /** Checks the digest of the body; returns the peer and the body. */
   const pushed = (request: FastifyRequest) => {
     const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
     if (!matchesDigest(digests.get(request) ?? '', body)) {
@@ -317,7 +317,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
     throw new PeerError('PEER_UNKNOWN', 'the peer was removed')
   }
 
-  // In a separate scope without a body parser, because the signed digest is that of the bytes.
+  // In a separate scope without a body parser, because the signature covers a digest of the raw bytes.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))

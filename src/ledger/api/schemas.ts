@@ -3,7 +3,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { Type } from '../../base/shape.ts'
 import { FILTER_PARAMETERS } from '../../filter/index.ts'
 
-/** A server id as `serverIdFrom` reads it. */
+/** Pattern of a server id, which `serverIdFrom` parses. */
 export const SERVERID_PATTERN = '^[1-9][0-9]{0,15}$'
 
 const AnyItem = Type.Unsafe<JsonObject>(

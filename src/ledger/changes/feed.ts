@@ -11,7 +11,7 @@ export interface FeedBounds {
   readonly subscribersMax: number
   /** Memory for cached pages and chunks. */
   readonly cacheBytesMax: number
-  /** Maximum bytes that connections have not taken yet; shared ones count once. */
+  /** Maximum bytes that connections have not taken yet; shared chunks count once. */
   readonly heldBytesMax: number
   /** Interval of heartbeats to a subscriber to which nothing else is sent. */
   readonly heartbeatMs: number
@@ -24,7 +24,7 @@ export const FEED_BOUNDS: FeedBounds = {
   heartbeatMs: 15_000,
 }
 
-/** A round ends with the subscriber during which this time is exceeded. */
+/** Duration of a round. A round that exceeds it ends after the current subscriber. */
 const ROUND_MS = 10
 /** Bytes that a connection must take between two heartbeats. */
 const BYTES_PER_HEARTBEAT = 262_144
@@ -43,7 +43,7 @@ export interface Subscriber {
 export type EndReason = 'left' | 'stalled' | 'crowded' | 'failed' | 'closing'
 
 export interface Subscription {
-  /** The packed position after which it began; null for the start. */
+  /** Packed position after which the subscription began; null for the start. */
   readonly after: number | null
   /** The subscriber's connection has taken the last events. */
   ready(): void
@@ -87,7 +87,7 @@ export class ChangeFeed {
   #last: number | null
   /** Packed position after the last block. */
   #end: number
-  /** Subscriptions: up to date; with entries to send; with a busy connection. Oldest first. */
+  /** The subscriptions: up to date (idle), with entries to send (due), with a busy connection. Oldest first. */
   readonly #idle = new Set<Slot>()
   readonly #due = new Set<Slot>()
   readonly #busy = new Set<Slot>()
@@ -121,7 +121,7 @@ export class ChangeFeed {
     return this.#ended
   }
 
-  /** Bytes that connections have not taken yet; shared ones count once. */
+  /** Bytes that connections have not taken yet; shared chunks count once. */
   get heldBytes(): number {
     return this.#heldBytes
   }
@@ -148,7 +148,7 @@ export class ChangeFeed {
    */
   async check(after: ChangesStart): Promise<void> {
     this.#expectCapacity()
-    // The position may be that of an entry that another process has just acknowledged.
+    // Another process may have just acknowledged the entry at this position.
     if (after === 'now' || (typeof after === 'number' && after > (this.#last ?? -1))) {
       await this.#deps.catchUp?.()
     }
@@ -344,11 +344,11 @@ export interface RoundLoad {
   readonly chunks: number
 }
 
-/** A pause takes this many times as long as the previous round, */
+/** Duration of a pause, as a multiple of the previous round. */
 const PAUSE_FACTOR = 1
-/** this many times while blocks are committed, so that the feed uses a tenth of the event loop, */
+/** The multiple while blocks are committed: the feed then uses a tenth of the event loop. */
 const PAUSE_FACTOR_WRITES = 9
-/** and this many times if no subscriber wants those blocks. */
+/** The multiple while blocks are committed that no subscriber wants. */
 const PAUSE_FACTOR_UNWANTED = 29
 /** Additional pause per chunk, while blocks are committed and the event loop is busy. */
 const PAUSE_MS_PER_CHUNK = 6
@@ -358,9 +358,9 @@ const PAUSE_MS_MAX = 1_000
 /**
  * Returns how long the feed pauses after a round of `roundMs`.
  *
- * The duration of the round is only part of its cost: the kernel, and perhaps a client on the same computer, also
- * process each chunk, which takes many times as long. On an idle computer that slows nobody down; on a busy one it
- * would slow down writers (docs/decisions/0020-change-feed.md).
+ * The duration of the round is only part of its cost: the kernel, and perhaps a client on the same computer, process
+ * each chunk, too, which takes many times as long. An idle computer has time for that; on a busy computer it would
+ * slow down writers (docs/decisions/0020-change-feed.md).
  */
 export function pauseMs(roundMs: number, { isWritten, loopShare, chunks }: RoundLoad): number {
   if (!isWritten) return Math.min(roundMs * PAUSE_FACTOR, PAUSE_MS_MAX)

@@ -43,7 +43,7 @@ export interface Chunk {
   readonly bytes: Buffer
   /** Packed position at which the next chunk begins. */
   readonly next: number
-  /** Number of subscribers whose connection has not taken all of it yet. */
+  /** Number of subscribers whose connection has not taken the whole chunk yet. */
   holders: number
 }
 
@@ -113,9 +113,9 @@ export class EntryPage {
  */
 export class PageCache {
   readonly #store: StoreReader
-  /** By the height of the first block, in the order they were read. */
+  /** Pages by the height of their first block, in the order in which they were read. */
   readonly #pages: BoundedMap<number, EntryPage>
-  /** By position and filter. */
+  /** Chunks by position and filter. */
   readonly #chunks: BoundedMap<string, Chunk>
 
   /** `bytesMax`: maximum memory, except that the newest page and chunk are always kept. */

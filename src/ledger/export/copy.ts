@@ -220,7 +220,7 @@ async function finish(source: StoreReader, store: Store): Promise<void> {
 }
 
 async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promise<void> {
-  // The rows of the source name the same blobs as the copy will.
+  // Opens both with the rows of the source: they name the blobs that the rows of the copy will name.
   const target = await openBlobStore(to, source, true)
   const files = await openBlobStore(from, source, false)
   try {

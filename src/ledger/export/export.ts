@@ -104,7 +104,7 @@ export interface ExportFinding {
 /** Thrown by exports and imports. */
 export class ExportError extends CodedError<ExportErrorCode> {
   override readonly name = 'ExportError'
-  /** The finding of EXPORT_DAMAGED, otherwise null. */
+  /** The first error in the export if the code is EXPORT_DAMAGED; null for other codes. */
   readonly finding: ExportFinding | null
 
   constructor(

@@ -49,7 +49,7 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
       )
     }
     const kept = signedHeadIn(folder)
-    // Rejects a damaged one before the work.
+    // Rejects a damaged signed head before the store is built.
     kept.read()
     emptySideFolder(side)
     const done = await buildStore(side, options, ({ serverId }) => checkKey(folder, serverId))

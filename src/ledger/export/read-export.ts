@@ -67,7 +67,7 @@ export async function readExport(
         if (block !== null) blocks.push(block)
       }
     } finally {
-      // Blocks before a damaged line are also passed on.
+      // Passes on the blocks before a damaged line.
       if (blocks.length > 0) await receiver.blocks(blocks, verifier.entries)
     }
   }

@@ -30,9 +30,9 @@ import type { SignerStart } from './thread.ts'
 import { type SignedNote, Witnesses, type WitnessesOptions } from './witnesses.ts'
 
 export interface SignedHeads {
-  /** Returns a recent one; `committed` is the number of blocks in the store. */
+  /** Returns a recent signed head; `committed` is the number of blocks in the store. */
   newest(committed: number): Promise<SignedNote>
-  /** Returns one of at least `size` blocks. */
+  /** Returns a signed head of at least `size` blocks. */
   covering(size: number): Promise<SignedNote>
 }
 
@@ -95,7 +95,7 @@ export class LedgerLog {
   readonly #cosigned: (signed: SignedNote) => Promise<string>
   readonly #readNodes: ReadNodes
 
-  /** `cosigned` returns the note with the cosignatures of witnesses; default: as it is. */
+  /** `cosigned` returns the note with the cosignatures of witnesses; default: the note unchanged. */
   constructor(
     store: StoreReader,
     signing: SignedHeads,

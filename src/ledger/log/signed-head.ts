@@ -30,7 +30,7 @@ export interface LogKey {
   readonly privateKey: KeyObject
 }
 
-/** The key of a node as the one that signs its log. */
+/** Returns the key of a node as the key that signs its log. */
 export function logKeyOf({ serverId, publicKey, privateKey }: NodeKey): LogKey {
   return { verifier: { name: logOrigin(serverId), publicKey }, privateKey }
 }
@@ -56,8 +56,8 @@ export function headOfFile(content: string): Checkpoint {
 
 /**
  * The signed head in a data folder. It is a file separate from the store, so that restoring an older store
- * contradicts it; backups exclude it for the same reason. It contains the signed note. A file with only the text
- * of the note is read too, and replaced by the next signature.
+ * contradicts it; backups exclude it for the same reason. It contains the signed note. Files of earlier versions
+ * contain only the text of the note; they are read, and replaced by the next signature.
  */
 export function signedHeadIn(folder: string): SignedHead {
   const path = join(folder, SIGNED_HEAD_FILE)
@@ -90,7 +90,7 @@ export function temporaryHead(): SignedHead {
   }
 }
 
-/** The root of the log of the first `size` blocks of `store`, which must exist. */
+/** Returns the root of the log of the first `size` blocks of `store`; these blocks must exist. */
 export async function rootAt(
   store: Pick<StoreReader, 'serverId' | 'treeNodes'>,
   size: number,
@@ -143,9 +143,9 @@ export function expectNoHead(folder: string, kept: SignedHead): void {
 }
 
 /**
- * Stores the head of the empty log, which every log continues, if no head is stored yet, so that a store that is
- * lost later is detected even if nothing was signed. After a crash before this, the store has no blocks, and the
- * next start calls this again.
+ * Stores the head of the empty log if no head is stored yet. Every log continues the empty log, so a store that is
+ * lost later is detected even if nothing was signed. After a crash before this call, the store has no blocks, and
+ * the next start calls this function again.
  */
 export function storeEmptyHead(kept: SignedHead, key: NodeKey): void {
   if (kept.read() === null) kept.write(signHead(logKeyOf(key), EMPTY_FRONTIER))

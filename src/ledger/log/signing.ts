@@ -54,7 +54,7 @@ export class LogSigning {
 
   /**
    * Returns a head that covers all `committed` blocks, or one that is not older than the pause between two
-   * signatures. Errors: as `covering`.
+   * signatures. Errors: as for `covering`.
    */
   newest(committed: number): Promise<SignedHeadUpdate> {
     if (this.#signed === null) return this.covering(0)
@@ -84,8 +84,8 @@ export class LogSigning {
   }
 
   /**
-   * Rejects pending requests, signs the blocks committed since the last signature, and ends the thread. Because of
-   * that signature, an older store that replaces this one while the node is down is detected.
+   * Rejects pending requests, signs the blocks committed since the last signature, and stops the thread. With this
+   * signature, the next start detects an older store that replaced this store while the node was down.
    */
   async close(): Promise<void> {
     this.#stop(new LedgerError('LOG_STOPPED', 'the node is closing'))
@@ -118,7 +118,7 @@ export class LogSigning {
   }
 
   #startWorker(): Thread {
-    // The sources run without a build; a build has only JavaScript.
+    // Development runs the TypeScript sources; a build contains only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
     const worker = this.#platform.startThread(program, {
@@ -128,7 +128,7 @@ export class LogSigning {
     })
     worker.unref()
     worker.on('message', (message: FromSigner) => this.#receive(message))
-    // The thread may have run out of memory or files, which can be temporary: the next request starts another one.
+    // The thread may have run out of memory or files, which can be temporary: the next request starts a new thread.
     worker.on('error', (error) => {
       this.#worker = null
       this.#isSigning = false

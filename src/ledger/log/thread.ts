@@ -53,11 +53,11 @@ export interface SignedHeadUpdate {
 }
 
 /**
- * Signs the log of one store, and never a head that contradicts an earlier one: it recomputes every block after the
- * last signed head from the disk, and signs the result.
+ * Signs the log of one store, but never a head that contradicts an earlier head: it recomputes every block after
+ * the last signed head from the disk, and signs the result.
  *
- * After a crash in `advance` before or while the head is written, the file has the old head or the new one. The new
- * one is valid, since it was recomputed from durable blocks, and its signature was not published. After a later
+ * After a crash in `advance` before or while the head is written, the file has the old head or the new head. The new
+ * head is valid, since it was recomputed from durable blocks, and its signature was not published. After a later
  * crash, the new head is signed again on request. So the stored head is never behind a published note.
  */
 export class LogSigner {
@@ -74,7 +74,7 @@ export class LogSigner {
     this.#walk = walk
   }
 
-  /** Errors: as `expectSignedHead`. */
+  /** Errors: as for `expectSignedHead`. */
   static async open(store: StoreReader, kept: SignedHead, key: LogKey): Promise<LogSigner> {
     await expectSignedHead(store, kept)
     const walk = await ChainWalk.from(store, kept.read()?.size ?? 0)
@@ -161,7 +161,7 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
   })
 }
 
-/** After a crash during this, the stored head is one of the intermediate ones, all of which are valid. */
+/** After a crash during this call, the stored head is an intermediate head; every intermediate head is valid. */
 async function signRest(signer: LogSigner): Promise<void> {
   const startedMs = performance.now()
   for (let isBehind = true; isBehind && performance.now() - startedMs < LAST_MS_MAX; ) {

@@ -51,7 +51,7 @@ export async function signingFinding(
     return 'node.key is not an Ed25519 key, so no node can continue this chain: put the key back'
   }
   if (key === 'missing') {
-    // A mirror, a backup without keys or a copy of the store has neither.
+    // A mirror, a backup without keys or a copy of the store has neither file.
     if (head === null) return null
     return (
       'node.key is missing, so no node can continue this chain: put the key back; if it is lost, restore the ' +
@@ -65,7 +65,7 @@ export async function signingFinding(
     )
   }
   if (head !== null) return headFinding(store, key, head)
-  // Until the first block, a crash may have left no head.
+  // A crash before the first block may have left no head.
   if (!isUsed || (await store.head(serverId)) === null) return null
   return (
     'signed-head is missing, so an older or another chain in this folder would go unnoticed: compare the head ' +
@@ -84,7 +84,7 @@ async function headFinding(
     if (head.origin !== name) {
       return `signed-head is of the log ${head.origin}, and the store of ${name}: put back the file of this node`
     }
-    // Without the empty line it is only the text, as earlier versions wrote it.
+    // A file without the empty line contains only the text of a note, as earlier versions wrote it.
     if (content.includes('\n\n')) {
       await openCheckpoint(nodeVerifySignature, { name, publicKey: key.publicKey }, content)
     }

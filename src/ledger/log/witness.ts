@@ -57,14 +57,14 @@ export function verifierKeysOf(texts: readonly string[]): VerifierKey[] {
 
 type TreeHead = Pick<Checkpoint, 'size' | 'root'>
 
-/** The state of a witness. Its key belongs to it: a witness that forgets its heads must not sign with the old key. */
+/** The state of a witness. It includes the key: a witness that lost its heads must not sign with the old key. */
 interface State {
   readonly privateKey: KeyObject
   /** The last cosigned head of each log, by origin. */
   readonly heads: ReadonlyMap<string, TreeHead>
 }
 
-/** The signature line of the witness; or the size that it has last cosigned, if the request assumed another one. */
+/** The signature line of the witness; or the size that it has last cosigned, if the request assumed another size. */
 export type WitnessAnswer =
   | { readonly line: string }
   | { readonly conflict: number; readonly what: string }
@@ -75,16 +75,16 @@ export interface LogWitnessOptions {
   /** Data folder, or null for a node without one. */
   readonly folder: string | null
   readonly clock: Clock
-  /** Returns the key of the log of this origin, or null if it is not cosigned here. */
+  /** Returns the key of the log of this origin, or null if this node does not cosign the log. */
   readonly keyOf: (origin: string) => VerifierKey | null
 }
 
 /**
- * Cosigns checkpoints that continue the last one it has cosigned of the same log.
+ * Cosigns a checkpoint if it continues the last cosigned checkpoint of the same log.
  *
  * A request is decided, stored and signed in one turn of the event loop, so two requests cannot both continue one
- * head. The new head is durable before its signature exists: after a crash, the file has the old head, and nothing
- * was signed; or the new one, which the log can have signed again.
+ * head. The new head is durable before its signature exists. So after a crash the file has either the old head, and
+ * nothing was signed, or the new head, which the log can submit again to get the signature.
  */
 export class LogWitness {
   readonly #options: LogWitnessOptions
@@ -151,7 +151,7 @@ export class LogWitness {
       )
     }
     const next = { privateKey, heads: new Map(heads).set(origin, { size, root }) }
-    // If this fails, the state on the disk is read again.
+    // If storing fails, the next request reads the state from the disk again.
     this.#state = null
     this.#store(next)
     this.#state = next
@@ -254,7 +254,7 @@ function keyIn(pem: string): KeyObject | null {
   }
 }
 
-/** Returns null if one of the heads is malformed: it must not appear to be new. */
+/** Returns null if a head is malformed: its log must not appear to be new. */
 function headsIn(logs: JsonObject): Map<string, TreeHead> | null {
   const heads = new Map<string, TreeHead>()
   for (const [origin, head] of Object.entries(logs)) {

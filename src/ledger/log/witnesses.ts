@@ -19,8 +19,8 @@ const URL_LENGTH_MAX = 2_000
 /** Maximum time for one reply of a witness. */
 const REPLY_MS_MAX = 10_000
 /**
- * A request for a checkpoint waits this long for a witness that is being asked. One that is slower, or fails, is not
- * waited for until it has answered in time again.
+ * Maximum time that a request for a checkpoint waits for a witness. After a witness was slower or failed, requests do
+ * not wait for it until it has answered in time again.
  */
 const WAIT_MS = 1_000
 /** Minimum time between two requests to one witness. */
@@ -57,7 +57,7 @@ export function witnessOfText(text: string): Witness {
   )
 }
 
-/** How this node asks its witnesses. */
+/** Settings for the requests of this node to its witnesses. */
 export interface WitnessesOptions {
   readonly witnesses: readonly Witness[]
   /** Whether witnesses may be on private networks. */
@@ -97,7 +97,7 @@ export class Witnesses {
     })
   }
 
-  /** Asks the witnesses to cosign a head, unless they were asked about a later one. */
+  /** Asks the witnesses to cosign a head, unless they were asked about a later head. */
   ask(signed: SignedNote): void {
     for (const witness of this.#asked) witness.ask(signed)
   }
@@ -119,7 +119,7 @@ export class Witnesses {
   }
 }
 
-/** The result of asking: an error, which is final if the same request would fail again, or a cosignature. */
+/** The result of a request: a cosignature, or an error, which is final if the same request would fail again. */
 type Answer =
   | { readonly cosignature: Cosignature }
   | { readonly error: string; readonly isFinal: boolean }
@@ -135,7 +135,7 @@ class AskedWitness {
   /** Size of the last head that was cosigned or finally refused. */
   #settledSize = -1
   #cosigned: { readonly note: string; readonly line: string } | null = null
-  /** Size that the witness has last cosigned. A wrong one is corrected by its reply. */
+  /** Size that the witness has last cosigned. The reply of the witness corrects a wrong size. */
   #size = 0
   #error: string | null = null
   /** Whether the last answer came in time, or none was needed yet. */
@@ -179,7 +179,7 @@ class AskedWitness {
     this.#wake()
   }
 
-  /** Asks about the newest head until there is none left. Never rejects. */
+  /** Asks about the newest head, then about heads that are newer by then. Never rejects. */
   async #askRepeatedly(): Promise<void> {
     this.#isAsking = true
     let pauseMs = INTERVAL_MS
@@ -256,7 +256,7 @@ class AskedWitness {
     }
   }
 
-  /** Sends one request; returns a size if the witness has another one than assumed. Errors: any. */
+  /** Sends one request; returns a size if the witness has cosigned another size than assumed. Errors: any. */
   async #request({ size, note }: SignedNote): Promise<Answer | number> {
     const proof = await this.#prove(this.#size, size)
     const lines = proof.map((hash) => `${toBase64(hash)}\n`).join('')
@@ -297,7 +297,7 @@ function final(error: string): Answer {
   return { error, isFinal: true }
 }
 
-/** Statuses that repeat for the same checkpoint. */
+/** Statuses of final errors: the same checkpoint would fail again. */
 const REFUSALS: Readonly<Record<number, string>> = {
   400: 'the request is malformed for it',
   403: 'it knows another key of this log',

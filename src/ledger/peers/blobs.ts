@@ -18,8 +18,8 @@ const ROWS_PER_PAGE = 100
 const ROWS_MAX = 1_000
 const BLOBS_PER_PAGE = 16
 /**
- * Delays before all blobs are checked again: RETRY_MS while some are missing, doubled each time up to
- * RETRY_MS_MAX; otherwise RESCAN_MS.
+ * Delays before all blobs are checked again: RETRY_MS while some blobs are missing, doubled each time up to
+ * RETRY_MS_MAX; RESCAN_MS if none is missing.
  */
 const RETRY_MS = 500
 const RETRY_MS_MAX = 30_000
@@ -101,8 +101,8 @@ export interface BlobTransfer {
 }
 
 /**
- * Keeps the blobs of a chain in sync: moves the blobs of new entries, and periodically checks all of them, since
- * some may have failed before or may have been lost on disk.
+ * Keeps the blobs of a chain in sync: moves the blobs of new entries, and periodically checks all blobs, since a
+ * transfer may have failed or a blob may have been lost on disk.
  */
 export class BlobSync {
   readonly #clock: Clock
@@ -182,7 +182,7 @@ export function fetchingBlobs(source: BlobSource, blobs: ChainBlobs): BlobTransf
   }
 }
 
-/** Pushes the blobs of the own chain to a mirror that cannot fetch them. */
+/** Pushes the blobs of this node's chain to a mirror that cannot fetch them. */
 export function pushingBlobs(
   peer: PeerClient,
   store: StoreReader,
@@ -234,7 +234,7 @@ async function moveParts(
   return false
 }
 
-/** Whether the error concerns only one blob, so that others can still be moved. */
+/** Returns whether the error concerns only one blob, so that other blobs can still be moved. */
 function concernsOneBlob(error: unknown): boolean {
   if (error instanceof StoreError) return error.code === 'CONTENT_DIFFERS'
   return error instanceof PeerError && error.code.startsWith('CONTENT_')

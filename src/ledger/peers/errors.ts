@@ -1,6 +1,6 @@
 import { CodedError } from '../../base/coded-error.ts'
 
-/** Errors of mirrors and restores; also shown in the state of a peer. */
+/** Errors of mirrors and restores. The state of a peer shows its last error. */
 export type PeerErrorCode =
   | 'REPLY_REFUSED' // the peer replied with an error
   | 'REPLY_MALFORMED' // the reply does not have the expected form
@@ -13,7 +13,7 @@ export type PeerErrorCode =
   | 'PUSH_INVALID' // the pushed data do not have the expected form
   | 'PUSH_GAP' // the pushed blocks do not begin where the mirror ends
   | 'CONTENT_UNKNOWN' // no entry of the chain names a blob of this SHA-256
-  | 'CONTENT_ABSENT' // an entry does, but its bytes are not stored here
+  | 'CONTENT_ABSENT' // an entry names the blob, but its bytes are not stored here
   | 'CONTENT_TOO_LARGE' // the blob exceeds the limit for attachments on this node
   | 'PEER_UNKNOWN'
   | 'PEERS_TOO_MANY'

@@ -128,13 +128,13 @@ export interface OwnChain {
 
 /**
  * Asks a peer for its copy of this node's own chain. If the copy has a signed head that the store lacks, an older
- * state of the disk was restored, or another node has the same key; writing more would make a second history.
- * Returns a sentence about it, or null if there is no conflict. Errors: of the source; ProofError if the head is
- * not signed by the node's key.
+ * state of the disk was restored, or another node has the same key; new blocks would create a second history.
+ * Returns a sentence about the conflict, or null if there is none. Errors: those of the source; ProofError if the
+ * head is not signed by the node's key.
  */
 export async function ownChainConflict(source: ChainSource, own: OwnChain): Promise<string | null> {
   const head = await own.checkpoints.open(await source.checkpoint())
-  // Refreshed after the reply, so that the store includes everything this node has signed until then.
+  // Refreshes the store after the reply, so that it includes everything this node has signed until then.
   own.store.refresh()
   const last = await own.store.head(own.store.serverId)
   const size = last === null ? 0 : last.height + 1
@@ -146,7 +146,8 @@ export async function ownChainConflict(source: ChainSource, own: OwnChain): Prom
   }
   if (equalBytes(await rootAt(own.store, head.size), head.root)) return null
   const what = `the key has signed ${head.size} blocks that are not the first ones of this store`
-  // Without an own head of the blocks that differ there is no evidence yet; the next check tries again.
+  // Until this node has signed a head that covers the differing blocks, there is no evidence; the next check
+  // tries again.
   const ownNote = await own.checkpoint()
   if (ownNote !== null) {
     const ownLog = storedLog(await own.checkpoints.open(ownNote), own.store)

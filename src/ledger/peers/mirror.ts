@@ -84,10 +84,10 @@ async function checkpointIn(
   return fileExists(path) ? checkpoints.open(readFileSync(path, 'utf8')) : null
 }
 
-/** Fetches the proof that the log of `to` blocks begins with the one of `from`. */
+/** Fetches the proof that the log of `to` blocks begins with the log of `from` blocks. */
 export type FetchProof = (from: number, to: number) => Promise<readonly Uint8Array[]>
 
-/** How a mirror is opened. */
+/** Options for opening a mirror. */
 export interface MirrorOptions {
   /** Its folder; created if it is missing. */
   readonly folder: string
@@ -112,12 +112,12 @@ interface OpenedMirror {
 }
 
 /**
- * A copy of the chain of another node. A block is stored only after it was recomputed, follows the last one, and is
- * proven to be in the log that the node's key has signed.
+ * A copy of the chain of another node. A block is stored only if its recomputed hashes are correct, it follows the
+ * last block, and it is proven to be in the log that the node's key has signed.
  *
  * After a crash, the store has complete pages of blocks (one transaction each), and the next round continues from
  * its head. `seen` is written before the first block of a round, so it is never behind the store; `checkpoint` is
- * written after the last one, so it is never ahead.
+ * written after the last block, so it is never ahead of the store.
  */
 export class Mirror {
   readonly blobs: ChainBlobs
@@ -194,8 +194,8 @@ export class Mirror {
   }
 
   /**
-   * Accepts `head` if its log and the known ones continue each other. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of
-   * `prove`.
+   * Accepts `head` if, of its log and each known log, one is proven to continue the other. Errors: LOG_UNPROVEN,
+   * MIRROR_FROZEN; those of `prove`.
    */
   async acceptHead(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
@@ -209,7 +209,7 @@ export class Mirror {
     }
   }
 
-  /** Errors: LOG_UNPROVEN unless the log of `head` and the known ones continue each other; those of `prove`. */
+  /** Errors: LOG_UNPROVEN unless the log of `head` continues the known logs or vice versa; those of `prove`. */
   async expectConsistent(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
     if (head.size <= this.size) {
@@ -217,16 +217,16 @@ export class Mirror {
       throw new PeerError('LOG_UNPROVEN', 'the stored blocks give another root than is signed')
     }
     if (seen === null) return
-    // This also applies to a smaller head: only blocks that the newest head covers are stored, and only they can
-    // prove a contradiction.
+    // A smaller head needs a proof, too: only blocks that the newest head covers are stored, and only stored
+    // blocks can prove a contradiction.
     const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
     const proof = from.size === to.size ? [] : await prove(from.size, to.size)
     if (!verifyConsistency(from, to, proof)) throw unproven(from.size, to.size)
   }
 
   /**
-   * Stores the next blocks, all or none, if they are in the log of `head`, which was accepted. Returns the
-   * number of their entries.
+   * Stores the next blocks, all or none, if they are in the log of `head`, which must have been accepted. Returns
+   * the number of their entries.
    * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; those of `prove`.
    */
   async add(
@@ -256,8 +256,8 @@ export class Mirror {
   }
 
   /**
-   * Runs `work`, which takes data from `other`. If they are refused and the log of `other` contradicts a known one,
-   * stores evidence and rejects with MIRROR_FROZEN instead.
+   * Runs `work`, which takes data from `other`. If the data are refused and the log of `other` contradicts a known
+   * log, stores evidence and rejects with MIRROR_FROZEN instead.
    */
   async detectFork(other: KnownLog, work: () => Promise<void>): Promise<void> {
     this.#expectNotFrozen()
@@ -410,7 +410,7 @@ const BLOCKS_MAX = 1_024
 /** Target size of a page of blocks. */
 const PAGE_BYTES = 2 * 1024 * 1024
 
-/** Called after each page; `entries` counts those of this round. */
+/** Called after each page; `entries` is the number of entries in this round. */
 export type PullProgress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
 
 /** Number of blocks to request per page, adapted to their size. Shared by all rounds with a peer. */
@@ -456,9 +456,9 @@ export async function pull(
 }
 
 /**
- * Compares the newest signed head that `source` shows with `mirror`, to which it adds nothing. A head that is only
- * ahead or behind is no contradiction. Errors: MIRROR_FROZEN if the key has signed two histories; those of `pull` if
- * `source` proves nothing.
+ * Compares the newest signed head of `source` with `mirror`, without adding blocks. A head that is only ahead or
+ * behind is no contradiction. Errors: MIRROR_FROZEN if the key has signed two histories; those of `pull` if `source`
+ * proves nothing.
  */
 export async function compare(mirror: Mirror, source: ChainSource): Promise<void> {
   if (mirror.evidence !== null) return

@@ -21,7 +21,7 @@ import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from
 
 /** Maximum time that the start waits for the peers' copies of the node's own chain. */
 const OWN_CHAIN_CHECK_MS = 3_000
-/** Memory limit of the thread. It parses the replies of peers; if it runs out of memory, only the thread ends. */
+/** Memory limit of the thread, which parses the replies of peers. Exceeding it stops the thread, not the node. */
 const OLD_MB = 512
 const YOUNG_MB = 16
 /** Maximum pushes in progress. */
@@ -33,7 +33,7 @@ const RESTART_MS = 30_000
 export interface PeerStatus extends PeerState {
   readonly vkey: string
   readonly push: boolean
-  /** Whether the settings name it. */
+  /** Whether the settings name this peer. */
   readonly fixed: boolean
   readonly evidence: Evidence | null
 }
@@ -134,7 +134,7 @@ export class Mirrors {
     return this.#open.get(serverId) ?? null
   }
 
-  /** The blobs of the chain of `serverId`, own or mirrored. Errors: SERVERID_UNKNOWN. */
+  /** Returns the blobs of the chain of `serverId`: this node or a mirrored node. Errors: SERVERID_UNKNOWN. */
   blobsOf(serverId: number): ChainBlobs {
     if (serverId === this.#ownServerId) return this.#ownBlobs
     const mirror = this.#open.get(serverId)
@@ -196,7 +196,7 @@ export class Mirrors {
   }
 
   #startWorker(): Thread {
-    // The sources run without a build; a build has only JavaScript.
+    // Development runs the TypeScript sources; a build contains only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
     const worker = this.#platform.startThread(program, {
@@ -210,7 +210,7 @@ export class Mirrors {
     return worker
   }
 
-  /** The stores of the failed thread are consistent, so the next thread continues from them. */
+  /** Starts a new thread. The stores of the failed thread are consistent, so the new thread continues with them. */
   #workerFailed({ message }: Error): void {
     this.#worker = null
     this.#onPeersChecked()
@@ -258,7 +258,7 @@ export class Mirrors {
     if (mirror !== undefined) mirror.reader.refresh()
     else if (!this.#opening.has(serverId)) {
       const opening = this.#openMirror(serverId)
-        // Its next stored block tries again.
+        // The next stored block of this mirror tries again.
         .catch(() => {})
         .finally(() => this.#opening.delete(serverId))
       this.#opening.set(serverId, opening)
@@ -295,7 +295,7 @@ function nameOf({ serverId, url }: Pick<KnownPeer, 'serverId' | 'url'>): string 
   return `${serverId} ${url}`
 }
 
-/** The signed head of a mirror: the newest one whose blocks it has. Errors: LOG_BEHIND. */
+/** Returns the newest signed head whose blocks the mirror has. Errors: LOG_BEHIND. */
 function storedHeads(folder: string, key: VerifierKey): SignedHeads {
   const checkpoints = new CheckpointVerifier(key)
   const covering = async (size: number) => {

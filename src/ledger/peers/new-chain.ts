@@ -70,7 +70,7 @@ export interface NewChain {
   readonly absent: number
 }
 
-/** The content of the note. `height` and `id` are those of the last new block; null before it is built. */
+/** The content of the note. `height` and `id` identify the last new block; null until it is built. */
 interface Note {
   readonly mirrored: number
   readonly height: number | null
@@ -79,13 +79,13 @@ interface Note {
 }
 
 /**
- * Restores data whose node key is lost. `fill` creates or completes a mirror of the old chain in the given folder. If that
- * verifies, its databases become the first blocks of a chain with a new key.
+ * Restores data whose node key is lost. `fill` creates or completes a mirror of the old chain in the given folder.
+ * If the mirror verifies, its databases become the first blocks of a chain with a new key.
  *
- * A crash before the note is written changes nothing. After a crash before the store is moved, there are the note,
- * a key that has signed nothing, a mirror with complete pages of verified blocks, and blobs that nothing names yet;
- * the next run continues with them. After a later crash, the store is complete, the note identifies its last
- * block, and the first start writes the signed head if it is missing.
+ * A crash before the note is written changes nothing. After a crash between the note and the move of the store, the
+ * folder has the note, a key that has signed nothing, a mirror with complete pages of verified blocks, and blobs that
+ * nothing names yet; the next run continues with them. After a later crash, the store is complete, the note
+ * identifies its last block, and the first start writes the signed head if it is missing.
  *
  * Errors: those of `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
  */
@@ -106,7 +106,7 @@ export async function restoreAsNewChain(
     const mirror = mirrorFolder(folder, serverId)
     if (isBuilt) return await builtBefore(options, note, mirror)
     const kept = signedHeadIn(folder)
-    // Signed blocks without a store: another store would be a second history under the same key.
+    // The folder has signed blocks but no store: a new store would be a second history under the same key.
     if ((kept.read()?.size ?? 0) > 0) throw overStore(folder)
     if (note === null) writeNote(folder, { mirrored: serverId, height: null, id: null, absent: 0 })
     const key = nodeKeyIn(folder, true)

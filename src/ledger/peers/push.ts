@@ -16,7 +16,7 @@ export const PUSH_BYTES_MAX = 80 * 1024 * 1024
 /** Maximum blocks per push; the store also limits a page. */
 const BLOCKS_MAX = 1_024
 
-/** Pushes the own chain to a mirror that cannot fetch it. */
+/** Pushes this node's chain to a mirror that cannot fetch it. */
 export class Pusher {
   readonly #peer: PeerClient
   readonly #store: StoreReader
@@ -24,7 +24,7 @@ export class Pusher {
   /** State of the mirror; null if it must be requested, at first and after an error. */
   #mirror: MirrorSize | null = null
 
-  /** `checkpoint` returns the newest signed head of the own chain, or null if it is not available now. */
+  /** `checkpoint` returns the newest signed head of this node's chain, or null if it is not available now. */
   constructor(peer: PeerClient, store: StoreReader, checkpoint: () => Promise<string | null>) {
     this.#peer = peer
     this.#store = store
@@ -59,15 +59,17 @@ export class Pusher {
 /** A push to send. */
 interface Push {
   readonly body: Buffer
-  /** Number of blocks that the mirror has after it. */
+  /** Number of blocks that the mirror has after this push. */
   readonly end: number
 }
 
 /**
- * Creates the next push of the own chain: as many of the blocks that the mirror lacks as fit, up to those that
- * `note` signs; proofs that they and the mirror's blocks are in the log of `note`; and the roots at which the
- * proofs begin. If the mirror has a different root there, the proof is evidence against the key. If `mirror` is
- * null, creates a push without blocks, which requests the state of the mirror.
+ * Creates the next push of this node's chain:
+ * - as many of the blocks that the mirror lacks as fit, up to the last block that `note` covers;
+ * - proofs that these blocks and the mirror's blocks are in the log of `note`;
+ * - the roots at which the proofs begin. If the mirror has a different root there, the proof is evidence against
+ *   the key.
+ * If `mirror` is null, the push has no blocks and requests the state of the mirror.
  */
 export async function nextPush(
   store: StoreReader,
@@ -146,7 +148,7 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
   })
 }
 
-/** The log of a push: it shows its roots at some sizes, with proofs, but no more blocks than those that follow. */
+/** The log of a push: its roots at some sizes, with proofs, but only the pushed blocks. */
 function pushedLog(checkpoint: SignedCheckpoint, { proofs, roots }: ParsedPush): KnownLog {
   const prefix = async (size: number) => {
     const root = fromBase64(String(roots[size] ?? ''))

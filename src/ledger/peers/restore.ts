@@ -28,8 +28,8 @@ export type RestoreSource = ChainSource & BlobSource
 /** Source and destination of a restore. */
 export interface RestoreOptions extends Omit<NewChainOptions, 'vkey'> {
   /**
-   * A data folder with the key of the chain's node, and no store. If `vkey` is given, a folder with neither; the
-   * data are restored under a new chain, and the old one becomes a mirror.
+   * A data folder with the key of the chain's node, and no store. If `vkey` is given, a folder with neither key nor
+   * store: the data are restored under a new chain, and the old chain becomes a mirror.
    */
   readonly folder: string
   readonly serverId: number
@@ -43,7 +43,7 @@ export interface RestoreOptions extends Omit<NewChainOptions, 'vkey'> {
 export interface Restored {
   /** The store of the node. */
   readonly own: Verification
-  /** The chain from which the data were taken if it is another one; otherwise null. */
+  /** The chain from which the data were taken, or null if it is the node's own chain. */
   readonly mirrored: Verification | null
   /** Number of blobs that the source does not have. */
   readonly absent: number

@@ -185,7 +185,7 @@ class MirrorsThread {
     this.#signer = new NodeSigner(node, platform.clock, (bytes) => platform.random(bytes))
   }
 
-  /** Starts rounds with new peers, and stops those with removed ones. */
+  /** Starts rounds with new peers, and stops the rounds with removed peers. */
   async setPeers(peers: readonly KnownPeer[]): Promise<void> {
     this.#peers = peers
     const before = this.#rounds
@@ -227,7 +227,7 @@ class MirrorsThread {
     return { size, seen, error }
   }
 
-  /** Does not wait for tasks that add blocks. */
+  /** Stores a part of a blob, without waiting for tasks that add blocks. */
   async #acceptBlobPart(
     peer: KnownPeer,
     { sha256, from, body }: { sha256: string; from: number; body: Uint8Array },
@@ -289,7 +289,7 @@ class MirrorsThread {
         this.#send({ kind: 'stored', serverId: peer.serverId })
         void this.#report(peer, { currentMs, error: null })
       }
-      // Pushes first, since this node may be unreachable for the other one. Pulls even if the push is rejected.
+      // Pushes first, since this node may be unreachable for the peer. Pulls even if the push is rejected.
       const pushError = (await pusher?.push(pushed).then(() => null, errorSummary)) ?? null
       const pullError = await this.#pull(peer, source, pulled, limit).then(() => null, errorSummary)
       if (rounds.isStopped) return
@@ -302,7 +302,7 @@ class MirrorsThread {
         task.start()
       }
       await this.#report(peer, { currentMs, error, absent: fetches.missing })
-      // Counts at least the normal delay, also after rounds that moved blocks.
+      // Counts at least the normal delay, even after rounds that moved blocks.
       sinceOwnChainMs += delayMs
       if (sinceOwnChainMs >= intervalMs) {
         sinceOwnChainMs = 0
@@ -342,7 +342,7 @@ class MirrorsThread {
     return [fetch, new SingleFlight(() => pushes.run(transfer, isStopped))]
   }
 
-  /** Runs a task that adds blocks to a mirror after the earlier ones. */
+  /** Runs a task that adds blocks to a mirror, after the earlier tasks of the mirror. */
   async #runInTurn(peer: KnownPeer, task: (mirror: Mirror) => Promise<void>): Promise<void> {
     const shared = this.#shared(peer)
     const mirror = await shared.mirror
@@ -351,7 +351,7 @@ class MirrorsThread {
     await done
   }
 
-  /** Asks the main thread for a signed head of the own chain; null if there is none now. */
+  /** Asks the main thread for a signed head of this node's chain; null if there is none now. */
   #ownCheckpoint(): Promise<string | null> {
     return new Promise((resolve) => {
       this.#awaitingCheckpoint.push(resolve)
@@ -382,8 +382,8 @@ class MirrorsThread {
   }
 
   /**
-   * Compares the heads that the node at the address of `peer` has of other chains with their mirrors here: a node
-   * may show its peers different histories. A contradiction freezes the mirror; nothing else has an effect.
+   * Compares the mirrors here with the heads of the same chains at the address of `peer`, because a node may show its
+   * peers different histories. A contradiction freezes the mirror; any other result has no effect.
    */
   async #compareChains(peer: KnownPeer, rounds: Rounds): Promise<void> {
     const chains = this.#chainsToCompare(peer)
@@ -395,7 +395,7 @@ class MirrorsThread {
       try {
         await compare(await this.#shared(chain).mirror, this.#client(peer, chain.serverId))
       } catch (error) {
-        // Most peers do not have all of these chains, and one that lies proves nothing.
+        // Most peers do not have all of these chains, and a false head proves nothing.
         if (error instanceof OutboundError) return
       }
     }

@@ -110,8 +110,9 @@ function neededRevision(position: number, former: number): LedgerError {
 }
 
 /**
- * Returns the packed positions of all former revisions of the item and of its attachments. Deletions of the
- * item have no content; those of attachments are erased with the attachment. Errors: UNIT_TOO_LARGE.
+ * Returns the packed positions of all former revisions of the item and of its attachments. Leaves out
+ * deletions: a deletion of the item has no content, and a deletion of an attachment is erased with the
+ * attachment. Errors: UNIT_TOO_LARGE.
  */
 async function formerPositions(store: StoreReader, item: ErasedItem): Promise<number[]> {
   const { database, id, current } = item
@@ -149,8 +150,8 @@ function isAttached(
  * Finds the entries related to the one at `position`, which creates or deletes `attachment` and is not
  * erased:
  * - `isCurrent`: it is the item's current attachment.
- * - `former`: the entry that it replaced or deleted and that is not erased yet, or null. That one must be
- *   erased too: without this entry, a replay of the chain could not know that it ended.
+ * - `former`: the entry that it replaced or deleted and that is not erased yet, or null. `former` must be
+ *   erased too, because without this entry a replay of the chain could not know that `former` ended.
  * - `deletion`: the entry that deleted the attachment, or null.
  */
 async function relatedEntries(

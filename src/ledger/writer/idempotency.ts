@@ -10,9 +10,9 @@ import type { IdempotencyKey } from '../request-conditions.ts'
 import type { EarlierRequest } from '../unit-of-work.ts'
 
 /**
- * Idempotency records during a batch: those of the store, and those of earlier requests in the same batch.
- * One thread plans the whole batch, so if two requests with one key arrive together, the second finds the
- * first.
+ * Idempotency records during a batch: the records in the store, and records of earlier requests in the same
+ * batch. One thread plans the whole batch, so if two requests with one key arrive together, the second finds
+ * the record of the first.
  *
  * Records are stored in the transaction of their block. After a crash, either the change is stored and a
  * repeated request finds its record, or neither is and the request is executed as new.

@@ -72,8 +72,8 @@ const MEMBERS: { readonly [Kind in Operation['kind']]: readonly string[] } = {
 }
 
 /**
- * The units of a block as one list: for each its number of operations, then kind and values of each
- * operation; or its bytes. Cloning it takes half the time of cloning objects.
+ * The units of a block as one list. A unit is either packed as bytes, or listed as its number of operations
+ * followed by kind and values of each operation. Cloning the list takes half the time of cloning objects.
  */
 export type PackedBatch = readonly unknown[]
 
@@ -154,7 +154,7 @@ export type FromWriter =
   | { readonly ready: true }
   /** The units are durable. `block` is null if all of them were rejected. */
   | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] }
-  /** None of the units was recorded; if `unknown`, they may have been. */
+  /** None of the units was recorded; if `unknown`, they may have been recorded. */
   | (StoreRefusal & { readonly unknown: boolean })
   /** Outcome of the oldest index change; null if the store failed. */
   | { readonly indexed: IndexOutcome }

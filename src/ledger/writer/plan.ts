@@ -61,9 +61,9 @@ interface View {
 }
 
 /**
- * Plans `units` in order, each on the state left by the previous ones. A rejected unit has no effect on the
- * others; one that would make the block too large gets WRITER_BUSY. Units in `refused`, by index, are not
- * planned: their outcome is known.
+ * Plans `units` in order, each on the state left by the previous units. A rejected unit has no effect on
+ * other units; a unit that would make the block too large gets WRITER_BUSY. Units in `refused`, by index, are
+ * not planned: their outcome is known.
  *
  * Changes nothing: the caller seals `entries` at `height` and appends them with `effects`.
  */
@@ -184,7 +184,7 @@ class Planner {
     }
   }
 
-  /** Returns the position of an item's last change; null without an item. */
+  /** Returns the position of an item's last change; null if the item does not exist. */
   async #revision(view: View, db: string, id: string): Promise<number | null> {
     const changed = view.items.get(id)
     if (changed === null) return null
@@ -385,11 +385,11 @@ function attachmentIn(text: string): Attachment {
 }
 
 function isOfDatabase(text: string, db: string): boolean {
-  // Most entries are of other databases, and need not be parsed.
+  // Most entries belong to other databases and need not be parsed.
   return text.includes(db) && entryOf(storedJson(text))?.db === db
 }
 
-/** Returns the rejection of one unit, which does not affect the others; rethrows any other error. */
+/** Returns the rejection of one unit, which does not affect other units; rethrows any other error. */
 function refusalOf(error: unknown): LedgerError {
   if (error instanceof LedgerError) return error
   if (

@@ -121,12 +121,12 @@ class WriterThread {
       )
     } catch (error) {
       const hasMoved = error instanceof StoreError && error.code === 'HEAD_MOVED'
-      // Another process was first. Nothing was written, so the units are planned on the new head.
+      // Another process has appended first. Nothing was written, so the units are planned on the new head.
       const isRetried = hasMoved && attempt < ATTEMPTS_MAX
       message = isRetried ? null : await this.#refusal(error, isAttempted)
     }
     if (message !== null) this.#send(message)
-    // After damage, the append changed nothing: the other units go into a block without the refused one.
+    // An append that found damage has changed nothing: the next block leaves out the refused unit.
     else await this.#write(units, batch, refused, attempt + 1)
   }
 

@@ -43,7 +43,7 @@ const BATCH_DELAY_TURNS_MAX = 16
 /** Blocks in flight: one being committed, one queued in the thread. */
 const BLOCKS_IN_FLIGHT_MAX = 2
 
-/** Maximum bytes of pending changes. Beyond these three limits a change is rejected with WRITER_BUSY. */
+/** Maximum bytes of pending changes. Changes beyond this or the next two limits are rejected with WRITER_BUSY. */
 const QUEUE_BYTES_MAX = 128 * 1024 * 1024
 /** Maximum pending units of work. */
 const QUEUE_UNITS_MAX = 20_000
@@ -99,7 +99,7 @@ export class LedgerWriter {
   #isBatchOpen = false
   #stopped: LedgerError | null = null
   #suspended: LedgerError | null = null
-  /** The failure of the last block (STORE_FULL, STORE_DAMAGED, STORE_OUTAGES); null once one is stored. */
+  /** The failure of the last block (STORE_FULL, STORE_DAMAGED, STORE_OUTAGES); null once a block is stored. */
   #failed: LedgerError | null = null
   #closing = false
   /** Resolves when the thread has ended, for any reason. */
@@ -176,7 +176,7 @@ export class LedgerWriter {
   }
 
   /**
-   * Records `unit` durably. With `conditions`, the result may be that of an earlier request.
+   * Records `unit` durably. With `conditions`, may return the result of an earlier request.
    * Errors: LedgerError; nothing of the unit is recorded then.
    */
   record(unit: UnitOfWork): Promise<RecordedUnit>
@@ -359,7 +359,7 @@ export class LedgerWriter {
     if (this.#closing) this.#next()
   }
 
-  /** The error of a refusal by the store; stops the writer if it is final. */
+  /** Returns the error for a failure of the store; stops the writer if the failure is final. */
   #refusal({ refused, reason, stopped }: StoreRefusal, what: string): LedgerError {
     // Later errors refer to the first one as their cause, so that it is logged once.
     const error = new LedgerError(refused, `${what}: ${reason}`, { cause: this.#failed })

@@ -12,7 +12,7 @@ import { retrying } from './retry.ts'
 const CHUNK_BYTES = 512 * 1024
 /**
  * Time, on the server's clock, after which an upload that has not renewed its row counts as abandoned. A process that
- * stands still for longer after a blob is placed, and then records it, reports an error: the blob may be gone.
+ * is suspended for longer between placing a blob and recording it reports an error, because the blob may be gone.
  */
 const LEASE = "interval '1 hour'"
 const LEASE_MS = 3_600_000
@@ -33,7 +33,7 @@ const SQL = {
   begin: `INSERT INTO blob_uploads (upload, sha256, parts, expires)
     VALUES ($1, $2, $3, clock_timestamp() + ${LEASE}) ON CONFLICT DO NOTHING`,
   renew: `UPDATE blob_uploads SET expires = clock_timestamp() + ${LEASE} WHERE upload = $1`,
-  // Repeated after a lost answer.
+  // May run again after the server's reply was lost.
   addChunk: `INSERT INTO blob_chunks (upload, start, bytes) VALUES ($1, $2, $3)
     ON CONFLICT DO NOTHING`,
   hold: `UPDATE blob_uploads SET sha256 = $2, parts = false, expires = clock_timestamp() + ${LEASE}
@@ -61,7 +61,7 @@ const SQL = {
     WHERE b.sha256 > $1 AND NOT ${IS_NAMED} ORDER BY b.sha256 LIMIT ${UNNAMED_ROWS}`,
   unsettled: 'SELECT 1 FROM blob_uploads WHERE sha256 = $1 OR sha256 IS NULL LIMIT 1',
   open: `SELECT ${BYTES_OF('b.upload')} FROM blobs AS b WHERE b.sha256 = $1`,
-  // By name, since another upload may replace the blob while it is read.
+  // Selected by SHA-256, not by upload id, because another upload may replace the blob during the read.
   read: `SELECT c.start, substring(c.bytes FROM greatest($2::int8 - c.start, 0)::int4 + 1 FOR $3::int4)
     FROM blobs AS b JOIN blob_chunks AS c ON c.upload = b.upload
     WHERE b.sha256 = $1 AND c.start > $2::int8 - ${CHUNK_BYTES} AND c.start < $2::int8 + $3::int4
@@ -92,8 +92,9 @@ export async function openPostgresBlobs(options: PostgresBlobsOptions): Promise<
 /**
  * Blobs in rows of a database that several processes use.
  *
- * An upload has a row in `blob_uploads`, and its bytes in `blob_chunks`. When all have arrived, `blobs` makes them the
- * blob with their SHA-256; the row of the upload protects it until the entry is recorded, and is then removed.
+ * An upload has a row in `blob_uploads`, and its bytes in `blob_chunks`. When all bytes have arrived, a row in `blobs`
+ * makes them the blob with their SHA-256. The upload's row protects the blob until its entry is recorded, and is then
+ * removed.
  *
  * State after a crash during `add`:
  * - while bytes arrive: the upload, which is removed by `recover` of any process after it has expired;
@@ -125,11 +126,11 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   async recover(): Promise<void> {
     this.#removedExpiredMs = performance.now()
     for await (const { sha256 } of this.list()) await this.#removeUnlessNamed(sha256)
-    // Last: while they exist, verification accepts unnamed blobs.
+    // Removes expired uploads last: while uploads exist, verification accepts unnamed blobs.
     await this.#rows(SQL.removeExpired, [])
   }
 
-  /** Other processes may be adding blobs: only those that have expired are removed. */
+  /** Removes only expired uploads, because other processes may be adding blobs. */
   async recoverWithoutRows(): Promise<void> {
     await this.#rows(SQL.removeExpired, [])
   }
@@ -199,7 +200,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
         throw error
       })
       for (const sha256 of freed) await this.#removeUnlessNamed(sha256)
-      // If this fails, it expires.
+      // If this fails, the upload expires later.
       await this.#rows(SQL.discard, [mark]).catch(() => {})
       return result
     })
@@ -282,10 +283,10 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 
   /**
-   * Removes an upload, and its blob unless an entry names it. Returns false if the blob was not there any more, true
-   * if it was, or if that cannot be known now: then the upload expires.
+   * Removes an upload, and its blob unless an entry names it. Returns false if the blob did not exist any more; returns
+   * true if it existed, or if the statements failed, in which case the upload expires later.
    *
-   * The lock comes first: an erasure since the entry was recorded has left the blob to this upload.
+   * Locks the blob first: an erasure after the entry was recorded has left the removal of the blob to this upload.
    */
   async #finish(upload: string, sha256: string): Promise<boolean> {
     try {
@@ -301,7 +302,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 
   async #removeUnlessNamed(sha256: string): Promise<void> {
-    // The lock is a separate statement, so that the others see all commits during its wait.
+    // The lock is a separate statement, so that the next statements see all commits made while it waited.
     await this.#statements([
       [SQL.lock, [sha256]],
       [SQL.removeUnnamed, [sha256]],
@@ -309,7 +310,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     ])
   }
 
-  /** Stores a part unless it starts elsewhere than the others end; `arrived` is where they end then. */
+  /** Stores a part if it starts where the stored parts end; `arrived` is the end of the stored parts afterwards. */
   #addToParts(
     { sha256, length }: StoredBlob,
     from: number,
@@ -401,7 +402,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
       const result = await work(session)
       session.takeWarning()
       const { command } = await session.run({ text: 'COMMIT', values: [] })
-      // A warning: the server has given up waiting for a standby. Then all is done once more.
+      // A warning means that the server gave up waiting for a standby. The transaction is then repeated.
       if (command === 'COMMIT' && session.takeWarning() === null) return result
       throw new ConnectionLost('the outcome of a commit is unknown')
     } catch (error) {

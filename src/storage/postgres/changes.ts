@@ -91,8 +91,8 @@ export class Changes {
   }
 
   /**
-   * Applies `effects`. With `careful` it also looks up the items that must not exist yet; otherwise the
-   * server refuses the statements if one does. Errors: EFFECT_IMPOSSIBLE.
+   * Applies `effects`. With `careful`, looks up the items that must not exist yet; without it, the server
+   * refuses the statements if such an item exists. Errors: EFFECT_IMPOSSIBLE.
    */
   static async of(
     effects: readonly RowEffect[],
@@ -235,7 +235,7 @@ export class Changes {
     const created = [...this.databases].flatMap(([name, position]) =>
       position === null ? [] : [{ name, position }],
     )
-    // Of a database that the block creates and deletes, no row is left but that in `dropped`.
+    // If the block creates and deletes a database, only its row in `dropped` remains.
     write(
       SQL.removeDatabases,
       this.#dropped.length,
@@ -302,7 +302,7 @@ export class Changes {
 
   #writeAttachments(write: Write): void {
     const added = this.#added
-    // Stored rows end first, so that a name never has two open ones. Those of this block are not stored yet.
+    // Ends stored rows first, so that a name never has two open rows. The rows of this block are not stored yet.
     const ended = this.#ended
     write(
       SQL.endAttachments,
@@ -356,7 +356,7 @@ function column<Entry>(
   return `{${values.map((value) => value ?? 'NULL').join(',')}}`
 }
 
-/** Reads the databases with these names; a name without one is null. */
+/** Returns the creation position of each named database, or null if it does not exist. */
 export async function readDatabases(
   queries: Queries,
   names: readonly string[],

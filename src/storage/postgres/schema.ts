@@ -9,7 +9,7 @@ const TEXT = 'text COLLATE "C"'
 /**
  * The migrations: applied in this order, once each, and never changed. Each is one statement.
  *
- * The tables and columns are those of the SQLite engine (`sqlite/schema.ts`), with these differences:
+ * The tables and columns equal the tables of the SQLite engine (`sqlite/schema.ts`), with these differences:
  *
  * - `node`: its row is locked by each transaction that appends; the primary key of `blocks` guarantees one
  *   chain even without that lock. `indexes` is the digest of the declared indexes.
@@ -87,7 +87,7 @@ const SQL = {
 export async function prepareSchema(connection: Connection, serverId: number): Promise<void> {
   if ((await storedVersion(connection)) === null) {
     await connection.execute(SQL.createVersion).catch((error: unknown) => {
-      // Another process creates it at the same time.
+      // Another process is creating the table at the same time.
       if (!isDuplicateTable(error)) throw error
     })
   }
@@ -137,7 +137,7 @@ async function ownerOf(connection: Connection): Promise<number> {
   const rows = await connection.rows(SQL.owner, [])
   const owner = rows[0]?.[0]
   if (rows.length === 1 && typeof owner === 'number') return owner
-  throw new StoreError('STORE_DAMAGED', 'table node does not have exactly one server id')
+  throw new StoreError('STORE_DAMAGED', 'the table `node` must contain exactly one server id')
 }
 
 function notFound(): StoreError {

@@ -29,8 +29,8 @@ export interface Locked {
 export class CommitUnknown extends ConnectionLost {}
 
 /**
- * The connection of a store for writing. In a transaction it holds the lock of the store. After an error the
- * transaction has ended: later reads run outside of one.
+ * The connection of a store for writing. In a transaction it holds the lock of the store. An error ends the
+ * transaction; later reads run outside a transaction.
  */
 export class WriteSession implements Queries {
   readonly #options: ConnectionOptions
@@ -38,7 +38,7 @@ export class WriteSession implements Queries {
   #isInTransaction = false
   /** The last block acknowledged to a caller. Every new connection must contain it. */
   #pin: Pick<Head, 'height' | 'id'> | null = null
-  /** Of the last server. */
+  /** Timeline of the last server. */
   #timeline: number
 
   constructor(options: ConnectionOptions, connection: Connection) {
@@ -68,8 +68,8 @@ export class WriteSession implements Queries {
   }
 
   /**
-   * Begins a transaction, locks the store and does the reads `ahead`, whose statements are sent at once: one
-   * round trip. Errors: STORE_ROLLED_BACK; the server's.
+   * Begins a transaction, locks the store and runs the reads `ahead`, all in one round trip.
+   * Errors: STORE_ROLLED_BACK; the server's.
    */
   async begin<Ahead>(
     ahead: (queries: Queries) => Promise<Ahead>,
@@ -80,7 +80,7 @@ export class WriteSession implements Queries {
       const [[, [lock] = [], [head] = []], read] = await connection.together(() =>
         all([connection.script(SQL.begin), ahead(connection)]),
       )
-      if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'table node has no row')
+      if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'the table `node` is empty')
       const indexes = text(lock[0], 'indexes')
       return {
         locked: { head: head === undefined ? null : headOfRow(head), indexes },

@@ -8,7 +8,7 @@ const APPLICATION_ID = 0x64616963
 const FORMAT_VERSION = 2
 
 /**
- * One store is one file. Positions are packed (`chain/position.ts`).
+ * One store is one file. Positions are packed (`packPosition` in `chain/entry.ts`).
  *
  * - `node`: one row, the server id of the store's owner.
  * - `databases`: identified by the position that created them, so a reused name is another database.
@@ -54,8 +54,8 @@ const BLOCKS_AND_ITEMS = `
  *
  * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that
  *   created the database; `ended` is the next entry about the same name of the same item id, so at most one
- *   row of a name has none. A row is current while an item of this id, created before it, exists; deleting
- *   an item or a database therefore changes nothing here.
+ *   row of a name has no `ended`. A row is current while an item of this id, created before it, exists;
+ *   deleting an item or a database therefore changes nothing here.
  * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current
  *   revision is the one in `items`, so a creation writes nothing here.
  * - `answers`: idempotency records. Not derived from the chain.
@@ -179,7 +179,7 @@ export function checkedVersion(database: DatabaseSync, path: string): number {
   return version
 }
 
-/** Checks a file that is only read. Errors: as `prepareSchema`; STORE_NOT_FOUND, STORE_TOO_OLD. */
+/** Checks a file that is only read. Errors: as for `prepareSchema`; STORE_NOT_FOUND, STORE_TOO_OLD. */
 export function checkReadable(database: DatabaseSync, path: string): void {
   const version = checkedVersion(database, path)
   if (version === 0) throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
@@ -225,7 +225,7 @@ function definitionsIn(database: DatabaseSync): Map<string, string> {
   const rows = database.prepare(
     'SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid',
   )
-  // The index of a PRIMARY KEY or UNIQUE clause has no definition of its own.
+  // The index of a PRIMARY KEY or UNIQUE clause has no definition.
   return new Map(
     rows.all().map(({ type, name, tbl_name, sql }) => {
       const definition = sql === null ? `part of table ${tbl_name}` : String(sql)
