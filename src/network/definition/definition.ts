@@ -26,7 +26,7 @@ export interface NetworkPackage {
   readonly strictNumbers: boolean
   /** Whether the targets of relationships must exist. */
   readonly strictReferences: boolean
-  /** Whether subscribers need READ access to every event, also to events that no rule names. */
+  /** Whether subscribers need READ access to every event, including events that no rule names. */
   readonly strictEvents: boolean
 }
 
@@ -137,7 +137,7 @@ function processorsOf(
 
 /** A checked network: its files have no errors. */
 export interface NetworkDefinition extends NetworkPackage {
-  /** The original `.bna`; or an archive of the directory, if the network was read from one. */
+  /** The original `.bna`, or an archive created from the network's directory. */
   readonly archive: Buffer
   /** SHA-256 of the archive, in hexadecimal. */
   readonly sha256: string

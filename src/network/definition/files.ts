@@ -7,7 +7,7 @@ import { NetworkError } from '../errors.ts'
 /** The files of a network. Keys are paths relative to its directory, sorted. */
 export type NetworkFiles = ReadonlyMap<string, Buffer>
 
-/** The files of a network, and their archive if they were read from one. */
+/** The files of a network, and the archive from which they were read, if any. */
 export interface NetworkSource {
   readonly files: NetworkFiles
   readonly packed: Buffer | null
@@ -240,7 +240,7 @@ function readDirectory(root: string): NetworkFiles {
       if (entry.isDirectory()) {
         if (canContainFiles(path, dependencies)) walk(path)
       } else if (entry.isSymbolicLink() && (isWanted || FOLDERS.includes(path))) {
-        // Following it would record a file from anywhere on this machine in the ledger.
+        // Following the link could record any file of this machine in the ledger.
         throw unreadable(`${path} is a symbolic link; use a regular file or folder`)
       } else if (entry.isFile() && isWanted) {
         const file = join(root, path)

@@ -6,8 +6,10 @@ const OPERATIONS = ['CREATE', 'READ', 'UPDATE', 'DELETE'] as const
 export type Operation = (typeof OPERATIONS)[number]
 
 /**
- * The participants or resources of a rule: all (`**`, or `ANY` for participants), those of the types in a namespace
- * (`ns.*`) or also in nested namespaces (`ns.**`), those of a type and its subtypes, or a single one (`ns.Type#id`).
+ * The participants or resources to which a rule applies: all (`**`, or `ANY` for participants), all types in a
+ * namespace
+ * (`ns.*`), all types in a namespace and its nested namespaces (`ns.**`), a type and its subtypes (`ns.Type`), or a
+ * single resource (`ns.Type#id`).
  */
 export type Pattern =
   | { readonly kind: 'any' }

@@ -29,8 +29,9 @@ class Scope {
   }
 
   /**
-   * Returns the scope of `file`: its own types, types imported by name, the four system types, and types imported
-   * with a star. The earlier ones take precedence.
+   * Returns the scope of `file`, in order of precedence: its own types, types imported by name, the four system
+   * types, and
+   * types imported with a star.
    */
   static of(
     file: ModelFile,
@@ -74,9 +75,7 @@ interface Decorated {
   readonly file: SourceFile
 }
 
-/**
- * Checks the decorators that daicho uses: `@returns(Type)` and `@commit(true|false)`. All others are ignored.
- */
+/** Checks the decorators that daicho uses: `@returns(Type)` and `@commit(true|false)`. Other decorators are ignored. */
 function checkDecorators(
   decorators: readonly Decorator[],
   { kind, file }: Decorated,
@@ -163,7 +162,7 @@ function checkedRegex(
     return report(at, `${name} cannot have a regular expression: it is not a String`)
   }
   try {
-    // Without `g` and `y`, with which a test starts at the end of the previous match.
+    // Removes the flags `g` and `y`: with them, a test would start at the end of the previous match.
     return new RegExp(source, flags.replace(/[gy]/g, ''))
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
@@ -328,7 +327,7 @@ function linkSuperType(draft: Draft, drafts: ReadonlyMap<string, Draft>, finding
   }
 }
 
-/** Reports a type that extends itself, and removes its super type, so that loops over super types end. */
+/** Reports a type that extends itself, and removes its super type, so that loops over super types terminate. */
 function breakCycle(draft: Draft, findings: Findings): void {
   const seen = new Set<Draft>()
   for (let at: Draft | null = draft; at !== null; at = at.superType) {

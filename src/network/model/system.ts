@@ -15,9 +15,9 @@ export const REGISTRY_TYPES: ReadonlySet<string> = new Set(
 export const SYSTEM_ROOTS: readonly string[] = ['Asset', 'Participant', 'Transaction', 'Event']
 
 /**
- * The model of the system types. Names and fields are those of Hyperledger Composer 0.20, because rules, processors
- * and clients use them. daicho adds `Identity.canIssue`, the right to manage identities, which Composer stores
- * outside of the ledger, and `RemoveBusinessNetwork`.
+ * The model of the system types. It has the names and fields of Hyperledger Composer 0.20, because rules, processors
+ * and clients use them. daicho adds `RemoveBusinessNetwork` and `Identity.canIssue`, the right to manage identities,
+ * which Composer stores outside of the ledger.
  */
 export const SYSTEM_MODEL: SourceFile = {
   path: '(system model)',

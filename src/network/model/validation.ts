@@ -57,7 +57,7 @@ const NORMALIZED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
  * The default time is midnight, the default zone UTC.
  */
 export function instantOf(text: string): string | null {
-  // A shortcut for dates that are already normalized, as most are.
+  // Fast path: most dates are already normalized.
   if (NORMALIZED.test(text) && roundTrips(text)) return text
   const match = ISO.exec(text)
   if (match === null) return null
@@ -72,7 +72,7 @@ export function instantOf(text: string): string | null {
   return instant === null || Number.isNaN(instant.getTime()) ? null : instant.toISOString()
 }
 
-/** Whether the date in `text` exists: `Date` changes all others. */
+/** Whether the date in `text` exists: `Date` changes nonexistent dates. */
 function roundTrips(text: string): boolean {
   const instant = new Date(text)
   return !Number.isNaN(instant.getTime()) && instant.toISOString() === text
@@ -88,7 +88,7 @@ function offsetMs(zone: string | undefined): number | null {
 
 /** Maximum time for matching a string with a regular expression of a model. */
 const COMPARISON_MS = 100
-/** A match that timed out because the process got little CPU time is repeated up to this number of attempts. */
+/** Maximum attempts per match. A match that timed out while the process got little CPU time is tried again. */
 const ATTEMPTS_MAX = 5
 /** Longer strings are always matched with a timeout; in UTF-16 units. */
 const SHORT_LENGTH_MAX = 256
@@ -98,7 +98,7 @@ const globals = createContext({})
 const COMPARISON = new Script('pattern.test(text)')
 
 /**
- * Whether `pattern` of a model matches `text` of a request; null if that takes too long. Without a limit,
+ * Whether `pattern` of a model matches `text` of a request; null if the match takes too long. Without a time limit,
  * catastrophic backtracking would block this thread.
  */
 export function matchesPattern(pattern: RegExp, text: string): boolean | null {
@@ -117,7 +117,7 @@ export function matchesPattern(pattern: RegExp, text: string): boolean | null {
   return null
 }
 
-/** Whether `source` has at most two quantifiers, none of them for a group, so that backtracking is cheap. */
+/** Whether `source` has at most two quantifiers and no quantified groups, so that backtracking is cheap. */
 function isQuick(source: string): boolean {
   return !/\)[*+?{]/.test(source) && (source.match(/[*+?{]/g)?.length ?? 0) <= 2
 }
@@ -200,7 +200,7 @@ class InstanceChecker {
     if (value === null) {
       if (property.default !== null) return property.default
       if (property.optional) return null
-      // Like Composer's REST server, which does not distinguish a missing array from an empty one.
+      // Like Composer's REST server, which does not distinguish a missing array from an empty array.
       if (property.array) return []
       return this.#wrong('MISSING', `${owner.name} needs ${property.name}`)
     }

@@ -121,7 +121,7 @@ function comparisonOf(
   const path = side.kind === 'path' ? side.path : []
   const [value, ...more] = operandValues(operand, path, type, model, parameters)
   const normalized = isForward ? operator : MIRRORED[operator]
-  // A list of values equals nothing.
+  // No value equals a list of values.
   const isSingle = value !== undefined && more.length === 0
   const test: Test = isSingle ? testOf(normalized, value) : { kind: 'equals', values: [] }
   return { kind: 'condition', path, negated: normalized === '!=', test }
@@ -156,7 +156,8 @@ function containsOf(
       })
     return exactly({ kind: 'all', of })
   }
-  // A single element must match the whole condition. The store could only check each part for any element.
+  // A single element must match the whole condition. The store can only check each part of the condition for any
+  // element.
   const inner = predicateOf(where, property.type, model, parameters)
   const holds = (resource: JsonObject) =>
     valuesAt(resource, path)
@@ -165,7 +166,7 @@ function containsOf(
   return { where: ALWAYS, exact: false, holds }
 }
 
-/** Returns the values of an operand, converted to the type of the property at `path`; several for a list. */
+/** Returns the values of an operand, converted to the type of the property at `path`. A list has several values. */
 function operandValues(
   operand: Operand,
   path: readonly string[],
