@@ -15,7 +15,7 @@ const SOCKETS_MAX = 3_000
 
 export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfMinute'> {
   readonly networks: Networks
-  /** Name of the network at `/api`; null selects the first one. */
+  /** Name of the network at `/api`; null selects the first network. */
   readonly defaultNetwork: string | null
   readonly access: Access
   /** How the explorer displays the names of types. */

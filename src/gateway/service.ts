@@ -29,13 +29,13 @@ export class GatewayService {
   /** Keys are network definitions. An upgrade has a new definition, and so new aliases. */
   readonly #aliases = new WeakMap<object, Aliases>()
 
-  /** `defaultName` is the network at `/api`; null selects the first one. */
+  /** `defaultName` is the network at `/api`; null selects the first network. */
   constructor(networks: Networks, defaultName: string | null) {
     this.#networks = networks
     this.#defaultName = defaultName
   }
 
-  /** Returns the network `name`, or the one at `/api` for null. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
+  /** Returns the network `name`, or the network at `/api` if null. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   serve(name: string | null): ServedNetwork {
     const selected = name ?? this.#defaultName ?? this.#networks.list()[0]?.name
     if (selected === undefined)
@@ -54,7 +54,7 @@ export class GatewayService {
     return this.#summary(network.definition.name)
   }
 
-  /** Replaces a network by the one in a `.bna`. Errors: NETWORK_NOT_FOUND, NETWORK_INVALID. */
+  /** Replaces a network by the network in a `.bna`. Errors: NETWORK_NOT_FOUND, NETWORK_INVALID. */
   async upgrade(
     name: string,
     archive: Buffer,
@@ -71,7 +71,7 @@ export class GatewayService {
     return this.#summary(name)
   }
 
-  /** Whether a network, also a removed one, has this name. */
+  /** Whether a network, deployed or removed, has this name. */
   isNamed(name: string): boolean {
     return this.#networks.recorded().includes(name)
   }

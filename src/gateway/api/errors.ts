@@ -51,7 +51,7 @@ export const statusOf: Readonly<Record<string, number>> = {
   STORE_ROLLED_BACK: 503,
 }
 
-/** Codes with status 503 that need an operator. All other 503s are temporary. */
+/** Codes with status 503 that need an operator. All other errors with status 503 are temporary. */
 export const ALARMS: ReadonlySet<string> = new Set([
   'WRITER_STOPPED',
   'STORE_DAMAGED',

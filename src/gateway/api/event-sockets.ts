@@ -59,7 +59,7 @@ export class EventSockets {
     perMessageDeflate: false,
     clientTracking: false,
   })
-  /** Keys are those of `keyOf`. */
+  /** Keys are results of `keyOf`. */
   readonly #subscriptions = new Map<string, Subscription>()
   readonly #replays = new Replays(rest)
   readonly #stopPings: () => void

@@ -148,7 +148,7 @@ function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
   return type
 }
 
-/** Returns the types to document: those of the model, system types with paths, and types selected by queries. */
+/** Returns the types to document: the types of the model, system types with paths, and types selected by queries. */
 export function documentedTypes(
   model: Model,
   selected: readonly TypeDeclaration[] = [],
