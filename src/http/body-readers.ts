@@ -236,7 +236,7 @@ class BodyPieces {
       await new Promise<void>((resolve) => {
         this.#wake = resolve
         this.#releaseSocket()
-        // `read` returns all buffered pieces as one; `resume` would emit them one by one.
+        // `read` returns all buffered pieces as one buffer; `resume` would emit them one at a time.
         if (this.#request.readableLength > 0) this.#request.read()
         else this.#request.resume()
       })
@@ -249,7 +249,7 @@ class BodyPieces {
     this.#wakeReader()
   }
 
-  /** Stops reading. The `error` listener stays: an unhandled error would end the process. */
+  /** Stops reading. The `error` listener stays: an unhandled error would stop the process. */
   stop(): void {
     this.#request.off('data', this.#add).off('end', this.#end).off('close', this.#break)
     this.#releaseSocket()

@@ -69,8 +69,8 @@ export interface Listener {
  * Builds the app of `component` without listening. Tests call its `inject`.
  *
  * Adds to the component's routes: timeouts, a limit of connections, memory budgets, and error replies in the
- * component's JSON shape, also for requests that fail before routing. Logs contain paths without queries,
- * because a query may contain a token.
+ * component's JSON shape, even for requests that fail before routing. Logs contain paths without queries, because a
+ * query may contain a token.
  */
 export async function buildApp(
   component: HttpComponent,
@@ -164,7 +164,7 @@ export async function buildApp(
     const refusal = replies.refusal(payload)
     if (refusal !== null) return done(refusal)
     replies.track(raw, payload)
-    // A stream that fails after its first bytes ends the connection; no error reply is possible.
+    // If the stream fails after its first bytes, the connection is closed: an error reply is no longer possible.
     if (payload instanceof Readable) payload.once('error', (error) => report(request, error))
     done(null, payload)
   })

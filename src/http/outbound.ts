@@ -259,7 +259,7 @@ function asOutboundError(url: URL, error: unknown): OutboundError {
 
 /**
  * `private`: addresses of the operator's own networks. `never`: addresses that are never allowed, e.g. link-local
- * ones (cloud metadata services), multicast, and "this network" (0.0.0.0/8).
+ * addresses (cloud metadata services), multicast, and "this network" (0.0.0.0/8).
  */
 type AddressKind = 'public' | 'private' | 'never'
 

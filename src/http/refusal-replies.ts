@@ -51,9 +51,10 @@ export function sendRefusal(
 }
 
 /**
- * Yields `body` at once, then discards the rest of the request for up to BODY_LINGER_MS before it ends. Closing
- * a connection with unread bytes resets it, and a client that sends its whole body before it reads would see a
- * reset instead of the refusal.
+ * Yields `body` at once, then discards the remaining request for up to BODY_LINGER_MS, and ends. Closing a connection
+ * with unread bytes resets it, and a client that sends its whole body before it reads would see a reset instead of
+ * the
+ * refusal.
  */
 function replyOverBody(body: string, request: IncomingMessage): Readable {
   async function* parts(): AsyncGenerator<string> {
@@ -90,11 +91,12 @@ function refuseSocket(
 }
 
 /**
- * Returns a function that refuses bytes that are not a complete HTTP request (invalid, too slow or too long)
- * and closes the connection. `pendingReplies` lists the incomplete replies.
+ * Returns a function that refuses bytes that are not a complete HTTP request (invalid, too slow or too long) and
+ * closes
+ * the connection. `pendingReplies` lists the incomplete replies.
  *
- * Earlier requests on the connection are answered first: the client would take the refusal for the reply to
- * one of them, or as a part of it.
+ * Earlier requests on the connection are answered first: otherwise the client would mistake the refusal for one of
+ * their replies, or for a part of a reply.
  */
 export function brokenRequestRefuser(
   component: HttpComponent,
@@ -114,7 +116,7 @@ export function brokenRequestRefuser(
     let left = complete.length
     const refuse = () => {
       if (!socket.writable) return
-      // A refusal is already being sent, because the body is refused and the rest of it did not arrive.
+      // The refusal of an incomplete body is already being sent.
       if (pending.some(({ req, headersSent }) => !req.complete && headersSent)) socket.end()
       else refuseSocket(component, socket, brokenRequestRefusal(error))
     }
