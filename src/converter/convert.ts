@@ -25,7 +25,7 @@ export interface Job {
   readonly product: 'workbook' | 'preview'
 }
 
-/** Properties of the result, known before its first byte. `width` and `height` are those of the image. */
+/** Properties of the result, known before its first byte. `width` and `height` are the size of the image. */
 export interface Plan extends ImageSize {
   readonly format: ImageFormat
   readonly grid: Grid

@@ -132,7 +132,7 @@ function decoderBytesPerPixel(
     case 'png':
       return meta.isProgressive ? plain : 0
     default:
-      // The whole frame, and if it has alpha also an opaque copy (see `withoutAlpha`).
+      // The whole frame, and for an image with alpha, an additional opaque copy (see `withoutAlpha`).
       return (format === 'tiff' ? plain : 4) + (meta.hasAlpha ? 3 : 0)
   }
 }
@@ -207,7 +207,8 @@ const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'
 /** Number of bytes in which the SVG loader searches for the root element. */
 const SVG_HEAD_BYTES = 1_000
 /**
- * The PNG chunks that affect pixels. All others are removed, because decoders decompress text chunks without a limit.
+ * The PNG chunks that affect pixels. Other chunks are removed, because decoders decompress text chunks without a
+ * limit.
  */
 const PNG_CHUNKS: ReadonlySet<string> = new Set([
   'IHDR',
@@ -226,7 +227,8 @@ const PNG_EXIF_BYTES_MAX = 65_536
 
 /**
  * Detects the format of an image from its first bytes, not from its name or declared type. Errors:
- * FORMAT_NOT_ACCEPTED, also for compressed SVG.
+ * FORMAT_NOT_ACCEPTED,
+ * including for compressed SVG.
  */
 function formatOf(bytes: Uint8Array): ImageFormat {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 64))

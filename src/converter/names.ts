@@ -45,8 +45,8 @@ export function workbookNameOf(fileName: string): string {
 
 /**
  * Returns the `Content-Disposition` to download a file as `name`. A name of token characters is not quoted, as the
- * specification requires. All others are quoted, and followed by `filename*` if they are not plain ASCII.
- * Source: specification, “Endpoints”, row C; RFC 6266 sections 4.1 and 4.3, RFC 8187.
+ * specification requires. Other names are quoted, and followed by `filename*` if they are not plain ASCII. Source:
+ * specification, “Endpoints”, row C; RFC 6266 sections 4.1 and 4.3, RFC 8187.
  */
 export function dispositionOf(name: string): string {
   if (/^[A-Za-z0-9!#$&+.^_`|~-]+$/.test(name)) return `attachment; filename=${name}`

@@ -173,7 +173,7 @@ class ColorSet {
     this.#size += 1
   }
 
-  /** Numbers the members. Must be called after the last `add` and before the first `indexOf`. */
+  /** Assigns each member its number. Call it after the last `add` and before the first `indexOf`. */
   seal(): void {
     let count = 0
     for (let word = 0; word < this.#bits.length; word += 1) {

@@ -16,7 +16,7 @@ const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })
 
 function send(message: WorkerMessage): void {
   process.send?.(message, undefined, undefined, (error: Error | null) => {
-    // The parent process has ended.
+    // The parent process has exited.
     if (error !== null) process.exit()
   })
 }

@@ -148,7 +148,7 @@ function signalOf(reply: FastifyReply): AbortSignal {
   return controller.signal
 }
 
-/** Returns EXCEL, as specified, or OOXML if the client accepts only that. */
+/** Returns EXCEL, as specified, or OOXML if the client accepts only OOXML. */
 function mediaTypeFor(accept = ''): string {
   const accepted = accept.toLowerCase()
   return accepted.includes(OOXML) && !accepted.includes(EXCEL) ? OOXML : EXCEL

@@ -231,7 +231,7 @@ at('fewer').addEventListener('click', () => {
   void showPreview()
 })
 
-// Accepts drops anywhere on the page. Otherwise the browser would open a file that is dropped beside the form.
+// Accepts drops anywhere on the page. Otherwise the browser would open a file that is dropped outside of the form.
 for (const kind of ['dragenter', 'dragover', 'dragleave', 'drop']) {
   document.addEventListener(kind, (event) => {
     event.preventDefault()
