@@ -43,7 +43,7 @@ export interface CurrentRatesContext {
   readonly overlay: SourcePoller | null
   /** Source of the currencies that partial sources do not quote. */
   readonly bridge: SourcePoller | null
-  /** Called with each new vector of a live source. */
+  /** Called with each new vector, the rates of all currencies at a date, of a live source. */
   readonly onAccepted: (vector: RateVector) => void
 }
 
@@ -105,7 +105,7 @@ export class CurrentRates {
     await this.refresh()
   }
 
-  /** Starts no further refresh; a current one ends within the time limits of its requests. */
+  /** Starts no further refresh. A refresh in progress stops within the time limits of its requests. */
   stop(): void {
     this.#isStopped = true
     this.#cancelTimer()
@@ -163,7 +163,7 @@ export class CurrentRates {
   #evaluate(candidate: Candidate, implausible: Candidate[]): 'settled' | 'older' | 'ignored' {
     const { vector, rank, poller } = candidate
     const served = this.#served
-    // If no rates are served yet, compares with the built-in ones.
+    // If no rates are served yet, compares with the built-in rates.
     const change = outOfBand(vector, served?.vector ?? vectorOf('snapshot', SNAPSHOT))
     if (change !== null && this.#context.banded) {
       const confirmed = implausible.find((earlier) => confirm(earlier, candidate))
@@ -221,8 +221,9 @@ export class CurrentRates {
 }
 
 /**
- * Whether two implausible candidates confirm each other. Sources of the same family do not, nor do partial sources,
- * because the error may be in the source that completed them.
+ * Whether two implausible candidates confirm each other. Sources of the same family cannot confirm each other.
+ * Neither
+ * can partial sources: the error may be in the source that completed them.
  */
 function confirm(left: Candidate, right: Candidate): boolean {
   const [a, b] = [left.poller.source, right.poller.source]

@@ -243,7 +243,7 @@ export function documentOf(vector: RateVector): VectorDocument {
 const BAND = 0.1
 const BAND_PER_DAY = 0.01
 const BAND_MAX = 0.2
-/** Currencies that have changed by BAND_MAX within a day before. */
+/** Currencies that have already changed by BAND_MAX within a day in the past. */
 const VOLATILE: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
 /** Maximum difference at which two independent sources agree. */
 const AGREEMENT_MAX = 0.01

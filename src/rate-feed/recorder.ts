@@ -9,7 +9,7 @@ export const RATES_DATABASE = 'rates'
 /** Maximum number of records in a reply. */
 export const HISTORY_ROWS_MAX = 1_000
 
-/** An accepted vector as an item of the database `rates`. */
+/** An accepted vector, the rates of all currencies at a date, as an item of the database `rates`. */
 export interface VectorRecord {
   /** `<asOf>.<source>.<12 hex digits of the SHA-256 of its values>`: equal vectors have equal ids. */
   readonly id: string
@@ -39,7 +39,7 @@ export interface RecordedVector {
 
 /** The methods of a ledger that the feed needs. Their errors do not stop the feed. */
 export interface RateLedger {
-  /** Writes `record` durably to the database `rates`, and creates that if necessary. Ignores an existing id. */
+  /** Writes `record` durably to the database `rates`, and creates the database if necessary. Ignores an existing id. */
   record(record: VectorRecord): Promise<void>
   /** Returns records in the order in which they were written. */
   history(query: HistoryQuery): Promise<readonly RecordedVector[]>

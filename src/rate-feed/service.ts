@@ -22,9 +22,9 @@ export interface RateFeedSettings {
   readonly sources: readonly SourceEntry[]
   /** Whether stale rates are rejected. */
   readonly strict: boolean
-  /** Rates with an older date are marked as stale in replies; in milliseconds. */
+  /** Maximum age of current rates in milliseconds. Rates with an older date are marked as stale in replies. */
   readonly staleAfterMs: number
-  /** Stale rates with an older date are not served, in milliseconds; null for no limit. */
+  /** Maximum age of stale rates in milliseconds. Rates with an older date are not served. Null for no limit. */
   readonly maxStaleMs: number | null
   /** Folder of the `lastgood` file, or null. */
   readonly folder: string | null
@@ -62,7 +62,7 @@ export class RateFeed {
   readonly #recorder: Recorder | null
   /** Path of the `lastgood` file, or null. */
   readonly #lastGoodPath: string | null
-  /** Settles when all writes of that file so far are done. They run one at a time. */
+  /** Settles when all writes of the file so far are done. Writes run one at a time. */
   #writing: Promise<void> = Promise.resolve()
   /** The reply for the current second. */
   #cached: { served: ServedRates; second: number; detail: RateDetail } | null = null
@@ -84,7 +84,8 @@ export class RateFeed {
     const context = { get, now: () => clock.now(), openExchangeRatesAppId }
     this.#pollers = openSources(sources, context).map((source) => new SourcePoller(source, pollers))
     const named = (name: string) => this.#pollers.find(({ source }) => source.name === name)
-    // Completes live prices, which lack some currencies, with the reference rates, even if those are not listed.
+    // Completes live prices, which lack some currencies, with the reference rates, even if those rates are not in the
+    // operator's list of sources.
     const bridge = () =>
       named('ecb') ??
       named('frankfurter') ??

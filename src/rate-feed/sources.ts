@@ -23,9 +23,9 @@ export interface RateSource {
   readonly family: string
   /** Refresh interval in milliseconds. */
   readonly refreshMs: number
-  /** Whether it quotes only some currencies, so that another source must complete it. */
+  /** Whether the source quotes only some currencies, so that another source must complete it. */
   readonly isPartial: boolean
-  /** Whether it needs no network. */
+  /** Whether the source needs no network access. */
   readonly isLocal: boolean
   /** Returns the current rates, or `unchanged` since the last quote. Errors: SourceError. */
   read(): Promise<Quote | 'unchanged'>
@@ -259,8 +259,9 @@ export function retryAfterMs(header: string | null, now: number): number | null 
 const FILE_BYTES_MAX = 1_048_576
 
 /**
- * Reads the quote in the vector file at `path`. Errors: SourceError; FILE_UNREADABLE also for a pipe or a device,
- * because reading one may never end.
+ * Reads the quote in the vector file at `path`. Errors: SourceError, e.g. FILE_UNREADABLE for a pipe or a device,
+ * because
+ * such a read may never end.
  */
 export async function readVectorFile(path: string): Promise<Quote> {
   const text = await readBounded(path).catch((error: unknown) => {
