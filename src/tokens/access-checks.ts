@@ -187,7 +187,7 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
   const token = String(tokenOf(request))
   const { socket } = request
   const recheck = setInterval(() => {
-    // Any error ends access, also if the token cannot be checked.
+    // Any error revokes access, even if the token cannot be checked.
     callers.of(token).catch(() => socket.destroy())
   }, RECHECK_MS)
   recheck.unref()
@@ -196,7 +196,8 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
 
 /**
  * Returns the first token in the request, of any type, or undefined. It does not skip invalid tokens: otherwise a
- * proxy that checks only the first one could see another caller.
+ * proxy
+ * that checks only the first token could see another caller.
  */
 function tokenOf({ query, headers }: FastifyRequest): unknown {
   // A string, or an array of strings if the name is repeated.

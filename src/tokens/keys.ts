@@ -4,7 +4,7 @@ import { TokenError } from './errors.ts'
 
 /** Maximum lifetime of a token. Retired keys are stored for the same time. */
 export const TOKEN_LIFE_MAX_MS = 366 * 24 * 60 * 60 * 1000
-/** Length of a key: equal to that of an HS256 signature (RFC 7518 section 3.2). */
+/** Length of a key: the same as the length of an HS256 signature (RFC 7518 section 3.2). */
 const KEY_BYTES = 32
 /** Maximum number of keys, including the active one. */
 export const KEYS_MAX = 16
@@ -24,7 +24,7 @@ export interface TokenKey {
 /** The active key, then all retired keys that may have signed a valid token. Empty only before the first start. */
 export type KeyRing = readonly TokenKey[]
 
-/** Maps the `jti` of each revoked token to the time after which it has expired (ms since the epoch). */
+/** Maps the `jti` of each revoked token to its latest expiry time, in milliseconds since the Unix epoch. */
 export type Revocations = ReadonlyMap<string, number>
 
 export function createKey(): TokenKey {
@@ -42,8 +42,9 @@ export function ringOfSecret(secret: string): KeyRing {
 }
 
 /**
- * Makes `key` the active key. The other keys still verify their tokens until these have expired. With `dropOld`
- * they are dropped, which revokes every existing token at once. Errors: KEY_RING_FULL.
+ * Makes `key` the active key. The other keys still verify their tokens until those tokens have expired. With
+ * `dropOld`
+ * the other keys are removed, which revokes all existing tokens at once. Errors: KEY_RING_FULL.
  */
 export function rotateRing(
   ring: KeyRing,

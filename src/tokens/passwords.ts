@@ -90,7 +90,7 @@ export class PasswordLimiter {
     try {
       return await work()
     } finally {
-      // Passes the slot directly to the next waiting check, so that no new one can overtake it.
+      // Passes the slot directly to the next waiting check, so that a new check cannot overtake it.
       const next = this.#waiting.shift()
       if (next === undefined) this.#running -= 1
       else next()

@@ -37,7 +37,7 @@ const ISSUER = 'daicho'
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
 export interface TokenGrant {
-  /** Component that accepts the token, e.g. `samples`. It is invalid for any other audience. */
+  /** Component that accepts the token, e.g. `samples`. The token is invalid for any other component. */
   readonly audience: string
   /** The `sub` claim. */
   readonly subject: string
@@ -49,7 +49,7 @@ export interface TokenGrant {
 
 export interface IssuedToken {
   readonly token: string
-  /** Id of the token, with which it can be revoked. Safe to log. */
+  /** Id of the token, for revoking it. Safe to log. */
   readonly jti: string
   /** Seconds since the Unix epoch. */
   readonly expiresAt: number
@@ -172,7 +172,7 @@ export class TokenService {
   }
 
   /**
-   * Revokes the token `jti` at once, also for processes that share the folder. Errors: TOKEN_ID_MALFORMED,
+   * Revokes the token `jti` at once, including in other processes that share the folder. Errors: TOKEN_ID_MALFORMED,
    * REVOCATIONS_FULL, SharedFileError.
    */
   async revoke(jti: string): Promise<void> {
@@ -207,7 +207,7 @@ export async function openTokens(options: {
   readonly clock: Clock
   readonly folder: string | null
   readonly secret: string | null
-  /** Holds the revocations instead of a file, for several processes. */
+  /** Stores the revocations, instead of a file, if several processes share them. */
   readonly revocations?: SharedText | null
 }): Promise<TokenService> {
   const { clock, folder, secret, revocations: shared = null } = options
@@ -224,7 +224,7 @@ export async function openTokens(options: {
     shared === null
       ? open<Revocations>({ path: 'token-revocations.json', ...format })
       : sharedTextValue<Revocations>(shared, format)
-  // Reads the file, so that a damaged one fails the start and not the first request.
+  // Reads the file, so that a damaged file fails the start and not the first request.
   revocations.current()
   if (secret !== null) {
     const keys = valueInMemory(ringOfSecret(secret))

@@ -49,7 +49,7 @@ const FOLDER_MODE = 0o700
 const LOCK_WAIT_MS = 5_000
 const LOCK_RETRY_MS = 20
 
-/** A value that is lost when the process ends. */
+/** A value that is lost when the process exits. */
 export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
   let value = initial
   return {
