@@ -6,7 +6,7 @@ export interface SampleApiDeps extends SampleServiceDeps {
   readonly logger: SampleLogger
   /** Version to show in the documentation. */
   readonly version: string
-  /** Mounts other routes on this listener, before those of the sample. */
+  /** Mounts other routes on this listener, before the routes of the sample. */
   readonly mountFirst: (app: HttpApp) => Promise<void>
 }
 

@@ -165,8 +165,9 @@ export const PRESET_USER = { name: 'demo', password: 'demo' } as const
 const NO_USERS: Users = []
 
 /**
- * The current users: those of the operator's file and those of `daicho user`, including later changes. For equal
- * names, the file takes precedence. If there are none, the preset user.
+ * The current users: the users in the operator's file and the users added by `daicho user`, including later changes.
+ * For
+ * equal names, the file takes precedence. If there are no users, the preset user.
  */
 export class UserDirectory {
   readonly #declared: Users
