@@ -132,7 +132,7 @@ export function followStanding(): void {
   })
 }
 
-/** The session may not read the peers, or a proxy blocks the request; the rest of the page works. */
+/** Statuses if the session may not read the peers, or if a proxy blocks the request. All other views still work. */
 const HIDDEN: ReadonlySet<number> = new Set([401, 403, 404])
 
 async function peerStanding(signal: AbortSignal): Promise<Omit<Standing, 'refusal'>> {

@@ -15,7 +15,7 @@ export type SessionState = 'open' | 'lost' | 'ended'
 const EARLY_MS = 60_000
 
 interface Issued {
-  /** Is null if the node requires none. */
+  /** Null if the node requires no token. */
   readonly token: string | null
   readonly renewAt: number
 }

@@ -18,7 +18,7 @@ export function WholeJson(props: { value: unknown }): JSX.Element {
   return <LongText text={JSON.stringify(props.value, null, 2)} />
 }
 
-/** A multi-line text. A long one can be scrolled, also with the keyboard. */
+/** A multi-line text. A long text can be scrolled with the mouse and with the keyboard. */
 export function LongText(props: { text: string }): JSX.Element {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable text must be reachable by keyboard

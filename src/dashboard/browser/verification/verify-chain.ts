@@ -70,7 +70,7 @@ export interface ChainSource {
   readonly blocks: (from: number, limit: number) => Promise<readonly Json[]>
 }
 
-/** Thrown by a source if a reply is not a JSON list of blocks, so that one of them may be damaged. */
+/** Thrown by a source if a reply is not a JSON list of blocks, for example because a block is damaged. */
 export class UnreadableReply extends Error {
   override readonly name = 'UnreadableReply'
 }
@@ -108,9 +108,9 @@ const ENTRIES_PER_PAGE = 2_000
 const BLOCKS_MAX = 256
 
 /**
- * Verifies the whole chain of a node: the key and the signature of the checkpoint, every block, the signed root,
- * and that the chain continues the one verified before. Blocks after the checkpoint are verified by their links.
- * Errors: those of `source.blocks` other than UnreadableReply.
+ * Verifies the whole chain of a node: the key and the signature of the checkpoint, every block, the signed root, and
+ * that the chain continues the previously verified chain. Blocks after the checkpoint are verified by their links.
+ * Errors: errors of `source.blocks` other than UnreadableReply.
  */
 export async function verifyChain(
   verifySignature: VerifySignature,
@@ -183,7 +183,7 @@ class Walk {
     this.rootAtSize = rootOf(this.#log)
   }
 
-  /** Verifies the next blocks, also unsigned ones; resolves to the fault, or null. */
+  /** Verifies the next blocks, including unsigned blocks; resolves to the fault, or null. */
   async nextPage(): Promise<Fault | 'end' | null> {
     const { blocks: from, entries: before } = this.progress
     const limit = this.#limit
@@ -294,8 +294,9 @@ const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
 const BLOCK_CHECKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
 
 /**
- * The state of each check. A verification ends at the first fault: later checks, and checks that were done only for
- * the blocks before it, are open.
+ * Returns the state of each check. A verification stops at the first fault: later checks, and checks that were done
+ * only
+ * for the blocks before the fault, are open.
  */
 export function checkStates(
   fault: Fault | null,

@@ -40,7 +40,7 @@ async function verify({ base, remembered }: VerifyRequest): Promise<WorkerMessag
   })
   const textAt = async (path: string): Promise<string> => {
     const reply = await session.fetch(`${base}api/${path}`, { cache: 'no-store' })
-    // A node that fails while it sends a reply ends it early.
+    // If the node fails while it sends a reply, the reply is incomplete and reading it fails.
     const text = await reply.text().catch(() => '')
     if (reply.ok) return text
     throw reply.status === 500 ? new UnreadableReply() : new RefusedError(reply.status, text)

@@ -184,7 +184,7 @@ interface ShownRevision {
   readonly erased?: true
 }
 
-/** Returns the newest revisions, and one more than is shown, to compare the last one with. */
+/** Returns the `count` newest revisions, and one older revision for the comparison with the last of them. */
 async function revisionsOf(
   db: string,
   id: string,

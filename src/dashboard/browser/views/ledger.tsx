@@ -15,7 +15,7 @@ import { Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, Waiting } from '../parts/notices.tsx'
 import { goTo, hrefOf } from '../routes.ts'
 
-/** Blocks per page, and entries after which a page ends. */
+/** Maximum blocks per page. A page with ENTRIES_PER_PAGE entries contains no further blocks. */
 const PAGE = 20
 const ENTRIES_PER_PAGE = 1_000
 
@@ -255,7 +255,7 @@ function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
   )
 }
 
-/** Blocks per request, per search, and found before a search stops. */
+/** Limits of a search: blocks per request, blocks per search, and matching blocks per search. */
 const BLOCKS_PER_REQUEST = 200
 const BLOCKS_PER_SEARCH = 2_000
 const FOUND_PER_SEARCH = 20
@@ -345,7 +345,7 @@ async function top(from: number | null, signal: AbortSignal): Promise<SearchStat
   return { blocks: [], down: Math.min((from ?? size - 1) + 1, size), searched: 0 }
 }
 
-/** Continues downwards until it found enough or reached its limit. */
+/** Searches older blocks until enough blocks match or BLOCKS_PER_SEARCH blocks were searched. */
 async function searched(
   start: SearchState,
   isWanted: (entry: ListedEntry) => boolean,

@@ -11,7 +11,7 @@ import { hrefOf, route } from '../routes.ts'
 interface NodeFacts {
   readonly serverId: number
   readonly verifierKey: string
-  /** The note, or the reason why it is missing. */
+  /** The checkpoint (a signed note), or the reason why it is missing. */
   readonly checkpoint: string
   /** Is null if the chain is empty. */
   readonly head: { readonly height: number; readonly id: string; readonly timestamp: number } | null
@@ -139,7 +139,7 @@ function PeerCard({ peer }: { peer: Peer }): JSX.Element {
   )
 }
 
-/** Shows two contradicting notes of one key. */
+/** Shows two contradicting checkpoints signed by one key. */
 function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Element {
   const { title, evidence } = props
   return (
@@ -170,7 +170,11 @@ function encodedFile(evidence: Evidence): string {
   return encodeURIComponent(`${JSON.stringify(evidence)}\n`)
 }
 
-/** Whether others can verify it; without a proof, only two logs of one size contradict each other. */
+/**
+ * Whether others can verify the evidence. Without a proof, checkpoints contradict each other only if their logs have
+ * the
+ * same size.
+ */
 function isVerifiable({ notes, proof }: Evidence): boolean {
   const [size, otherSize] = notes.map((note) => note.split('\n')[1])
   return proof !== null || (size !== undefined && size === otherSize)
