@@ -2,8 +2,8 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 
 /**
- * Environment for threads and programs that get no other one, so that they use the compile cache of this process
- * and start in half the time. Empty if this process has no cache.
+ * Returns environment variables for threads and child processes that do not inherit the environment, so that they use
+ * the compile cache of this process and start in half the time. Empty if this process has no cache.
  */
 export function compileCacheEnvironment(): Record<string, string> {
   // Node creates a folder per version in the given folder.

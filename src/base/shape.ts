@@ -2,7 +2,7 @@ import type { Type as TypeBox } from 'typebox'
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** The schemas of optional members. JSON schema itself has no such mark. */
+/** The schemas of optional members, because a JSON schema cannot contain such a mark. */
 const optional = new WeakSet<Schema>()
 
 function object(properties: Readonly<Record<string, Schema>>, more?: Schema): Schema {

@@ -138,7 +138,7 @@ function refuseLoneSurrogate(literal: string): void {
 
 /** A decimal with at most this many significant digits always survives a binary64 round trip. */
 const DIGITS_ALWAYS_EXACT = 15
-/** Lower limit, with a margin, of the range in which that is true. */
+/** Lower limit, with a margin, of the range in which DIGITS_ALWAYS_EXACT holds. */
 const NORMAL_MIN = 1e-290
 const NORMAL_MAX = 1e290
 
