@@ -11,9 +11,10 @@ export interface FieldType {
   /** Completes “must be …”. */
   readonly expected: string
   /**
-   * Returns the value to compare with for `given`, or undefined if it is of another type. `fromText`: it
-   * comes from the bracket form, where every value is a text. Never called with null, which equals an
-   * absent member in every type.
+   * Returns the value to compare with for `given`, or undefined if `given` has another type. `fromText`: `given` is
+   * from
+   * the bracket form, where every value is a text. Never called with null: null equals an absent member in every
+   * type.
    */
   read(value: Json, fromText: boolean): Exclude<Scalar, null> | undefined
 }

@@ -20,7 +20,7 @@ export type Test =
   | { readonly kind: 'range'; readonly from: Bound | null; readonly to: Bound | null }
   /** At least one value is a text that matches. */
   | { readonly kind: 'pattern'; readonly pattern: Pattern }
-  /** The path leads to a value, even null. */
+  /** There is a value at the path, even null. */
   | { readonly kind: 'exists' }
 
 /** Applies `test` to the values at `path`; `negated` inverts the result. */
@@ -59,7 +59,7 @@ export interface Filter {
   readonly resolve: boolean
 }
 
-/** Bounds of a filter; a larger one is FILTER_TOO_LARGE. */
+/** Limits of a filter. A filter beyond a limit is rejected with FILTER_TOO_LARGE. */
 export const FILTER_LIMITS = {
   /** Length of the whole filter, in either form. */
   characters: 16_384,

@@ -43,7 +43,7 @@ function passes(value: Scalar, test: Exclude<Test, { kind: 'exists' }>): boolean
   }
 }
 
-/** Returns whether `value` is above (`sign` 1) or below (-1) `bound`, or equal to an inclusive one. */
+/** Returns whether `value` is above (`sign` 1) or below (`sign` -1) `bound`, or equal to an inclusive `bound`. */
 function isBeyond(bound: Bound | null, value: Scalar, sign: 1 | -1): boolean {
   if (bound === null) return true
   const compared = difference(value, bound.value)
@@ -82,8 +82,8 @@ export function valuesAt(resource: JsonObject, path: Path): Json[] {
 }
 
 /**
- * Returns the values at `path` that conditions compare: scalars, and the scalar elements of an array.
- * If the path leads nowhere, null.
+ * Returns the values at `path` that conditions compare: scalars, and the scalar elements of an array. Returns null as
+ * the only value if there is no such member.
  */
 export function scalarsAt(resource: JsonObject, path: Path): Scalar[] {
   const values = valuesAt(resource, path)
@@ -104,8 +104,8 @@ export type SortValue = Scalar | typeof COMPOUND
 const SORT_CHARACTERS = 256
 
 /**
- * Returns the value at `path` for an order: null if it is absent; COMPOUND for an object or an array, also
- * an array on the way; the beginning of a long text.
+ * Returns the value at `path` for an order: null if it is absent; COMPOUND for an object or an array, or if the path
+ * passes through an array; the beginning of a long text.
  */
 export function sortValueAt(resource: JsonObject, path: Path): SortValue {
   let value: Json = resource
@@ -118,7 +118,7 @@ export function sortValueAt(resource: JsonObject, path: Path): SortValue {
   return typeof value === 'string' ? sortText(value) : value
 }
 
-/** Returns the beginning of `text` that orders and indexes compare; never half a surrogate pair. */
+/** Returns the beginning of `text` that orders and indexes compare. Never splits a surrogate pair. */
 export function sortText(text: string): string {
   if (text.length <= SORT_CHARACTERS) return text
   const cut = text.slice(0, SORT_CHARACTERS)
@@ -126,7 +126,7 @@ export function sortText(text: string): string {
 }
 
 /**
- * Compares two texts by code points: the order of their UTF-8 bytes, and so that of every engine.
+ * Compares two texts by code points. Every engine uses this order, which is also the order of the UTF-8 bytes.
  * JavaScript's `<` differs for surrogate pairs.
  */
 export function compareTexts(one: string, other: string): number {
@@ -139,7 +139,7 @@ export function compareTexts(one: string, other: string): number {
   return one.length - other.length
 }
 
-/** Surrogates encode code points above those of all other units. */
+/** Returns the rank of a UTF-16 unit. Surrogates rank last, because they encode the highest code points. */
 function codePointRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
 }

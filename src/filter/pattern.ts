@@ -86,7 +86,7 @@ function checkSize(size: number): void {
   )
 }
 
-// Members of the ECMAScript classes that RE2 defines otherwise: RE2's \s and . are ASCII only.
+// Members of the ECMAScript classes that RE2 defines differently: RE2's \s and . are ASCII only.
 const SPACES =
   '\\t-\\r \\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\x{FEFF}'
 const NO_SPACES =

@@ -28,7 +28,7 @@ const lower = (operand: Operand, inclusive: boolean): ConditionTest =>
 const upper = (operand: Operand, inclusive: boolean): ConditionTest =>
   holds({ kind: 'range', from: null, to: boundOf(operand, inclusive) })
 
-/** An operator with the prefix `n` is the negation of the one without. */
+/** The prefix `n` negates an operator. */
 const OPERATORS = new Map<string, (operand: Operand) => ConditionTest>([
   ['eq', (operand) => holds({ kind: 'equals', values: valuesOf(operand) })],
   ['neq', (operand) => fails({ kind: 'equals', values: valuesOf(operand) })],
@@ -116,7 +116,7 @@ function wrong({ location }: Operand, expected: string): FilterError {
   return location.error('FILTER_VALUE_WRONG', `must be ${expected}`)
 }
 
-/** Returns the values to compare with; two if a text in brackets may also be another type. */
+/** Returns the values to compare with: two values if a text in bracket form may also have another type. */
 function valuesOf(operand: Operand): Scalar[] {
   const { given, location, type } = operand
   if (type !== null) {
