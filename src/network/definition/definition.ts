@@ -142,7 +142,7 @@ export interface NetworkDefinition extends NetworkPackage {
   /** SHA-256 of the archive, in hexadecimal. */
   readonly sha256: string
   readonly model: Model
-  /** Access rules in their order; null if the network has none, which allows everything. */
+  /** Access rules in order; null if the network has none and therefore allows everything. */
   readonly rules: readonly AccessRule[] | null
   readonly queries: ReadonlyMap<string, NamedQuery>
   readonly scripts: readonly SourceFile[]

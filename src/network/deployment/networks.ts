@@ -110,7 +110,7 @@ export class Networks {
     return this.#networks.get(name) ?? null
   }
 
-  /** Names of networks that were removed. */
+  /** Returns the names of removed networks. */
   removed(): string[] {
     return [...this.#removed]
   }
@@ -176,7 +176,7 @@ export class Networks {
     }
   }
 
-  /** See `BusinessNetwork.upgrade`. Errors: also NETWORK_NOT_FOUND. */
+  /** Upgrades the network `name`. Errors: NETWORK_NOT_FOUND, and as for `BusinessNetwork.upgrade`. */
   async upgrade(
     next: NetworkDefinition,
     defaults: readonly FieldDefault[],

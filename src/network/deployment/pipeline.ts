@@ -183,8 +183,9 @@ export class Pipeline {
   }
 
   /**
-   * Replaces the thread by `thread`, or if that is null, by a new one when a request needs it. Resolves when the
-   * previous thread has exited.
+   * Replaces the thread by `thread`. If `thread` is null, the next request starts a new thread. Resolves when the
+   * previous
+   * thread has exited.
    */
   async exchange(thread: NetworkThread | null): Promise<void> {
     const before = this.#thread

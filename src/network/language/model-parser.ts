@@ -79,8 +79,8 @@ const KINDS: readonly DeclarationKind[] = [
 const STARTS = new Set<string>([...KINDS, 'abstract', '@'])
 
 /**
- * Parses one model file; returns null if it has no namespace. Adds all errors to `findings`: parsing resumes after
- * each of them.
+ * Parses one model file; returns null if the file has no namespace. Adds all errors to `findings`: after each error,
+ * parsing resumes at the next declaration or member.
  * Source: the modelling language of Hyperledger Composer 0.20; docs/decisions/0027-networks-in-the-ledger.md.
  */
 export function parseModelFile(file: SourceFile, findings: Findings): ModelFile | null {

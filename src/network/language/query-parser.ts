@@ -247,7 +247,7 @@ class QueryParser {
     if (kind === 'string' || kind === 'number') {
       const { end } = tokens.take()
       const { current } = tokens
-      // `Tokens` reads a hexadecimal number as two tokens, because only queries can contain one.
+      // `Tokens` reads a hexadecimal number as two tokens, because only queries can contain hexadecimal numbers.
       const isHex = text === '0' && current.start === end && HEX_DIGITS.test(current.text)
       const digits = isHex ? text + tokens.take().text : text
       return { kind: 'value', value: kind === 'string' ? text : Number(digits), at }

@@ -26,7 +26,7 @@ export interface TypeDeclaration {
   readonly superType: TypeDeclaration | null
   /** The own or inherited identifying property; null if instances have no identity. */
   readonly identifier: string | null
-  /** Own and inherited properties by name, inherited ones first. */
+  /** The type's own and inherited properties by name, inherited properties first. */
   readonly properties: ReadonlyMap<string, Property>
   /** The values of an enum. */
   readonly values: ReadonlySet<string>
@@ -81,9 +81,10 @@ export function typeText({ primitive, type, array }: Property): string {
 }
 
 /**
- * Returns the property at `path` in instances of `type`, through concepts and nested resources; null if there is
- * none. If a member can have several types, the property may belong to any of them. A path cannot continue after a
- * relationship, which is a string.
+ * Returns the property at `path` in instances of `type`, through concepts and nested resources; null if there is no
+ * such
+ * property. If a member can have several types, the property may belong to any of these types. A path cannot continue
+ * after a relationship, because a relationship is a string.
  */
 export function propertyAt(
   model: Model,

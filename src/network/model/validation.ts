@@ -128,7 +128,7 @@ export interface Strictness {
   readonly strictNumbers: boolean
 }
 
-/** A normalized instance, or all problems of an invalid one. */
+/** A normalized instance, or all problems of an invalid instance. */
 export type Checked =
   | { readonly resource: JsonObject; readonly problems: null }
   | { readonly resource: null; readonly problems: readonly Problem[] }

@@ -5,7 +5,7 @@ import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
 import { itemIdOf, lengthOf, objectIn } from './database.ts'
 
-/** Applies unrecorded changes on top of another reader's resources, without changing those. */
+/** Applies unrecorded changes on top of another reader's resources. The other reader's resources do not change. */
 export class Overlay implements ResourceReader {
   #below: ResourceReader
   /** Changed resources by type and id. */

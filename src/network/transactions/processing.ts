@@ -101,7 +101,7 @@ function failure(
     case 'LOST':
       return new NetworkError('PROCESSOR_MEMORY', `the transaction was ended: ${message}`)
     case 'THROWN': {
-      // Only for errors of other classes than Error, the class is part of the text.
+      // The class of an error is shown only if it is not `Error`.
       const text = message.replace(/^Error: /, '')
       if (denied !== null && text === denied.message) return denied
       return new NetworkError('TRANSACTION_FAILED', text)
