@@ -66,7 +66,7 @@ export async function callerOf(
   return callerWith(network, secret)
 }
 
-/** Returns the administrator if the credentials in `headers` are valid. Errors: 401. */
+/** Returns the administrator if the credentials in `headers` are valid, or if none are required. Errors: 401. */
 function adminOf(headers: IncomingHttpHeaders, { apiKey, open }: Access): Caller {
   const key = headers['x-api-key']
   if (key !== undefined && apiKey !== null) {

@@ -100,7 +100,7 @@ function primitiveSchema(name: string): JsonObject {
   }
 }
 
-/** Returns an example of a request body: the required members of `type` except those assigned by the server. */
+/** Returns an example of a request body: the required members of `type` except members assigned by the server. */
 export function exampleOf(type: TypeDeclaration, model: Model, depth = 0): JsonObject {
   const example: JsonObject = { $class: type.qualifiedName }
   for (const [name, property] of type.properties) {
