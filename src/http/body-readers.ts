@@ -156,11 +156,13 @@ export interface Pace {
 }
 
 /**
- * Yields the body of `request` piece by piece, at the speed of the reader. `pace` applies instead of the
- * listener's time limit for whole requests. If the reader stops early, `sendRefusal` discards the rest.
- * A piece is valid until the next one is requested.
- * Errors: HttpRefusal REQUEST_TIMEOUT (408) for a body slower than `pace`, BODY_INCOMPLETE (400) if the
- * connection closes within the body.
+ * Yields the body of `request` piece by piece, at the speed of the reader. `pace` applies instead of the listener's
+ * time
+ * limit for whole requests. If the reader stops early, `sendRefusal` discards the remaining pieces. A piece is valid
+ * until the next piece is requested.
+ * Errors: HttpRefusal REQUEST_TIMEOUT (408) for a body slower than `pace`, BODY_INCOMPLETE (400) if the connection
+ * closes
+ * before the body is complete.
  */
 export async function* arrivingBody(
   request: Pick<FastifyRequest, 'raw' | 'server'>,
@@ -196,7 +198,7 @@ export async function* arrivingBody(
  * upload of one gigabyte needed 60 MB more.
  */
 function freeMemory({ buffer, byteLength }: Buffer): void {
-  // A buffer that shares its memory with others must not be freed.
+  // If the memory is shared with other buffers, it must not be freed.
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
@@ -243,7 +245,7 @@ class BodyPieces {
     }
   }
 
-  /** Makes the pending call of `next`, or else the following one, reject with `error`. */
+  /** Makes the pending call of `next` reject with `error`, or if no call is pending, the following call. */
   fail(error: Error): void {
     this.#failure ??= error
     this.#wakeReader()

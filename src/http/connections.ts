@@ -18,7 +18,11 @@ interface Connection {
   isUpgraded: boolean
 }
 
-/** Maximum number of waiting pipelined requests on all connections. Above it, a connection that sends one is closed. */
+/**
+ * Maximum number of waiting pipelined requests on all connections. Above it, the connection that sends another
+ * pipelined
+ * request is closed.
+ */
 const WAITING_MAX = 20_000
 
 /**

@@ -13,7 +13,7 @@ const OPEN_PATH = /^\/doc(?:[/?]|$)/
  * three headers that scripts cannot forge:
  * - `Host`: must be a name that an attacker's DNS cannot point here (an IP literal, a single-label name,
  *   `*.localhost`) or one of `publicHosts`; otherwise 421. Every listener requires exactly one `Host`
- *   (`request-headers.ts`), and the request target must not contain a second one (`GET http://…`); otherwise 400.
+ *   (`request-headers.ts`), and the request target must not contain a second host (`GET http://…`); otherwise 400.
  * - `Sec-Fetch-Site`: must be `same-origin`, or `none` (the user typed the address); otherwise 403.
  * - `Origin`: if sent, must be this host; otherwise 403. `null` counts as another site.
  *

@@ -97,7 +97,7 @@ export async function buildApp(
       optimizeEmptyRequests: true,
       // The hook below refuses a missing Host in the component's shape.
       requireHostHeader: false,
-      // Ignores `Upgrade` while replies to earlier requests are pending, because Node would drop those.
+      // Ignores `Upgrade` while replies to earlier requests are pending, because Node would drop the pending replies.
       shouldUpgradeCallback: ({ socket }) =>
         component.upgrade !== undefined && !connections.isBusy(socket),
       headersTimeout: Math.min(HEADERS_TIMEOUT_MS, limits.requestTimeoutMs),

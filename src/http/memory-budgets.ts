@@ -5,8 +5,8 @@ import type { FastifyRequest } from 'fastify'
 import { HttpRefusal } from './refusal.ts'
 import type { RequestHeaders } from './request-headers.ts'
 
-// Limits of the total memory for bodies and replies of a listener. A single body or reply has its own limit,
-// but a thousand connections can have one each.
+// Limits of the total memory for bodies and replies of a listener. A single body or reply has its own limit, but a
+// thousand connections can have a thousand bodies and replies.
 
 declare module 'fastify' {
   interface FastifyContextConfig {
