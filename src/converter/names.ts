@@ -8,8 +8,8 @@ const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
 const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)/i
 
 /**
- * Characters to remove from names: control characters, U+FFFE, U+FFFF and unpaired surrogates, which XML 1.0
- * forbids; and bidirectional controls, which can make one name look like another.
+ * Characters to remove from names: control characters, U+FFFE, U+FFFF and unpaired surrogates, which XML 1.0 forbids;
+ * and bidirectional controls, which can make a name look like another name.
  */
 const UNPRINTABLE =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
@@ -28,9 +28,11 @@ export function sheetNameOf(fileName: string): string {
 
 /**
  * Returns the name of the workbook for an image file: its file name with the extension replaced by `xlsx`. The
- * extension follows the last dot; `.hidden` has no extension, but `.png` is one. Dots and spaces at the end are
- * removed, characters that Windows forbids become `_`, and device names get a leading `_`. Source: specification,
- * “Output workbook” 2; decision 0010.
+ * extension
+ * follows the last dot. The name `.hidden` has no extension, but the name `.png` is an extension. Dots and spaces at
+ * the
+ * end are removed, characters that Windows forbids become `_`, and device names get a leading `_`. Source:
+ * specification, “Output workbook” 2; decision 0010.
  */
 export function workbookNameOf(fileName: string): string {
   const clean = fileName

@@ -18,9 +18,11 @@ export interface Palette {
 }
 
 /**
- * Creates the palette of a picture with three bytes per cell. It contains the exact colours if they fit, otherwise
- * one colour for each of the finest bins that fit: no channel of a cell then deviates by more than 3 of 255. If
- * `colorsMax` (at least 1) is smaller, `varianceCut` merges the bins. Source: decision 0010.
+ * Creates the palette of a picture with three bytes per cell. It contains the exact colours if there are at most
+ * COLORS_MAX. Otherwise it contains one colour for each of the finest bins that fit: no channel of a cell then
+ * deviates
+ * by more than 3 of 255. If `colorsMax` (at least 1) is smaller, `varianceCut` merges the bins. Source: decision
+ * 0010.
  */
 export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   const exact = new ColorSet([1, 1, 1])
@@ -46,8 +48,8 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
 }
 
 /**
- * Returns `exact` if it fits, otherwise the finest bins that fit. Widens the bins in blue first, then red, then
- * green, from [1, 1, 2] to at most [7, 6, 7]: those 37 × 43 × 37 bins always fit.
+ * Returns `exact` if it has at most COLORS_MAX members, otherwise the finest bins that fit. Widens the bins in blue
+ * first, then red, then green, from [1, 1, 2] to at most [7, 6, 7]: those 37 × 43 × 37 bins always fit.
  */
 function finestBins(exact: ColorSet): ColorSet {
   let set = exact

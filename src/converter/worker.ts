@@ -1,4 +1,4 @@
-// The conversion worker: converts one job at a time, and exits when its parent process does.
+// The conversion worker: converts one job at a time, and exits when its parent process exits.
 import { once } from 'node:events'
 import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'

@@ -35,7 +35,7 @@ export class ZipWriter {
     this.#level = level
   }
 
-  /** Adds a file. Each chunk may be overwritten when the next one is requested. */
+  /** Adds a file. A chunk may be overwritten when the next chunk is requested. */
   *part(name: string, chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
     const nameBytes = Buffer.from(name, 'ascii')
     const offset = this.#offset
@@ -55,7 +55,7 @@ export class ZipWriter {
     this.#entries.push({ name: nameBytes, offset, crc, packedBytes, plainBytes })
   }
 
-  /** Yields the central directory, which ends the archive. */
+  /** Yields the central directory, the last part of the archive. */
   *end(): Generator<Uint8Array> {
     const offset = this.#offset
     for (const entry of this.#entries) yield this.#count(directoryHeader(entry))
