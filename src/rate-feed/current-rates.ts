@@ -26,7 +26,7 @@ export interface ServedRates {
   /** Position of the source in the operator's list, lower is better; infinite for stored rates. */
   readonly rank: number
   readonly rates: Rates
-  /** The last live source that confirmed the rates, and the time; null if none has. */
+  /** The last live source that confirmed the rates, and the time; null if no source has confirmed them. */
   readonly confirmed: { readonly by: string; readonly at: number } | null
   /** Time from which the rates are stale, in milliseconds since the Unix epoch. */
   readonly staleFrom: number
@@ -55,8 +55,9 @@ interface Candidate {
 }
 
 /**
- * Selects the rates to serve. A refresh requests the sources in the operator's order until one provides new rates or
- * confirms the served ones, then schedules the next refresh. Source: decision 0012.
+ * Selects the rates to serve. A refresh requests the sources in the operator's order until a source provides new
+ * rates
+ * or confirms the served rates, then schedules the next refresh. Source: decision 0012.
  */
 export class CurrentRates {
   readonly #pollers: readonly SourcePoller[]
@@ -72,7 +73,7 @@ export class CurrentRates {
     this.#context = context
   }
 
-  /** The rates to serve, or null before the first ones. */
+  /** The rates to serve; null until a source has provided rates. */
   get served(): ServedRates | null {
     return this.#served
   }

@@ -10,8 +10,9 @@ const ECB_RATE =
   /<Cube\s{1,64}currency=(["'])([A-Z]{3})\1\s{1,64}rate=(["'])([^"'<>]{0,32})\3\s{0,64}\/>/g
 
 /**
- * Parses the ECB's daily file. It is a flat list, so two bounded patterns replace an XML parser. Rejects a file with a
- * DTD, an entity, a comment or CDATA, which would need one.
+ * Parses the ECB's daily file. It is a flat list, so two bounded patterns replace an XML parser. Rejects a file with
+ * a
+ * DTD, an entity, a comment or CDATA, which would need an XML parser.
  */
 export function parseEcb(text: string): Quote {
   if (text.includes('<!')) throw malformed('the file contains a DTD, a comment or CDATA')

@@ -55,7 +55,9 @@ export function recordOf(vector: RateVector, now: number): VectorRecord {
   return { id: `${asOf}.${source}.${digest}`, source, asOf, acceptedAt, perEur, rate }
 }
 
-/** Returns the record in an item, or null for items that others have written to the database. */
+/**
+ * Returns the record in an item, or null if the item is not a record: clients may write other items to the database.
+ */
 export function vectorRecordOf(item: Json): VectorRecord | null {
   if (!isJsonObject(item)) return null
   const { id, source, asOf, acceptedAt, perEur, rate } = item
@@ -102,7 +104,7 @@ export class Recorder {
     void this.flush()
   }
 
-  /** Writes pending records until the ledger rejects one. Never rejects. */
+  /** Writes pending records until the ledger rejects a record. Never rejects. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flushNow().finally(() => {
       this.#flushing = null
