@@ -108,7 +108,7 @@ function scopeMissing(need: Need): HttpRefusal {
 
 type Requirement = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
 
-/** Throws if a route has no scope or an invalid one, so that the start fails. */
+/** Throws if a route has no scope or an invalid scope, so that the start fails. */
 function requirementOf({ method, url, config }: RouteOptions): Requirement {
   const scope = config?.scope
   if (scope === undefined) {

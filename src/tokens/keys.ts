@@ -93,7 +93,7 @@ function keyOf(bytes: Buffer, retiredAt: number | null): TokenKey {
   return { kid: kid.slice(0, 16), secret: createSecretKey(bytes), retiredAt }
 }
 
-/** Adds the token `jti` and removes expired ones. Errors: TOKEN_ID_MALFORMED, REVOCATIONS_FULL. */
+/** Adds the token `jti` and removes expired tokens. Errors: TOKEN_ID_MALFORMED, REVOCATIONS_FULL. */
 export function revoke(revocations: Revocations, jti: string, now: number): Revocations {
   if (!TOKEN_ID.test(jti)) {
     throw new TokenError(

@@ -1,7 +1,7 @@
 import { TokenError } from './errors.ts'
 import type { IssuedToken, TokenService } from './service.ts'
 
-/** Each level includes the previous ones. */
+/** Levels of access; each level includes the previous levels. */
 export const LEVELS = ['read', 'write', 'admin'] as const
 export type DatabaseLevel = (typeof LEVELS)[number]
 

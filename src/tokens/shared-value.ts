@@ -175,8 +175,8 @@ async function lock(path: string, waitMs: number): Promise<() => Promise<void>> 
 }
 
 /**
- * Replaces the file at `path` atomically: after a crash it contains the old text or the new one, and once the
- * promise resolves the new text survives a power cut.
+ * Replaces the file at `path` atomically: after a crash it contains either the old or the new text. Once the promise
+ * resolves, the new text survives a power cut.
  */
 async function replaceFile(path: string, text: string): Promise<void> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
