@@ -79,7 +79,7 @@ function isPart(text: Json | undefined): text is string {
   return text.length >= 1 && text.length <= PART_LENGTH_MAX
 }
 
-/** Compared if the id is unknown, so that the reply takes as long as for a known one. */
+/** Compared if the id is unknown, so that the reply takes as long as for a known id. */
 const NO_CREDENTIALS: Credentials = { name: '', password: '' }
 
 /**
