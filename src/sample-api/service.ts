@@ -12,7 +12,9 @@ import { NAME_LENGTH_MAX, type User, type UserDirectory } from './users.ts'
 
 /** Lifetime of a session token: 24 hours. Source: specification, “Limits”. */
 const SESSION_SECONDS = 24 * 60 * 60
-/** The `aud` claim of session tokens: other components reject them, and this one rejects all other tokens. */
+/**
+ * The `aud` claim of session tokens. Other components reject session tokens, and this component rejects other tokens.
+ */
 const SESSION_AUDIENCE = 'daicho:samples'
 /** Replaces every password in replies. */
 const PASSWORD_SHOWN = '********'
@@ -65,7 +67,7 @@ export class SampleService {
     return (
       this.#throttled(addressKey, nameKey) ??
       this.#passwords.run(async () => {
-        // Checked again, because concurrent logins may have failed while this one waited.
+        // Checked again, because concurrent logins may have failed while this login waited.
         const throttled = this.#throttled(addressKey, nameKey)
         if (throttled !== null) return throttled
         const user = await this.#userWith(name, password)

@@ -19,7 +19,7 @@ const LoginBody = Type.Object({
   name: Type.String({ examples: ['demo'] }),
   password: Type.String({ examples: ['demo'], format: 'password' }),
 })
-/** The body of all errors of this listener except those under `/hello`. */
+/** The body of all errors of this listener except errors under `/hello`. */
 const Failure = Type.Object({ success: Type.Literal(false), message: Type.String() })
 const LoginReply = Type.Union([
   Type.Object({
