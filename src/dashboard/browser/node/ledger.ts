@@ -72,8 +72,8 @@ export async function writesRefused(signal: AbortSignal): Promise<ClientError | 
 const GREETING_MAX = 1_000
 
 /**
- * Returns the number of blocks in the chain, from the position at the start of the change stream: a checkpoint may
- * be older, and does not exist if the store is damaged. Errors: ClientError, those of `fetch`.
+ * Returns the number of blocks in the chain, from the position at the start of the change stream: a checkpoint may be
+ * older, and does not exist if the store is damaged. Errors: ClientError, errors of `fetch`.
  */
 export async function chainSize(signal?: AbortSignal): Promise<number> {
   const enough = new AbortController()

@@ -21,9 +21,11 @@ interface Issued {
 }
 
 /**
- * Sends requests of this page to the node, with a token if the node requires one. The browser keeps the name and
- * the password of the page and sends them to `POST /session`. The token is stored only in this object; it is
- * renewed before it expires, and requested again if the node rejects it.
+ * Sends requests of this page to the node, with a token if the node requires tokens. The browser keeps the name and
+ * the
+ * password of the page and sends them to `POST /session`. The token is stored only in this object; it is renewed
+ * before
+ * it expires, and requested again if the node rejects it.
  */
 export class Session {
   readonly #deps: SessionDeps
@@ -41,7 +43,7 @@ export class Session {
     const issued = await this.#valid()
     const reply = await this.#send(input, init, issued)
     if (reply.status !== 401) return reply
-    // The node was restarted, or the token was revoked: retry once with a new one.
+    // The node was restarted, or the token was revoked: retry once with a new token.
     if (this.#issued !== null && (await this.#issued) === issued) this.#issued = null
     const renewed = await this.#valid()
     return renewed.token === null ? reply : this.#send(input, init, renewed)

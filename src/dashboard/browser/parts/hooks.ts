@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 
-/** An action started by the user; only one runs at a time. */
+/** An action started by the user. Only one action runs at a time. */
 export interface Action {
   readonly busy: boolean
   /** Error of the last run; undefined if it succeeded. */

@@ -183,7 +183,10 @@ class Walk {
     this.rootAtSize = rootOf(this.#log)
   }
 
-  /** Verifies the next blocks, including unsigned blocks; resolves to the fault, or null. */
+  /**
+   * Verifies the next blocks, including unsigned blocks. Resolves to the fault, `end` if there are no more blocks, or
+   * null.
+   */
   async nextPage(): Promise<Fault | 'end' | null> {
     const { blocks: from, entries: before } = this.progress
     const limit = this.#limit
@@ -191,7 +194,7 @@ class Walk {
     try {
       blocks = await this.#source.blocks(from, limit)
     } catch (error) {
-      // Requests fewer blocks until it finds the one that cannot be read.
+      // Requests fewer blocks until only the unreadable block is left.
       if (!(error instanceof UnreadableReply)) throw error
       if (limit === 1) return fault('unreadable', from)
       this.#limit = Math.max(1, Math.floor(limit / 4))
