@@ -1,7 +1,11 @@
 import { CodedError } from './coded-error.ts'
 import { type Json, parseJson } from './json.ts'
 
-/** Reason why a text is rejected. The first two are malformed; the others are JSON that cannot be stored exactly. */
+/**
+ * Reason why a text is rejected. The first two codes are for malformed text, the others for JSON that cannot be
+ * stored
+ * exactly.
+ */
 export type StrictJsonErrorCode =
   | 'JSON_NOT_UTF8'
   | 'JSON_MALFORMED'
