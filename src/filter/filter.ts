@@ -65,7 +65,7 @@ export const FILTER_LIMITS = {
   characters: 16_384,
   /** Number of conditions in `where`. */
   conditions: 100,
-  /** Conditions with a pattern; matching one may hold 8 MB of states. */
+  /** Conditions with a pattern. Matching a pattern may need 8 MB for its states. */
   patterns: 16,
   /** Nesting of `and` and `or`. */
   depth: 8,
@@ -114,8 +114,8 @@ export const statusOfFilter: Record<FilterErrorCode, number> = {
 }
 
 /**
- * The query parameter `filter` for an OpenAPI document: the JSON form, with the bracket form in its
- * description. Not declared as a deep object, because tools serialize those in different ways.
+ * The query parameter `filter` for an OpenAPI document: the JSON form, with the bracket form in its description. Not
+ * declared as a deep object, because tools serialize deep objects in different ways.
  */
 export const FILTER_PARAMETERS = {
   filter: {

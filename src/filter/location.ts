@@ -83,8 +83,8 @@ export function pathOf(text: string, location: FilterLocation): Path {
 const BRACKETS_MAX = 2 * FILTER_LIMITS.depth + 5
 
 /**
- * Parses query parameters `filter[…]` into a tree whose leaves are texts. Lists are objects with
- * indexes as names; a repeated parameter, or one that ends in `[]`, is a JSON array.
+ * Parses query parameters `filter[…]` into a tree whose leaves are texts. Lists are objects with indexes as names. A
+ * repeated parameter, or a parameter whose name ends in `[]`, is a JSON array.
  * Errors: FILTER_MALFORMED, FILTER_TOO_LARGE.
  */
 export function treeOf(parameters: readonly (readonly [string, string])[]): JsonObject {

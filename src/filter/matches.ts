@@ -63,8 +63,8 @@ function isScalar(value: Json): value is Scalar {
 }
 
 /**
- * Returns the values at `path`. At an array on the way, the path continues in each of its elements that
- * is an object. Empty if there is no such member.
+ * Returns the values at `path`. If the path passes through an array, it continues in each element that is an object.
+ * Returns an empty list if there is no such member.
  */
 export function valuesAt(resource: JsonObject, path: Path): Json[] {
   let values: Json[] = [resource]

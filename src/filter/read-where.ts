@@ -165,7 +165,7 @@ function boundOf(operand: Operand, inclusive: boolean): Bound {
   throw wrong(operand, isOrdered && type !== null ? type.expected : 'of a type that has an order')
 }
 
-/** Without a model, a bracket value is compared as a number if it is one. */
+/** Without a model, a value in bracket form that is a number is compared as a number. */
 function orderedIn(given: Json, fromText: boolean): Json {
   return fromText && typeof given === 'string' ? (numberIn(given) ?? given) : given
 }
