@@ -10,8 +10,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
 
 /**
  * Parses JSON like `JSON.parse`, but without its bug: V8 (at least in Node 22 and 24) can confuse member names that
- * are
- * written with an escape. After parsing an object with the member `\`, it parses `{"\n":1}` as an object with the
+ * are written with an escape. After parsing an object with the member `\`, it parses `{"\n":1}` as an object with the
  * member `\`, so anyone who can store an object could change how other objects are read. Texts with such names are
  * parsed here, member by member.
  *

@@ -3,8 +3,7 @@ import { type Json, parseJson } from './json.ts'
 
 /**
  * Reason why a text is rejected. The first two codes are for malformed text, the others for JSON that cannot be
- * stored
- * exactly.
+ * stored exactly.
  */
 export type StrictJsonErrorCode =
   | 'JSON_NOT_UTF8'

@@ -227,8 +227,7 @@ const PNG_EXIF_BYTES_MAX = 65_536
 
 /**
  * Detects the format of an image from its first bytes, not from its name or declared type. Errors:
- * FORMAT_NOT_ACCEPTED,
- * including for compressed SVG.
+ * FORMAT_NOT_ACCEPTED, including for compressed SVG.
  */
 function formatOf(bytes: Uint8Array): ImageFormat {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 64))

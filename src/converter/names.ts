@@ -28,11 +28,9 @@ export function sheetNameOf(fileName: string): string {
 
 /**
  * Returns the name of the workbook for an image file: its file name with the extension replaced by `xlsx`. The
- * extension
- * follows the last dot. The name `.hidden` has no extension, but the name `.png` is an extension. Dots and spaces at
- * the
- * end are removed, characters that Windows forbids become `_`, and device names get a leading `_`. Source:
- * specification, “Output workbook” 2; decision 0010.
+ * extension follows the last dot. The name `.hidden` has no extension, but the whole name `.png` counts as one. Dots and
+ * spaces at the end are removed, characters that Windows forbids become `_`, and device names get a leading `_`.
+ * Source: specification, “Output workbook” 2; decision 0010.
  */
 export function workbookNameOf(fileName: string): string {
   const clean = fileName

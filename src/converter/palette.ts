@@ -20,9 +20,8 @@ export interface Palette {
 /**
  * Creates the palette of a picture with three bytes per cell. It contains the exact colours if there are at most
  * COLORS_MAX. Otherwise it contains one colour for each of the finest bins that fit: no channel of a cell then
- * deviates
- * by more than 3 of 255. If `colorsMax` (at least 1) is smaller, `varianceCut` merges the bins. Source: decision
- * 0010.
+ * deviates by more than 3 of 255. If `colorsMax` (at least 1) is smaller, `varianceCut` merges the bins. Source:
+ * decision 0010.
  */
 export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   const exact = new ColorSet([1, 1, 1])

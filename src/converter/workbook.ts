@@ -173,11 +173,9 @@ class TextTable {
 
 /**
  * Yields the XML of the sheet: one cell per pixel, with an empty string and its style. `rgb` has three bytes per
- * cell,
- * row by row. All chunks share one buffer, so a chunk is valid until the next chunk is requested. Cells have the form
- * `<c r="A1" s="1" t="s"><v>0</v></c>`, the only form that all readers parse as an empty string. Source:
- * specification,
- * “Output workbook” 3 to 7; ECMA-376 part 1, 18.3.1; decision 0011.
+ * cell, row by row. All chunks share one buffer, so a chunk is valid until the next chunk is requested. Cells have
+ * the form `<c r="A1" s="1" t="s"><v>0</v></c>`, the only form that all readers parse as an empty string. Source:
+ * specification, “Output workbook” 3 to 7; ECMA-376 part 1, 18.3.1; decision 0011.
  */
 export function* sheetXml(
   grid: Grid,

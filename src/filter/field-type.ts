@@ -12,8 +12,7 @@ export interface FieldType {
   readonly expected: string
   /**
    * Returns the value to compare with for `given`, or undefined if `given` has another type. `fromText`: `given` is
-   * from
-   * the bracket form, where every value is a text. Never called with null: null equals an absent member in every
+   * from the bracket form, where every value is a text. Never called with null: null equals an absent member in every
    * type.
    */
   read(value: Json, fromText: boolean): Exclude<Scalar, null> | undefined

@@ -34,8 +34,7 @@ export class FilterLocation {
 
 /**
  * Returns the elements of a list. In bracket form, an object with indexes as names is a list too, and a single text
- * is a
- * list of one element. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE beyond `max`.
+ * is a list of one element. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE beyond `max`.
  */
 export function listOf(value: Json, location: FilterLocation, max: number): Json[] {
   const list = elementsOf(value, location)

@@ -13,13 +13,11 @@ export interface FilterOptions {
 
 /**
  * Reads the filter in the `query` of a request: `filter=<JSON>`, or `filter[where][qty][lt]=5` and so on. Returns
- * null if
- * the query contains no filter. Ignores other parameters.
+ * null if the query contains no filter. Ignores other parameters.
  *
  * In bracket form every value is a text. With a model, the field's type decides the meaning of the text. Without a
  * model, a text that is a number, `true`, `false` or `null` in JSON equals both that JSON value and the text, and
- * ranges
- * compare the text as a number if possible.
+ * ranges compare the text as a number if possible.
  *
  * Errors: FilterError. Source: docs/reference/queries.md; docs/decisions/0016-filters-and-indexes.md.
  */

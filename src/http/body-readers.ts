@@ -157,12 +157,10 @@ export interface Pace {
 
 /**
  * Yields the body of `request` piece by piece, at the speed of the reader. `pace` applies instead of the listener's
- * time
- * limit for whole requests. If the reader stops early, `sendRefusal` discards the remaining pieces. A piece is valid
- * until the next piece is requested.
+ * time limit for whole requests. If the reader stops early, `sendRefusal` discards the remaining pieces. A piece is
+ * valid until the next piece is requested.
  * Errors: HttpRefusal REQUEST_TIMEOUT (408) for a body slower than `pace`, BODY_INCOMPLETE (400) if the connection
- * closes
- * before the body is complete.
+ * closes before the body is complete.
  */
 export async function* arrivingBody(
   request: Pick<FastifyRequest, 'raw' | 'server'>,

@@ -20,8 +20,7 @@ interface Connection {
 
 /**
  * Maximum number of waiting pipelined requests on all connections. Above it, the connection that sends another
- * pipelined
- * request is closed.
+ * pipelined request is closed.
  */
 const WAITING_MAX = 20_000
 

@@ -53,8 +53,7 @@ export function sendRefusal(
 /**
  * Yields `body` at once, then discards the remaining request for up to BODY_LINGER_MS, and ends. Closing a connection
  * with unread bytes resets it, and a client that sends its whole body before it reads would see a reset instead of
- * the
- * refusal.
+ * the refusal.
  */
 function replyOverBody(body: string, request: IncomingMessage): Readable {
   async function* parts(): AsyncGenerator<string> {
@@ -92,8 +91,7 @@ function refuseSocket(
 
 /**
  * Returns a function that refuses bytes that are not a complete HTTP request (invalid, too slow or too long) and
- * closes
- * the connection. `pendingReplies` lists the incomplete replies.
+ * closes the connection. `pendingReplies` lists the incomplete replies.
  *
  * Earlier requests on the connection are answered first: otherwise the client would mistake the refusal for one of
  * their replies, or for a part of a reply.

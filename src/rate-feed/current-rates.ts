@@ -56,8 +56,7 @@ interface Candidate {
 
 /**
  * Selects the rates to serve. A refresh requests the sources in the operator's order until a source provides new
- * rates
- * or confirms the served rates, then schedules the next refresh. Source: decision 0012.
+ * rates or confirms the served rates, then schedules the next refresh. Source: decision 0012.
  */
 export class CurrentRates {
   readonly #pollers: readonly SourcePoller[]
@@ -223,8 +222,7 @@ export class CurrentRates {
 
 /**
  * Whether two implausible candidates confirm each other. Sources of the same family cannot confirm each other.
- * Neither
- * can partial sources: the error may be in the source that completed them.
+ * Neither can partial sources: the error may be in the source that completed them.
  */
 function confirm(left: Candidate, right: Candidate): boolean {
   const [a, b] = [left.poller.source, right.poller.source]

@@ -11,8 +11,7 @@ const ECB_RATE =
 
 /**
  * Parses the ECB's daily file. It is a flat list, so two bounded patterns replace an XML parser. Rejects a file with
- * a
- * DTD, an entity, a comment or CDATA, which would need an XML parser.
+ * a DTD, an entity, a comment or CDATA, which would need an XML parser.
  */
 export function parseEcb(text: string): Quote {
   if (text.includes('<!')) throw malformed('the file contains a DTD, a comment or CDATA')

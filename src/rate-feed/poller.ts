@@ -52,8 +52,7 @@ export class SourcePoller {
 
   /**
    * Returns the quote of the source: requests a new quote if its interval has passed, otherwise returns the last
-   * quote.
-   * Returns null while the source fails. Concurrent callers share a request. Never rejects.
+   * quote. Returns null while the source fails. Concurrent callers share a request. Never rejects.
    */
   poll(): Promise<Quote | null> {
     if (this.#request !== null) return this.#request

@@ -260,8 +260,7 @@ const FILE_BYTES_MAX = 1_048_576
 
 /**
  * Reads the quote in the vector file at `path`. Errors: SourceError, e.g. FILE_UNREADABLE for a pipe or a device,
- * because
- * such a read may never end.
+ * because such a read may never end.
  */
 export async function readVectorFile(path: string): Promise<Quote> {
   const text = await readBounded(path).catch((error: unknown) => {

@@ -166,8 +166,7 @@ const NO_USERS: Users = []
 
 /**
  * The current users: the users in the operator's file and the users added by `daicho user`, including later changes.
- * For
- * equal names, the file takes precedence. If there are no users, the preset user.
+ * For equal names, the file takes precedence. If there are no users, the preset user.
  */
 export class UserDirectory {
   readonly #declared: Users

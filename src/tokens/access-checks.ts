@@ -196,8 +196,7 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
 
 /**
  * Returns the first token in the request, of any type, or undefined. It does not skip invalid tokens: otherwise a
- * proxy
- * that checks only the first token could see another caller.
+ * proxy that checks only the first token could see another caller.
  */
 function tokenOf({ query, headers }: FastifyRequest): unknown {
   // A string, or an array of strings if the name is repeated.

@@ -43,8 +43,7 @@ export function ringOfSecret(secret: string): KeyRing {
 
 /**
  * Makes `key` the active key. The other keys still verify their tokens until those tokens have expired. With
- * `dropOld`
- * the other keys are removed, which revokes all existing tokens at once. Errors: KEY_RING_FULL.
+ * `dropOld` the other keys are removed, which revokes all existing tokens at once. Errors: KEY_RING_FULL.
  */
 export function rotateRing(
   ring: KeyRing,

@@ -75,11 +75,9 @@ export function may(caller: Caller | null, need: Need): boolean {
 
 /**
  * Returns the `scope` claim for `texts`, in canonical spelling and separated by spaces. The name in
- * `db:<name>:<level>`
- * is percent-encoded as in a path. `*` means every database; `%2A` is the database named `*`. Unencoded characters,
- * such as a colon, are encoded in the claim. Errors: SCOPE_UNKNOWN, SCOPES_TOO_LONG. Source: RFC 8693 section 4.2
- * (the
- * claim); docs/decisions/0014-tokens-and-scopes.md.
+ * `db:<name>:<level>` is percent-encoded as in a path. `*` means every database; `%2A` is the database named `*`.
+ * Unencoded characters, such as a colon, are encoded in the claim. Errors: SCOPE_UNKNOWN, SCOPES_TOO_LONG. Source:
+ * RFC 8693 section 4.2 (the claim); docs/decisions/0014-tokens-and-scopes.md.
  */
 export function scopeClaim(texts: readonly string[]): string {
   const claim = [...new Set(texts.map(canonicalScope))].join(' ')

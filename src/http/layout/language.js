@@ -1,6 +1,6 @@
 // Translates a static page. The page contains the English texts. The attribute `data-ja` of an element has its
-// Japanese
-// text, and `data-ja-<name>` has the Japanese value of its attribute <name>. Scripts call `t` for their own texts.
+// Japanese text, and `data-ja-<name>` has the Japanese value of its attribute <name>. Scripts call `t` for their own
+// texts.
 
 const STORAGE_KEY = 'daicho.language'
 const ATTRIBUTES = ['placeholder', 'aria-label']

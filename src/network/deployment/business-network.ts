@@ -156,8 +156,7 @@ export class BusinessNetwork {
 
   /**
    * Returns a resource with the fields selected by the filter in `query`, and with resolved relationships if the
-   * filter
-   * requests them. Errors: RESOURCE_NOT_FOUND, FilterError.
+   * filter requests them. Errors: RESOURCE_NOT_FOUND, FilterError.
    */
   async read(
     type: TypeDeclaration,
@@ -195,8 +194,7 @@ export class BusinessNetwork {
 
   /**
    * Returns the events that the caller receives: all events that it may READ, and unless `strictEvents` is set,
-   * events
-   * that no READ rule names if the caller may submit their transaction.
+   * events that no READ rule names if the caller may submit their transaction.
    */
   async receivableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
     const { model, rules, strictEvents } = this.#definition
@@ -240,8 +238,7 @@ export class BusinessNetwork {
 
   /**
    * Replaces the network by `next` if all stored resources are valid in the new model; `defaults` fill new fields.
-   * One
-   * block contains the new archive and all updates. Other requests wait until the upgrade is finished.
+   * One block contains the new archive and all updates. Other requests wait until the upgrade is finished.
    * Errors: NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
   async upgrade(next: NetworkDefinition, defaults: readonly FieldDefault[]): Promise<void> {

@@ -7,8 +7,7 @@ import type { IdentityRequest } from '../transactions/messages.ts'
 import type { BusinessNetwork } from './business-network.ts'
 
 // An identity is a resource whose id is the SHA-256 of its secret. The ledger never contains the secret, but anyone
-// who
-// can read the ledger can check whether a given secret belongs to an identity.
+// who can read the ledger can check whether a given secret belongs to an identity.
 
 const IDENTITY = systemType('Identity')
 const SECRET_LENGTH_MAX = 256

@@ -188,8 +188,7 @@ export class Networks {
 
   /**
    * Runs all transactions of the network again and compares their writes with the ledger. `onProgress` is called
-   * before
-   * each transaction. Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
+   * before each transaction. Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
    */
   async verify(
     name: string,

@@ -184,8 +184,7 @@ export class Pipeline {
 
   /**
    * Replaces the thread by `thread`. If `thread` is null, the next request starts a new thread. Resolves when the
-   * previous
-   * thread has exited.
+   * previous thread has exited.
    */
   async exchange(thread: NetworkThread | null): Promise<void> {
     const before = this.#thread

@@ -7,9 +7,8 @@ export type Operation = (typeof OPERATIONS)[number]
 
 /**
  * The participants or resources to which a rule applies: all (`**`, or `ANY` for participants), all types in a
- * namespace
- * (`ns.*`), all types in a namespace and its nested namespaces (`ns.**`), a type and its subtypes (`ns.Type`), or a
- * single resource (`ns.Type#id`).
+ * namespace (`ns.*`), all types in a namespace and its nested namespaces (`ns.**`), a type and its subtypes
+ * (`ns.Type`), or a single resource (`ns.Type#id`).
  */
 export type Pattern =
   | { readonly kind: 'any' }

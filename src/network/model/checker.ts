@@ -30,8 +30,7 @@ class Scope {
 
   /**
    * Returns the scope of `file`, in order of precedence: its own types, types imported by name, the four system
-   * types, and
-   * types imported with a star.
+   * types, and types imported with a star.
    */
   static of(
     file: ModelFile,

@@ -82,9 +82,8 @@ export function typeText({ primitive, type, array }: Property): string {
 
 /**
  * Returns the property at `path` in instances of `type`, through concepts and nested resources; null if there is no
- * such
- * property. If a member can have several types, the property may belong to any of these types. A path cannot continue
- * after a relationship, because a relationship is a string.
+ * such property. If a member can have several types, the property may belong to any of these types. A path cannot
+ * continue after a relationship, because a relationship is a string.
  */
 export function propertyAt(
   model: Model,

@@ -63,8 +63,7 @@ const DEPTH_MAX = 16
 
 /**
  * Replaces relationships by their resources, recursively, up to RESOLVED_MAX resources. A relationship remains a
- * string
- * if its resource does not exist, may not be read, or contains the relationship itself (a cycle).
+ * string if its resource does not exist, may not be read, or contains the relationship itself (a cycle).
  */
 export class Resolver {
   readonly #model: Model

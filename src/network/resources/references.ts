@@ -97,8 +97,7 @@ export class Resolution {
 
   /**
    * Returns the resources that `roots` refer to, directly or through up to `levels` relationships, except resources
-   * that
-   * an earlier call returned. `named` are additional resources of the first level.
+   * that an earlier call returned. `named` are additional resources of the first level.
    */
   async of(
     roots: readonly JsonObject[],

@@ -42,8 +42,7 @@ export type GuestAnswer =
 
 /**
  * `THROWN`: the guest's code threw. `DEADLINE`: the guest was stopped. `MEMORY`: the guest exceeded its heap or
- * stack.
- * `LOST`: the engine itself failed.
+ * stack. `LOST`: the engine itself failed.
  */
 export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST'
 
@@ -65,8 +64,7 @@ export interface GuestHost {
 export interface GuestOptions {
   /**
    * Evaluated first. Its value is a function that receives `host` and `log` and returns the entry, the function to
-   * call.
-   * So the scripts can access none of these three.
+   * call. So the scripts can access none of these three.
    */
   readonly program: Script
   /** Evaluated after the program, in order, as global scripts. */
@@ -80,11 +78,9 @@ export interface GuestOptions {
  * host.
  *
  * A guest is booted once, and its memory is copied. Every call starts from that copy, so no call sees the effects of
- * an
- * earlier call. The memory limit is strict, because the WebAssembly memory cannot grow beyond its maximum. A guest
- * that
- * has failed (`LOST`) or whose memory has grown is `worn`: WebAssembly memory never shrinks, so the caller must boot
- * another guest.
+ * an earlier call. The memory limit is strict, because the WebAssembly memory cannot grow beyond its maximum. A guest
+ * that has failed (`LOST`) or whose memory has grown is `worn`: WebAssembly memory never shrinks, so the caller must
+ * boot another guest.
  */
 export class Guest {
   readonly #memory: WasmMemory

@@ -18,8 +18,7 @@ export interface DraftedChange {
 
 /**
  * A transaction and its writes so far. All writes to a network, by REST requests and by processors, are made here.
- * Each
- * write is checked against the access rules and applied on top of the earlier writes; nothing is recorded yet.
+ * Each write is checked against the access rules and applied on top of the earlier writes; nothing is recorded yet.
  */
 export class Draft {
   readonly transaction: Resource

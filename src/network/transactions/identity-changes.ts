@@ -109,13 +109,12 @@ async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
 
 /**
  * Checks the right to manage identities. Access rules cannot grant it: otherwise everyone who may use the system
- * types
- * could become the administrator. The gateway's administrator has the right, and so have identities of a NetworkAdmin
- * and identities issued with `canIssue`. Only the gateway's administrator can manage identities of a NetworkAdmin.
+ * types could become the administrator. The gateway's administrator has the right, and so have identities of a
+ * NetworkAdmin and identities issued with `canIssue`. Only the gateway's administrator can manage identities of a
+ * NetworkAdmin.
  *
  * `participant` is the owner of the identity, or null if the identity does not exist; `action` completes “does not
- * have
- * permission to”. Errors: ACCESS_DENIED. Source of the message: Composer, `createIdentity`.
+ * have permission to”. Errors: ACCESS_DENIED. Source of the message: Composer, `createIdentity`.
  */
 async function requireIssuer(
   { caller, definition: { model }, database }: Guard,

@@ -33,13 +33,11 @@ function processorsFor(
 
 /**
  * Runs the processors of `transaction`. `type` is its type, and `guard` belongs to the caller, who may submit it.
- * `log`
- * receives the console output.
+ * `log` receives the console output.
  *
  * Scripts follow relationships synchronously, so the transaction is sent together with the resources that it refers
- * to.
- * If a script needs a resource that was not sent, it is run again from the start with more levels of relationships.
- * Time and random numbers are fixed, so the second run repeats the first one up to that point.
+ * to. If a script needs a resource that was not sent, it is run again from the start with more levels of
+ * relationships. Time and random numbers are fixed, so the second run repeats the first one up to that point.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
 export async function process(

@@ -23,11 +23,9 @@ interface RecordedTransaction {
 
 /**
  * Decides every transaction of network `name` again, on top of the changes recorded before it, and compares its
- * writes
- * and events with the recorded writes and events. `blocks` are all blocks that changed the network, in order. Keeps
- * all
- * resources of the network in memory. `onProgress` is called before each transaction. Errors: NETWORK_INVALID if the
- * scripts cannot be loaded.
+ * writes and events with the recorded writes and events. `blocks` are all blocks that changed the network, in order.
+ * Keeps all resources of the network in memory. `onProgress` is called before each transaction. Errors:
+ * NETWORK_INVALID if the scripts cannot be loaded.
  */
 export async function verifyNetwork(
   name: string,

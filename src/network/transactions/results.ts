@@ -10,8 +10,7 @@ const EVENTS_MAX = 1_000
 
 /**
  * Returns the events that the processors of `transaction` emitted, in their stored form. Assigns their times and
- * their
- * ids, `<transaction id>#<n>`. Errors: RESOURCE_INVALID, TRANSACTION_FAILED.
+ * their ids, `<transaction id>#<n>`. Errors: RESOURCE_INVALID, TRANSACTION_FAILED.
  */
 export function checkedEvents(
   emitted: Json,

@@ -29,8 +29,7 @@ export interface ScriptLimits {
   readonly bootMs: number
   /**
    * Called before and after a guest runs, with its deadline by the clock of `performance`, or with null when no guest
-   * is
-   * running.
+   * is running.
    */
   readonly watch: (untilMs: number | null) => void
 }
@@ -64,10 +63,8 @@ export class Scripts {
 
   /**
    * Evaluates a condition for each of its resources: true, false, or null if it throws or fails. Conditions may
-   * follow
-   * relationships to all resources of `state`: if reads by access rules were checked by access rules, the recursion
-   * would
-   * not end. Errors: NETWORK_INVALID.
+   * follow relationships to all resources of `state`: if reads by access rules were checked by access rules, the
+   * recursion would not end. Errors: NETWORK_INVALID.
    */
   async evaluate(
     condition: ConditionRequest,

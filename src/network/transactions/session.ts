@@ -43,8 +43,7 @@ export class TransactionSession implements GuestHost {
 
   /**
    * The processors read and write through `draft`. Relationships are resolved up to `levels`, starting at the
-   * transaction
-   * and at each resource that the processors read.
+   * transaction and at each resource that the processors read.
    */
   constructor(draft: Draft, levels: number) {
     this.#draft = draft
@@ -140,8 +139,7 @@ export class TransactionSession implements GuestHost {
 
   /**
    * Returns an answer with resources. Their relationships are either resolved in place, or the answer also contains
-   * the
-   * resources that they refer to.
+   * the resources that they refer to.
    */
   async #found(texts: readonly string[], isResolved: boolean): Promise<string> {
     const resolver = new Resolver(this.#guard)

@@ -78,8 +78,7 @@ function limitsOf({ deadlineMs, bootMs, stopAt }: ThreadStart) {
 }
 
 // The engine asks this thread only for the time zone offset. All nodes use UTC, so that a replayed transaction gives
-// the
-// same result everywhere.
+// the same result everywhere.
 Date.prototype.getTimezoneOffset = () => 0
 
 assert(parentPort !== null)

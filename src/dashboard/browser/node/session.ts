@@ -22,10 +22,8 @@ interface Issued {
 
 /**
  * Sends requests of this page to the node, with a token if the node requires tokens. The browser keeps the name and
- * the
- * password of the page and sends them to `POST /session`. The token is stored only in this object; it is renewed
- * before
- * it expires, and requested again if the node rejects it.
+ * the password of the page and sends them to `POST /session`. The token is stored only in this object; it is renewed
+ * before it expires, and requested again if the node rejects it.
  */
 export class Session {
   readonly #deps: SessionDeps

@@ -298,8 +298,7 @@ const BLOCK_CHECKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots
 
 /**
  * Returns the state of each check. A verification stops at the first fault: later checks, and checks that were done
- * only
- * for the blocks before the fault, are open.
+ * only for the blocks before the fault, are open.
  */
 export function checkStates(
   fault: Fault | null,

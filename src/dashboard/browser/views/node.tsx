@@ -172,8 +172,7 @@ function encodedFile(evidence: Evidence): string {
 
 /**
  * Whether others can verify the evidence. Without a proof, checkpoints contradict each other only if their logs have
- * the
- * same size.
+ * the same size.
  */
 function isVerifiable({ notes, proof }: Evidence): boolean {
   const [size, otherSize] = notes.map((note) => note.split('\n')[1])

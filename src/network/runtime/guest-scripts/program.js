@@ -1,6 +1,5 @@
 // Runs inside a guest, after `resources.js`: defines the functions that a network's scripts call, runs processors,
-// and
-// evaluates conditions of access rules.
+// and evaluates conditions of access rules.
 
 /* global MODEL, CALL, CONTENTS, IDENTITIES, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 

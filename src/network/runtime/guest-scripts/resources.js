@@ -200,9 +200,8 @@ function missing(name, id) {
 
 /**
  * The proxy traps of a resource that was referenced before its content was loaded. They load the content when a
- * script
- * uses a declared property, except when it reads the identifier. Other properties do not depend on the content, as in
- * Composer's InvalidRelationship; for example, `await` reads `then`.
+ * script uses a declared property, except when it reads the identifier. Other properties do not depend on the
+ * content, as in Composer's InvalidRelationship; for example, `await` reads `then`.
  */
 const LAZY = {}
 for (const trap of ['get', 'has', 'getOwnPropertyDescriptor', 'ownKeys', 'set', 'deleteProperty']) {
