@@ -17,7 +17,7 @@ export { ConversionWorkers, WORKER_LIMITS } from './workers.ts'
 export interface ConverterDependencies {
   /** Version to show in the documentation. */
   readonly version: string
-  /** From the settings DEFAULT_PX and DEFAULT_WIDTH. */
+  /** Defaults from the settings DEFAULT_PX and DEFAULT_WIDTH. */
   readonly defaults?: Partial<ConverterDefaults>
   readonly workerLimits?: WorkerLimits
 }

@@ -15,7 +15,7 @@ export interface PageFile {
 
 interface FileContent {
   readonly bytes: Buffer
-  /** Null for files larger than COMPRESSED_BYTES_MAX. */
+  /** The compressed content; null for files larger than COMPRESSED_BYTES_MAX. */
   readonly gzipped: Buffer | null
   /** Value of the header `ETag`, including its quotes. */
   readonly etag: string

@@ -307,7 +307,7 @@ export class BusinessNetwork {
     await this.#pipeline.record(unitOf([...deployment, itemChange, ...entries]))
   }
 
-  /** Errors: NETWORK_INVALID if the scripts cannot be loaded. */
+  /** Starts a thread for `definition`. Errors: NETWORK_INVALID if the scripts cannot be loaded; NETWORK_BUSY. */
   #startThread(definition: NetworkDefinition, isRecorded: boolean): Promise<NetworkThread> {
     const { ledger, deadlineMs } = this.#deps
     const deployment = this.#deploymentBefore(definition, isRecorded)

@@ -96,7 +96,7 @@ export class Guard implements ResourceReader {
 
   /**
    * Whether the caller may perform `operation` on `target`. `content` returns the content before the change, or for a
-   * creation the new content.
+   * creation the new content if it is known.
    */
   async allows(
     operation: Operation,

@@ -140,7 +140,8 @@ export class Guest {
     this.#isOutOfTime = false
     try {
       const answer = await this.#run(request)
-      // A guest that was stopped after its result was complete fails too: the remaining work would depend on timing.
+      // A guest that was stopped after its result was complete fails too: how much of its remaining work ran is
+      // random.
       return this.#isOutOfTime ? OUT_OF_TIME : answer
     } catch (error) {
       // The engine, or V8 (for example its stack), failed: the state of the engine is unknown.
@@ -282,8 +283,8 @@ function nextUsed(memory: Buffer, at: number): number {
 }
 
 /**
- * Returns the unused stack of a new engine: the longest run of zeros before other data. Its content is irrelevant
- * between calls, and it is longer than the part in use.
+ * Returns the stack of a new engine: the longest run of zeros before other data, because the stack is longer than all
+ * memory in use. The content of the stack is irrelevant between calls.
  */
 function stackIn(memory: Buffer): Range {
   let stack: Range = { from: 0, to: 0 }

@@ -1,5 +1,5 @@
-// Runs inside a guest: defines resources as a network's scripts see them. The files in this folder are concatenated
-// (first resources, then program) to the body of one function, so that their names cannot conflict with names in the
+// Runs inside a guest: defines resources as a network's scripts see them. The files in this folder are joined (first
+// resources, then program) to form the body of one function, so that their names cannot conflict with names in the
 // network's scripts. The function has the constants `MODEL`, `host` (sends a request to the network) and `log`.
 //
 // Within one call, each identity has one object, whether it was read, queried, referenced by a relationship or newly
