@@ -181,7 +181,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect((await node.send('GET', node.path)).json.code).toBe('FEED_UNAVAILABLE')
   })
 
-  it('ends when the node closes, even for clients that do not read; all clients resume afterwards', async () => {
+  it('is closed when the node stops, even for clients that do not read; all clients resume afterwards', async () => {
     const folder = temporaryFolder()
     const node = await start({ folder })
     await node.send('POST', '/api/a')
@@ -208,7 +208,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     }
   })
 
-  it('closes connections that read nothing for two heartbeats, and no others', async () => {
+  it('closes only connections that read nothing for two heartbeats', async () => {
     const schedule = new HandBeats()
     const node = await start({ schedule })
     await node.send('POST', '/api/a')
@@ -307,7 +307,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
 })
 
 describe('an in-process subscription', () => {
-  it('yields entries from a position on, until the signal or the node ends it', async () => {
+  it('yields entries from a position on, until the signal aborts or the node closes', async () => {
     const node = await start()
     await node.service.createDatabase('a')
     await node.service.createDatabase('b')

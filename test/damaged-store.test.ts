@@ -275,7 +275,7 @@ it('rejects only changes whose index entries cannot be read when the damage is f
   await node.close()
 })
 
-it('ends the feed with an error at an unreadable block, and serves the next subscriber', async () => {
+it('closes the feed with an error at an unreadable block, and serves the next subscriber', async () => {
   const folder = copyOfWhole()
   damage(folder, pageOf('blocks overflow'))
   const node = await startLedgerNode({ folder })

@@ -154,7 +154,7 @@ it('an invalid store yields neither a backup nor an export: exit code 1 with the
   expect(readdirSync(to).sort()).toEqual(['one', 'two'])
 })
 
-it('exports to a file, a compressed file or a pipe; each one verifies and imports', async () => {
+it('exports to a file, a compressed file or a pipe; each export verifies and imports', async () => {
   const folder = await usedNodeFolder()
   const to = temporaryFolder()
   const [plain, packed] = [join(to, 'chain.ndjson'), join(to, 'chain.ndjson.gz')]

@@ -23,7 +23,7 @@ function fill(disk: string, left = 0): void {
 
 // 1: the WAL index has its minimum size; 110: it has grown, and a checkpoint is about to start.
 it.for([1, 110])(
-  'full after %i writes: returns 507 until there is space, then accepts writes, and the WAL does not grow',
+  'a disk that is full after %i writes: the node returns 507 until there is space, then accepts writes, and the WAL does not grow',
   async (before, { skip }) => {
     const disk = temporaryFolder()
     const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=180m', 'tmpfs', disk])

@@ -10,7 +10,7 @@ import { temporaryFolder } from './support/ledger-node.ts'
 const installed = isInstalled(process.cwd())
 
 it.skipIf(!installed)(
-  `ending npm start ends the node, which shuts down cleanly${installed ? '' : ' (skipped: node_modules is not as package-lock.json says)'}`,
+  `stopping npm start shuts the node down cleanly${installed ? '' : ' (skipped: node_modules is not as package-lock.json says)'}`,
   async () => {
     const args = ['start', '-s', '--', '--only', 'ledger', '--port', '0', '--json']
     const npm = spawn('npm', args, {

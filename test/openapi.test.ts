@@ -90,7 +90,7 @@ it.each([
   expect(new Set(ids).size).toBe(ids.length)
 })
 
-it('the document of a ledger with tokens declares them for each operation that needs one', async () => {
+it('the document of a ledger with tokens declares them for each operation that needs a token', async () => {
   const { components, paths } = (await ledgerDocumentWithTokens()) as Document
   expect(Object.keys(components?.securitySchemes ?? {}).length).toBeGreaterThan(0)
   expect(paths['/api/{db}']?.get?.security?.length).toBeGreaterThan(0)

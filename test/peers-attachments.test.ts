@@ -151,7 +151,7 @@ it('distinguishes blobs that no entry names from missing blobs, and accepts only
   })
 })
 
-it("verify counts blobs missing from a mirror and finds damaged ones; a node's own blobs must be complete", async () => {
+it("verify counts blobs missing from a mirror and finds damaged blobs; a node's own blobs must be complete", async () => {
   const [folder, ownFolder] = [temporaryFolder(), temporaryFolder()]
   const node = await origin({ folder: ownFolder })
   const { serverId } = node.service
@@ -281,7 +281,7 @@ async function startProxy(node: LedgerNode): Promise<{ url: string; requestedRan
   }
 }
 
-it('resumes an interrupted blob, also after a restart', async () => {
+it('resumes an interrupted blob transfer, even after a restart', async () => {
   const bytes = randomBytes(3 * PART_BYTES + 11)
   const sha256 = shaOf(bytes)
   const folder = temporaryFolder()

@@ -56,7 +56,7 @@ it('three nodes that write concurrently end with the same three chains; database
   await Promise.all(nodes.map((node) => node.close()))
 })
 
-it('a chain is mirrored along a line of nodes; the last one never contacts the first', async () => {
+it('a chain is mirrored along a line of nodes; the last node never contacts the first', async () => {
   const [first, middle, last] = [
     await startLedgerNode({ peers: PEERS }),
     await startLedgerNode({ peers: PEERS }),
@@ -126,7 +126,7 @@ it('rejects invalid peers', async () => {
   await Promise.all([node.close(), other.close()])
 })
 
-it('a node that was rolled back refuses writes until it is restored', async () => {
+it('a node that was rolled back rejects writes until it is restored', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')

@@ -114,7 +114,7 @@ describe('an upload', () => {
     expect([await at.names(), (await at.entries()).length]).toEqual([[], 0])
   })
 
-  it('that stalls ends with 408; an active one may take longer than other requests', async () => {
+  it('that stalls is rejected with 408; an active upload may take longer than other requests', async () => {
     await at.node.close()
     at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     const stalled = await beginUpload('Content-Length: 100', 'only this')

@@ -166,7 +166,7 @@ describe('with a model', () => {
     ],
     ['a value of an object', { where: { owner: 'x' } }, 'FILTER_VALUE_WRONG /where/owner'],
     ['an unknown value of `include`', { include: ['owner'] }, 'FILTER_VALUE_WRONG /include'],
-  ])('refuses %s', (_, filter, expected) => {
+  ])('rejects %s', (_, filter, expected) => {
     expect(refusal(() => json(filter, options))).toBe(expected)
   })
 })

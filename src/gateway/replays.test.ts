@@ -36,7 +36,7 @@ class Source implements ReplaySource {
     })
   }
 
-  /** Resolves the pending read and waits until the replays have handled it. */
+  /** Resolves the pending read and waits until the replays have handled the result. */
   async answer(): Promise<void> {
     for (const answer of this.#answers.splice(0)) answer()
     await settled()
@@ -125,7 +125,7 @@ it('stops reading for a closed socket', async () => {
   expect(target.heights).toEqual(range(0, 4))
 })
 
-it('reads the next page for a slow client only after it has received the previous one', async () => {
+it('reads the next page for a slow client only after the client has received the previous page', async () => {
   const source = new Source(8)
   const replays = new Replays(async () => {})
   const slow = new Target(true)
@@ -177,7 +177,7 @@ it('alternates between sources', async () => {
   expect(targets.map(({ heights }) => heights)).toEqual([range(0, 5), range(0, 5)])
 })
 
-it('fails a socket whose events cannot be read, and serves the others', async () => {
+it('fails only the socket whose events cannot be read, and serves the other sockets', async () => {
   const broken = { sent: 0, read: () => Promise.reject(new Error('damaged')) }
   const source = new Source(1)
   const replays = new Replays(async () => {})

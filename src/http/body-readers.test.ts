@@ -204,7 +204,7 @@ it.each(['close', 'error'])(
   },
 )
 
-it('ends at once if the body has ended, and rejects at once if the request was destroyed', async () => {
+it('returns at once if the body is already complete, and rejects at once if the request was destroyed', async () => {
   const ended = Object.assign(new FakeRequest(), { readableEnded: true })
   expect(await arriving(ended).body.next()).toEqual({ done: true, value: undefined })
   const destroyed = Object.assign(new FakeRequest(), { destroyed: true })

@@ -90,7 +90,7 @@ it('closes connections that have sent nothing when other clients connect', async
   expect((await stillOpen(silent)).filter((isOpen) => isOpen).length).toBeLessThanOrEqual(1)
 })
 
-it('refuses a new connection of the client that already has the most, and closes no busy one for it', async () => {
+it('rejects a new connection of the client that already has the most, and closes no busy connection for it', async () => {
   const port = await listen()
   const busy = Array.from({ length: 3 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)

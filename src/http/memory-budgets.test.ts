@@ -63,7 +63,7 @@ it('subtracts the writes of a closed connection only once', () => {
 })
 
 it.each(['text', 'stream'])(
-  'refuses long replies while a %s waits for a slow client, until the client disconnects',
+  'rejects requests for long replies while a %s waits for a slow client, until the client disconnects',
   async (kind) => {
     const component: HttpComponent = {
       name: 'replies',

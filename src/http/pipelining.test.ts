@@ -103,7 +103,7 @@ it('starts only the first of 200 requests while the client does not read, and th
   expect(started).toEqual(['long', ...Array(199).fill('1')])
 })
 
-it('stops reading from a connection with waiting requests, and answers the rest later', async () => {
+it('stops reading from a connection with waiting requests, and answers the other requests later', async () => {
   const { url, started, sockets, reached, release } = await listen()
   const count = 3_000
   const pipelined = exchange(url, [get('/slow') + get('/items/1').repeat(count)], {

@@ -187,7 +187,7 @@ describe('items', () => {
     expect(docs.docs).toEqual(ids.slice(3).map((id) => ({ id })))
   })
 
-  it('Ledger-Position and ETag of reads are those of the change', async () => {
+  it('reads return the Ledger-Position and ETag of the last change', async () => {
     await withItems('x')
     const changed = await node.send('POST', `${FRUIT}/x`, { n: 2 })
     const read = await node.send('GET', `${FRUIT}/x`)
@@ -271,7 +271,7 @@ describe('POST /api/ledgers', () => {
     expect((await node.send('GET', FRUIT)).json.items).toEqual(['x'])
   })
 
-  it('applies each change to the result of the previous ones in the list', async () => {
+  it('applies each change in the list to the result of the previous changes', async () => {
     const reply = await node.send('POST', '/api/ledgers', {
       entries: [
         { method: 'create_db', db: 'a' },

@@ -52,7 +52,7 @@ it('lists every revision with its position, time, method and item, oldest first'
   expect(await get(`${FIG}/history?order=newest`)).toEqual([200, history(REVISIONS.toReversed())])
 })
 
-it('follows cursors from page to page in both orders; the last page has none', async () => {
+it('follows cursors from page to page in both orders; the last page has no cursor', async () => {
   await createItemHistory()
   for (const order of ['oldest', 'newest']) {
     const all = order === 'oldest' ? REVISIONS : REVISIONS.toReversed()
@@ -73,7 +73,7 @@ it('follows cursors from page to page in both orders; the last page has none', a
   expect(await get(`${FIG}/history?cursor=5.0`)).toEqual([200, history([])])
 })
 
-it('keeps the history of a deleted item; an item that never existed has none', async () => {
+it('keeps the history of a deleted item; an item that never existed has no history', async () => {
   await createItemHistory()
   await node.send('DELETE', FIG)
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(6)

@@ -9,7 +9,7 @@ import { systemClock } from '../base/clock.ts'
 import { openLedger } from './open.ts'
 import { type Platform, systemPlatform } from './platform.ts'
 
-/** A thread can start with this, but cannot do the work of these tests. */
+/** A memory limit with which a thread can start, but cannot do the work of these tests. */
 const OLD_MB = { 'ledger-writer': 24, 'log-signer': 10, mirrors: 12 }
 
 /** Delay before a failed mirror thread restarts. */

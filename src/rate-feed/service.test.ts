@@ -184,7 +184,7 @@ describe('each source, simulated by a local server', () => {
     expect(server.requests.length).toBe(4)
   })
 
-  it('uses the second address of exchange-api if the first one fails', async () => {
+  it('uses the second address of exchange-api if the first address fails', async () => {
     server.answer = (request, response) => {
       const fallback = request.url === '/exchange-api-fallback'
       response.writeHead(fallback ? 200 : 500).end(fallback ? REPLIES['exchange-api'] : '')
@@ -217,7 +217,7 @@ describe('the live ticker above the reference rates', () => {
       )
     }
 
-  it('serves its own currencies, and completes the others', async () => {
+  it('serves its own currencies, completed with the reference rates', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()

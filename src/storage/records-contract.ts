@@ -107,7 +107,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       expect(await stage.store.countSuperseded(packPosition(1, 1))).toBe(1)
     })
 
-    it('stores idempotency records with their block, and removes expired ones step by step', async () => {
+    it('stores idempotency records with their block, and removes expired records step by step', async () => {
       await stage.open()
       const key = (n: number) => `${n}`.padStart(64, '0')
       const answer = (n: number, index: number): NewIdempotencyRecord => ({
@@ -164,7 +164,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       const named = async (now: StoreReader, id: string) =>
         (await now.attachments.list('fruit', id, { limit: 10 })).map(({ name }) => name)
 
-      it('reflect their entries, by name, also after reopening', async () => {
+      it('reflect their entries, by name, even after reopening', async () => {
         await stage.open()
         await appendEntries(stage.store, [
           entry.createDb('fruit'),

@@ -32,7 +32,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.blocks(serverid, 0, 10)).toEqual([])
     })
 
-    it('returns blocks byte for byte, also after reopening', async () => {
+    it('returns blocks byte for byte, even after reopening', async () => {
       await stage.open()
       const first = await appendEntries(stage.store, [entry.createDb('fruit')], 5)
       const second = await appendEntries(
@@ -281,7 +281,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await stage.store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
     })
 
-    it('blocks appended together become durable together, or none of them', async () => {
+    it('of blocks appended together, either all become durable or none', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('fruit')])
       await stage.store.transaction(async () => {

@@ -215,7 +215,7 @@ describe('a foreign or altered token', () => {
 })
 
 describe('revoking', () => {
-  it('revokes one token, also for another process and after a restart', async () => {
+  it('revokes one token, even for another process and after a restart', async () => {
     const [first, second] = [await inFolder(), await inFolder()]
     const [revoked, kept] = [await issue(first), await issue(first)]
     expect(await codeOf(second, revoked.token)).toBe('valid')
@@ -257,7 +257,7 @@ describe('revoking', () => {
 })
 
 describe('rotating', () => {
-  it('signs with a new key, also in another process; old tokens stay valid', async () => {
+  it('signs with a new key, even in another process; old tokens stay valid', async () => {
     const [first, second] = [await inFolder(), await inFolder()]
     const old = await issue(first)
     const kid = await second.rotate({ dropOld: false })

@@ -90,7 +90,7 @@ it('reports a file that is not an image, and accepts the next image', async () =
   await page.close()
 })
 
-it('accepts a dropped or pasted picture, and does not send one that is too large', async () => {
+it('accepts a dropped or pasted picture, and does not send a picture that is too large', async () => {
   const { page, complaints } = await open()
   /** Dispatches `kind` on the page, with or without a file. */
   const happen = (kind: string, name?: string) =>

@@ -90,7 +90,7 @@ it('shows on every page that two histories under one key freeze a chain', async 
   await Promise.all([going.close(), twin.close()])
 })
 
-it('explains that a node refuses changes because peers have more of its chain', async () => {
+it('explains that a node rejects changes because peers have a longer copy of its chain', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')

@@ -171,7 +171,7 @@ describe('the page itself', () => {
     expect(complaints).toEqual([])
   })
 
-  it('works where tokens are required, also after its token has expired', async () => {
+  it('works where tokens are required, even after its token has expired', async () => {
     const clock = new HandClock(Date.now())
     const tokens = await openTokens({ clock, folder: null, secret: null })
     const node = await startNode({ clock, tokens })

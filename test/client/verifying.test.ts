@@ -250,7 +250,7 @@ it('detects a rolled-back checkpoint, even after a restart, and a stale proof', 
   expect(await outcome(fruit.read('fig', { at: 3 }))).toBe('ITEM_OTHER')
 })
 
-it('requires a proof that each longer log continues the previous one', async () => {
+it('requires a proof that each longer log continues the previous log', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy } = await verifying(node)
   await fruit.read('plum')
@@ -300,7 +300,7 @@ it('concurrent reads see the same log in any order of replies', async () => {
   expect(all.map((read) => read?.position)).toEqual(['1.0', '3.0', '2.0', '1.0'])
 })
 
-it('returns every revision of a history as proven, and marks erased ones', async () => {
+it('returns every revision of a history as proven, and marks erased revisions', async () => {
   const node = await startWith([plum(1)])
   for (const price of [2, 3]) await node.send('POST', '/api/fruit/plum', { price })
   const { fruit, proxy } = await verifying(node)

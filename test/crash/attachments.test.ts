@@ -40,7 +40,7 @@ it(`each of ${KILLS} kills during uploads leaves every attachment complete or ab
   await fetch(`${server.url}/api/f`, { method: 'POST' })
   await fetch(`${server.url}/api/f`, { method: 'POST', headers: json, body: '{"id":"a"}' })
 
-  // By name: the last text sent, the last text acknowledged.
+  // By attachment name: the last text sent, and the last text acknowledged.
   const sent = new Map<string, string>()
   const answered = new Map<string, string>()
   const named = new Set<string>()

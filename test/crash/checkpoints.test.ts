@@ -27,7 +27,7 @@ async function textAt(url: string): Promise<string | null> {
   }
 }
 
-it(`${KILLS} kills under load: every later checkpoint continues every published one`, async () => {
+it(`${KILLS} kills under load: every later checkpoint continues every published checkpoint`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   const clients = Array.from(

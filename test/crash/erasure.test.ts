@@ -34,7 +34,7 @@ it(`none of ${KILLS} kills during erasures brings erased content back`, async ()
     const body = JSON.stringify({ id: `c${client}` })
     await fetch(`${server.url}/api/f`, { method: 'POST', headers: json, body })
   }
-  /** Texts by client: sent and perhaps replaced; acknowledged as erased. */
+  /** Texts of a client: sent and perhaps replaced; acknowledged as erased. */
   const replaced = Array.from({ length: CLIENTS }, (): string[] => [])
   const erased: string[] = []
   let made = 0

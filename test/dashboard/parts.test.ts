@@ -145,7 +145,7 @@ it('stops sending tokens after the node was restarted without them', async () =>
   expect(sent).toEqual(['POST session -', 'GET a -'])
 })
 
-it('too many attempts also end the session; a token without an expiry lasts a minute', async () => {
+it('the session also ends after too many attempts; a token without an expiry lasts a minute', async () => {
   const ended = session(() => Response.json({ status: false }, { status: 429 }))
   await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session: 429')
   expect(ended.states).toEqual(['ended'])
@@ -158,7 +158,7 @@ it('too many attempts also end the session; a token without an expiry lasts a mi
   expect(timeless.sent.filter((line) => line.startsWith('POST'))).toHaveLength(2)
 })
 
-it('reports an ended session and an unreachable node', async () => {
+it('reports an expired session and an unreachable node', async () => {
   const ended = session(() => Response.json({ status: false }, { status: 401 }))
   await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session')
   expect(ended.states).toEqual(['ended'])

@@ -199,7 +199,7 @@ it.each([
   vi.unstubAllGlobals()
 })
 
-it('finds an unreadable block among readable ones', async () => {
+it('finds an unreadable block among readable blocks', async () => {
   const { source } = chain()
   const blocks = async (from: number, limit: number) => {
     if (from + limit > 2) throw new UnreadableReply()

@@ -48,7 +48,7 @@ function finding(text: string): void {
   if (findings <= PRINTED_MAX) console.log(`--- ${text}`)
 }
 
-/** Measurements of one operation. */
+/** Metrics of one operation. */
 interface Operation {
   readonly statuses: Map<number, number>
   readonly waits: number[]

@@ -232,7 +232,7 @@ describe('missing resource or unknown type: 404; wrong verb: 405 + Allow', () =>
 })
 
 describe('20 concurrent changes of one resource: 20 × 200', () => {
-  it('applies them one at a time, each to the result of the previous one', async () => {
+  it('applies them one at a time, each to the result of the previous change', async () => {
     await send('POST', '/api/Thing', { id: 'busy', note: '', size: 0 })
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => send('PATCH', '/api/Thing/busy', { size: n })),
@@ -253,7 +253,7 @@ describe('20 concurrent changes of one resource: 20 × 200', () => {
 })
 
 describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
-  it('are processed in ledger order: each trades the commodity received from the previous one', async () => {
+  it('are processed in ledger order: each trades the commodity received from the previous Trade', async () => {
     const market = await gateway()
     const names = { firstName: 'First', lastName: 'Last' }
     const traders = Array.from({ length: 20 }, (_, n) => ({ tradeId: `T${n}`, ...names }))
@@ -335,7 +335,7 @@ describe('reference to a missing object: accepted; strictReferences: 422', () =>
 })
 
 describe('client sends timestamp or transactionId', () => {
-  it('ignores timestamp and returns the stored one; rejects transactionId with 422', async () => {
+  it('ignores timestamp and returns the stored timestamp; rejects transactionId with 422', async () => {
     const timestamp = '1999-01-01T00:00:00.000Z'
     const { status, json } = await send('POST', '/api/Move', { thing: 't', timestamp })
     expect(status).toBe(200)

@@ -93,7 +93,7 @@ it('sends each event as JSON after the commit, in ledger order', async () => {
   })
 })
 
-it('replays events from any height, then sends new ones, without duplicates or gaps', async () => {
+it('replays events from any height, then sends new events, without duplicates or gaps', async () => {
   const node = await started()
   for (let n = 0; n < 10; n += 1) await say(node, [`${n}`, `x${n}`])
   const blocks = 10 + 1
@@ -213,7 +213,7 @@ it('pings clients every 30 seconds, and disconnects those that do not answer', a
   expect(await alive.has(2)).toEqual(['a', 'b'])
 })
 
-it('closes slow connections, and no others', async () => {
+it('closes only slow connections', async () => {
   const node = await started()
   const slow = await new Client(node).opened()
   const fast = await new Client(node).opened()
@@ -241,7 +241,7 @@ it('closes all connections on shutdown', async () => {
   expect(await client.closed).toBe(1001)
 })
 
-it('closes the connections of a removed network and refuses new ones', async () => {
+it('closes the connections of a removed network and rejects new connections', async () => {
   const node = await started()
   const { name } = node.networks.list()[0] ?? { name: '' }
   const client = await new Client(node, `/${name}`).opened()

@@ -102,7 +102,7 @@ it('does not let members issue, bind or revoke identities, even if access rules 
   expect(ping.status).toBe(401)
 })
 
-it('lets an identity with the issuer right issue, bind and revoke identities, except those of NetworkAdmin', async () => {
+it('lets an identity with the issuer right issue, bind and revoke identities, except identities of NetworkAdmin', async () => {
   const { node, issuer, admin, member } = await people()
   const me = bearer(issuer)
   const plain = await issue(node, me, 'org.test.Person#eve')
@@ -129,7 +129,7 @@ it('lets an identity with the issuer right issue, bind and revoke identities, ex
   expect((await issue(node, me, 'org.test.Person#eve')).status).toBe(401)
 })
 
-it("lets an identity of NetworkAdmin manage members' identities, but requires the key for those of NetworkAdmin", async () => {
+it("lets an identity of NetworkAdmin manage members' identities, but requires the key for identities of NetworkAdmin", async () => {
   const { node, admin, member, issuer } = await people()
   const me = bearer(admin)
   expect((await issue(node, me, 'org.test.Person#eve', { issuer: true })).status).toBe(200)
@@ -145,7 +145,7 @@ it("lets an identity of NetworkAdmin manage members' identities, but requires th
   expect((await revoke(node, KEY, issuer)).status).toBe(204)
 })
 
-it('also checks access rules for an identity with the issuer right', async () => {
+it('checks access rules even for an identity with the issuer right', async () => {
   const rule = `rule D { description: "d" participant: "org.test.Person" operation: CREATE resource: "${SYSTEM}.IssueIdentity" action: DENY }`
   const node = await gateway({
     deploy: [networkOf(MODEL, { 'permissions.acl': rule + RULES })],

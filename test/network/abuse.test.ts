@@ -95,7 +95,7 @@ it.each([
   expect((await node.send('GET', '/api/Thing')).json).toHaveLength(1)
 })
 
-it('hides the sandbox state of a transaction from the next one', async () => {
+it('hides the sandbox state of a transaction from the next transaction', async () => {
   const spoil = `left = 9; Object.prototype.own = 1; Array.prototype.map = null; JSON.parse = () => 7
     Promise.prototype.then = null; globalThis.run = globalThis.ask = null; Map.prototype.get = null
     Math.random = () => 4; getAssetRegistry = null; Object.defineProperty(globalThis, "x", { value: 1 })`

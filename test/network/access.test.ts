@@ -139,7 +139,7 @@ it('rejects changes without a matching rule and changes nothing', async () => {
   expect((await node.send('GET', '/api/Account/a')).json.balance).toBe(10)
 })
 
-it('evaluates UPDATE rules with the stored version, not the new one', async () => {
+it('evaluates UPDATE rules with the stored version of the resource, not the new version', async () => {
   const { ann, node } = await started(ofOwner('READ, UPDATE'))
   expect((await ann('PUT', 'Account/a', { owner: 'bob' }))[0]).toBe(200)
   expect(await ann('PUT', 'Account/a', { owner: 'ann' })).toEqual([404, 'RESOURCE_NOT_FOUND'])
@@ -216,7 +216,7 @@ it('applies a rule for a namespace to the types declared in it, not to their sub
   expect(ids((await own.ann('GET', 'Account'))[1])).toEqual(['a', 'b', 'c'])
 })
 
-it('hides the sandbox state of a condition from the next one', async () => {
+it('hides the sandbox state of a condition from the next condition', async () => {
   const condition =
     '((globalThis.seen = (globalThis.seen || 0) + 1) === 1 || a.getIdentifier() > "a")'
   const about = {

@@ -151,7 +151,7 @@ describe('daicho network', () => {
     ])
   })
 
-  it('exits with 1 for an invalid network, and with 2 for an unreadable one', async () => {
+  it('exits with 1 for an invalid network, and with 2 for an unreadable network', async () => {
     const folder = directory({ 'models/a.cto': 'namespace a\nasset A {}' })
     const wrong = await runDaicho(['network', 'check', folder])
     expect(wrong.code).toBe(1)

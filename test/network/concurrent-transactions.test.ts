@@ -85,7 +85,7 @@ it.each([
   expect([(await account())?.balance, await finding()]).toEqual([50, null])
 })
 
-it('hides the sandbox state and the writes of a failed transaction from later ones', async () => {
+it('hides the sandbox state and the writes of a failed transaction from later transactions', async () => {
   const { submitAll, account, finding } = await started()
   const leave = `globalThis.left = 1; Array.prototype.map = null; JSON.stringify = () => '{"$class":1}'`
   const fail = `${ADD}; throw new Error('no')`
@@ -136,14 +136,14 @@ it('applies each of many concurrent transactions once, in order', async () => {
   expect(await finding()).toBe(null)
 })
 
-it('stops an endless transaction without affecting others', async () => {
+it('stops an endless transaction without affecting other transactions', async () => {
   const { submitAll, account, finding } = await started()
   const ends = await submitAll([ADD, 'for (;;);', ADD, ADD])
   expect(ends).toEqual([DONE, 'PROCESSOR_DEADLINE', DONE, DONE])
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
 })
 
-it('does not delay other transactions if one exhausts its memory', async () => {
+it('does not delay other transactions if a transaction exhausts its memory', async () => {
   const { submitAll, account, finding } = await started()
   const viaRegistry = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const bomb = 'const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))'
@@ -173,7 +173,7 @@ it('shows a transaction the new value of a resource that was replaced just befor
   expect([(await account())?.balance, await finding()]).toEqual([102, null])
 })
 
-it('lets a transaction refer to a resource that an earlier one has added', async () => {
+it('lets a transaction refer to a resource that an earlier transaction has added', async () => {
   const { network, account, finding } = await started()
   const add = `${registry} const made = getFactory().newResource('org.ahead', 'Account', 'b')
     made.balance = 5; await registry.add(made)`
@@ -189,7 +189,7 @@ it('lets a transaction refer to a resource that an earlier one has added', async
   expect([(await account())?.balance, await finding()]).toEqual([5, null])
 })
 
-it('ends the thread of a transaction that the engine cannot interrupt, and decides later ones', async () => {
+it('terminates the thread of a transaction that the engine cannot interrupt, and executes later transactions', async () => {
   const { submitAll, account, finding } = await started()
   const endless = '[].indexOf.call({ length: 1e15 }, 1)'
   const ends = await submitAll([ADD, endless, ADD, endless, ADD])
@@ -197,7 +197,7 @@ it('ends the thread of a transaction that the engine cannot interrupt, and decid
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
 })
 
-it('rejects transactions queued after the removal of their network, and records earlier ones', async () => {
+it('rejects transactions queued after the removal of their network, and records earlier transactions', async () => {
   const { networks, submitAll, finding } = await started()
   const before = submitAll([ADD, ADD])
   const removed = networks.remove(NAME)

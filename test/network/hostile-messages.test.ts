@@ -165,7 +165,7 @@ it('truncates long error messages', async () => {
   }
 })
 
-it('rejects writes whose total is too large, also repeated writes of one resource', async () => {
+it('rejects writes whose total is too large, even repeated writes of one resource', async () => {
   const code = `${THINGS} ${NEW} x.text = "x".repeat(8e6); await r.add(x)
     for (;;) await r.update(x)`
   const { json } = await node.send('POST', '/api/Run', { code })

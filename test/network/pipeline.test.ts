@@ -125,7 +125,7 @@ function watched(work: Promise<unknown>) {
   return seen
 }
 
-it('decides a transaction on the results of earlier ones that are still being written', async () => {
+it('executes a transaction on the results of earlier transactions that are still being written', async () => {
   const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
@@ -154,7 +154,7 @@ it('decides a transaction on the results of earlier ones that are still being wr
   expect([await owner(network), published, held]).toEqual(['eve', [2], []])
 })
 
-it('fails all transactions decided on a failed write, and starts the next block from the stored state', async () => {
+it('fails all transactions that were based on a failed write, and starts the next block from the stored state', async () => {
   const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
@@ -189,7 +189,7 @@ it('fails all transactions decided on a failed write, and starts the next block 
   expect([again.state, await owner(network), published]).toEqual(['done', 'ann', []])
 })
 
-it('writes a single transaction immediately, and concurrent ones in shared blocks', async () => {
+it('writes a single transaction immediately, and concurrent transactions in shared blocks', async () => {
   const { network, next, decided } = await started()
   const made = create(network)
   ;(await next()).store()
@@ -216,7 +216,7 @@ function definitionWith(name: string, model: string) {
   return definitionOf({ packed: null, files })
 }
 
-it('ends the thread of a rejected deployment or upgrade, and releases its name', async () => {
+it('terminates the thread of a rejected deployment or upgrade, and releases the network name', async () => {
   const { service, network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const added = network.change({ kind: 'create', type: TRADER, body: trader }, ADMIN)

@@ -59,7 +59,7 @@ it('gives a related resource its id without loading it, and loads it when a prop
   expect(await ask('return [thing.text, thing.next.text].join()')).toBe('A,B')
 })
 
-it('accepts a thousand events per transaction, and rejects a transaction with one more', async () => {
+it('accepts a thousand events per transaction, and rejects a transaction with one event more', async () => {
   const { node, ask } = await started()
   const emit = (count: number) => `await (await things()).add(made('e${count}', ''))
     for (let n = 0; n < ${count}; n += 1) {
@@ -73,7 +73,7 @@ it('accepts a thousand events per transaction, and rejects a transaction with on
   expect((await node.send('GET', '/api/Thing/e1001')).status).toBe(404)
 })
 
-it('accepts two thousand changes per transaction, and rejects a transaction with one more', async () => {
+it('accepts two thousand changes per transaction, and rejects a transaction with one change more', async () => {
   const { node, ask } = await started()
   const add = (count: number) => `await (await things()).addAll(
     Array.from({ length: ${count} }, (_, n) => made('n' + n, ''))); return 'done'`

@@ -168,7 +168,7 @@ it('(d) fixes the clock to the time of the transaction, in UTC, and derives rand
   )
 })
 
-it('runs all matching processors, including those of supertypes, in order', async () => {
+it('runs all matching processors, including processors of supertypes, in order', async () => {
   const { run } = await started()
   const reply = await run('if (order.join() !== "first,run") throw new Error(order.join())')
   expect(reply.status).toBe(200)

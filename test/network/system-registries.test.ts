@@ -152,7 +152,7 @@ it('rejects changes of registries and applies access rules to reads', async () =
   }
 })
 
-it('reads the registries of an upgraded model, also when the ledger is replayed', async () => {
+it('reads the registries of an upgraded model, even when the ledger is replayed', async () => {
   const node = await started()
   const names = `return (await query('allAssetRegistry')).map((one) => one.registryId)`
   expect(await ask(node, names)).toEqual(['org.test.Thing'])

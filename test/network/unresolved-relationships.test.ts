@@ -62,7 +62,7 @@ it.each(['gone', 'hidden'])(
   },
 )
 
-it('does the same for a property of a property', async () => {
+it('returns undefined or throws in the same way for a property of a property', async () => {
   const ask = await started()
   expect(
     await ask('there', 'return [thing.colour, thing.next.id, typeof thing.next.size]'),
@@ -104,7 +104,7 @@ it('follows up to 64 levels of relationships, and applies the effects of repeate
   expect((await ask(add)).json).toBe('82')
 })
 
-it('shows earlier writes through relationships, also of resources that were not read', async () => {
+it('shows earlier writes through relationships, even to resources that were not read', async () => {
   const ask = await chained(ALL)
   const code = `const things = await getAssetRegistry('org.test.Thing'), factory = getFactory()
     const made = (id, colour) => Object.assign(factory.newResource('org.test', 'Thing', id), { colour })
@@ -116,7 +116,7 @@ it('shows earlier writes through relationships, also of resources that were not 
   expect(JSON.parse((await ask(code)).json)).toEqual(['yellow', 'black'])
 })
 
-it('follows several levels of relationships in conditions too', async () => {
+it('follows several levels of relationships even in conditions', async () => {
   const condition = 'condition: (ask.thing.next.next.next.next.next.id === "5") action: ALLOW'
   const rules = `
     rule Five { description: "d" participant: "ANY" operation: CREATE resource(ask): "org.test.Ask" ${condition} }

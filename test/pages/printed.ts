@@ -18,7 +18,7 @@ const TOOLS: Record<string, readonly string[]> = {
 const absent = Object.keys(TOOLS).filter((name) => spawnSync(name, TOOLS[name] ?? []).status !== 0)
 
 /**
- * Declares a test per page: its commands print the documented output.
+ * Declares a test per page: the commands of the page print the documented output.
  *
  * Each element of `pages` is a path from the root and the minimum number of commands on that page. Pages of one file
  * run one after another, files in parallel.

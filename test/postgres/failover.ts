@@ -185,7 +185,7 @@ export interface FailoverResult {
   readonly lost: number
   /** Items that several blocks create. */
   readonly twice: number
-  /** Requests without acknowledgement whose item is stored, or not. */
+  /** Requests without acknowledgement: numbers of stored and of missing items. */
   readonly unknown: { readonly stored: number; readonly absent: number }
   readonly unexpected: readonly string[]
   /** For each round: milliseconds from the kill until both nodes have acknowledged again. */

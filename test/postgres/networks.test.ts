@@ -170,7 +170,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect(await valueAt(0)).toBe(before + 10)
   })
 
-  it('a network that one process removes is removed at the other', async () => {
+  it('a network that one process removes is also removed at the other process', async () => {
     const reply = await fetch(`${gatewayOf(1)}/networks/counting`, { method: 'DELETE' })
     expect(reply.status).toBeLessThan(300)
     await until(

@@ -118,7 +118,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect((await send(one, '/api/fruit', { id: 'again' })).status).toBe(200)
   })
 
-  it('a token that one process revokes is refused by the others', async () => {
+  it('a token that one process revokes is rejected by the other processes', async () => {
     const [first = ''] = folders
     const settings = { STORE: database.url, SECRET: 'x'.repeat(32) }
     const third = temporaryFolder()
@@ -140,7 +140,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(await guarded.ended).toMatchObject({ code: 0 })
   })
 
-  it('a process with another key is refused', async () => {
+  it('a process with another key does not start', async () => {
     const starting = serveLedger(temporaryFolder(), { STORE: database.url })
     await expect(starting).rejects.toThrow(/FOLDER_KEY|node\.key|server id/)
   })

@@ -68,7 +68,7 @@ export class PostgresPrograms {
     this.folder = folder
     this.#guard = spawn('sh', ['-c', GUARD, 'sh', folder], {
       stdio: ['pipe', 'ignore', 'ignore'],
-      // In its own process group Ctrl-C does not reach it.
+      // Ctrl-C does not reach a separate process group.
       detached: true,
     })
     this.#guard.unref()

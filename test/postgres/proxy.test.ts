@@ -31,7 +31,7 @@ describe.skipIf(postgres.missing !== null)(`the proxy${postgres.note}`, () => {
     expect(await insertThrough('client', 'none', 'pass')).toEqual([null, 1])
   })
 
-  it('loses a message and all later ones, or only the later ones', async () => {
+  it('loses a message and all later messages, or only the later messages', async () => {
     const ended = 'Error: Connection terminated unexpectedly'
     expect(await insertThrough('client', 'Q', 'cut before')).toEqual([ended, 0])
     expect(await insertThrough('client', 'Q', 'cut after')).toEqual([ended, 1])

@@ -10,10 +10,10 @@ import { PASSWORD, type PostgresPrograms, USER } from './programs.ts'
 const run = promisify(execFile)
 /** Maximum length of the server log that is stored for error messages. */
 const LOG_LENGTH_MAX = 64 * 1024
-/** A server that was killed leaves processes that hold its shared memory for a moment. */
+/** Maximum attempts to start a server: the processes of a killed server may hold its shared memory briefly. */
 const START_TRIES = 20
 
-/** Settings of every server. Nothing is turned off that durability needs: daicho refuses such a server. */
+/** Settings of every server. All settings that durability needs stay on: daicho rejects a server without them. */
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
@@ -21,7 +21,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '32MB',
   max_wal_size: '128MB',
   wal_keep_size: '256MB',
-  // Kept in the data folder, so that nothing is left of a killed server.
+  // In the data folder, so that a killed server leaves nothing elsewhere.
   dynamic_shared_memory_type: 'mmap',
 }
 
@@ -193,7 +193,7 @@ export class PostgresServer {
     this.#child = child
     child.on('exit', () => {
       this.#child = null
-      // So that its pid, which another process may get, is never taken for a server's.
+      // Otherwise a later process with this pid could be taken for the server.
       if (this.#pidFile()[0] === String(child.pid)) rmSync(join(this.data, 'postmaster.pid'))
     })
     await new Promise<void>((resolve, reject) => {
@@ -246,7 +246,7 @@ export async function queryOnce(
   }
 }
 
-/** A port that is free now, below those that the system gives to outgoing connections. */
+/** A port that is free now, below the range of outgoing connections. */
 async function freePort(): Promise<number> {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 20_000)

@@ -1,4 +1,4 @@
-// Runs once for all tests, in the process that starts the others: gives them one server, started when the first asks.
+// Runs once for all tests, in the process that starts the others: gives them one server, started on the first request.
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'

@@ -2,7 +2,7 @@ import { createConnection } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { queryOnce } from './server.ts'
 
-/** Environment variable with the socket at which `setup.ts` tells where the server is. */
+/** Environment variable with the socket on which `setup.ts` reports the address of the server. */
 export const SHARED_SERVER = 'DAICHO_TEST_PG_SOCKET'
 
 /** The server of this test run, or the reason why there is no server. */
@@ -19,7 +19,7 @@ const databases = { count: 0 }
 
 /** PostgreSQL for a test file. */
 export interface SharedPostgres {
-  /** Why there is no server, or null. */
+  /** The reason why there is no server, or null. */
   readonly missing: string | null
   /** Whether tests can start additional servers; they cannot if DAICHO_TEST_PG_URL names the shared server. */
   readonly canLaunch: boolean

@@ -42,7 +42,7 @@ async function proven() {
   return { node, item, file, text, vkey: await vkeyOf(node) }
 }
 
-it('verifies a proof file with only the key; a changed one is a finding', async () => {
+it('verifies a proof file with only the key; a changed file is a finding', async () => {
   const { node, item, file, text, vkey } = await proven()
   await node.close()
   const json = await runVerify([file, '--key', vkey, '--json'])

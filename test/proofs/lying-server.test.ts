@@ -137,7 +137,7 @@ it('detects a changed or dropped old block, a fork, a rollback and another key',
     options.fetch = asking(node)
     return codeOf(reader.readItem('fruit', 'plum'))
   }
-  // All but the last use the true key; each one is consistent in itself.
+  // All lying servers but the last use the true key; each is consistent in itself.
   expect(await saidBy(changed)).toBe('LOG_FORKED')
   expect(await saidBy(dropped)).toBe('LOG_FORKED')
   expect(await saidBy(forked)).toBe('LOG_FORKED')

@@ -255,7 +255,7 @@ it('bodies share a memory budget; requests beyond it get 503', async () => {
   await bounded.close()
 })
 
-it('rejects an incomplete body, one longer than declared, and one with invalid chunks', async () => {
+it('rejects an incomplete body, a body longer than declared, and a body with invalid chunks', async () => {
   const json = 'Content-Type: application/json'
   const chunked = [json, 'Transfer-Encoding: chunked']
   const short = [head('POST', '/api/a', [json, 'Content-Length: 10']), '{}']

@@ -39,7 +39,7 @@ it('130 wrong passwords bring a 429, and another name from another address can s
     expect(JSON.parse(other.text).success).toBe(true)
     // Another name from the same address can log in too: the address has used only ten of its hundred failures.
     expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
-    // And so can the same name from another address.
+    // The same name can also log in from another address.
     const elsewhere = await login(samples, 'ada', 'correct horse', '127.0.0.2')
     expect(JSON.parse(elsewhere.text).success).toBe(true)
   }))
@@ -58,7 +58,7 @@ it('a hundred failures from one address block every name from there, for five mi
     expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
   }))
 
-it('concurrent guesses get no further than sequential ones', () =>
+it('concurrent guesses get no further than sequential guesses', () =>
   withSamples(async (samples) => {
     const answers = await Promise.all(
       Array.from({ length: 60 }, (_, count) => login(samples, 'ada', `wrong ${count}`)),

@@ -56,7 +56,7 @@ async function checkChain(scene: Scene, node: SimulatedNode): Promise<boolean> {
   })
   const isForked = histories.some((one) => histories.some((other) => !fits(one, other)))
   if (isForked && !isForkable(scene, node)) world.fault(`there are two histories of ${node.host}`)
-  // After the liar has gone, a head that was only seen shows nothing: `heal` compares what the mirrors have.
+  // After the node has left, a head without its blocks proves nothing: `heal` compares the mirrors' blocks.
   if (isForked && !isFound(scene, node) && !scene.isLiarGone) {
     world.fault(`there are two histories of ${node.host}, and nobody has found that`)
   }

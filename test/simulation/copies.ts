@@ -56,7 +56,7 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
 }
 
 /**
- * Whether two mirrors of one chain have signed histories of which neither continues the other. Blocks after the
+ * Whether two mirrors of one chain have signed histories, neither of which continues the other. Blocks after the
  * newest signed head do not count, because nobody else can verify that they are signed.
  */
 export function contradict(one: Copy, other: Copy): boolean {

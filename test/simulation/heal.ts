@@ -39,7 +39,7 @@ export async function heal(scene: Scene): Promise<void> {
   }
 }
 
-/** The liar leaves for good in some worlds; in the others both of its histories grow. */
+/** In some worlds the node with two histories leaves for good; in the others both histories grow. */
 async function leave(scene: Scene): Promise<void> {
   const { world, victim, double } = scene
   scene.isLiarGone = world.happens(0.5)
@@ -60,8 +60,8 @@ async function isDeceived(scene: Scene): Promise<boolean> {
 }
 
 /**
- * Whether others have seen heads of its chain that it has lost, while nobody has the blocks: only
- * its next writes can reveal that.
+ * Whether other nodes have seen heads of a node's chain that the node has lost, while nobody has the blocks: only
+ * the node's next writes can reveal that.
  */
 function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode): boolean {
   if (kind !== 'old disk') return false
@@ -73,7 +73,7 @@ function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode
   })
 }
 
-/** Whether the node reports it; a node whose key has signed two histories cannot be restored. */
+/** Whether the node reports the loss; a node whose key has signed two histories cannot be restored. */
 function mustRestore({ refusal, service }: SimulatedNode): boolean {
   if (refusal === 'STORE_ROLLED_BACK') return true
   const isDoubted = service?.writesRefused?.code === 'CHAIN_DOUBTED'

@@ -21,7 +21,7 @@ type Blocks = Json[]
 export class Lies {
   readonly #world: World
   readonly #victim: string
-  /** Signed heads of all chains so far. */
+  /** Signed heads of all chains seen so far. */
   readonly #signed: readonly SignedHistory[]
 
   constructor(world: World, victim: string, signed: readonly SignedHistory[]) {

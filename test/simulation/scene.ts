@@ -12,13 +12,13 @@ const HOSTS = ['a', 'b', 'c'] as const
 /** Host of the second node with the victim's key. */
 export const DOUBLE = 'double'
 
-/** State when the victim's disk was rolled back. */
+/** State of the victim when its disk was rolled back. */
 export interface Rollback {
-  /** Its number of blocks at that time. */
+  /** Number of blocks of the victim's chain at that time. */
   readonly blocks: number
-  /** Number of blocks of its chain on other nodes. */
+  /** Number of blocks of the victim's chain on other nodes. */
   readonly mirrored: number
-  /** Number of its acknowledged writes. */
+  /** Number of the victim's acknowledged writes. */
   readonly acknowledged: number
 }
 
@@ -26,13 +26,13 @@ export interface Rollback {
 export interface Scene extends WorldContext {
   readonly kind: Kind
   readonly nodes: readonly SimulatedNode[]
-  /** The victim: the node of the disk or key, or the one that is lied to. */
+  /** The victim: the node whose disk or key is attacked, or that receives the lies. */
   readonly victim: SimulatedNode
   double: SimulatedNode | null
   rollback: Rollback | null
   /** Nodes restored from others. */
   readonly restored: Set<SimulatedNode>
-  /** Whether the victim and its double have left for good. */
+  /** Whether the victim and the second node with its key (the double) have left for good. */
   isLiarGone: boolean
 }
 
@@ -89,7 +89,7 @@ function splitPeersOf(scene: Scene, node: SimulatedNode): Peer[] {
   return [{ vkey: scene.victim.identity.vkey, url: urlOf(DOUBLE) }, peerOf(one)]
 }
 
-/** The peers of the double, to which nobody but one node speaks. */
+/** The peers of the double: in a split view, only one node. */
 export function peersOfDouble(scene: Scene): readonly Peer[] {
   if (scene.kind !== 'split view') return scene.victim.peers
   const [, { identity, host }] = audience(scene)

@@ -76,10 +76,10 @@ interface Run {
 export interface WorldContext {
   readonly world: World
   readonly network: Network
-  /** Parent of their folders. */
+  /** Parent of the nodes' folders. */
   readonly base: string
   readonly signed: SignedHistory[]
-  /** Hasty disks report writes as stored too early, which the checks must detect. */
+  /** Whether disks are honest; hasty disks report writes as stored too early, which the checks must detect. */
   readonly disks: 'honest' | 'hasty'
   /** Stopped runs that are closing their files. */
   readonly closing: Promise<void>[]
@@ -93,11 +93,11 @@ export class SimulatedNode {
   readonly acknowledged: Acknowledged[] = []
   /** The error of the last start. */
   refusal: string | null = null
-  /** Probability that its disk is full. */
+  /** Probability that the node's disk is full. */
   fullness = 0
-  /** Whether other nodes can connect to it. */
+  /** Whether other nodes can connect to this node. */
   isHidden = false
-  /** Whether a peer has a longer copy of its chain in this run. */
+  /** Whether a peer has a longer copy of this node's chain in this run. */
   #isWarned = false
   readonly #context: WorldContext
   readonly #skewMs: number
@@ -126,12 +126,12 @@ export class SimulatedNode {
     return this.#run !== null
   }
 
-  /** Its service, or null while it does not answer. */
+  /** The service of the node, or null while the node does not answer. */
   get service(): LedgerService | null {
     return this.#run?.ledger?.service ?? null
   }
 
-  /** Starts it; it answers after it has asked its peers. */
+  /** Starts the node, which answers once it has asked its peers. */
   async start(): Promise<void> {
     const { world, network } = this.#context
     this.refusal = null
@@ -172,7 +172,7 @@ export class SimulatedNode {
     await Promise.race([platform.begun, opened])
   }
 
-  /** The content of a stolen disk: everything that was synced to it. */
+  /** The content of a stolen disk: all synced data. */
   snapshot(): string {
     const copy = this.#nextFolder()
     cpSync(this.#folder, copy, { recursive: true })

@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 /** Maximum duration of each disk operation of a commit. */
 const DISK_MS_MAX = 20
 
-/** Events of the machine's owner. */
+/** Callbacks and settings from the owner of the simulated machine. */
 export interface Owner {
   /** The signing thread published a head. */
   signed(note: string): void

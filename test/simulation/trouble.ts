@@ -6,7 +6,7 @@ import { SimulatedNode } from './simulated-node.ts'
 /** Number of steps with faults, and the duration of a step. */
 const STEPS = 10
 const STEP_MS = 2_000
-/** Within this time a started node has asked all peers that answer. */
+/** Time within which a started node has asked all peers that answer. */
 const ASKED_MS = 5_000
 
 /** Runs the steps with faults. */

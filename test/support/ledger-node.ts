@@ -64,7 +64,7 @@ export function temporaryFolder(finished: (remove: () => void) => void = onTestF
 
 /** Options of a test node. */
 export interface LedgerNodeOptions {
-  /** With the dashboard, which must be built. */
+  /** Serves the dashboard, which must be built. */
   readonly dashboard?: boolean
   /** Null or absent: in memory. */
   readonly folder?: string | null

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 export const WAIT_MS = 250_000
 const PAUSE_MS = 10
 
-/** Polls until the condition holds. Errors: with `what`, after `waitMs`. */
+/** Polls until the condition holds. Throws an error with `description` after `waitMs`. */
 export async function until(
   description: string,
   isSo: () => boolean | Promise<boolean>,

@@ -88,7 +88,7 @@ it('states the required scope of every route in the OpenAPI document', () => {
   expect(open.filter((path) => path.includes('{db}') || path === '/api/ledgers')).toEqual([])
 })
 
-it('rejects requests to every route without a token, with an invalid one or without its scope', async () => {
+it('rejects requests to every route without a token, with an invalid token or without the scope', async () => {
   const expired = await tokenFor(EVERYTHING, 'tester', 1)
   const otherAudience = await tokens.issue({
     audience: 'daicho:samples',
@@ -174,7 +174,7 @@ describe('a token', () => {
     expect(status).toBe(200)
   })
 
-  it('is rejected if a second token is sent, even the same one', async () => {
+  it('is rejected if two tokens are sent, even if they are the same', async () => {
     const token = await tokenFor(['db:fruit:read'])
     const headers = { authorization: `Bearer ${token}` }
     for (const query of ['?token=x', `?token=${token}&token=${token}`, '?token=&token=']) {
@@ -218,7 +218,7 @@ const start = (mount: (app: HttpApp) => void, required: TokenService | null = nu
     { logger: pino({ level: 'silent' }), publicHosts: new Set() },
   )
 
-it('ends a stream when its token expires or is revoked', async () => {
+it('closes a stream when its token expires or is revoked', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const app = await start((app) => {
@@ -343,7 +343,7 @@ it('logs no tokens and no secrets', async () => {
 })
 
 describe('a listener with access checks', () => {
-  it('does not start if a route has no scope or an invalid one', async () => {
+  it('does not start if a route has no scope or an invalid scope', async () => {
     const handler = async () => ({})
     await expect(start((app) => app.get('/x', handler))).rejects.toThrow('GET /x declares no scope')
     const wrong = { config: { scope: 'db:{db}:read' } } as const

@@ -113,7 +113,7 @@ it('reads each tile with new hashes once, and reports progress', async () => {
   ])
 })
 
-it('stores the state of an audit as JSON, and rejects an incomplete one', () => {
+it('stores the state of an audit as JSON, and rejects an incomplete state', () => {
   for (const size of SIZES) {
     const storedState = JSON.stringify(auditedJson(after(longest.slice(0, size))))
     const again = auditedOf(JSON.parse(storedState))

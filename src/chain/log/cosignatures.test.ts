@@ -42,7 +42,7 @@ it('writes keys and cosignatures of witnesses in the C2SP form, byte for byte', 
   )
 })
 
-it('finds the cosignature of a witness, and rejects a changed one', async () => {
+it('finds the cosignature of a witness, and rejects a changed cosignature', async () => {
   const cosigned = note + b.cosign() + a.cosign()
   const found = await cosignatureBy(nodeVerifySignature, a.key, cosigned)
   expect(found).toEqual({ key: a.key, timestamp: TIMESTAMP, line: a.cosign() })

@@ -242,7 +242,7 @@ it('requires that the opening is UTF-8 and canonical JSON', async () => {
   )
 })
 
-it('accepts a proof file of 32 MiB, and rejects a longer one', async () => {
+it('accepts a proof file of 32 MiB, and rejects a longer file', async () => {
   const lengths: number[] = []
   const outcomes: string[] = []
   // Four characters of Base64 are three bytes of the entry.

@@ -29,7 +29,7 @@ async function closed(composed: Promise<App>): Promise<App> {
   return app
 }
 
-it('refuses RATES_RECORD without a ledger in the same process', async () => {
+it('rejects RATES_RECORD without a ledger in the same process', async () => {
   await expect(compose('rates', { RATES_RECORD: '1' }).composed).rejects.toMatchObject({
     code: 78,
     message: 'RATES_RECORD=1 needs the ledger in the same process',

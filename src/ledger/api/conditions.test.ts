@@ -85,7 +85,7 @@ describe('preconditions', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('a revision set by an earlier change of the same block is the current one', async () => {
+  it('a revision set by an earlier change of the same block is the current revision', async () => {
     const { service } = node
     const on = (tag: string) => ({
       precondition: { match: [tag], noneMatch: null },
@@ -106,7 +106,7 @@ describe('preconditions', () => {
     expect(results).toEqual(['2.0', 'PRECONDITION_FAILED', '2.1', '2.2', 'ITEM_NOT_FOUND'])
   })
 
-  it('a read with the current revision returns 304 without a body, also for weak tags and lists', async () => {
+  it('a read with the current revision returns 304 without a body, even for weak tags and lists', async () => {
     const read = (headers: Record<string, string>, query = '') =>
       node.send('GET', FIG + query, undefined, headers)
     for (const tag of ['"1.0"', 'W/"1.0"', '"7.7", "1.0"', '*']) {
@@ -172,7 +172,7 @@ describe('Idempotency-Key', () => {
     ['DELETE', FRUIT],
   ]
 
-  it('executes every kind of change once and repeats the reply, also after a restart', async () => {
+  it('executes every kind of change once and repeats the reply, even after a restart', async () => {
     const first: unknown[] = []
     const key = (n: number) => ({ 'idempotency-key': `"key ${n}"` })
     for (const [n, [method, path, body]] of requests.entries()) {

@@ -33,7 +33,7 @@ it('different keys, and equal keys of different subjects, do not match', () => {
 })
 
 it.each(['', ' ', '""', '"a', 'a"b', 'a b', '"é"', '"a\\b"', '"a";p=1', 'a, b', 'x'.repeat(256)])(
-  'refuses %j',
+  'rejects %j',
   (header) => {
     expect(() => keyOf(header)).toThrow('Idempotency-Key must be')
   },
@@ -62,7 +62,7 @@ it('the fingerprint ignores the order of members and the token', () => {
   expect(new Set(others).size).toBe(others.length)
 })
 
-it('executes a repeated request as a new one if its record was removed', async () => {
+it('executes a repeated request again if its record was removed', async () => {
   const folder = temporaryFolder()
   const repeat = async () => {
     const node = await startLedgerNode({ folder })

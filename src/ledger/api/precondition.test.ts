@@ -36,7 +36,7 @@ it.each([
 })
 
 it.each(['', ' ', ',', '3.1', '"3.1', '"3.1" "3.0"', 'w/"3.1"', '*, "3.1"', '"a\u0001"', '" "'])(
-  'refuses %j',
+  'rejects %j',
   (text) => {
     expect(() => parsePrecondition(text, undefined)).toThrow('double quotes')
     expect(() => parsePrecondition(undefined, text)).toThrow('double quotes')

@@ -117,7 +117,7 @@ it.each(FAULTS)(
   },
 )
 
-it('killed while the head is written: the file has the old head or the new one', async () => {
+it('killed while the head is written: the file has the old head or the new head', async () => {
   const { folder, node, write, key } = await writtenFolder()
   const store = await openStoreReader(folder, { frozen: false })
   const folderOfHead = temporaryFolder()
@@ -256,7 +256,7 @@ it('signs the last writes when the node closes, so that an older store is detect
   expect(signedHeadIn(folder).read()?.size).toBe(1)
   const again = await startLedgerNode({ folder })
   expect((await again.send('POST', '/api/later')).status).toBe(200)
-  // Closed at once: no head was requested, and the node was never idle.
+  // The node is closed immediately: no head was requested, and the node was never idle.
   await again.close()
   expect(signedHeadIn(folder).read()?.size).toBe(2)
   writeFileSync(join(folder, 'ledger.db'), older)
@@ -274,7 +274,7 @@ it('does not sign an invalid store when the node closes', async () => {
   expect(signedHeadIn(folder).read()?.size).toBe(0)
 })
 
-it('signs heads under load with pauses between them, and each continues the previous one', async () => {
+it('signs heads under load with pauses in between, and each head continues the previous head', async () => {
   const { folder, node, write } = await writtenFolder()
   const heads = new Map<string, Checkpoint>()
   let writing = true
@@ -303,7 +303,7 @@ it('signs heads under load with pauses between them, and each continues the prev
   await node.close()
 })
 
-it('does not treat an unreadable signed head as a missing one', () => {
+it('does not treat an unreadable signed head as missing', () => {
   const folder = temporaryFolder()
   expect(signedHeadIn(folder).read()).toBeNull()
   // A symbolic link to itself: reading it fails, as on a failing disk.

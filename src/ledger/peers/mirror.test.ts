@@ -164,7 +164,7 @@ it('rejects a page that is not proven to be in the signed log', async () => {
   await mirror.close()
 })
 
-it('continues where it stopped, also after it is reopened, and verifies', async () => {
+it('continues where it stopped, even after it is reopened, and verifies', async () => {
   const node = await nodeWith(40)
   const source = sourceOf(node)
   const folder = temporaryFolder()

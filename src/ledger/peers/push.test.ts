@@ -1,4 +1,4 @@
-// A push is accepted only from the key of the chain, only once, and only as signed.
+// A push is accepted only if the key of the chain has signed it, only once, and only unchanged.
 import { generateKeyPairSync, hash, randomBytes } from 'node:crypto'
 import { cpSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
@@ -53,7 +53,7 @@ function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Sign
   return signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, signer)
 }
 
-it('stores a push; a repeated one changes nothing, and a gap is reported with the size', async () => {
+it('stores a push; a repeated push changes nothing, and a gap is reported with the size', async () => {
   const { target, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const body = await push()
@@ -173,7 +173,7 @@ it.each([
   const twin = await twinOf(twinFolder, blocks)
   const body = await twin.push(to)
   if (to !== null) {
-    // A root without a proof is never evidence.
+    // A root without a proof is not evidence.
     const lie = JSON.parse(body.toString())
     lie.roots[6] = randomBytes(32).toString('base64')
     const refused = await post(Buffer.from(JSON.stringify(lie)))

@@ -41,7 +41,7 @@ async function guarded() {
     ...change,
   })
   const { host: authority } = new URL(node.url)
-  /** Signs for `signedFor`, the path by default. */
+  /** Signs a request for `signedFor`; default: the path. */
   const headersOf = (signedFor: string, change: Partial<Signer> = {}, body = NOTHING) => {
     const { pathname: path, search } = new URL(signedFor, node.url)
     const request = { method: 'GET', authority, path, query: search === '' ? '?' : search }
@@ -131,7 +131,7 @@ it('rejects a signature for another key, path, query, host, body or time, and a 
       { status: false, code: 'SIGNATURE_REFUSED', message: expect.any(String) },
     ])
   }
-  // Text after a second question mark is signed, too.
+  // The signature also covers text after a second question mark.
   const longer = await read(`${path}?&offset=3`, headersOf(path))
   expect([longer.status, longer.json.code]).toEqual([401, 'SIGNATURE_REFUSED'])
 

@@ -366,7 +366,7 @@ it('an erasure with an Idempotency-Key is done once, and a repetition gets the s
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6, blocks: 13 })
 })
 
-it('a subscriber does not receive entries erased before, even if others read them earlier', async () => {
+it('a subscriber does not receive entries erased before, even if other subscribers read them earlier', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
   const { service } = node

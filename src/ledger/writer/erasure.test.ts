@@ -94,7 +94,7 @@ it('after erasing, no file contains the content; every other entry is proven as 
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 40 })
 })
 
-it('erases the named revisions, also of a deleted item, and explains each rejection', async () => {
+it('erases the named revisions, even of a deleted item, and explains each rejection', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/people')
   await node.send('POST', '/api/people', { id: 'ann', n: 1 })

@@ -37,7 +37,7 @@ function storeOf(databases: Databases): StoreReader {
       return { id, created: 1, revision: held.revision, text: canonicalJson(held.item as never) }
     },
   }
-  // Planning reads databases, items and idempotency records only.
+  // Planning reads only databases, items and idempotency records.
   return store as unknown as StoreReader
 }
 

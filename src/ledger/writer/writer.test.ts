@@ -355,7 +355,7 @@ describe('the queue', () => {
   })
 })
 
-it('answers an index change while a block is written, and the block too', async () => {
+it('answers an index change while a block is written, and then the changes of the block', async () => {
   const written = writer.record(unitOf(1))
   await untilBatchCloses()
   const changed = writer.changeIndex('add', INDEX)
@@ -409,7 +409,7 @@ it('only the owner changes the databases of a network', async () => {
   expect(writer.depth).toBe(2)
 })
 
-it('when suspended, rejects new changes and writes pending ones', async () => {
+it('when suspended, rejects new changes and writes pending changes', async () => {
   const waiting = writer.record(unitOf(1))
   const why = Object.assign(new Error('evidence'), { code: 'CHAIN_FROZEN' })
   writer.suspend(why as never)

@@ -20,7 +20,7 @@ describe('instantOf', () => {
     expect([instantOf(text), instantOf(text)]).toEqual([instant, instant])
   })
 
-  it('returns null for 30 February, also after a valid date', () => {
+  it('returns null for 30 February, even after a valid date', () => {
     const texts = ['2026-02-28T00:00:00.000Z', '2026-02-30T00:00:00.000Z', '']
     expect(texts.map(instantOf)).toEqual([texts[0], null, null])
   })

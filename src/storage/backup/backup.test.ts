@@ -134,7 +134,7 @@ it('a damaged store gives no backup, unless verification is off', async () => {
   expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
-it('an interrupted run leaves no backup, and the next one completes it', async () => {
+it('an interrupted run leaves no backup, and the next run completes it', async () => {
   const { folder, to } = await testFolders()
   const content = keepContent(folder, 'a picture')
   const gone = keepContent(folder, 'erased since')

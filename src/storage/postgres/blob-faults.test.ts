@@ -16,7 +16,7 @@ const postgres = await sharedPostgres()
 interface Lane {
   readonly url: string
   readonly proxy: PostgresProxy
-  /** Not behind the proxy. */
+  /** Store that bypasses the proxy. */
   readonly store: Store
   readonly blobs: BlobStore
 }

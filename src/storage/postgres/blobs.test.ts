@@ -35,7 +35,7 @@ async function blobsUnderTest(): Promise<BlobsUnderTest> {
 describe.skipIf(postgres.missing !== null)(`blobs in a database${postgres.note}`, () => {
   describeBlobs('PostgreSQL', blobsUnderTest)
 
-  it('keeps blobs that are added before the first block, until there is one', async () => {
+  it('keeps blobs that are added before the first block', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const store = await openStore({ location: url, serverId: CONTRACT_SERVER_ID, durable: true })

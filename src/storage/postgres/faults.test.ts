@@ -15,7 +15,7 @@ const LANES = 6
 /** Closes all other connections to the database. */
 const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid()`
-/** Errors that mean that nothing of the block is stored. */
+/** Errors after which no part of the block is stored. */
 const NOTHING_STORED = ['HEAD_MOVED', 'STORE_UNAVAILABLE']
 
 const postgres = await sharedPostgres()
@@ -180,7 +180,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
   })
 })
 
-/** Returns a condition that holds after another append is acknowledged, or all are. */
+/** Returns a condition that holds once another append, or every append, is acknowledged. */
 function nextAcknowledgement(writers: readonly Writer[]): () => boolean {
   const sum = () => writers.reduce((total, { acknowledged }) => total + acknowledged, 0)
   const before = sum()
@@ -207,7 +207,7 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
     await server.stop()
   })
 
-  it('waits for a free connection, and continues when there is one', async () => {
+  it('waits for a free connection of the server, and continues', async () => {
     const limits = { max_connections: '8', superuser_reserved_connections: '0' }
     const server = await PostgresServer.create(programs, 'crowded', limits)
     await server.start()
