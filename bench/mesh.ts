@@ -88,7 +88,7 @@ async function restored(folder: string, from: string, serverId: number) {
   return { seconds: (performance.now() - startedAt) / 1000, most, done: JSON.parse(output) }
 }
 
-/** Restores a chain of `entries` / 10, and one of `entries`. */
+/** Restores a chain of `entries` / 10 entries, and a chain of `entries` entries. */
 async function restores(entries: number): Promise<void> {
   const rows = [['entries', 'blocks', 'seconds', 'entries/s', 'most MB']]
   for (const size of [Math.ceil(entries / 10), entries]) {

@@ -1,6 +1,6 @@
 // The ledger on PostgreSQL compared with an application that inserts one row per request into the same server:
-// interleaved rounds in one run, medians. BENCH_PG_URL names a server on which databases can be created; without it
-// one is started from the npm binaries, in memory if the machine has such a folder.
+// interleaved rounds in one run, medians. BENCH_PG_URL names a server on which databases can be created; without the
+// variable, a server is started from the npm binaries, in memory if the machine has such a folder.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -42,7 +42,7 @@ function startOn(url: string, folder: string): Promise<Server> {
   return startLedger(folder, { STORE: url, SECRET: 'bench-secret-of-32-characters-or-more' })
 }
 
-/** Single items on one process, and on two with a load balancer's share each. */
+/** Single items on one process, and on two processes with half of the requests each. */
 async function singleItems({ newDatabase, newFolder }: Setup): Promise<void> {
   const [first, second] = [newFolder('first'), newFolder('second')]
   const store = await newDatabase()
@@ -103,7 +103,7 @@ async function singleItems({ newDatabase, newFolder }: Setup): Promise<void> {
   await Promise.all([sqlite, one, two].map((server) => server.stop()))
 }
 
-/** Loading, verification and copying, beside SQLite. */
+/** Loading, verification and copying, compared with SQLite. */
 async function wholeStores({ newDatabase, newFolder }: Setup): Promise<void> {
   const rows = [[`${rate(ITEMS)} items`, 'load s', 'verify s', 'verify entries/s']]
   const folder = newFolder('loaded')

@@ -144,7 +144,7 @@ async function beside({ url }: Server): Promise<void> {
   ])
 }
 
-/** Runs the parts that are named, or all: filters, paging, beside. */
+/** Runs the named parts, or all: filters, paging, beside. */
 export async function run(parts: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const server = await startLedger(folder)

@@ -162,11 +162,11 @@ function compared({ known, unknown }: Record<Kind, readonly number[]>): Record<s
 async function failedLogins(port: number, round: number): Promise<Record<Kind, number[]>> {
   const times: Record<Kind, number[]> = { known: [], unknown: [] }
   for (let count = 1; count <= FAILURES_EACH; count += 1) {
-    // The two alternate in coming first.
+    // The known and the unknown name alternate in coming first.
     const kinds: readonly Kind[] = count % 2 === 0 ? ['known', 'unknown'] : ['unknown', 'known']
     for (const kind of kinds) {
       const name = kind === 'known' ? 'demo' : 'eve0'
-      // Each from a different address: otherwise the throttle would reject the eleventh without checking the password.
+      // Each from a different address: the throttle would reject the eleventh login from one address unchecked.
       const localAddress = `127.0.${round + 2}.${count}`
       const body = { name, password: 'wrong' }
       const { ms, status, text } = await call(port, {

@@ -1,12 +1,13 @@
 // Makes nodes the peers of each other: node introduce.mjs <address> <address>...
-// Each node is asked for its verifier key, and told those of the others. That trusts the network in
-// between, once: where it is not yours, compare the keys by another way. Again changes nothing.
+// Asks each node for its verifier key and adds the other nodes as its peers. This trusts the network between
+// the nodes, once: if the network is not yours, compare the keys through another channel. A second run
+// changes nothing.
 const TRIES = 60
 const REST_MS = 1_000
 
 const urls = process.argv.slice(2)
 
-/** The reply's text; asks again while nobody listens yet. */
+/** Returns the text of the reply; retries until the node listens. */
 async function textAt(url, init) {
   for (let left = TRIES; ; left -= 1) {
     try {

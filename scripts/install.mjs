@@ -8,7 +8,7 @@ const WAIT_MS_MAX = 10 * 60_000
 
 /**
  * Returns whether `node_modules` has every package of `package-lock.json`, and Node itself. npm writes its
- * own list at the end of an installation, so an interrupted one has none.
+ * own list at the end of an installation, so an interrupted installation has no list.
  */
 export function isInstalled(root) {
   const list = join(root, 'node_modules', '.package-lock.json')
@@ -50,7 +50,7 @@ function take(lock) {
   }
 }
 
-/** An empty file was created a moment ago; a removed one is free. */
+/** Returns whether a living process has the lock. An empty file was just created; a removed lock is free. */
 function isHeld(lock) {
   try {
     const pid = readFileSync(lock, 'utf8')

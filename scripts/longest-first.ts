@@ -20,7 +20,7 @@ export class LongestFirst extends BaseSequencer {
     return sorted.toSorted((one, other) => this.#place(one) - this.#place(other))
   }
 
-  /** Files with their own process come first: the others share a process only if they are consecutive. */
+  /** Files with their own process come first: other files share a process only if they are consecutive. */
   #place({ moduleId, project }: TestSpecification): number {
     const path = moduleId.slice(this.ctx.config.root.length + 1)
     const place = LONGEST_FIRST.findIndex((start) => path.startsWith(start))

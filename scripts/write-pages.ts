@@ -27,7 +27,7 @@ for (const path of words.filter((word) => word !== '--check')) {
       written += page.slice(at, step.from) + output
       at = step.to
     }
-    // Values of the last run may also appear in commands and in the text between.
+    // Values of the last run may appear in commands, too, and in the text between them.
     if (!isCheck) writeFileSync(path, shell.translated(written + page.slice(at)))
   } finally {
     await shell.close()

@@ -44,7 +44,7 @@ export interface BlockParts extends Omit<Block, 'serverId' | 'entries'> {
 
 /**
  * Decodes the output of `provenBlockJson`, or returns a sentence about the first error. Checks types and lengths;
- * `verifyBlock` checks the rest.
+ * `verifyBlock` checks the hashes, the link and the timestamps.
  */
 export function parseBlockParts(value: Json): BlockParts | string {
   if (!isJsonObject(value)) return 'it is not an object'

@@ -66,7 +66,7 @@ export class HmacSha256 {
   readonly #outer = new Uint8Array(PAD_BYTES + HASH_BYTES).fill(OUTER_PAD)
 
   digest(key: Uint8Array, message: string): Uint8Array {
-    // A UTF-16 unit is at most three bytes of UTF-8. The exact length is counted only where that is not enough.
+    // A UTF-16 unit is at most three bytes of UTF-8. The exact length is counted only if this bound does not fit.
     const isLong = message.length * 3 > this.#message.length
     const bytes = isLong ? utf8Length(message) : 0
     if (bytes > this.#message.length) {

@@ -53,7 +53,7 @@ export interface LedgerReply {
   readonly message?: string
 }
 
-/** Calls the ledger API of a node. Errors: Exit (usage, finding), also if the node returns an error. */
+/** Calls the ledger API of a node. Errors: Exit (usage, finding), including for an error reply of the node. */
 export async function callNode<Reply extends LedgerReply>(
   { url, token }: NodeAddress,
   path: string,

@@ -24,7 +24,7 @@ export const DATA_FILES: readonly {
   { name: 'rates.json', isKey: false },
 ]
 
-/** Folders of blobs, which are named after their SHA-256, each with a folder for unfinished ones. */
+/** Folders of blobs, which are named after their SHA-256, each with a folder for unfinished blobs. */
 export const BLOB_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const
 
 /**
@@ -44,7 +44,7 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: there is no folder ${folder}`)
 }
 
-/** Returns SYSTEM_FOLDER, with the key and the signed head, if `url` is that of STORE; otherwise null. */
+/** Returns SYSTEM_FOLDER, with the key and the signed head, if `url` is the value of STORE; null if it is not. */
 export function folderOfDatabase(url: string): string | null {
   const { STORE, SYSTEM_FOLDER } = readSettings(process.env)
   return url === STORE ? SYSTEM_FOLDER : null
@@ -70,7 +70,7 @@ export function requireFolder(folder: string): void {
   throw new Exit(EXIT.usage, `there is no folder ${folder}`)
 }
 
-/** Runs `work` on a store. Errors: also Exit (finding) if the store is damaged. */
+/** Runs `work` on a store. Errors: those of `work`; Exit (finding) if the store is damaged. */
 export async function onStore<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()

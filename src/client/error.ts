@@ -36,7 +36,7 @@ export function unverifiable(subject: string): VerificationError {
   )
 }
 
-/** Errors without a reply that a retry cannot change. */
+/** Codes of errors without a reply that would occur again in a retry. */
 const FINAL: ReadonlySet<string> = new Set(['NAME_INVALID', 'SIGNATURES_UNSUPPORTED'])
 
 /** Whether a retry may succeed: there was no reply, or the node is busy. */

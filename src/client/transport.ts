@@ -4,7 +4,7 @@ import { ClientError, isTransient, unverifiable } from './error.ts'
 
 /** Stores the last verified checkpoint, a text of about 200 characters. */
 export interface CheckpointStore {
-  /** Returns the last argument of `set`, or nothing. */
+  /** Returns the checkpoint that `set` stored last, or nothing. */
   get(): string | null | undefined | Promise<string | null | undefined>
   /** Must complete before a read returns. */
   set(checkpoint: string): void | Promise<void>
@@ -64,9 +64,9 @@ export interface Call extends RequestOptions {
   /** Sent as JSON. */
   readonly body?: unknown
   readonly content?: Content
-  /** Has no timeout: sending the content, or reading the reply after it has started. */
+  /** The phase without a timeout: sending the content, or reading the reply after it has started. */
   readonly streams?: 'content' | 'reply'
-  /** Set if the caller verifies the reply; otherwise a verifying client rejects the read. */
+  /** Set if the caller verifies the reply; if it is unset, a verifying client rejects the read. */
   readonly isProven?: boolean
 }
 
@@ -140,7 +140,7 @@ export class Transport {
 
   /**
    * Sends a read and converts the reply with `convert`. All reads go through this method, so that a verifying client
-   * rejects reads without proof. Errors: UNVERIFIABLE for such a read.
+   * rejects reads without proof. Errors: UNVERIFIABLE for a read without proof.
    */
   async read<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
     if (this.#verifies && call.isProven !== true) throw unverifiable(`GET ${call.path}`)

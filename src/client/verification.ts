@@ -37,7 +37,7 @@ export interface ProvenRevision {
   readonly position: string
 }
 
-/** Error codes about the subject of a read, which the reader compares with its own state. */
+/** Error codes that deny the subject of a read. The reader compares the denial with its own state. */
 const DENIALS: ReadonlySet<string> = new Set([
   ...['ITEM_NOT_FOUND', 'DATABASE_NOT_FOUND', 'POSITION_INVALID'],
   ...['SERVERID_UNKNOWN', 'SIZE_UNKNOWN'],
@@ -140,7 +140,7 @@ export class Verification {
     }
   }
 
-  /** Starts with the stored checkpoint. Errors: also if the key has not signed it. */
+  /** Starts with the stored checkpoint. Errors: VerificationError if the key has not signed the checkpoint. */
   #opened(): Promise<VerifyingReader> {
     this.#reader ??= this.#open().catch((error) => {
       this.#reader = null

@@ -83,7 +83,7 @@ export function effectOf(entry: Entry, position: number): Effect {
 
 /**
  * Returns the canonical text of the entry of node `serverId` with `effect`. A stored entry is in
- * canonical form exactly if it equals this.
+ * canonical form exactly if it equals this text.
  */
 export function entryTextOf(effect: Effect, serverId: number): string {
   switch (effect.kind) {

@@ -50,7 +50,7 @@ export async function storeExists(location: StoreLocation): Promise<boolean> {
   }
 }
 
-/** Opens a store for reading, also while another process writes it. Errors: StoreError. */
+/** Opens a store for reading, even while another process writes it. Errors: StoreError. */
 export async function openStoreReader(
   location: StoreLocation,
   { frozen }: ReaderOptions,
@@ -61,7 +61,7 @@ export async function openStoreReader(
 }
 
 /**
- * Opens the blobs that the entries of `store` name. `location` may be another one than that of `store`; `durable` is
+ * Opens the blobs that the entries of `store` name. `location` may differ from the location of `store`; `durable` is
  * false for a temporary store, which is never synced.
  */
 export async function openBlobStore(

@@ -43,8 +43,8 @@ export interface AuditOptions {
  * and that the signed checkpoint is the log of the last audit followed by exactly these headers. Memory use does
  * not grow with the log.
  *
- * Errors: NOTE_…, CHECKPOINT_…; QUORUM_MISSED; LOG_ROLLED_BACK, LOG_FORKED if the checkpoint does not continue the last audit;
- * LOG_BROKEN if tiles and checkpoint do not match or the headers form no chain.
+ * Errors: NOTE_…, CHECKPOINT_…; QUORUM_MISSED; LOG_ROLLED_BACK, LOG_FORKED if the checkpoint does not continue the
+ * last audit; LOG_BROKEN if tiles and checkpoint do not match or the headers form no chain.
  */
 export async function auditLog(
   options: AuditOptions,

@@ -12,7 +12,7 @@ export type ProofErrorCode =
   | 'POLICY_MALFORMED' // not a policy about witnesses
   | 'QUORUM_MISSED' // too few witnesses have cosigned the checkpoint
   | 'PROOF_MALFORMED' // not a proof file
-  | 'PROOF_WRONG' // the hashes do not lead from the entry to the checkpoint
+  | 'PROOF_WRONG' // the hashes computed from the entry do not give the root of the checkpoint
   | 'LOG_ROLLED_BACK' // a checkpoint that is older than one seen before
   | 'LOG_FORKED' // two checkpoints that contradict each other
   | 'LOG_BROKEN' // entries, hashes and checkpoint of a log contradict each other
@@ -72,7 +72,7 @@ export function verifierKeyText(key: VerifierKey, type: KeyType = ED25519): stri
   return `${key.name}+${toHex(keyId(key, type))}+${encoded}`
 }
 
-/** Parses a verifier key. Errors: NOTE_MALFORMED, also for other kinds of keys. */
+/** Parses a verifier key. Errors: NOTE_MALFORMED, even for a valid key of another type. */
 export function verifierKeyOf(text: string, type: KeyType = ED25519): VerifierKey {
   const [, name = '', , encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/s.exec(text) ?? []
   const typed = fromBase64(encoded)

@@ -29,7 +29,7 @@ export function witnessKeyText(key: VerifierKey): string {
   return verifierKeyText(key, COSIGNATURE)
 }
 
-/** Parses the key of a witness. Errors: NOTE_MALFORMED, also for keys of other types. */
+/** Parses the key of a witness. Errors: NOTE_MALFORMED, even for a valid key of another type. */
 export function witnessKeyOf(text: string): VerifierKey {
   return verifierKeyOf(text, COSIGNATURE)
 }
@@ -52,7 +52,7 @@ export function cosignatureLine(
 /** A verified cosignature. */
 export interface Cosignature {
   readonly key: VerifierKey
-  /** When the witness has signed, by its clock; seconds since the Unix epoch. */
+  /** Time of the signature by the clock of the witness, seconds since the Unix epoch. */
   readonly timestamp: number
   /** Its line in the note. */
   readonly line: string
@@ -60,7 +60,7 @@ export interface Cosignature {
 
 /**
  * Returns the cosignature of `note` by the witness of `key`, or null. If the witness has signed repeatedly, the first
- * one counts. Errors: NOTE_MALFORMED, NOTE_FORGED.
+ * cosignature counts. Errors: NOTE_MALFORMED, NOTE_FORGED.
  */
 export async function cosignatureBy(
   verifySignature: VerifySignature,
@@ -226,7 +226,7 @@ function malformed(what: string): ProofError {
   return new ProofError('POLICY_MALFORMED', what)
 }
 
-/** Whether the policy applies to the log of `key`: it names this one, or none. */
+/** Returns whether the policy applies to the log of `key`: the policy names this log, or no log. */
 export function isOfLog({ logs }: WitnessPolicy, key: VerifierKey): boolean {
   return logs.length === 0 || logs.some((log) => verifierKeyText(log) === verifierKeyText(key))
 }
@@ -260,16 +260,16 @@ export async function requireQuorum(
   )
 }
 
-/** Who must have signed a checkpoint. */
+/** The required signers of a checkpoint. */
 export interface CheckpointRules {
   /** The key of the log. */
   readonly key: VerifierKey
   readonly policy?: WitnessPolicy | null
 }
 
-/** A checkpoint that follows the rules. */
+/** A checkpoint with all required signatures. */
 export interface CosignedCheckpoint extends Checkpoint {
-  /** Those by witnesses of the policy. */
+  /** The cosignatures by witnesses of the policy. */
   readonly cosignatures: readonly Cosignature[]
 }
 

@@ -39,15 +39,15 @@ export interface HeightProof {
 }
 
 /**
- * The root (base64) that the larger log had at the size of the smaller one, and the consistency proof from there.
- * The signed root of the smaller log is another one.
+ * The root (base64) that the larger log had at the size of the smaller log, and the consistency proof from that size.
+ * The signed root of the smaller log is different.
  */
 export interface PrefixProof {
   readonly root: string
   readonly path: readonly string[]
 }
 
-/** Shows that two logs contradict each other. Two logs of one size need no proof but their roots. */
+/** Shows that two logs contradict each other. May be null for logs of equal size: their roots are enough. */
 export type ForkProof = HeightProof | PrefixProof | null
 
 /** Two notes of one key that cannot both be true. */
@@ -56,11 +56,11 @@ export interface Evidence {
   readonly what: string
   /** The note that was seen first, and the contradicting one. */
   readonly notes: readonly [string, string]
-  /** Null also if only the node that stored the evidence can compare the two logs. */
+  /** Null if the roots are enough, and if only the node that stored the evidence can compare the two logs. */
   readonly proof: ForkProof
 }
 
-/** A log of which a checkpoint is signed. Everything it returns is verified. Errors of all members: any. */
+/** A log with a signed checkpoint. Everything it returns is verified. Errors of all members: any. */
 export interface SignedLog {
   readonly checkpoint: Checkpoint
   /** Returns the root of its first `size` blocks, and the consistency proof from there. */
@@ -128,7 +128,7 @@ async function heightProof(one: SignedLog, other: SignedLog): Promise<ForkProof>
   }
 }
 
-/** The first leaf, of `size`, in which two logs differ, or null. Compares one path from a peak to a leaf. */
+/** Returns the first of `size` leaves in which two logs differ, or null. Compares one path from a peak to a leaf. */
 async function forkHeight(one: ReadNodes, other: ReadNodes, size: number): Promise<number | null> {
   const firstDiffering = async (nodes: readonly TreeNode[]) => {
     const hashes = await one(nodes)
@@ -180,10 +180,10 @@ function isContradiction(logs: readonly [Checkpoint, Checkpoint], proof: ForkPro
 
 /** The content of verified evidence. */
 export interface Contradiction {
-  /** One sentence that describes it; that of the file is not verified. */
+  /** One sentence that describes the contradiction; the sentence in the file is not verified. */
   readonly what: string
   readonly checkpoints: readonly [Checkpoint, Checkpoint]
-  /** The first height at which the logs differ, with the headers there, or null if the roots show it. */
+  /** The first height at which the logs differ, with the headers there; null if only the roots prove the difference. */
   readonly fork: Pick<HeightProof, 'height' | 'headers'> | null
 }
 
@@ -260,7 +260,7 @@ function textOf(value: Json | undefined): string {
   throw malformed()
 }
 
-/** Not a hash: empty, so that it is equal to none. */
+/** Replaces a malformed hash: being empty, it equals no hash. */
 function hashOf(text: string): Uint8Array {
   const bytes = fromBase64(text)
   return bytes?.length === HASH_BYTES ? bytes : new Uint8Array()

@@ -10,7 +10,7 @@ import { type Hashes, verifyInclusion } from './proofs.ts'
 const FIRST_LINE = 'c2sp.org/tlog-proof@v1'
 /** More than the depth of any log whose size is a safe integer. */
 const PATH_LENGTH_MAX = 63
-/** An item of the maximum size in base64, plus the rest of the file. */
+/** An item of the maximum size in base64, plus all other parts of the file. */
 const FILE_LENGTH_MAX = 32 * 1024 * 1024
 
 /** Position of an entry in its block, and the hashes from its commitment to the root of the block. */

@@ -15,7 +15,7 @@ const LEVELS_PER_TILE = 8
 const TILE_LEVEL_MAX = 63
 const LENGTH_BYTES = 2
 
-/** A tile of hashes, or a bundle of entries. The `width` of a full one is TILE_WIDTH. */
+/** A tile of hashes, or a bundle of entries. The `width` of a full tile or bundle is TILE_WIDTH. */
 export interface Tile {
   readonly level: number | 'entries'
   readonly index: number

@@ -39,11 +39,11 @@ export interface VerifyFlags {
   /** The file with the state of the last audit. */
   readonly state?: string
   readonly token?: string
-  /** The proof file of the entry that erased the proven one. */
+  /** The proof file of the entry that erased the proven entry. */
   readonly erasure?: string
   /** Keys of witnesses. */
   readonly witness?: readonly string[]
-  /** How many of them must have cosigned. */
+  /** Number of these witnesses that must have cosigned. */
   readonly quorum?: string
   /** The file with a policy about logs and witnesses. */
   readonly policy?: string
@@ -206,7 +206,7 @@ async function readFrom(url: string, token: string | undefined): Promise<Uint8Ar
   }
 }
 
-/** Errors: Exit (configuration) if the file has another content: starting over would forget the audited chain. */
+/** Errors: Exit (configuration) if the file is malformed: starting over would forget the audited chain. */
 function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
   const value = parseJsonOrNull(readFileSync(path, 'utf8'))

@@ -148,7 +148,7 @@ export function bytesOfFile(path: string): AsyncIterable<Uint8Array> {
   throw new Exit(EXIT.usage, `there is no file ${path}`)
 }
 
-/** Runs `work` on the export at `path`. Errors: also Exit (usage) if the file is not an export. */
+/** Runs `work` on the export at `path`. Errors: those of `work`; Exit (usage) if the file is not an export. */
 export async function onExport<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await onStore(work)

@@ -124,10 +124,10 @@ async function withIndexes<Result>(
   }
 }
 
-/** Errors about a folder. When the command line names the folder they are findings; here the configuration does. */
+/** Codes of configuration errors: this command takes the folder from the configuration, not from its arguments. */
 const NOT_CONFIGURED: ReadonlySet<string> = new Set(['STORE_NOT_FOUND', 'STORE_FOREIGN'])
 
-/** Opens the indexes. A stopped node is not required for reading. */
+/** Opens the indexes. The node may be running if they are only read. */
 async function openIndexes(access: 'read' | 'change'): Promise<Indexes> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })

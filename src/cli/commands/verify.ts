@@ -119,14 +119,14 @@ async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<St
   try {
     const folder = isDatabaseUrl(location) ? folderOfDatabase(location) : location
     if (folder === location) requireStoreFile(storePathIn(location))
-    // Read before the snapshot is taken: a running node may sign more between the two.
+    // Read before the snapshot is taken, because a running node may sign more blocks in between.
     const signing = folder === null ? null : await signingOf(folder)
     // Uses one snapshot for the whole verification, because a node may be writing.
     const store = await openStoreReader(location, { frozen: true })
     try {
       const verification = await verifyStore(store, {
         progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
-        // This thread is nearly idle unless they find a difference.
+        // This thread is nearly idle unless the other threads find a difference.
         threads: { location, count: availableParallelism() },
       })
       const finding = verification.finding ?? (await signing?.findingOf(store)) ?? null
@@ -152,8 +152,8 @@ async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<St
 const NO_FINDINGS = /^(STORE_(NOT_FOUND|TOO_\w+|UNAVAILABLE|UNSAFE)|FOLDER_\w+)$/
 
 /**
- * The key and the signed head of a folder. Replacing the chain with another valid one is a finding too.
- * Errors: Exit (configuration) if they cannot be read.
+ * Reads the key and the signed head of a folder. With them, a chain that was replaced with another valid chain is
+ * a finding. Errors: Exit (configuration) if they cannot be read.
  */
 async function signingOf(folder: string) {
   const { readSigningFiles, signingFinding } = await import('../../ledger/core.ts')
@@ -170,7 +170,7 @@ async function signingOf(folder: string) {
   }
 }
 
-/** A folder with the key of a node is never a mirror, even if it contains files of one. */
+/** A folder with the key of a node is never a mirror, even if it contains files of a mirror. */
 async function isMirror(folder: string): Promise<boolean> {
   if (existsSync(join(folder, KEY_FILE))) return false
   return (await import('../../ledger/core.ts')).isMirrorFolder(folder)

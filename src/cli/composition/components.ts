@@ -30,8 +30,8 @@ const PRESET: Credentials = { name: 'admin', password: 'daicho' }
 
 /**
  * The composition root of `serve`. The code of a component is loaded when it is created, and a shared service is
- * opened when the first component needs it. Errors: Exit (configuration), CodedError; everything that was opened is
- * closed then.
+ * opened when the first component needs it. Errors: Exit (configuration), CodedError, after everything that was opened
+ * is closed.
  */
 export async function composeApp({ names, ...options }: AppOptions): Promise<App> {
   const notices: string[] = []

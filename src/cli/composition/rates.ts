@@ -85,7 +85,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
           await create()
         })
       } catch (error) {
-        // Equal ids mean equal vectors: it was already recorded, for example before a restart.
+        // Equal ids mean equal rates: they were already recorded, for example before a restart.
         if (!hasCode(error, 'ITEM_EXISTS')) throw error
       }
     },

@@ -51,7 +51,7 @@ export interface Backup {
   readonly serverId: number
   readonly blocks: number
   readonly headId: string | null
-  /** Number of blobs copied instead of linked to those of the last backup. */
+  /** Number of blobs that were copied; all other blobs were linked to the last backup. */
   readonly contents: number
   /** Null if it was not requested, or is impossible because the store has an older format. */
   readonly verification: Verification | null
@@ -111,8 +111,8 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   })
   for (const one of contents) {
     copied += await copyMissingBlobs(one)
-    // The copy may have blobs that its store does not name. With this folder, its node recovers on start as
-    // after a kill.
+    // The copy may have blobs that its store does not name. Because of this folder, a node that starts on the
+    // copy recovers as after a kill.
     if (fileExists(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
   }
   for (const name of files) {

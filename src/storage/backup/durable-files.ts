@@ -85,7 +85,7 @@ export async function copyMissingBlobs({ from, to, previous }: BlobFolder): Prom
     }
     changedFolders.add(dirname(target))
   }
-  // Those folders may be new entries of `to`.
+  // The folders of the blobs may be new entries of `to`.
   if (changedFolders.size > 0) changedFolders.add(to)
   for (const folder of changedFolders) sync(folder)
   return copied

@@ -1,6 +1,6 @@
 import type { StoredBlob } from '../store.ts'
 
-/** How recording a blob in `add` ended. */
+/** Outcome of recording a blob in `add`. */
 export interface RecordOutcome<Result> {
   /** Whether an entry names the blob now. */
   isRecorded(result: Result): boolean
@@ -13,8 +13,8 @@ export interface OpenBlob {
   /** Bytes that are stored, which may be fewer than an entry names. */
   readonly length: number
   /**
-   * Fills `target` with the bytes from offset `at`; returns how many there were, fewer only at the end.
-   * Errors: STORE_FAILED.
+   * Fills `target` with the bytes from offset `at`; returns their number, which is smaller than the length of
+   * `target` only at the end. Errors: STORE_FAILED.
    */
   read(target: Uint8Array, at: number): Promise<number>
   close(): Promise<void>
@@ -29,7 +29,7 @@ export interface BlobStore {
   recover(): Promise<void>
   /**
    * Continues after a process was killed before the rows existed: removes incoming bytes and keeps blobs.
-   * The next start, which has rows, checks which of them are named.
+   * The next start, which has rows, checks which blobs they name.
    */
   recoverWithoutRows(): Promise<void>
   /**
@@ -53,8 +53,8 @@ export interface BlobStore {
    */
   addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number>
   /**
-   * Runs `erase`, which removes rows, and then removes those of the blobs in `freed` that no other row
-   * names. `recover` does so after a crash in between, after an error with `mayBeRecorded`, and if a blob
+   * Runs `erase`, which removes rows, and then removes the blobs in `freed` that no other row names.
+   * `recover` removes them after a crash in between, after an error with `mayBeRecorded`, and if a blob
    * cannot be removed. Errors: those of `erase`; STORE_FAILED.
    */
   eraseRows<Result>(

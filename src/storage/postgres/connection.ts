@@ -29,12 +29,12 @@ export interface ConnectionOptions {
   readonly timelineMin?: number
   /** Maximum duration of a statement. */
   readonly deadlineMs?: number
-  /** For a transaction that stays open while its rows are processed. */
+  /** True if a transaction stays open while its rows are processed. */
   readonly mayIdleInTransaction?: boolean
 }
 
 const CONNECT_MS_MAX = 3_000
-/** Measured here, because the server's own timeout does not end a wait for a standby. */
+/** Measured in this process, because the server's own timeout does not end a wait for a standby. */
 const DEADLINE_MS = 10_000
 /** Frees the locks of a process that was suspended, or has lost its network. */
 const IDLE_IN_TRANSACTION_MS_MAX = 5_000
@@ -80,7 +80,7 @@ export class Connection implements Queries {
   }
 
   /**
-   * Connects to the first of the hosts that is a primary. Errors: ConnectionLost, those of the server,
+   * Connects to the first host that is a primary. Errors: ConnectionLost, those of the server,
    * STORE_UNSAFE.
    */
   static async open(options: ConnectionOptions): Promise<Connection> {
@@ -182,8 +182,8 @@ export class Connection implements Queries {
   }
 
   /**
-   * Runs several statements without values, separated by semicolons; returns the rows of each. They have one
-   * answer, and after an error none of the others runs.
+   * Runs several statements without values, separated by semicolons; returns the rows of each. The server
+   * sends one reply for all of them, and skips the remaining statements after an error.
    */
   async script(text: string): Promise<Row[][]> {
     try {
@@ -241,7 +241,7 @@ function newClient(config: pg.ClientConfig): pg.Client {
   }
 }
 
-/** The URL may contain a password, so it is not repeated, nor the error of the driver. */
+/** The URL may contain a password, so the message repeats neither the URL nor the error of the driver. */
 function invalidUrl(): StoreError {
   return new StoreError('STORE_UNAVAILABLE', 'the URL of the store is not valid')
 }

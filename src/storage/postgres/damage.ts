@@ -29,7 +29,8 @@ const SQL = {
 } as const
 
 /**
- * Checks the data derived from other tables: the declared indexes and their entries. Returns the first difference, or null. In constant memory.
+ * Checks, in constant memory, the data derived from other tables: the declared indexes and their entries.
+ * Returns the first difference, or null.
  */
 export async function damageOf(queries: Queries): Promise<string | null> {
   return (

@@ -36,8 +36,8 @@ const SQL = {
 const VACUUM_MS_MAX = 3_600_000
 
 /**
- * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position is not that
- * of a former revision of the item or of its attachments.
+ * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position does not
+ * belong to a former revision of the item or of its attachments.
  */
 export async function erase(
   queries: Queries,

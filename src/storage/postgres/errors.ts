@@ -8,7 +8,7 @@ export class ConnectionLost extends Error {
 
 // SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
 
-/** Codes and classes of failures that may pass: another attempt is worthwhile. */
+/** Codes and classes of temporary failures, after which another attempt may succeed. */
 const TRANSIENT = [
   '08000', // connection exception; 08P01 is a defect
   '08001',

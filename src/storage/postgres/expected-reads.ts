@@ -17,7 +17,7 @@ const SQL = {
     WHERE key = ANY($1::text[])`,
 } as const
 
-/** The results of reads that were done in advance; missing ones are unknown. */
+/** The results of reads that were done in advance; missing results are unknown. */
 export class ReadAhead {
   /** Creation positions of databases by their names. */
   readonly databases = new Map<string, number>()

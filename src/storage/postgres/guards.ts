@@ -8,7 +8,7 @@ export interface ServerState {
   readonly warning: string | null
 }
 
-/** `split_part` counts from the end since this version. */
+/** First version of the server whose `split_part` can count from the end. */
 const VERSION_MIN = 140_000
 
 // Settings that another server does not know are null.

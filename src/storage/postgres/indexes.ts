@@ -44,8 +44,8 @@ export const LIST_INDEXES = `SELECT d.name, d.created, i.path, i.built,
   WHERE i.built > ${REMOVED} ORDER BY d.created, i.number`
 
 /**
- * The digest of all declarations, in `node.indexes`. It tells other processes that they have
- * changed, and shows that nothing else has changed them.
+ * The digest of all declarations, in `node.indexes`. It tells other processes that the declarations
+ * have changed, and reveals a change that did not update the digest.
  */
 export function digestOf(indexes: readonly Index[]): string {
   const lines = indexes.map(

@@ -27,8 +27,8 @@ const SQL = {
 export type Transact = <Result>(work: () => Promise<Result>) => Promise<Result>
 
 /**
- * The work between blocks. Each process does what it knows of; what another process has done already is
- * found to be done.
+ * The maintenance between blocks. Each process does the work that it knows of, and skips work that another
+ * process has done already.
  */
 export class Maintenance {
   readonly #queries: Queries

@@ -53,8 +53,8 @@ import { checkReadable } from './schema.ts'
 import { PostgresSearchRows } from './search-rows.ts'
 
 /**
- * Limits the rows of `source`, which have the order `order`, to those before which less than a page was
- * read. `size` is the number of bytes of a row, an upper bound of its characters.
+ * Limits the rows of `source`, sorted by `order`, to one page: includes a row if the rows before it are
+ * together shorter than a page. `size` is the number of bytes of a row, an upper bound of its characters.
  */
 function page(source: string, { size, order }: { size: string; order: string }): string {
   return `SELECT * FROM (
@@ -63,7 +63,7 @@ function page(source: string, { size, order }: { size: string; order: string }):
     WHERE bytes_before < ${PAGE_CHARACTERS} ORDER BY ${order}`
 }
 
-/** Positions of an item's revisions: the current one is newer than all others, or absent. */
+/** Positions of an item's revisions: the current revision is newer than all others, or absent. */
 function revisions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
   const found = `SELECT position FROM superseded
       WHERE db = $1 AND id = $2 AND position ${operator} $3
@@ -71,7 +71,7 @@ function revisions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
       WHERE db = $1 AND id = $2 AND revision ${operator} $3
     ORDER BY 1 ${direction} LIMIT $4`
   const { height, index } = { height: `position / ${ROOM}`, index: `(position % ${ROOM})::int4` }
-  // Only the entries are sent, but whole blocks were read for them: each counts once.
+  // The server sends only the entries, but reads whole blocks for them: each block counts once.
   const source = `SELECT f.position, b.body, b.timestamps, b.blinds, CASE
         WHEN row_number() OVER (PARTITION BY ${height} ORDER BY position) = 1
         THEN octet_length(b.body) ELSE 0 END AS size
@@ -110,7 +110,7 @@ const SQL = {
   countItems: 'SELECT count(*) FROM items WHERE db = $1',
   countIds: 'SELECT count(*) FROM items WHERE db = $1 AND id >= $2 AND id < $3',
   // Composes the entries that would have created the rows of one height, and compares them with the block.
-  // The size of the rows is checked first. They are one per position: there are $8, from the first to the last.
+  // Checks the size of the rows first. There is one row per position: $8 rows from the first to the last position.
   plainCreations: `WITH found AS (
       SELECT i.created, i.revision, i.id, i.item, i.db, d.name
       FROM items AS i JOIN databases AS d ON d.created = i.db
@@ -352,12 +352,12 @@ export interface PostgresReaderOptions {
 }
 
 /**
- * Opens a database for reading, also while other processes write it.
+ * Opens a database for reading, even while other processes write it.
  * Errors: STORE_NOT_FOUND, STORE_TOO_NEW, STORE_TOO_OLD, STORE_UNAVAILABLE.
  */
 export async function openPostgresReader(options: PostgresReaderOptions): Promise<StoreReader> {
   const { url, frozen } = options
-  // Reads are also correct on an unsafe server.
+  // Reads are correct even on an unsafe server.
   const connecting = {
     ...{ url, durable: false, mayIdleInTransaction: frozen },
     ...(frozen ? { deadlineMs: FROZEN_MS_MAX } : {}),

@@ -6,15 +6,15 @@ import { retrying } from './retry.ts'
 
 /** Maximum connections of one reader. */
 const CONNECTIONS_MAX = 4
-/** Statements sent on each connection before another one is opened. */
+/** Pending statements on each connection before another connection is opened. */
 const PIPELINED_MIN = 4
 
-/** Connections shared by reads. A read that meets a lost connection is repeated on another one. */
+/** Connections shared by reads. A read whose connection is lost is repeated on another connection. */
 export class ReadPool implements Queries {
   readonly #options: ConnectionOptions
   readonly #connections = new Set<Connection>()
   #opening: Promise<Connection> | null = null
-  /** Of the last server. */
+  /** Timeline of the last server. */
   #timeline: number
 
   constructor(options: ConnectionOptions, first: Connection) {
@@ -41,7 +41,7 @@ export class ReadPool implements Queries {
     }
     if (best === null) return this.#open()
     if (best.pending >= PIPELINED_MIN && this.#connections.size < CONNECTIONS_MAX) {
-      // The read does not wait for it, and does not fail with it.
+      // The read neither waits for the new connection nor fails with it.
       this.#open().catch(() => {})
     }
     return best

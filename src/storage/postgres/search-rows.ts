@@ -11,7 +11,7 @@ import type { Reads } from './reads.ts'
 /** Maximum positions read for one piece of a scan. */
 const PIECE_ROWS = 1_000
 
-/** The rows of the index, and one with nulls if the index ($1) still exists. */
+/** The rows of the index, and one row with nulls if the index ($1) still exists. */
 function whileIndexed(columns: 'created' | 'created, key', rows: string, order: string): string {
   const nulls =
     columns === 'created' ? 'NULL::int8 AS created' : 'NULL::int8 AS created, NULL AS key'

@@ -96,7 +96,7 @@ class PostgresSharedText implements SharedText {
         throw new StoreError('OUTCOME_UNKNOWN', 'a standby may lack the change; try again')
       }
     } catch (error) {
-      // That of `change` is not about the store.
+      // An error of `change` is not an error of the store.
       throw error instanceof CodedError ? error : storeErrorOf(error)
     } finally {
       // Ends the transaction if it is still open.

@@ -187,7 +187,7 @@ class PostgresStore extends PostgresReader implements Store {
     return indexes
   }
 
-  /** Appends a block in a separate transaction, or in that of `exclusive`. */
+  /** Appends a block in a separate transaction, or in the transaction of `exclusive`. */
   async #commit(appended: Appended): Promise<void> {
     const { block } = appended
     const attempts = new Attempts()
@@ -197,8 +197,8 @@ class PostgresStore extends PostgresReader implements Store {
       try {
         if (!this.#session.isInTransaction) await this.#begin()
         if (isUnknown && (await this.#session.blockId(block.height)) === block.id) {
-          // The lock was written to the log after the block: when its commit is acknowledged, by the standbys
-          // too, so is the block.
+          // The lock was written to the server's log after the block: an acknowledgment of its commit, including
+          // by the standbys, also covers the block.
           await this.#session.commit()
           this.#session.pin(block)
           return
@@ -213,7 +213,7 @@ class PostgresStore extends PostgresReader implements Store {
         await this.#session.rollback()
         this.#cached = null
         isUnknown ||= error instanceof CommitUnknown
-        // A row that must not exist is there: the next attempt finds the effect that does not apply.
+        // A row exists that must not exist: the next attempt finds the effect that does not apply.
         if (isConstraint(error) && !isCareful) isCareful = true
         else await pause(attempts, error, isUnknown)
       }
@@ -227,7 +227,7 @@ class PostgresStore extends PostgresReader implements Store {
     this.#advance(appended, frontier)
   }
 
-  /** Commits the blocks of `transaction`, of which `last` is the last one. */
+  /** Commits the blocks of `transaction`; `last` is its last block. */
   async #commitShared(last: Head): Promise<void> {
     const attempts = new Attempts()
     let isUnknown = false

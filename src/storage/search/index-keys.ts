@@ -27,8 +27,8 @@ export interface IndexKey {
 }
 
 /**
- * Returns the entries of `item` in an index on `path`: one per value that conditions compare, and the one
- * that sorts the item. The key of a long text holds only its beginning.
+ * Returns the entries of `item` in an index on `path`: one entry per value that conditions compare, and the
+ * entry that sorts the item. The key of a long text holds only its beginning.
  */
 export function keysOf(item: JsonObject, path: Path): IndexKey[] {
   const sortKey = keyOf(sortValueAt(item, path))
@@ -88,8 +88,8 @@ export function keyRange(from: Bound | null, to: Bound | null): KeyRange {
 }
 
 /**
- * Returns whether an equal key means an equal value. False for a truncated text, and for one so long that a
- * truncated text could have the same key.
+ * Returns whether an equal key means an equal value. False for a truncated text, and for a text so long that
+ * a truncated text could have the same key.
  */
 export function isExactKey(value: Scalar): boolean {
   return typeof value !== 'string' || sortText(`${value}..`).length > value.length + 1

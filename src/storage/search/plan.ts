@@ -2,7 +2,7 @@ import type { Bound, Condition, OrderTerm, Where } from '../../filter/index.ts'
 import type { ItemSearch, StoredItem } from '../store.ts'
 import { isExactKey, type KeyRange, keyOf, keyRange } from './index-keys.ts'
 
-/** Maximum positions read from an index at once; a condition that leaves more is not used. */
+/** Maximum positions read from an index at once; a condition with more positions is not used. */
 const LISTED_MAX = 20_000
 /** For up to this many positions, sorting by id is faster than scanning the ids. */
 const LISTED_BEFORE_IDS_MAX = 2_000
@@ -36,7 +36,7 @@ export type Access =
     }
   /** All items, in the order of an index. */
   | { readonly by: 'index'; readonly index: ReadyIndex; readonly descending: boolean }
-  /** The items with ids in a range, in the order of their ids; `where` is the rest of the predicate. */
+  /** The items with ids in a range, in the order of their ids; `where` is the remaining predicate. */
   | {
       readonly by: 'id'
       readonly range: IdRange
@@ -84,9 +84,9 @@ export interface SearchRows {
  * Chooses the access that reads the least:
  * 1. one key of an index, for a condition on one value;
  * 2. several keys, or a range, of an index, if that gives at most LISTED_MAX positions;
- * 3. an index whose order is the requested order (before 1, if the key has more than LISTED_MAX);
- * 4. a range of ids, unless creation order is requested; before 1 and 2 if the order of ids is requested
- *    and those give more than LISTED_BEFORE_IDS_MAX positions;
+ * 3. an index whose order is the requested order; preferred to 1 if the key has more than LISTED_MAX positions;
+ * 4. a range of ids, unless creation order is requested; preferred to 1 and 2 if the order of ids is requested
+ *    and 1 or 2 gives more than LISTED_BEFORE_IDS_MAX positions;
  * 5. all items.
  * Only conditions that every match meets are considered: `where` itself, or members of its `all`.
  */
@@ -175,7 +175,7 @@ async function listPositions(
   ) {
     const ends = withOtherEnd(test, path, required)
     await lookUp(keyRange(ends.from, ends.to), false)
-    // Not combined for arrays: one element may meet one condition, and another element the other.
+    // Not combined for arrays: different elements may meet the two conditions.
     if (ends !== test) await lookUp(keyRange(test.from, test.to), true)
   } else {
     return null

@@ -9,7 +9,7 @@ const SQL = {
   page: `SELECT id, created, revision, item, db FROM items
     WHERE created > ? ORDER BY created ${LIMIT}`,
   // Reads all rows created at one height in one query: composes the entries that would have created them.
-  // The size of the rows is checked against that of the block first.
+  // Compares the size of the rows with the size of the block first.
   rows: `SELECT count(*), min(i.created), max(i.created), min(i.created = i.revision),
       min(i.db), max(i.db), min(d.name), group_concat(i.id, char(10)),
       group_concat(?1 || d.name || ?2 || i.item || ?3, char(10)) = (SELECT body FROM blocks WHERE height = ?4)

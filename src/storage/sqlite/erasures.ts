@@ -43,8 +43,8 @@ export class Erasures {
   }
 
   /**
-   * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position is not
-   * that of a former revision of the item or of its attachments.
+   * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position does not
+   * belong to a former revision of the item or of its attachments.
    */
   erase(effect: Extract<Effect, { kind: 'erase_item' }>): boolean {
     const { position: eraser, db, of, positions } = effect

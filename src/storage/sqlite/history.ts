@@ -6,7 +6,7 @@ import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../sto
 import { queriesOf } from './statements.ts'
 
 /**
- * The current revision is newer than all others, or absent, so concatenating both parts keeps the order.
+ * The current revision is newer than the former revisions, or absent, so concatenating them keeps the order.
  */
 function positions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
   return `SELECT position FROM superseded WHERE db = ?1 AND id = ?2 AND position ${operator} ?3

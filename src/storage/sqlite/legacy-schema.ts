@@ -38,7 +38,7 @@ const SQL = {
 } as const
 
 /**
- * Upgrades format 1 to format 2: `added` creates the new tables, `blocksAndItems` those of format 1.
+ * Upgrades format 1 to format 2: `added` creates the new tables, `blocksAndItems` the tables of format 1.
  * Call inside a transaction. The histories and the Merkle log are computed from the chain.
  */
 export function upgradeFormat1(

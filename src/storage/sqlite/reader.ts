@@ -289,7 +289,7 @@ export class SqliteReader implements StoreReader {
 }
 
 /**
- * Opens the store in the file at `path` for reading, also while another process writes it. With `frozen`,
+ * Opens the store in the file at `path` for reading, even while another process writes it. With `frozen`,
  * every read sees the state at the first read.
  * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, STORE_FOREIGN, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED.
  */

@@ -17,7 +17,7 @@ export const NO_VIEW: View = { begin() {}, end() {} }
 /** Shares one view among all reads of an event-loop iteration. */
 export function viewPerIteration(connection: DatabaseSync): View {
   const begin = connection.prepare('BEGIN')
-  // COMMIT would report the failure of a read a second time; for reads both have the same effect.
+  // COMMIT would report the failure of a read a second time; after reads, ROLLBACK has the same effect.
   const rollback = connection.prepare('ROLLBACK')
   let isOpen = false
   const leave = () => {

@@ -17,9 +17,9 @@ export interface Snapshot {
 }
 
 /**
- * Copies one state of the store in the file `from`, of any format, to the file `to`, also while a process
- * writes it. The writer does not wait, but its WAL cannot restart until the copy is complete. The copy is
- * one file without a WAL, synced.
+ * Copies one state of the store in the file `from`, of any format, to the file `to`, even while a process
+ * writes the store. The writer does not wait, but its WAL cannot restart until the copy is complete. The copy
+ * is one file without a WAL, synced.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL, STORE_FAILED.
  */
 export async function snapshotSqlite(

@@ -5,8 +5,8 @@ import type { Row } from '../rows.ts'
 export type Value = string | number | Uint8Array | null
 
 /**
- * A bound limit. SQLite plans by the value of a plain `LIMIT ?` and prepares the statement again whenever
- * one is bound (since 3.47), which takes as long as reading a short page; a sum hides the value.
+ * A bound limit. SQLite plans by the value of a plain `LIMIT ?` and prepares the statement again whenever a
+ * value is bound (since 3.47), which takes as long as reading a short page; a sum hides the value.
  */
 export const LIMIT = 'LIMIT ? + 0'
 
@@ -67,7 +67,7 @@ export function queriesOf<Name extends string>(
 }
 
 const CACHED_MAX = 64
-/** Only one statement longer than this is cached, the last, because they take much memory. */
+/** Of the statements longer than this, only the last is cached, because they take much memory. */
 const CACHED_CHARACTERS_MAX = 8_192
 
 /** Cache of statements whose text is built at run time; evicts the least recently used one. */

@@ -112,8 +112,8 @@ class SqliteStore extends SqliteReader implements Store {
       this.#applying = null
       for (const record of records) this.#idempotency.add(block, record)
       isCommitting = true
-      // A crash before this line stores nothing of the block; after it, all of it. With synchronous=FULL it
-      // returns when the WAL is on disk.
+      // If the process crashes before this line, nothing of the block is stored; later, the whole block is. With
+      // synchronous=FULL the commit returns when the WAL is on disk.
       this.#commit()
     } catch (error) {
       const refused = this.#refusal(error, this.#applying, isCommitting)
@@ -406,7 +406,7 @@ export interface SqliteStoreOptions {
  *
  * State after a power cut:
  * - during `rewriteWal`: each page of the WAL is as it was on disk, or as in memory. All acknowledged
- *   frames are intact; of the others the next recovery accepts those before the first gap.
+ *   frames are intact; of the other frames the next recovery accepts those before the first gap.
  * - after it: the WAL is complete, whatever state the file is in. Checkpointing again writes the same
  *   pages.
  * - during the checkpoint: the same; the WAL is only truncated after the file was synced.
@@ -428,7 +428,7 @@ export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions)
     database.exec(`PRAGMA synchronous = ${durable ? 'FULL' : 'OFF'}`)
     database.exec('PRAGMA wal_autocheckpoint = 0')
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
-    // Overwrites deleted content at once; rewriting the file removes the rest (erasures.ts).
+    // Overwrites deleted content at once; rewriting the file removes other remnants (erasures.ts).
     database.exec('PRAGMA secure_delete = ON')
     prepareSchema(database, path, serverId)
     if (durable) checkpointAll(database)

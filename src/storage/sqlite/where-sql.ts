@@ -9,16 +9,16 @@ export interface Sql {
 }
 
 export interface CompiledWhere extends Sql {
-  /** Whether it is equivalent to `matches`; otherwise it accepts more items, which `matches` must check. */
+  /** Whether the SQL is equivalent to `matches`. If not, it accepts more items, which `matches` must check. */
   readonly isExact: boolean
 }
 
 /**
  * Compiles `where` to SQL over a JSON object, the SQL expression `item`. Its value is 0 or 1, never NULL.
- * `filter/matches.ts` defines the meaning; a property test compares the two.
+ * `filter/matches.ts` defines the meaning; a property test compares it with the SQL.
  *
- * Patterns are left to `matches`, because SQLite has no matcher in linear time. Here they are true, negated
- * or not, and nothing around them is negated, so the result only accepts too many items.
+ * Patterns are left to `matches`, because SQLite has no matcher in linear time. In SQL a pattern is true,
+ * negated or not, and no condition around it is negated, so the SQL may accept too many items, never too few.
  */
 export function compileWhere(where: Where, item: string): CompiledWhere {
   switch (where.kind) {
@@ -94,8 +94,8 @@ function isReached(item: string, path: Path): Sql {
 }
 
 /**
- * Applies `test` to the objects that may have the last member of `path`. Without an array on the way
- * SQLite follows the path; otherwise the elements of the arrays are joined step by step.
+ * Applies `test` to the objects that may have the last member of `path`. If there is no array on the path,
+ * SQLite follows the path; if there is, the elements of the arrays are joined step by step.
  */
 function somewhere(item: string, path: Path, test: (holder: string, steps: Path) => Sql): Sql {
   const straight = test(item, path)

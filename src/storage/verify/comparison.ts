@@ -30,8 +30,8 @@ interface DatabaseState {
  * Nothing is rebuilt. Every row has the positions of its creation and of its last change, so the databases
  * are the result of the chain exactly if
  * - in creation order, every row is found at the entry that created it (finds invented rows),
- * - no later entry changes or deletes it, except the one that it names as its last change, with the same
- *   text (finds stale and modified rows),
+ * - no later entry changes or deletes a row, except the entry that the row names as its last change, with the
+ *   same text (finds stale and modified rows),
  * - there are as many rows as creations minus deletions (finds missing rows).
  * Histories are compared in the same way: every entry that is not the last change of a row must be recorded
  * as a former revision, and there are no more records than such entries. Rows of deleted databases are
@@ -152,7 +152,7 @@ export class Comparison {
 
   async #effect(effect: Effect): Promise<string | null> {
     if (effect.kind === 'erase_item') return this.#erasures.entry(effect)
-    // Its row was removed with its content; a remaining one is found as a stray row.
+    // The row was removed with the content; a row that remains is found as a stray row.
     if (effect.kind === 'erased_attachment') return null
     if (!('id' in effect)) return this.#database(effect)
     if ('attachment' in effect) {
@@ -203,7 +203,7 @@ export class Comparison {
     return contradiction(effect, row, database)
   }
 
-  /** Moves past the rows created before `position`; returns an error if no entry created one. */
+  /** Moves past the rows created before `position`; returns an error if no entry created one of them. */
   async #strayBefore(position: number): Promise<string | null> {
     for (let row = await this.#rows.peek(); row !== null; row = await this.#rows.peek()) {
       if (row.created >= position) return null

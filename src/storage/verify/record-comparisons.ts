@@ -76,10 +76,10 @@ export class RowCursor<Row> {
 }
 
 /**
- * Compares idempotency records with the chain: the entries of a record must exist, with its timestamp, and
- * its digest must be correct, which a record that was changed or moved alone does not have. Missing records cannot
- * be detected: they belong to the node, not to the chain, and expire after a day. A count or hash of them in the
- * same store could be replaced like the records (SECURITY.md, "Meaning of a verification").
+ * Compares idempotency records with the chain: the entries of a record must exist and have its timestamp, and its
+ * digest must be correct, which reveals a record that was changed or moved without its digest. Missing records
+ * cannot be detected: records belong to the node, not to the chain, and expire after a day. A count or hash of them
+ * in the same store could be replaced like the records (SECURITY.md, "Meaning of a verification").
  */
 export class IdempotencyComparison {
   readonly #records: RowCursor<IdempotencyRecord>
@@ -123,9 +123,9 @@ export class IdempotencyComparison {
 /**
  * Compares the rows of attachments with the chain, entry by entry, in constant memory. Every
  * `create_attachment` entry must have an equal row at its position, and there must be no other row; a row
- * must have ended exactly at the next entry about its name. An erased entry has no row, nor has the row
- * that it ended: an attachment is erased after its predecessor and together with its deletion
- * (docs/decisions/0018-erasure.md). So the remaining rows are compared as usual.
+ * must have ended exactly at the next entry about its name. An erased entry has no row, and the row that
+ * it ended does not exist either: an attachment is erased after its predecessor and together with its
+ * deletion (docs/decisions/0018-erasure.md). So the remaining rows are compared as usual.
  */
 export class AttachmentComparison {
   readonly #reader: AttachmentReader

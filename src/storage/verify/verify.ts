@@ -41,8 +41,8 @@ const BLOCKS_FOR_THREADS = 64
  * Recomputes the chain of the store's node (every commitment, root, id, link and node of the Merkle log)
  * and compares the databases with it. Stops at the first difference.
  *
- * Threads recompute blocks in advance and compare the rows of plain blocks, while the calling
- * thread compares the rest; the result is the same. Memory does not grow with the chain.
+ * Threads recompute blocks in advance and compare the rows of plain blocks, while the calling thread
+ * compares all other blocks; the result is the same as without threads. Memory does not grow with the chain.
  * Errors: those of the store, except that damage is a finding.
  */
 export async function verifyStore(

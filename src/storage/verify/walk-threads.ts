@@ -10,8 +10,8 @@ const BLOCKS_PER_RANGE = 32
 const BLOCKS_AHEAD_MAX = 64 * BLOCKS_PER_RANGE
 const BLOCKS_PER_PAGE = 64
 /**
- * V8 young generation of a thread. The data that it reads becomes garbage at once, so a larger one would
- * only delay collection.
+ * V8 young generation of a thread. The data that it reads becomes garbage at once, so a larger young
+ * generation would only delay collection.
  */
 const YOUNG_GENERATION_MB = 12
 /**
