@@ -67,7 +67,7 @@ async function chainOf(node: LedgerNode) {
 }
 
 describe('GET /api/ledgers/{serverid}/changes', () => {
-  it('shows each entry as the ledger does, with its position and time, without blinds', async () => {
+  it('shows each entry as GET /api/ledgers does, with position and time, without blinds', async () => {
     const node = await start()
     await node.send('POST', '/api/a')
     const client = await follow(node, '?since=start')

@@ -211,7 +211,7 @@ it('an invalid path of the maximum length is malformed, not too long', () => {
   }
 })
 
-it('each error names its cause and is a client error', () => {
+it('each error names the cause and is a client error', () => {
   const messageOf = (read: () => unknown) => {
     try {
       read()

@@ -95,7 +95,7 @@ it('for a thousand sockets, reads each page only once, and one page at a time', 
   }
 })
 
-it('sends each socket the events from its requested height', async () => {
+it('sends each socket the events from the height that it requested', async () => {
   const source = new Source(10)
   const replays = new Replays(async () => {})
   const targets = [3, 0, 9, 12].map((since) => {

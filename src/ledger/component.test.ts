@@ -73,7 +73,7 @@ it('the raw bytes of every documented reply are frozen', async () => {
 })
 
 describe('items', () => {
-  it('an array creates all its items in one block, or none of them', async () => {
+  it('an array creates all its items in one block, or no item', async () => {
     await withItems('taken')
     const { json, headers } = await node.send('POST', FRUIT, [{ id: 'a' }, { n: 1 }, { id: 'b' }])
     expect(json).toEqual({
@@ -198,7 +198,7 @@ describe('items', () => {
 })
 
 describe('databases', () => {
-  it('DELETE removes a database with all items; its name can be reused', async () => {
+  it('DELETE removes a database with all items; the name can be reused', async () => {
     await withItems('x')
     expect((await node.send('DELETE', FRUIT)).text).toBe('{"status":true}')
     expect((await entries()).at(-1)).toEqual([

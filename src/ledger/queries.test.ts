@@ -32,7 +32,7 @@ const built = async () => {
   while ((await indexes()).some(({ state }: { state: string }) => state !== 'ready'));
 }
 
-it('a list accepts a filter in brackets or as JSON, and keeps the form of its reply', async () => {
+it('a list accepts a filter in brackets or as JSON; the form of the reply stays the same', async () => {
   expect((await node.send('GET', '/api/fruit?filter[where][qty][lt]=9')).text).toBe(
     '{"status":true,"items":["a","b"],"limit":0,"offset":0}',
   )

@@ -116,7 +116,7 @@ describe('an invalid value', () => {
     expect(() => parseGmo(body)).toThrow(refused)
   })
 
-  it('rejects an order book whose ask is below its bid, or far above', () => {
+  it('rejects an order book whose ask is below the bid, or far above the bid', () => {
     const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
     for (const ask of ['1', '900']) {
       const body = gmoBody(INSTANT).replace(/"ask":"[^"]*"/, `"ask":"${ask}"`)

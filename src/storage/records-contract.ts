@@ -195,7 +195,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         })
       })
 
-      it('are gone with their item or their database, and a new one of the same name has none', async () => {
+      it('are gone with their item or their database, and a new item or database of the same name has none', async () => {
         await stage.open()
         const made = [entry.create('fruit', 'a'), entry.attach('fruit', 'a', 'n', 'x')]
         await appendEntries(stage.store, [entry.createDb('fruit'), ...made])

@@ -190,7 +190,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await found('fruit', { where: none })).ids).toEqual([])
     })
 
-    it('scans a range of ids in the order of ids, both ways, with any other conditions, and counts it', async () => {
+    it('scans a range of ids in the order of ids, both ways, with any other conditions, and counts the items', async () => {
       await stage.open()
       const ids = ['b#2', 'a#10', 'a#9', 'a', 'a$', 'a#', 'a#é', 'a#🍎', 'a#\ue000', 'b#1']
       const made = [...ids, ...Array.from({ length: 2_500 }, (_, n) => `c#${10_000 + n}`)]
@@ -332,7 +332,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
-    it('when its index is removed during a search, the remaining items are scanned', async () => {
+    it('when the index of a search is removed during the search, the remaining items are scanned', async () => {
       await fruit(5_000)
       await stage.store.addIndex('fruit', 'odd')
       await built()

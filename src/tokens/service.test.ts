@@ -95,7 +95,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, token)).toBe('valid')
   })
 
-  it('does not leak its claims into the error', async () => {
+  it('does not leak the claims of a rejected token into the error', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     clock.ms += 60_000

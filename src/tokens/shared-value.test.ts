@@ -132,7 +132,7 @@ it('rejects a path below a file', async () => {
 })
 
 it.skipIf(process.getuid?.() === 0)(
-  'refuses a file it may not read (skipped for root)',
+  'rejects a file that the process may not read (skipped for root)',
   async () => {
     await list().change(() => [1])
     await chmod(join(folder, 'list.json'), 0)
@@ -140,7 +140,7 @@ it.skipIf(process.getuid?.() === 0)(
   },
 )
 
-it('stops waiting for a lock that is never released, and names it', async () => {
+it('stops waiting for a lock that is never released, and names the lock', async () => {
   await writeFile(join(folder, 'list.json.lock'), '')
   await expect(list(40).change(() => [1])).rejects.toMatchObject({
     code: 'FILE_LOCKED',

@@ -81,7 +81,7 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
-  it('shows changes of other clients automatically, and never overwrites them unseen', async () => {
+  it('shows changes of other clients automatically, and never overwrites unseen changes', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
     const { page, complaints } = await openPage(node, { at: '#/db/fruit' })

@@ -12,7 +12,7 @@ import { sharedPostgres, type TestDatabase } from './shared.ts'
 const postgres = await sharedPostgres()
 const WAIT_MS = 20_000
 
-/** A network whose transaction adds one to a counter; `step` is the version and what is added. */
+/** A network whose transaction adds `step`, which is also its major version, to a counter. */
 function writeNetwork(folder: string, step: number): string {
   const files = {
     'package.json': JSON.stringify({ name: 'counting', version: `${step}.0.0`, description: 'x' }),

@@ -23,7 +23,7 @@ const login = (samples: SamplesListener, name: string, password: string, localAd
     ...(localAddress === undefined ? {} : { localAddress }),
   })
 
-it('130 wrong passwords bring a 429, and another name from another address can still log in', () =>
+it('returns 429 after 130 wrong passwords, while another name from another address can still log in', () =>
   withSamples(async (samples) => {
     const statuses = []
     for (let count = 0; count < 130; count += 1) {

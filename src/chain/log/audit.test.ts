@@ -197,7 +197,7 @@ it.each([
   )
 })
 
-it('detects a hash in a tile that does not match its header, and reports its position', async () => {
+it('detects a tile hash that does not match the header, and reports the position of the hash', async () => {
   const flipped = (at: number) =>
     changed('tile/0/001', (all) => all.map((byte, i) => (i === at ? byte ^ 1 : byte)))
   for (const [at, height] of [

@@ -66,7 +66,7 @@ it('rejects keys that are not Ed25519 verifier keys', async () => {
   for (const text of wrong) expect(await codeOf(() => keyOf(text))).toBe('NOTE_MALFORMED')
 })
 
-it('opens a note with its own signature, even next to 16 other signatures', async () => {
+it('opens a note that the key has signed, even next to 16 other signatures', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const key = { name: 'daicho/7', publicKey: rawPublicKey(publicKey) }
   const own = signedNote(key, 'text\n', (message) => sign(null, message, privateKey))

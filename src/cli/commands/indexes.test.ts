@@ -54,7 +54,7 @@ describe('daicho index', () => {
     expect([gone.code, gone.stderr]).toEqual([1, 'daicho: there is no index on n of fruit\n'])
   })
 
-  it('reports the progress of a build, and waits for it without --no-wait', async () => {
+  it('reports the progress of an index build, and waits for the build unless --no-wait is set', async () => {
     const building = { db: 'fruit', path: 'n', state: 'building', done: 3, total: 9 }
     const busy = await answering(200, JSON.stringify({ status: true, indexes: [building] }))
     const run = (url: string, ...args: string[]) => runHere(indexCommand(), [...args, '--url', url])

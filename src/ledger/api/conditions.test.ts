@@ -70,7 +70,7 @@ describe('preconditions', () => {
     expect(code(listed)).toEqual([404, 'ITEM_NOT_FOUND'])
   })
 
-  it('accepts exactly one of many concurrent changes of one revision', async () => {
+  it('of many concurrent changes of one revision, accepts exactly one change', async () => {
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => node.send('POST', FIG, { n }, { 'if-match': '"1.0"' })),
     )

@@ -261,7 +261,7 @@ it('a replay of a chain with erased attachments, by import or mirror, restores t
   await again.close()
 })
 
-it('an entry without its attachment is rejected unless it is erased', async () => {
+it('an entry without its attachment is rejected unless the entry is erased', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   await createHistory(node)

@@ -163,7 +163,7 @@ it('treats a condition that throws as false in an ALLOW rule and as true in a DE
   expect(await decided(denied, ann, evaluate)).toEqual([false, true, false])
 })
 
-it('decides for all instances of a type at once, or returns null if it depends on the instance', () => {
+it('decides for all instances of a type at once, or returns null if the decision depends on the instance', () => {
   const all = (text: string, type = base, context: AccessContext = ann) =>
     new AccessControl(rulesOf(text).rules).allowsAll('READ', type, context)
   const allow = rule('A', {})

@@ -271,7 +271,7 @@ it('reports a full disk, leaves no incomplete backup, and continues once there i
   expect((await backup(small, to)).path).not.toBeNull()
 })
 
-it('reading the folder of a stopped node changes no byte of it, also on a read-only disk', async (test) => {
+it('reading the folder of a stopped node changes no byte, even on a read-only disk', async (test) => {
   const { folder, store } = await testFolders()
   await store.close()
   const picture = (path: string) =>
