@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 
 /**
  * Replaces the file at `path` (mode 0600) atomically. When it returns, `content` survives a power cut;
- * until then the file has its old content or the new one.
+ * until then the file has its old content or the new content.
  */
 export function writeDurably(path: string, content: string | Buffer): void {
   const temporary = `${path}.new`

@@ -68,7 +68,7 @@ export function itemPages<Row extends { created: number }>(
   return pagesOf<Row>(limit, pageRows, async (last, rows) => {
     const from = last === undefined ? { after, offset } : { after: last.created, offset: 0 }
     const page = await read({ ...from, limit: rows })
-    // In a damaged store a page could lead back to an earlier one, and the list would never end.
+    // In a damaged store a page could continue at an earlier page, and the list would never end.
     if ((page.at(-1)?.created ?? Number.POSITIVE_INFINITY) > from.after) return page
     throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
   })

@@ -140,7 +140,7 @@ export class VerifyingReader {
     for (const name of this.#seen.keys()) if (name.startsWith(prefix)) this.#seen.delete(name)
   }
 
-  /** Fetches the checkpoint and verifies that it continues the last one. Errors: ProofError. */
+  /** Fetches the checkpoint and verifies that it continues the last checkpoint. Errors: ProofError. */
   async refresh(signal?: AbortSignal): Promise<Checkpoint> {
     const { verifySignature, key, fetch } = this.#options
     const known = this.#known(signal)

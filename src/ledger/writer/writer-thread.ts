@@ -277,7 +277,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** Opens the store and handles the messages of the main thread until the last one. */
+/** Opens the store and handles the messages of the main thread, including the last message. */
 export async function serveWriter(
   start: WriterStart,
   port: ThreadPort,

@@ -361,7 +361,7 @@ export class LedgerWriter {
 
   /** Returns the error for a failure of the store; stops the writer if the failure is final. */
   #refusal({ refused, reason, stopped }: StoreRefusal, what: string): LedgerError {
-    // Later errors refer to the first one as their cause, so that it is logged once.
+    // Later errors have the first error as their cause, so that it is logged once.
     const error = new LedgerError(refused, `${what}: ${reason}`, { cause: this.#failed })
     if (stopped) this.#stop(reason, refused, error)
     return error

@@ -21,7 +21,7 @@ const SQL = {
 export class ReadAhead {
   /** Creation positions of databases by their names. */
   readonly databases = new Map<string, number>()
-  /** Items, or null for missing ones, by database name and id. */
+  /** Items, or null for missing items, by database name and id. */
   readonly #items = new Map<string, StoredItem | null>()
   readonly #records = new Map<string, IdempotencyRecord | null>()
 

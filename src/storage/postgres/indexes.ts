@@ -190,7 +190,7 @@ async function build(queries: Queries, index: Index): Promise<Index> {
   }
   let bytes = 0
   for (const { text } of items) bytes += Buffer.byteLength(text)
-  // Fewer items, without having reached the size limit, are the last ones.
+  // These were the last items if there are fewer than the limit and the size limit was not reached.
   const isLast = items.length < BUILD_ITEMS && bytes < BUILD_CHARACTERS
   return { ...index, built: isLast ? READY : (items.at(-1)?.created ?? READY) }
 }

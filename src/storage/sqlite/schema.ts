@@ -24,7 +24,7 @@ const NODE_AND_DATABASES = `
  * - `blocks`: the node's own chain. `body` contains the canonical texts of the entries, one per line
  *   (canonical JSON has no line feed); `timestamps` one integer per line; `blinds` and `commitments` 32
  *   bytes per entry.
- * - `items`: in creation order, so that new ones are appended; found by id through an index.
+ * - `items`: in creation order, so that new items are appended; found by id through an index.
  */
 const BLOCKS_AND_ITEMS = `
   CREATE TABLE blocks (

@@ -20,7 +20,7 @@ export interface BlobVerification {
 
 export interface VerifyBlobsOptions {
   /**
-   * Set for the folder of a mirror, whose blobs arrive later than the chain: missing ones are only counted.
+   * Set for the folder of a mirror, whose blobs arrive later than the chain: missing blobs are only counted.
    */
   readonly isMirror?: boolean
   readonly progress?: (share: number, done: { contents: number; contentBytes: number }) => void

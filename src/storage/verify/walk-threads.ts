@@ -57,7 +57,7 @@ export class WalkThreads {
   readonly #size: number
   readonly #workers: readonly Worker[]
   readonly #idle: Worker[] = []
-  /** Results after a missing one, by their first height. */
+  /** Results that arrived before an earlier range was finished, by their first height. */
   readonly #results = new Map<number, RangeResult>()
   /** First height that is not assigned to a task yet. */
   #assigned = 0
