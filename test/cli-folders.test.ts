@@ -86,7 +86,7 @@ it('exits with 78 for a folder that cannot be created', async (test) => {
   }
 })
 
-it('names a data folder that is a file, or inside a file, with the reason', async () => {
+it('prints one line with the reason if the data folder is a file or inside a file', async () => {
   const folder = temporaryFolder()
   const file = join(folder, 'file')
   writeFileSync(file, '')

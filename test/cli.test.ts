@@ -107,15 +107,18 @@ describe('configuration', () => {
     ['HOST', '203.0.113.7'],
     ['SYSTEM_FOLDER', '/dev/null/below'],
     ['SYSTEM_FOLDER', '/dev/null'],
-  ])('%s=%j prevents the start with one line that names it, and 78', async (name, value) => {
-    // `config` also reports errors that need no start, in a tenth of the time.
-    const needsStart = name === 'HOST' || name === 'SYSTEM_FOLDER'
-    const credentials = { BASIC_USERNAME: 'u', BASIC_PASSWORD: 'p' }
-    const ended = needsStart
-      ? await runDaicho(SERVE, { ...credentials, LOG_LEVEL: 'error', [name]: value })
-      : await runDaicho(['config'], { [name]: value })
-    expectRefusal(ended, 78, new RegExp(`^daicho: .*\\b${name}\\b`))
-  })
+  ])(
+    '%s=%j prevents the start: one line names the variable, the exit code is 78',
+    async (name, value) => {
+      // `config` also reports errors that need no start, in a tenth of the time.
+      const needsStart = name === 'HOST' || name === 'SYSTEM_FOLDER'
+      const credentials = { BASIC_USERNAME: 'u', BASIC_PASSWORD: 'p' }
+      const ended = needsStart
+        ? await runDaicho(SERVE, { ...credentials, LOG_LEVEL: 'error', [name]: value })
+        : await runDaicho(['config'], { [name]: value })
+      expectRefusal(ended, 78, new RegExp(`^daicho: .*\\b${name}\\b`))
+    },
+  )
 
   it('an invalid value stops serve before it creates files', async () => {
     const folder = join(temporaryFolder(), 'data')

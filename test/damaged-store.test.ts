@@ -247,7 +247,7 @@ describe('with a damaged page of items', () => {
     expect(last).toBeGreaterThan(0)
   })
 
-  it('is found by verify', async () => {
+  it('lets verify find the damage', async () => {
     const { folder } = await damagedNode()
     const { finding } = await verifyFolder(folder)
     expect(finding?.what).toContain(MESSAGE)

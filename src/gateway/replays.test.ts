@@ -22,7 +22,7 @@ class Source implements ReplaySource {
     this.reads.push(height)
     this.reading += 1
     expect(this.reading).toBe(1)
-    // Like the store, contains the blocks that exist when the read begins.
+    // As in the store, a page has only blocks that exist when the read begins.
     const next = Math.max(height, Math.min(height + PAGE_BLOCKS, this.blocks))
     const blocks = Array.from({ length: next - height }, (_, at) => ({
       height: height + at,

@@ -106,7 +106,7 @@ export class BlobStage {
     this.reader.refresh()
   }
 
-  /** Takes `text` and records it. */
+  /** Stores `text` as a blob and records it as an attachment. */
   put(name: string, text: string): Promise<void> {
     return this.blobs.add(
       chunksOf(text.slice(0, 3), text.slice(3)),

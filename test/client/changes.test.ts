@@ -133,7 +133,7 @@ it('parses the same events for any chunking and any line endings', async () => {
             at += cut
           }
           yield bytes.subarray(at)
-          // Shows that the CR stood alone.
+          // After a final CR the parser needs one more byte to know that no LF follows.
           yield Buffer.from(':')
         }
         let id = ''

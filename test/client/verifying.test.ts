@@ -219,7 +219,7 @@ it('detects a changed old block, a dropped block, a forked chain and another key
   for (const [liar, code] of cases) {
     proxy.node = liar
     expect(await outcome(fruit.read('plum'))).toBe(code)
-    // The next program detects it too, with only the stored head.
+    // A new client, which knows only the stored head, gets the same result.
     expect(await outcome(make().database('fruit').read('plum'))).toBe(code)
     expect(place.note).toBe(storedNote)
   }

@@ -442,7 +442,7 @@ it('shows the right part of the image in each cell, whether it is enlarged or re
       const [x, y] = [Math.trunc(columns / 2), Math.trunc(rows / 2)]
       const color = actual[y]?.[x] ?? 0
       const expected = [((x + 0.5) / columns) * 256, ((y + 0.5) / rows) * 256] as const
-      // `nearest` may deviate by half a pixel, which is 4.
+      // `nearest` may be off by half a source pixel, which is 4 colour levels here.
       const reach = resample === 'cubic' ? 1 : 4
       expect(Math.abs((color >>> 16) - expected[0])).toBeLessThanOrEqual(reach)
       expect(Math.abs(((color >>> 8) & 255) - expected[1])).toBeLessThanOrEqual(reach)

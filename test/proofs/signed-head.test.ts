@@ -47,7 +47,7 @@ it('a different chain is consistent in itself, and contradicts the last signed h
   expect(await found(folder)).toEqual([0, null])
 })
 
-it('names each change of the key and of the signed head, and the way out', async () => {
+it('verify names each change of node.key and signed-head, and says how to repair it', async () => {
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
   await recorded(folder, ['fig'])
   await recorded(other, ['fig'])

@@ -21,7 +21,7 @@ export interface Owner {
   readonly isHasty: boolean
 }
 
-/** The machine of one run of a node, until the run is cut off. */
+/** The platform of a simulated node, from one start until it stops or crashes. */
 export class SimulatedPlatform implements Platform {
   readonly clock: Platform['clock']
   readonly schedule: Platform['schedule']

@@ -154,7 +154,7 @@ export type FromWriter =
   | { readonly ready: true }
   /** The units are durable. `block` is null if all of them were rejected. */
   | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] }
-  /** None of the units was recorded; if `unknown`, they may have been recorded. */
+  /** The store failed. If `unknown`, the units may have been recorded; otherwise none was. */
   | (StoreRefusal & { readonly unknown: boolean })
   /** Outcome of the oldest index change; null if the store failed. */
   | { readonly indexed: IndexOutcome }

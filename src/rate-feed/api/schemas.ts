@@ -110,7 +110,7 @@ export const HistoryReply = Type.Object({
         description: 'Position in the ledger: serverid/height.index',
       }),
       proof: Type.String({
-        description: 'Path of its block with a proof, in the API of the ledger',
+        description: 'Path in the ledger API that returns the block of this rate with a proof',
       }),
     }),
   ),

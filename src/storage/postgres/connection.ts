@@ -45,7 +45,7 @@ const LOCK_MS_MAX = 2_000
 const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)'
 /** Not available on every platform. */
 const CHECK_CLIENT = "SET client_connection_check_interval = '1s'"
-/** Statements have constant texts, of which there are few. */
+/** Maximum prepared statements per connection. Texts are constant and few, so reaching it is a defect. */
 const PREPARED_MAX = 500
 
 const OID = { int8: 20, int4: 23 } as const
