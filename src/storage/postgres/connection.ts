@@ -43,6 +43,11 @@ const LOCK_MS_MAX = 2_000
  * The name of a log file begins with the timeline. Fails on a standby, and on a server without PostgreSQL's log.
  */
 const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)'
+/**
+ * A prepared statement keeps the plan that was best when its tables were empty, until the server analyzes them. Every
+ * statement here has an index for its rows.
+ */
+const USE_INDEXES = 'SET enable_seqscan = off'
 /** Not available on every platform. */
 const CHECK_CLIENT = "SET client_connection_check_interval = '1s'"
 /** Maximum prepared statements per connection. Texts are constant and few, so reaching it is a defect. */
@@ -117,6 +122,7 @@ export class Connection implements Queries {
     try {
       await client.connect()
       client.query(CHECK_CLIENT).catch(() => {})
+      client.query(USE_INDEXES).catch(() => {})
       const timeline = client.query({ text: TIMELINE_QUERY, rowMode: 'array' }).then(
         ({ rows }) => Number.parseInt(rows[0]?.[0], 16),
         () => 0,
