@@ -1,0 +1,156 @@
+import { Command, Option } from 'commander'
+import {
+  DUMP_FORMATS,
+  type DumpFormat,
+  dumpTexts,
+  type ReadItems,
+  SourceError,
+} from '../../exchange/index.ts'
+import { LedgerReader } from '../../ledger/core.ts'
+import { EXIT, Exit } from '../exit.ts'
+import { textOrFile } from '../node-client.ts'
+import { addFolderOption, nodeFolder, onStore } from '../node-folder.ts'
+import { NodeItems } from '../node-items.ts'
+import { count, escapeControls, print, withProgress } from '../output.ts'
+import { requireFileName, writeTexts } from '../output-file.ts'
+import { readSettings } from '../settings.ts'
+
+export function dumpCommand(): Command {
+  const command = new Command('dump')
+    .description(
+      'write the items of a database as NDJSON, JSON or CSV, from the running node at --url or from SYSTEM_FOLDER',
+    )
+    .argument('<db>', 'name of the database')
+    .option('--out <file>', 'output file, compressed if it ends in .gz; - for stdout', '-')
+    .addOption(
+      new Option('--format <name>', 'default: by the name of the file, else ndjson').choices(
+        DUMP_FORMATS,
+      ),
+    )
+    .option('--gzip', 'compress the output')
+    .option('--url <url>', 'the running node, such as http://127.0.0.1:4126')
+    .option(
+      '--token <token>',
+      'token if the node requires one, or a file that contains it',
+      textOrFile,
+    )
+    .option('--json', 'print the result as one line of JSON; not with --out -')
+    .addHelpText(
+      'after',
+      '\nAll items are as of one block, whose height is printed. A node may be running in SYSTEM_FOLDER. With --url,\n' +
+        'the dump fails if the database changes meanwhile. Attachments and histories are not part of a dump; see\n' +
+        'daicho backup and daicho export.\n' +
+        '\nExit code 0: the dump is complete. 1: it is not; no file was written. 2: wrong arguments. 78: the folder\n' +
+        'is not suitable.',
+    )
+    .action(dump)
+  return addFolderOption(command)
+}
+
+interface DumpFlags {
+  readonly out: string
+  readonly format?: DumpFormat
+  readonly gzip?: boolean
+  readonly url?: string
+  readonly token?: string
+  readonly json?: boolean
+}
+
+async function dump(db: string, flags: DumpFlags): Promise<void> {
+  const { out, json } = flags
+  if (out === '-' && json === true) {
+    throw new Exit(EXIT.usage, '--json and --out - would both write to stdout')
+  }
+  requireFileName(out)
+  const isCompressed = flags.gzip === true || out.endsWith('.gz')
+  const format = flags.format ?? formatOf(out)
+  const { result } = await withProgress('dumping', (line) =>
+    onStore(async () => {
+      const source = await openSource(db, flags)
+      try {
+        const progress = { items: 0 }
+        const add = (items: number) => {
+          progress.items += items
+          line.update(null, `${progress.items} items`)
+        }
+        const texts = dumpTexts(() => counted(source.read(), add), format)
+        const items = await onItems(() => writeTexts(checked(texts, source), out, isCompressed))
+        return { items, height: source.height }
+      } finally {
+        await source.close()
+      }
+    }),
+  )
+  const { items, height } = result
+  const text = `Dumped: ${count(items, 'item')} of ${db} as of block ${height}.`
+  // stdout contains only the items.
+  if (out === '-') process.stderr.write(`${escapeControls(text)}\n`)
+  else print(json, { status: true, db, out, items, height }, text)
+}
+
+function formatOf(out: string): DumpFormat {
+  const name = out.toLowerCase().replace(/\.gz$/, '')
+  if (name.endsWith('.csv')) return 'csv'
+  return name.endsWith('.json') ? 'json' : 'ndjson'
+}
+
+/** The items of a database as of one block. */
+interface DumpSource {
+  readonly height: number | null
+  readonly read: ReadItems
+  /** Errors: Exit (finding) if the items are not as of `height`. */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+async function openSource(db: string, { url, token }: DumpFlags): Promise<DumpSource> {
+  if (url !== undefined) return NodeItems.open({ url, token }, db)
+  const settings = readSettings(process.env)
+  const folder = nodeFolder(settings, { mayBeNew: false })
+  const reader = await LedgerReader.openSnapshot(settings.STORE ?? folder)
+  try {
+    await reader.requireDatabase(db)
+    const height = await reader.height()
+    return {
+      height,
+      async *read() {
+        for await (const page of reader.listItems(db)) yield page.map(({ text }) => text)
+      },
+      check: async () => {},
+      close: () => reader.close(),
+    }
+  } catch (error) {
+    await reader.close()
+    throw error
+  }
+}
+
+async function* counted(
+  pages: AsyncIterable<readonly string[]>,
+  add: (items: number) => void,
+): AsyncGenerator<readonly string[]> {
+  for await (const page of pages) {
+    yield page
+    add(page.length)
+  }
+}
+
+/** Checks the items before the output is complete, so that a failed dump leaves no file. */
+async function* checked(
+  texts: AsyncGenerator<string, number>,
+  source: DumpSource,
+): AsyncGenerator<string, number> {
+  const items = yield* texts
+  await source.check()
+  return items
+}
+
+/** Errors: Exit (finding) if the items do not fit the format. */
+async function onItems<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error
+    throw new Exit(EXIT.finding, error.message, { cause: error })
+  }
+}

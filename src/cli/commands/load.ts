@@ -1,0 +1,352 @@
+import {
+  appendFileSync,
+  createReadStream,
+  existsSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { resolve } from 'node:path'
+import { Command, Option } from 'commander'
+import { systemClock } from '../../base/clock.ts'
+import { UuidGenerator } from '../../base/uuid.ts'
+import {
+  CONFLICT_POLICIES,
+  type ConflictPolicy,
+  columnTypesOf,
+  formatOfName,
+  idMemberOf,
+  type LoadCounts,
+  LoadError,
+  type LoadTarget,
+  loadRecords,
+  placeOf,
+  type Refusal,
+  recordsOf,
+  SOURCE_FORMATS,
+  SourceError,
+  type SourceFormat,
+  serviceTarget,
+} from '../../exchange/index.ts'
+import { ownNetworkDatabases } from '../../network/ownership.ts'
+import { EXIT, Exit, reasonOf } from '../exit.ts'
+import { type LoadIdentity, LoadStateFile, newLoad, stampOf } from '../load-state.ts'
+import { parseJsonOrNull, textOrFile } from '../node-client.ts'
+import { addFolderOption, nodeFolder, onStore } from '../node-folder.ts'
+import { nodeTarget } from '../node-target.ts'
+import {
+  count,
+  escapeControls,
+  type ProgressLine,
+  paceText,
+  print,
+  withProgress,
+} from '../output.ts'
+import { readSettings } from '../settings.ts'
+import { openStoppedNode } from '../stopped-node.ts'
+
+/** Refused records that are printed; `--refused` has all of them. */
+const SHOWN_REFUSALS_MAX = 20
+const CHUNK_BYTES = 64 * 1024
+/** Replaced by the table of a record. */
+const TABLE = '{table}'
+
+export function loadCommand(): Command {
+  const command = new Command('load')
+    .description(
+      'load items from files into a database of the running node at --url or the stopped node in SYSTEM_FOLDER',
+    )
+    .argument('<db>', 'created if it is missing; {table} stands for the table of a QLDB export')
+    .argument('<file...>', 'files, compressed by gzip or not, one after the other; - for stdin')
+    .addOption(
+      new Option(
+        '--format <name>',
+        'default: by the name of the file, or its first character',
+      ).choices(SOURCE_FORMATS),
+    )
+    .option(
+      '--id <member>',
+      'member whose value becomes the id (default: id; _id of CouchDB and MongoDB)',
+    )
+    .option('--schema <file>', 'types of CSV columns, as JSON: {"price":"number"}')
+    .option('--no-attachments', 'leave out the attachments of CouchDB documents')
+    .addOption(
+      new Option('--on-conflict <what>', 'if an item with the id exists')
+        .choices(CONFLICT_POLICIES)
+        .default('fail'),
+    )
+    .option('--refused <file>', 'write all refused records to this file, one line of JSON each')
+    .option('--resume', 'continue an interrupted load after its last acknowledged batch')
+    .option('--state <file>', 'progress of the load (default: <file>.load; none for stdin)')
+    .option('--url <url>', 'the running node, such as http://127.0.0.1:4126')
+    .option(
+      '--token <token>',
+      'token if the node requires one, or a file that contains it',
+      textOrFile,
+    )
+    .option('--json', 'print the result as one line of JSON')
+    .addHelpText(
+      'after',
+      '\nEach batch of up to 1,000 items is recorded in one block, or nothing of it. Formats and conversions are\n' +
+        'described in docs/how-to/migrate.md.\n' +
+        '\nExit code 0: everything was loaded. 1: records were refused, or the load ended early; it says what was\n' +
+        'loaded. 2: wrong arguments. 78: the folder is not suitable, or its node is running.',
+    )
+    .action(load)
+  return addFolderOption(command)
+}
+
+interface LoadFlags {
+  readonly format?: SourceFormat
+  readonly id?: string
+  readonly schema?: string
+  readonly attachments: boolean
+  readonly onConflict: ConflictPolicy
+  readonly refused?: string
+  readonly resume?: boolean
+  readonly state?: string
+  readonly url?: string
+  readonly token?: string
+  readonly json?: boolean
+}
+
+async function load(db: string, files: readonly string[], flags: LoadFlags): Promise<void> {
+  const [first = '-'] = files
+  checkArguments(db, files, flags)
+  const format = flags.format ?? formatOfName(first)
+  const schema = flags.schema === undefined ? null : parseJsonOrNull(textOf(flags.schema))
+  const columnTypes = schema === null ? new Map() : onSource(() => columnTypesOf(schema))
+  const statePath = flags.state ?? (files.includes('-') ? null : `${first}.load`)
+  const { target, name, close } = await openTarget(flags)
+  try {
+    const identity: LoadIdentity = {
+      ...{ db, target: name, files, stamps: files.map(stampOf), format, schema },
+      ...{ id: flags.id ?? null, attachments: flags.attachments },
+    }
+    const isResumed = flags.resume === true && statePath !== null
+    const resumed = isResumed ? LoadStateFile.resume(statePath, identity, systemClock) : null
+    const state = resumed?.state ?? newLoad()
+    const stateFile =
+      resumed?.file ??
+      (statePath === null ? null : LoadStateFile.create(statePath, identity, state, systemClock))
+    const refusals = new RefusalReport(flags.refused, resumed !== null)
+    const uuids = new UuidGenerator()
+    const created: string[] = []
+    const { result, seconds } = await withProgress('loading', (line) =>
+      onStore(async () => {
+        const input = new CountedInput(files)
+        const withoutAttachments = !flags.attachments
+        const pages = input.pages({ format, columnTypes, withoutAttachments })
+        return settled(
+          loadRecords(pages, target, {
+            databaseOf: (table) => (table === null ? db : db.replaceAll(TABLE, table)),
+            idMember: idMemberOf(format, flags.id),
+            onConflict: flags.onConflict,
+            loadId: state.loadId,
+            newId: () => uuids.next(systemClock.now()),
+            from: state.position,
+            acknowledged(position, refused) {
+              refusals.add(refused)
+              stateFile?.note(position)
+              showProgress(line, input.share, position.counts)
+            },
+            databaseCreated: (name) => created.push(name),
+          }),
+        )
+      }),
+    )
+    const { counts, failure } = result
+    // A load that recorded nothing leaves nothing to resume.
+    const isUnused = failure !== null && counts.records === 0
+    if (failure === null || isUnused) stateFile?.remove()
+    else stateFile?.save()
+    refusals.print()
+    const canResume = failure !== null && stateFile !== null && !isUnused
+    const shown = { db, ...counts, databasesCreated: created }
+    const isComplete = failure === null && counts.refused === 0
+    const text = [
+      loadedText(db, counts, created),
+      `time       ${paceText(counts.records, seconds, 'records')}`,
+    ]
+    print(flags.json, { status: isComplete, ...shown, failure }, text.join('\n'))
+    if (failure !== null) {
+      const hint = canResume ? '; --resume continues the load' : ''
+      throw new Exit(EXIT.finding, `the load ended early: ${failure}${hint}`)
+    }
+    if (counts.refused > 0) process.exitCode = EXIT.finding
+  } finally {
+    await close()
+  }
+}
+
+/** Errors: Exit (usage). */
+function checkArguments(db: string, files: readonly string[], flags: LoadFlags): void {
+  for (const file of files) {
+    if (file === '-') continue
+    if (!existsSync(file)) throw new Exit(EXIT.usage, `there is no file ${file}`)
+    if (statSync(file).isDirectory()) {
+      throw new Exit(EXIT.usage, `${file} is a folder: give the names of files`)
+    }
+  }
+  if (flags.resume === true && flags.state === undefined && files.includes('-')) {
+    throw new Exit(EXIT.usage, '--resume of stdin needs --state, also when the load begins')
+  }
+  if (flags.format === 'qldb' && flags.onConflict === 'skip') {
+    const message = '--on-conflict skip would mix two histories: use replace, or another database'
+    throw new Exit(EXIT.usage, message)
+  }
+  if (flags.format === 'qldb' && flags.id !== undefined) {
+    throw new Exit(EXIT.usage, '--id: the id of a QLDB document is always the id of its item')
+  }
+  if (db.includes(TABLE) && flags.format !== 'qldb') {
+    throw new Exit(EXIT.usage, `only --format qldb has tables for ${TABLE}`)
+  }
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new Exit(EXIT.usage, `${path} cannot be read: ${reasonOf(error)}`, { cause: error })
+  }
+}
+
+function onSource<Result>(work: () => Result): Result {
+  try {
+    return work()
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error
+    throw new Exit(EXIT.usage, error.message, { cause: error })
+  }
+}
+
+/** The target of a load, and its name in the state file. */
+interface OpenTarget {
+  readonly target: LoadTarget
+  readonly name: string
+  close(): Promise<void>
+}
+
+async function openTarget({ url, token }: LoadFlags): Promise<OpenTarget> {
+  if (url !== undefined) {
+    return { target: nodeTarget({ url, token }), name: url, close: async () => {} }
+  }
+  const settings = readSettings(process.env)
+  const folder = nodeFolder(settings, { mayBeNew: false })
+  const { service, close } = await openStoppedNode(settings, folder)
+  await ownNetworkDatabases(service)
+  return { target: serviceTarget(service), name: resolve(folder), close }
+}
+
+/** Waits for a load; returns its counts, and its failure or null. */
+async function settled(
+  loading: Promise<LoadCounts>,
+): Promise<{ counts: LoadCounts; failure: string | null }> {
+  try {
+    return { counts: await loading, failure: null }
+  } catch (error) {
+    if (!(error instanceof LoadError)) throw error
+    return { counts: error.counts, failure: error.message }
+  }
+}
+
+/** Reads files one after the other, and knows how much of them is read. */
+class CountedInput {
+  readonly #files: readonly string[]
+  readonly #bytes: number | null
+  #read = 0
+
+  constructor(files: readonly string[]) {
+    this.#files = files
+    let bytes = 0
+    for (const file of files) bytes += file === '-' ? 0 : statSync(file).size
+    this.#bytes = files.includes('-') ? null : bytes
+  }
+
+  /** Between 0 and 1; null if the size is unknown. */
+  get share(): number | null {
+    return this.#bytes === null ? null : Math.min(1, this.#read / Math.max(1, this.#bytes))
+  }
+
+  /** Yields the records of all files; with several files, each record has the name of its file. */
+  async *pages(options: Parameters<typeof recordsOf>[1]): ReturnType<typeof recordsOf> {
+    const isOne = this.#files.length === 1
+    for (const file of this.#files) {
+      for await (const page of recordsOf(this.#chunks(file), options)) {
+        yield isOne ? page : page.map((record) => ({ ...record, file }))
+      }
+    }
+  }
+
+  async *#chunks(file: string): AsyncGenerator<Uint8Array> {
+    const stream =
+      file === '-' ? process.stdin : createReadStream(file, { highWaterMark: CHUNK_BYTES })
+    for await (const chunk of stream) {
+      this.#read += chunk.length
+      yield chunk
+    }
+  }
+}
+
+function showProgress(line: ProgressLine, share: number | null, counts: LoadCounts): void {
+  const refused = counts.refused === 0 ? '' : `, ${counts.refused} refused`
+  line.update(share, `${counts.records} records${refused}`)
+}
+
+/** Reports refused records: all of them to a file, or the first ones to stderr. */
+class RefusalReport {
+  readonly #path: string | undefined
+  #shown: Refusal[] = []
+  #more = 0
+
+  /** Errors: Exit (usage) if the file cannot be written. */
+  constructor(path: string | undefined, isResumed: boolean) {
+    this.#path = path
+    try {
+      if (path !== undefined) writeFileSync(path, '', { flag: isResumed ? 'a' : 'w' })
+    } catch (error) {
+      throw new Exit(EXIT.usage, `${path} cannot be written: ${reasonOf(error)}`, { cause: error })
+    }
+  }
+
+  add(refusals: readonly Refusal[]): void {
+    if (refusals.length === 0) return
+    if (this.#path !== undefined) {
+      const lines = refusals.map(
+        ({ file, line, reason }) => `${JSON.stringify({ file, line, reason })}\n`,
+      )
+      appendFileSync(this.#path, lines.join(''))
+      return
+    }
+    const shown = refusals.slice(0, SHOWN_REFUSALS_MAX - this.#shown.length)
+    this.#shown.push(...shown)
+    this.#more += refusals.length - shown.length
+  }
+
+  print(): void {
+    const lines = this.#shown.map((refusal) => `${placeOf(refusal)} refused: ${refusal.reason}\n`)
+    if (this.#more > 0) lines.push(`${this.#more} more refused; --refused <file> lists all\n`)
+    process.stderr.write(lines.map(escapeControls).join(''))
+  }
+}
+
+function loadedText(db: string, counts: LoadCounts, created: readonly string[]): string {
+  const { created: items, replaced, deleted, attachments, skipped, refused, leftOut } = counts
+  const isNothing = items + replaced + deleted === 0
+  const lines = [
+    isNothing ? 'Nothing was loaded.' : `Loaded: ${count(items, 'new item')} into ${db}.`,
+  ]
+  const add = (name: string, number: number, what: string) => {
+    if (number > 0) lines.push(`${name.padEnd(11)}${what}`)
+  }
+  add('created', created.length, created.join(', '))
+  add('updated', replaced, count(replaced, 'time'))
+  add('deleted', deleted, count(deleted, 'item'))
+  add('attached', attachments, count(attachments, 'attachment'))
+  add('skipped', skipped, count(skipped, 'record'))
+  for (const [reason, number] of Object.entries(leftOut)) {
+    add('left out', number, `${number} ${reason}`)
+  }
+  add('REFUSED', refused, count(refused, 'record'))
+  return lines.join('\n')
+}

@@ -1,0 +1,47 @@
+import { isJsonObject, type JsonObject } from '../base/json.ts'
+import { storedJson } from '../ledger/core.ts'
+import { ColumnFinder, csvHeader, csvRow } from './formats/csv.ts'
+
+export const DUMP_FORMATS = ['ndjson', 'json', 'csv'] as const
+export type DumpFormat = (typeof DUMP_FORMATS)[number]
+
+/** Yields the canonical texts of all items, page by page; each call reads the same items. */
+export type ReadItems = () => AsyncIterable<readonly string[]>
+
+/** Yields the items in `format`; returns their number. CSV reads them twice. Errors: SourceError for CSV. */
+export async function* dumpTexts(
+  read: ReadItems,
+  format: DumpFormat,
+): AsyncGenerator<string, number> {
+  if (format === 'csv') return yield* csvTexts(read)
+  const isArray = format === 'json'
+  let items = 0
+  if (isArray) yield '['
+  for await (const page of read()) {
+    if (page.length === 0) continue
+    const before = isArray ? (items === 0 ? '\n' : ',\n') : ''
+    yield before + page.join(isArray ? ',\n' : '\n') + (isArray ? '' : '\n')
+    items += page.length
+  }
+  if (isArray) yield '\n]\n'
+  return items
+}
+
+async function* csvTexts(read: ReadItems): AsyncGenerator<string, number> {
+  const finder = new ColumnFinder()
+  for await (const page of read()) for (const text of page) finder.add(itemIn(text))
+  const { columns } = finder
+  let items = 0
+  // RFC 4180 ends rows with CRLF.
+  yield `${csvHeader(columns)}\r\n`
+  for await (const page of read()) {
+    yield page.map((text) => `${csvRow(columns, itemIn(text))}\r\n`).join('')
+    items += page.length
+  }
+  return items
+}
+
+function itemIn(text: string): JsonObject {
+  const item = storedJson(text)
+  return isJsonObject(item) ? item : {}
+}

@@ -1,0 +1,79 @@
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { arrayRecords } from './json-records.ts'
+import {
+  itemRecord,
+  type Pages,
+  RecordRefusal,
+  type SourceAttachment,
+  type SourceRecord,
+} from './record.ts'
+
+/** Names of the array in a reply of `_all_docs`, `_find` or the body of `_bulk_docs`. */
+const ARRAYS = ['rows', 'docs']
+const DESIGN_PREFIX = '_design/'
+
+export interface CouchdbOptions {
+  /** Leaves attachments out. */
+  readonly withoutAttachments: boolean
+}
+
+/**
+ * The documents in a reply of CouchDB to `GET /{db}/_all_docs?include_docs=true&attachments=true`.
+ *
+ * Members that begin with `_` belong to CouchDB: `_id` stays for the caller, `_attachments` becomes attachments, all
+ * others are dropped. Source: CouchDB API reference, "Documents".
+ */
+export function couchdbRecords(chunks: AsyncIterable<Uint8Array>, options: CouchdbOptions): Pages {
+  return arrayRecords(chunks, (line, row) => documentRecord(line, row, options), ARRAYS)
+}
+
+function documentRecord(
+  line: number,
+  row: JsonObject,
+  { withoutAttachments }: CouchdbOptions,
+): SourceRecord {
+  const document = documentIn(row)
+  const { _id: id } = document
+  if (typeof id === 'string' && id.startsWith(DESIGN_PREFIX)) {
+    return { kind: 'left-out', line, reason: 'design documents' }
+  }
+  if (document._deleted === true) return { kind: 'left-out', line, reason: 'deleted documents' }
+  const item: JsonObject = {}
+  for (const [name, value] of Object.entries(document)) {
+    if (name === '_id' || !name.startsWith('_')) item[name] = value
+  }
+  const attachments = withoutAttachments ? [] : attachmentsIn(document._attachments)
+  return itemRecord(line, item, attachments)
+}
+
+/** Errors: RecordRefusal. */
+function documentIn(row: JsonObject): JsonObject {
+  if (typeof row.error === 'string') throw new RecordRefusal(`CouchDB reported: ${row.error}`)
+  if (isJsonObject(row.doc)) return row.doc
+  if (typeof row._id === 'string') return row
+  throw new RecordRefusal('the row has no document: fetch _all_docs with include_docs=true')
+}
+
+/** Errors: RecordRefusal. */
+function attachmentsIn(value: Json | undefined): SourceAttachment[] {
+  if (value === undefined) return []
+  if (!isJsonObject(value)) throw new RecordRefusal('_attachments is not an object')
+  return Object.entries(value).map(([name, attachment]) => {
+    if (!isJsonObject(attachment)) throw new RecordRefusal(`attachment ${name} is not an object`)
+    const { content_type: contentType = 'application/octet-stream', data } = attachment
+    if (typeof data !== 'string') {
+      throw new RecordRefusal(
+        `attachment ${name} has no data: fetch _all_docs with attachments=true, ` +
+          'or load with --no-attachments',
+      )
+    }
+    if (typeof contentType !== 'string' || !isBase64(data)) {
+      throw new RecordRefusal(`attachment ${name} has no valid type, or data that are not base64`)
+    }
+    return { name, contentType, bytes: Buffer.from(data, 'base64') }
+  })
+}
+
+function isBase64(text: string): boolean {
+  return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text)
+}

@@ -1,0 +1,299 @@
+import type { Json, JsonObject } from '../../base/json.ts'
+import { parseStrictText } from '../../base/strict-json.ts'
+import { SourceError } from '../errors.ts'
+import { reasonOf, recordOf, requireBytes, textOf } from './json-records.ts'
+import { linesOf, type Piece, RECORD_BYTES_MAX, withoutReturn } from './lines.ts'
+import { itemRecord, type Pages, RecordRefusal } from './record.ts'
+
+/** Maximum columns of a file. */
+const COLUMNS_MAX = 1_000
+
+const COLUMN_TYPES = ['string', 'number', 'boolean', 'json', 'date'] as const
+export type ColumnType = (typeof COLUMN_TYPES)[number]
+
+export interface Column {
+  readonly name: string
+  readonly type: ColumnType
+}
+
+/** A cell; an empty cell without quotes means that the item does not have the member. */
+interface Cell {
+  readonly text: string
+  readonly isQuoted: boolean
+}
+
+/** A row with the line on which it begins. `cells` is a text if the row is malformed. */
+interface Row {
+  readonly line: number
+  readonly cells: Cell[] | string
+}
+
+/**
+ * CSV (RFC 4180) with a header. A column is named `name` or `name:type`; `types` gives types by name. Errors:
+ * SourceError for an unusable header.
+ */
+export async function* csvRecords(
+  chunks: AsyncIterable<Uint8Array>,
+  types: ReadonlyMap<string, ColumnType> = new Map(),
+): Pages {
+  let columns: readonly Column[] | null = null
+  for await (const rows of rowsOf(chunks)) {
+    if (columns === null) columns = headerOf(rows.shift(), types)
+    const known = columns
+    yield rows
+      .filter(({ cells }) => !isBlank(cells))
+      .map(({ line, cells }) =>
+        recordOf(line, () => {
+          if (typeof cells === 'string') throw new RecordRefusal(cells)
+          return itemRecord(line, itemOf(known, cells))
+        }),
+      )
+  }
+  if (columns === null) throw new SourceError('the input is empty: CSV needs a header')
+}
+
+/** Parses the types of a schema file: a JSON object from column names to types. Errors: SourceError. */
+export function columnTypesOf(schema: Json): ReadonlyMap<string, ColumnType> {
+  const isObject = typeof schema === 'object' && schema !== null && !Array.isArray(schema)
+  const types = Object.entries(isObject ? schema : {}).map(([name, given]) => {
+    const type = COLUMN_TYPES.find((each) => each === given)
+    if (type !== undefined) return [name, type] as const
+    throw new SourceError(
+      `the schema gives column ${name} the type ${JSON.stringify(given)}; ` +
+        `types are ${COLUMN_TYPES.join(', ')}`,
+    )
+  })
+  if (types.length > 0) return new Map(types)
+  throw new SourceError('the schema must be a JSON object like {"price":"number"}')
+}
+
+function headerOf(row: Row | undefined, types: ReadonlyMap<string, ColumnType>): readonly Column[] {
+  const cells = row?.cells ?? 'it is missing'
+  if (typeof cells === 'string') throw new SourceError(`the header is malformed: ${cells}`)
+  const columns = cells.map(({ text }): Column => {
+    const colon = text.lastIndexOf(':')
+    const type = COLUMN_TYPES.find((each) => each === text.slice(colon + 1))
+    const isTyped = colon > 0 && type !== undefined
+    const name = isTyped ? text.slice(0, colon) : text
+    return { name, type: types.get(name) ?? (isTyped ? type : 'string') }
+  })
+  const names = new Set(columns.map(({ name }) => name))
+  if (names.size < columns.length || names.has('')) {
+    throw new SourceError('the header must name each column, and each name once')
+  }
+  if (names.has('__proto__')) throw new SourceError('no column can be called __proto__')
+  const unknown = [...types.keys()].find((name) => !names.has(name))
+  if (unknown === undefined) return columns
+  throw new SourceError(`the schema has a column ${unknown}, which the header does not have`)
+}
+
+function isBlank(cells: Row['cells']): boolean {
+  if (typeof cells === 'string') return false
+  const [first] = cells
+  return cells.length === 1 && first?.text === '' && !first.isQuoted
+}
+
+function itemOf(columns: readonly Column[], cells: readonly Cell[]): JsonObject {
+  if (cells.length !== columns.length) {
+    throw new RecordRefusal(
+      `it has ${cells.length} cells, but the header has ${columns.length} columns`,
+    )
+  }
+  const item: JsonObject = {}
+  for (const [at, { name, type }] of columns.entries()) {
+    const cell = cells[at]
+    if (cell === undefined || (cell.text === '' && !cell.isQuoted)) continue
+    const value = CONVERSIONS[type](cell.text)
+    if (value === undefined) {
+      throw new RecordRefusal(`column ${name}: ${shown(cell.text)} is not a ${type}`)
+    }
+    item[name] = value
+  }
+  return item
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
+}
+
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+/** A date or a time of ISO 8601, as RFC 3339 profiles it. */
+const DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2}))?$/
+
+/** Return undefined if the text is not of the type. */
+const CONVERSIONS: Record<ColumnType, (text: string) => Json | undefined> = {
+  string: (text) => text,
+  number: (text) => (NUMBER.test(text) ? parseStrictText(text) : undefined),
+  boolean: (text) => (text === 'true' || text === 'false' ? text === 'true' : undefined),
+  json: (text) => {
+    // Inside an array, because the item is another level of nesting.
+    const values = parseStrictText(`[${text}]`)
+    return Array.isArray(values) && values.length === 1 ? values[0] : undefined
+  },
+  date: (text) =>
+    DATE.test(text) && isDay(text) && !Number.isNaN(Date.parse(text)) ? text : undefined,
+}
+
+/** Whether the day exists; `Date.parse` accepts 30 February. */
+function isDay(text: string): boolean {
+  const day = text.slice(0, 10)
+  const ms = Date.parse(`${day}T00:00:00Z`)
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day)
+}
+
+/** Splits `chunks` into rows; a row has several lines if a cell in quotes contains line breaks. */
+async function* rowsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Row[]> {
+  const parser = new RowParser()
+  let start: number | null = null
+  let length = 0
+  const next = ({ line, bytes }: Piece): Row[] => {
+    start ??= line
+    length += bytes?.length ?? RECORD_BYTES_MAX
+    let cells: Row['cells'] | null
+    try {
+      if (length > RECORD_BYTES_MAX) throw new RecordRefusal(tooLong(start, line))
+      cells = parser.add(requireBytes(bytes))
+    } catch (error) {
+      if (!(error instanceof Error)) throw error
+      cells = reasonOf(error)
+      parser.reset()
+    }
+    if (cells === null) return []
+    const row = { line: start, cells }
+    start = null
+    length = 0
+    return [row]
+  }
+  for await (const lines of linesOf(chunks)) {
+    const rows = lines.flatMap(next)
+    if (rows.length > 0) yield rows
+  }
+  if (start !== null) yield [{ line: start, cells: 'a quote is not closed before the end' }]
+}
+
+function tooLong(start: number, line: number): string {
+  return start === line
+    ? `it has more than ${RECORD_BYTES_MAX} bytes`
+    : `a quote is not closed within ${RECORD_BYTES_MAX} bytes, to line ${line}`
+}
+
+class RowParser {
+  #cells: Cell[] = []
+  /** The text so far of a quoted cell that continues on the next line; null outside. */
+  #open: string | null = null
+  /** Whether the last cell was in quotes, so that only a comma or the end may follow. */
+  #isAfterQuote = false
+
+  reset(): void {
+    this.#cells = []
+    this.#open = null
+    this.#isAfterQuote = false
+  }
+
+  /** Adds a line; returns the row, or null if it continues. Errors: RecordRefusal, StrictJsonError. */
+  add(line: Buffer): Cell[] | null {
+    // A carriage return inside quotes belongs to the cell.
+    const whole = textOf(line)
+    let at = 0
+    if (this.#open !== null) {
+      at = this.#quoted(whole, 0, `${this.#open}\n`)
+      if (at === -1) return null
+    }
+    const text = textOf(withoutReturn(line))
+    while (at <= text.length) {
+      if (this.#cells.length >= COLUMNS_MAX) {
+        throw new RecordRefusal(`it has more than ${COLUMNS_MAX} cells`)
+      }
+      if (this.#isAfterQuote) {
+        this.#isAfterQuote = false
+        if (at < text.length && text[at] !== ',') {
+          throw new RecordRefusal('there is text after a closing quote')
+        }
+        at += 1
+        if (at > text.length) break
+      }
+      if (text[at] === '"') {
+        at = this.#quoted(whole, at + 1, '')
+        if (at === -1) return null
+        continue
+      }
+      const comma = text.indexOf(',', at)
+      const end = comma === -1 ? text.length : comma
+      const cell = text.slice(at, end)
+      if (cell.includes('"')) throw new RecordRefusal('a cell with a quote must be in quotes')
+      this.#cells.push({ text: cell, isQuoted: false })
+      at = end + 1
+    }
+    const cells = this.#cells
+    this.#cells = []
+    this.#isAfterQuote = false
+    return cells
+  }
+
+  /** Reads a quoted cell from `from`; returns the index after its closing quote, or -1 if it continues. */
+  #quoted(text: string, from: number, before: string): number {
+    let cell = before
+    for (let at = from; ; ) {
+      const quote = text.indexOf('"', at)
+      if (quote === -1) {
+        this.#open = cell + text.slice(at)
+        return -1
+      }
+      cell += text.slice(at, quote)
+      if (text[quote + 1] !== '"') {
+        this.#open = null
+        this.#isAfterQuote = true
+        this.#cells.push({ text: cell, isQuoted: true })
+        return quote + 1
+      }
+      cell += '"'
+      at = quote + 2
+    }
+  }
+}
+
+/** Returns a row of RFC 4180 for `item`, whose values have the types of `columns`. */
+export function csvRow(columns: readonly Column[], item: JsonObject): string {
+  return columns.map(({ name, type }) => cellText(item[name], type)).join(',')
+}
+
+/** Returns the header for `columns`, each with its type. */
+export function csvHeader(columns: readonly Column[]): string {
+  return columns.map(({ name, type }) => quoted(`${name}:${type}`)).join(',')
+}
+
+function cellText(value: Json | undefined, type: ColumnType): string {
+  if (value === undefined) return ''
+  const text = type === 'json' || typeof value !== 'string' ? JSON.stringify(value) : value
+  return text === '' ? '""' : quoted(text)
+}
+
+function quoted(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** Finds the columns of items: their members in order of appearance, each with a type that all its values have. */
+export class ColumnFinder {
+  readonly #types = new Map<string, ColumnType>()
+
+  /** Errors: SourceError if there are more than COLUMNS_MAX members. */
+  add(item: JsonObject): void {
+    for (const [name, value] of Object.entries(item)) {
+      const type = typeOf(value)
+      const before = this.#types.get(name)
+      this.#types.set(name, before === undefined || before === type ? type : 'json')
+    }
+    if (this.#types.size <= COLUMNS_MAX) return
+    throw new SourceError(`the items have more than ${COLUMNS_MAX} members: CSV is not for them`)
+  }
+
+  get columns(): Column[] {
+    return [...this.#types].map(([name, type]) => ({ name, type }))
+  }
+}
+
+function typeOf(value: Json): ColumnType {
+  if (typeof value === 'string') return 'string'
+  if (typeof value === 'number') return 'number'
+  return typeof value === 'boolean' ? 'boolean' : 'json'
+}

@@ -1,0 +1,121 @@
+import { IonTypes, makeReader, type Reader } from 'ion-js'
+import type { Json, JsonObject } from '../../base/json.ts'
+import { JSON_DEPTH_MAX, parseStrictText, StrictJsonError } from '../../base/strict-json.ts'
+import { RecordRefusal } from './record.ts'
+
+const BINARY_START = Buffer.from([0xe0, 0x01, 0x00, 0xea])
+const LINE_FEED = 0x0a
+/** The data of a revision are inside a block, its list of revisions, and the revision. */
+const DEPTH_MAX = JSON_DEPTH_MAX + 3
+
+/** A top-level value of Ion. `read` returns it as JSON; errors: RecordRefusal. */
+export interface IonValue {
+  /** The line of text on which it begins; the number of the value in binary Ion. */
+  readonly line: number
+  readonly value: Json | RecordRefusal
+}
+
+/**
+ * Yields the top-level values of Ion text or binary, converted to JSON. JSON texts are Ion too. The table of
+ * conversions is on docs/how-to/migrate.md. Errors: those of ion-js for malformed Ion.
+ */
+export function* ionValues(bytes: Buffer): Generator<IonValue> {
+  const isBinary = bytes.subarray(0, BINARY_START.length).equals(BINARY_START)
+  const reader = makeReader(bytes)
+  let line = 1
+  let counted = 0
+  for (let type = reader.next(); type !== null; type = reader.next()) {
+    if (isBinary) {
+      yield { line, value: valueOrRefusal(reader) }
+      line += 1
+      continue
+    }
+    const position = Math.min(reader.position(), bytes.length)
+    for (; counted < position; counted += 1) if (bytes[counted] === LINE_FEED) line += 1
+    yield { line, value: valueOrRefusal(reader) }
+  }
+}
+
+function valueOrRefusal(reader: Reader): Json | RecordRefusal {
+  const depth = reader.depth()
+  try {
+    return jsonOf(reader)
+  } catch (error) {
+    if (!(error instanceof RecordRefusal)) throw error
+    // The rest of the value is skipped.
+    while (reader.depth() > depth) reader.stepOut()
+    return error
+  }
+}
+
+/** Converts the current value. Annotations are dropped. Errors: RecordRefusal. */
+function jsonOf(reader: Reader): Json {
+  if (reader.isNull()) return null
+  switch (reader.type()) {
+    case IonTypes.BOOL:
+      return reader.booleanValue()
+    case IonTypes.INT: {
+      const integer = reader.bigIntValue() ?? 0n
+      return Number.isSafeInteger(Number(integer)) ? Number(integer) : String(integer)
+    }
+    case IonTypes.FLOAT: {
+      const number = reader.numberValue() ?? 0
+      return Number.isFinite(number) ? number : String(number)
+    }
+    case IonTypes.DECIMAL:
+      return decimalOf(String(reader.decimalValue()))
+    case IonTypes.TIMESTAMP:
+      // Ion marks a time without a clock time by a T at the end.
+      return String(reader.timestampValue()).replace(/T$/, '')
+    case IonTypes.BLOB:
+    case IonTypes.CLOB:
+      return Buffer.from(reader.uInt8ArrayValue() ?? []).toString('base64')
+    case IonTypes.LIST:
+    case IonTypes.SEXP:
+      return inside(reader, () => {
+        const list: Json[] = []
+        while (reader.next() !== null) list.push(jsonOf(reader))
+        return list
+      })
+    case IonTypes.STRUCT:
+      return inside(reader, () => structOf(reader))
+    default:
+      return textOf(reader.stringValue())
+  }
+}
+
+function inside<Result>(reader: Reader, read: () => Result): Result {
+  if (reader.depth() >= DEPTH_MAX) throw new RecordRefusal('it is nested too deeply')
+  reader.stepIn()
+  const result = read()
+  reader.stepOut()
+  return result
+}
+
+function structOf(reader: Reader): JsonObject {
+  const members: JsonObject = {}
+  while (reader.next() !== null) {
+    const name = textOf(reader.fieldName())
+    if (name === '__proto__') throw new RecordRefusal('a member must not be named __proto__')
+    if (Object.hasOwn(members, name)) throw new RecordRefusal(`it has the member ${name} twice`)
+    members[name] = jsonOf(reader)
+  }
+  return members
+}
+
+/** Errors: RecordRefusal for a lone surrogate, which could not be hashed. */
+function textOf(text: string | null): string {
+  if (text?.isWellFormed()) return text
+  throw new RecordRefusal('a text contains a lone surrogate, or a symbol without text')
+}
+
+/** Returns a number if JSON keeps the value exactly, else the text of the decimal. */
+function decimalOf(text: string): Json {
+  try {
+    const value = parseStrictText(text)
+    return typeof value === 'number' ? value : text
+  } catch (error) {
+    if (error instanceof StrictJsonError) return text
+    throw error
+  }
+}

@@ -1,0 +1,100 @@
+/** Maximum bytes of one line or one element. Items are smaller, but a CouchDB document includes its attachments. */
+export const RECORD_BYTES_MAX = 64 * 1024 * 1024
+
+const LINE_FEED = 0x0a
+const CARRIAGE_RETURN = 0x0d
+
+/** A line, or an element of an array. `bytes` is null if it is longer than RECORD_BYTES_MAX. */
+export interface Piece {
+  /** The line on which it begins, from 1. */
+  readonly line: number
+  readonly bytes: Buffer | null
+}
+
+/** Joins the chunks of one piece, up to `bytesMax`. */
+export class PieceBuffer {
+  readonly #bytesMax: number
+  #parts: Buffer[] = []
+  #length = 0
+  #isTooLong = false
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax
+  }
+
+  get isEmpty(): boolean {
+    return this.#length === 0 && !this.#isTooLong
+  }
+
+  add(part: Buffer): void {
+    if (part.length === 0 || this.#isTooLong) return
+    this.#length += part.length
+    this.#isTooLong = this.#length > this.#bytesMax
+    if (this.#isTooLong) this.#parts = []
+    else this.#parts.push(part)
+  }
+
+  /** Returns the piece and starts the next one; null if it is too long. */
+  take(): Buffer | null {
+    const [only] = this.#parts
+    const whole = this.#parts.length === 1 && only !== undefined ? only : Buffer.concat(this.#parts)
+    const bytes = this.#isTooLong ? null : whole
+    this.#parts = []
+    this.#length = 0
+    this.#isTooLong = false
+    return bytes
+  }
+}
+
+/** Splits `chunks` at line feeds; yields the lines of each chunk. A carriage return stays part of its line. */
+export async function* linesOf(
+  chunks: AsyncIterable<Uint8Array>,
+  bytesMax: number = RECORD_BYTES_MAX,
+): AsyncGenerator<Piece[]> {
+  const open = new PieceBuffer(bytesMax)
+  let line = 1
+  for await (const part of chunks) {
+    const chunk = Buffer.from(part.buffer, part.byteOffset, part.byteLength)
+    const lines: Piece[] = []
+    let start = 0
+    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
+      open.add(chunk.subarray(start, end))
+      lines.push({ line, bytes: open.take() })
+      start = end + 1
+      line += 1
+    }
+    open.add(chunk.subarray(start))
+    if (lines.length > 0) yield lines
+  }
+  if (!open.isEmpty) yield [{ line, bytes: open.take() }]
+}
+
+/** Returns `bytes` without a carriage return at the end. */
+export function withoutReturn(bytes: Buffer): Buffer {
+  return bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes
+}
+
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
+
+/** Removes a byte order mark from the start of `chunks`. */
+export async function* withoutByteOrderMark(
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  let start: Buffer | null = Buffer.alloc(0)
+  for await (const chunk of chunks) {
+    if (start === null) {
+      yield chunk
+      continue
+    }
+    start = Buffer.concat([start, chunk])
+    if (start.length < BYTE_ORDER_MARK.length) continue
+    yield withoutMark(start)
+    start = null
+  }
+  if (start !== null) yield withoutMark(start)
+}
+
+function withoutMark(bytes: Buffer): Buffer {
+  const isMarked = BYTE_ORDER_MARK.every((byte, at) => bytes[at] === byte)
+  return isMarked ? bytes.subarray(BYTE_ORDER_MARK.length) : bytes
+}

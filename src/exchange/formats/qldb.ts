@@ -1,0 +1,104 @@
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { SourceError } from '../errors.ts'
+import { type IonValue, ionValues } from './ion.ts'
+import { type Pages, RecordRefusal, type SourceRecord } from './record.ts'
+
+/** Maximum bytes of one file. QLDB splits an export into files; one file is read at a time. */
+const FILE_BYTES_MAX = 256 * 1024 * 1024
+
+/** The member of an item with the metadata of its revision. */
+const METADATA = 'qldb'
+
+/**
+ * The revisions in a journal export of Amazon QLDB: Ion text, Ion binary or JSON lines, a value per block. Revisions
+ * are in the order of the journal. Errors: SourceError. Source: Amazon QLDB developer guide, "Journal export output".
+ */
+export async function* qldbRecords(chunks: AsyncIterable<Uint8Array>): Pages {
+  const bytes = await wholeFile(chunks)
+  const values = ionValues(bytes)
+  for (;;) {
+    let next: IteratorResult<IonValue, void>
+    try {
+      next = values.next()
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new SourceError(`the input is not Ion: ${reason}`, { cause: error })
+    }
+    if (next.done === true) return
+    yield recordsOfBlock(next.value)
+  }
+}
+
+async function wholeFile(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const parts: Uint8Array[] = []
+  let length = 0
+  for await (const part of chunks) {
+    length += part.length
+    if (length > FILE_BYTES_MAX) {
+      const message = `the input has more than ${FILE_BYTES_MAX} bytes: give the files of the export as arguments`
+      throw new SourceError(message)
+    }
+    parts.push(part)
+  }
+  return Buffer.concat(parts)
+}
+
+function recordsOfBlock({ line, value: block }: IonValue): SourceRecord[] {
+  if (block instanceof RecordRefusal) return [{ kind: 'refused', line, reason: block.message }]
+  if (!isJsonObject(block)) return [{ kind: 'refused', line, reason: 'it is not a block of QLDB' }]
+  const { revisions = [], transactionInfo } = block
+  const documents = isJsonObject(transactionInfo) ? transactionInfo.documents : null
+  if (!Array.isArray(revisions)) {
+    return [{ kind: 'refused', line, reason: 'its revisions are not a list' }]
+  }
+  return revisions.map((revision) => recordOf(line, revision, documents ?? null))
+}
+
+function recordOf(line: number, revision: Json, documents: Json): SourceRecord {
+  try {
+    if (!isJsonObject(revision)) throw new RecordRefusal('a revision is not a struct')
+    const { metadata, data, dataHash } = revision
+    // Revisions of system tables have only a hash.
+    if (metadata === undefined) {
+      return { kind: 'left-out', line, reason: "revisions of QLDB's system data" }
+    }
+    if (!isJsonObject(metadata) || typeof metadata.id !== 'string') {
+      throw new RecordRefusal('a revision has no metadata with an id')
+    }
+    if (data === undefined && dataHash !== undefined) {
+      return { kind: 'left-out', line, reason: 'redacted revisions' }
+    }
+    const { id } = metadata
+    const table = tableOf(id, documents)
+    const isFirst = metadata.version === 0
+    const item = data === undefined ? null : itemOf(data, metadata)
+    return { kind: 'revision', line, table, id, isFirst, item }
+  } catch (error) {
+    if (!(error instanceof RecordRefusal)) throw error
+    return { kind: 'refused', line, reason: error.message }
+  }
+}
+
+/** Errors: RecordRefusal. */
+function tableOf(id: string, documents: Json): string {
+  const document = isJsonObject(documents) && Object.hasOwn(documents, id) ? documents[id] : null
+  if (isJsonObject(document) && typeof document.tableName === 'string') return document.tableName
+  throw new RecordRefusal(`document ${id} has no table in its block`)
+}
+
+/** Errors: RecordRefusal. */
+function itemOf(data: Json, { id, version, txId, txTime }: JsonObject): JsonObject {
+  if (!isJsonObject(data)) throw new RecordRefusal(`document ${id} is not a struct`)
+  if (data[METADATA] !== undefined) {
+    throw new RecordRefusal(`document ${id} has a member ${METADATA}, which is for the metadata`)
+  }
+  const { id: dataId, ...members } = data
+  const metadata: JsonObject = {
+    version: version ?? null,
+    txId: txId ?? null,
+    txTime: txTime ?? null,
+  }
+  // The id of the document is the id of the item, because only that names deleted documents.
+  if (dataId !== undefined && dataId !== id) metadata.dataId = dataId
+  return { ...members, [METADATA]: metadata }
+}

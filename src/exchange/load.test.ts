@@ -1,0 +1,354 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { HandClock, startLedgerNode } from '../../test/support/ledger-node.ts'
+import { CodedError } from '../base/coded-error.ts'
+import type { Operation } from '../ledger/core.ts'
+import type { RevisionRecord, SourceRecord } from './formats/record.ts'
+import {
+  BATCH_RECORDS,
+  type ConflictPolicy,
+  type LoadCounts,
+  type LoadOptions,
+  type LoadPosition,
+  loadRecords,
+  type Refusal,
+} from './load.ts'
+import { type LoadTarget, serviceTarget } from './target.ts'
+
+async function* pages(
+  records: readonly SourceRecord[],
+  perPage = 300,
+): AsyncGenerator<SourceRecord[]> {
+  for (let at = 0; at < records.length; at += perPage) yield records.slice(at, at + perPage)
+}
+
+const items = (count: number, from = 0): SourceRecord[] =>
+  Array.from({ length: count }, (_, at) => ({
+    ...{ kind: 'item', line: from + at + 1, item: { id: `i${from + at}` }, attachments: [] },
+  }))
+
+/** A ledger in memory with the rules of one database. `record` of the batches in `lost` does not answer. */
+class FakeTarget implements LoadTarget {
+  readonly stored = new Map<string, string>()
+  readonly keys = new Set<string>()
+  readonly units: Operation[][] = []
+  /** Called before each unit. */
+  before: (number: number) => Promise<void> | void = () => {}
+  mostInFlight = 0
+  #inFlight = 0
+
+  async createDatabase(): Promise<boolean> {
+    return false
+  }
+
+  async record(unit: readonly Operation[], key: string): Promise<void> {
+    this.#inFlight += 1
+    this.mostInFlight = Math.max(this.mostInFlight, this.#inFlight)
+    try {
+      await this.before(Number(key.split('-')[1]))
+      await turn()
+      if (!this.keys.has(key)) this.#apply(unit)
+      this.keys.add(key)
+    } finally {
+      this.#inFlight -= 1
+    }
+  }
+
+  #apply(unit: readonly Operation[]): void {
+    const next = new Map(this.stored)
+    for (const operation of unit) {
+      if (!('id' in operation)) continue
+      const { kind, id } = operation
+      const exists = next.has(id)
+      if (kind === 'create_item' && exists) throw new CodedError('ITEM_EXISTS', `${id} exists`)
+      if (kind !== 'create_item' && !exists) throw new CodedError('ITEM_NOT_FOUND', `no ${id}`)
+      if (kind === 'delete_item') next.delete(id)
+      else if ('text' in operation) next.set(id, operation.text)
+    }
+    this.units.push([...unit])
+    this.stored.clear()
+    for (const [id, text] of next) this.stored.set(id, text)
+  }
+
+  async exists(_db: string, id: string): Promise<boolean> {
+    await turn()
+    return this.stored.has(id)
+  }
+
+  async attach(): Promise<void> {}
+}
+
+interface Loaded {
+  readonly counts: LoadCounts | null
+  readonly error: unknown
+  readonly positions: LoadPosition[]
+  readonly refusals: Refusal[]
+}
+
+/** Makes `<prefix>1`, `<prefix>2` and so on. */
+function idsOf(prefix: string): () => string {
+  let made = 0
+  return () => {
+    made += 1
+    return `${prefix}${made}`
+  }
+}
+
+async function load(
+  target: LoadTarget,
+  records: readonly SourceRecord[],
+  options: Partial<LoadOptions> = {},
+): Promise<Loaded> {
+  const positions: LoadPosition[] = []
+  const refusals: Refusal[] = []
+  const all: LoadOptions = {
+    ...{ databaseOf: () => 'fruit', idMember: null, onConflict: 'fail', loadId: 'load' },
+    newId: idsOf('new'),
+    acknowledged(position, refused) {
+      positions.push(position)
+      refusals.push(...refused)
+    },
+    ...options,
+  }
+  try {
+    return {
+      counts: await loadRecords(pages(records), target, all),
+      error: null,
+      positions,
+      refusals,
+    }
+  } catch (error) {
+    return { counts: null, error, positions, refusals }
+  }
+}
+
+it('records batches of 1,000 in one unit each, several in flight, acknowledged in order', async () => {
+  const target = new FakeTarget()
+  // The first batches take longest.
+  target.before = async (number) => {
+    for (let turns = 20 - 4 * number; turns > 0; turns -= 1) await turn()
+  }
+  const { counts, positions } = await load(target, items(4_500))
+  expect(counts).toMatchObject({ records: 4_500, created: 4_500, refused: 0 })
+  expect(target.units.map(({ length }) => length).toSorted()).toEqual([
+    1_000, 1_000, 1_000, 1_000, 500,
+  ])
+  expect(positions.map(({ batches, counts }) => [batches, counts.created])).toEqual([
+    [1, 1_000],
+    [2, 2_000],
+    [3, 3_000],
+    [4, 4_000],
+    [5, 4_500],
+  ])
+  expect(target.mostInFlight).toBe(4)
+})
+
+it('refuses records with their lines, and loads the others of the batch', async () => {
+  const target = new FakeTarget()
+  const records: SourceRecord[] = [
+    ...items(1),
+    { kind: 'refused', line: 2, reason: 'it is not JSON' },
+    { kind: 'item', line: 3, item: { id: 'a/b' }, attachments: [] },
+    { kind: 'item', line: 4, item: { id: 5 }, attachments: [] },
+    { kind: 'left-out', line: 5, reason: 'design documents' },
+    { kind: 'item', line: 6, file: 'b.json', item: { name: 'without id' }, attachments: [] },
+    {
+      kind: 'item',
+      line: 7,
+      file: 'b.json',
+      item: { text: 'x'.repeat(10_485_761) },
+      attachments: [],
+    },
+  ]
+  const { counts, refusals } = await load(target, records)
+  expect(counts).toMatchObject({
+    records: 7,
+    created: 2,
+    refused: 4,
+    leftOut: { 'design documents': 1 },
+  })
+  expect(refusals).toEqual([
+    { kind: 'refused', line: 2, reason: 'it is not JSON' },
+    expect.objectContaining({ line: 3, reason: expect.stringContaining('slash') }),
+    expect.objectContaining({ line: 4, reason: 'its id is a number; --id id makes it text' }),
+    expect.objectContaining({
+      line: 7,
+      file: 'b.json',
+      reason: expect.stringContaining('10485760 bytes'),
+    }),
+  ])
+  expect([...target.stored.keys()]).toEqual(['i0', 'new1'])
+})
+
+it('acknowledges batches of refused records only, so that they are not collected in memory', async () => {
+  const refused = Array.from({ length: 2_500 }, (_, at): SourceRecord => {
+    return { kind: 'refused', line: at + 1, reason: 'no' }
+  })
+  const { positions } = await load(new FakeTarget(), refused)
+  expect(positions.map(({ counts }) => counts.refused)).toEqual([1_000, 2_000, 2_500])
+})
+
+describe('--on-conflict', () => {
+  const twice: SourceRecord[] = [
+    { kind: 'item', line: 1, item: { id: 'a', n: 1 }, attachments: [] },
+    { kind: 'item', line: 2, item: { id: 'b', n: 1 }, attachments: [] },
+    { kind: 'item', line: 3, item: { id: 'a', n: 2 }, attachments: [] },
+  ]
+  const run = async (onConflict: ConflictPolicy) => {
+    const target = new FakeTarget()
+    target.stored.set('b', 'before')
+    return { target, ...(await load(target, twice, { onConflict })) }
+  }
+
+  it('fail ends the load at the line, and records nothing of its batch', async () => {
+    const { target, error } = await run('fail')
+    expect(error).toMatchObject({
+      name: 'LoadError',
+      message: 'line 2: item b of fruit exists already; use --on-conflict skip or replace',
+      counts: { records: 0, created: 0 },
+    })
+    expect([...target.stored]).toEqual([['b', 'before']])
+  })
+
+  it('skip keeps existing items, and the first of several records with one id', async () => {
+    const { target, counts } = await run('skip')
+    expect(counts).toMatchObject({ records: 3, created: 1, skipped: 2, replaced: 0 })
+    expect([...target.stored]).toEqual([
+      ['b', 'before'],
+      ['a', '{"id":"a","n":1}'],
+    ])
+  })
+
+  it('replace stores the last record with an id', async () => {
+    const { target, counts } = await run('replace')
+    expect(counts).toMatchObject({ records: 3, created: 1, replaced: 2, skipped: 0 })
+    expect([...target.stored]).toEqual([
+      ['b', '{"id":"b","n":1}'],
+      ['a', '{"id":"a","n":2}'],
+    ])
+  })
+
+  it('replace stores the last record even if its batch follows directly', async () => {
+    const target = new FakeTarget()
+    // Without the order, the second batch would be recorded first.
+    target.before = async (number) => {
+      for (let turns = number === 0 ? 50 : 0; turns > 0; turns -= 1) await turn()
+    }
+    const last: SourceRecord = {
+      kind: 'item',
+      line: 1_001,
+      item: { id: 'i7', n: 2 },
+      attachments: [],
+    }
+    const { counts } = await load(target, [...items(BATCH_RECORDS), last], {
+      onConflict: 'replace',
+    })
+    expect(counts).toMatchObject({ created: 1_000, replaced: 1 })
+    expect(target.stored.get('i7')).toBe('{"id":"i7","n":2}')
+  })
+})
+
+it('applies the revisions of a history in order, to missing and to existing items', async () => {
+  const target = new FakeTarget()
+  const revision = (line: number, id: string, n: number | null): RevisionRecord => {
+    const item = n === null ? null : { n }
+    return { kind: 'revision', line, table: 't', id, isFirst: n === 0, item }
+  }
+  // The first revision of b was redacted, and c was deleted before the export began.
+  const records = [
+    ...[revision(1, 'a', 0), revision(2, 'a', 1), revision(3, 'b', 1), revision(4, 'b', 2)],
+    ...[revision(5, 'a', null), revision(6, 'c', null), revision(7, 'a', 0)],
+  ]
+  const databaseOf = (table: string | null) => `db-${table}`
+  const { counts } = await load(target, records, { databaseOf })
+  expect(counts).toMatchObject({ records: 7, created: 3, replaced: 2, deleted: 1 })
+  expect([...target.stored]).toEqual([
+    ['b', '{"id":"b","n":2}'],
+    ['a', '{"id":"a","n":0}'],
+  ])
+  expect(target.units.flat().map(({ kind, db }) => [kind, db])).toEqual([
+    ['create_item', 'db-t'],
+    ['update_item', 'db-t'],
+    ['create_item', 'db-t'],
+    ['update_item', 'db-t'],
+    ['delete_item', 'db-t'],
+    ['create_item', 'db-t'],
+  ])
+})
+
+it('resumes after any acknowledged batch, whatever was recorded after it, without a second copy', async () => {
+  // Without ids, nothing but the keys prevents a second copy.
+  const records = Array.from({ length: 5_300 }, (_, at): SourceRecord => {
+    return { kind: 'item', line: at + 1, item: { at }, attachments: [] }
+  })
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 0, max: 5 }),
+      fc.integer({ min: 0, max: 5 }),
+      fc.boolean(),
+      async (failed, saved, wasRecorded) => {
+        const target = new FakeTarget()
+        target.before = (number) => {
+          if (number === failed && !wasRecorded)
+            throw new CodedError('STORE_FULL', 'the disk is full')
+        }
+        const first = await load(target, records)
+        // The state file may be behind the acknowledgements.
+        const from = first.positions[Math.min(saved, first.positions.length) - 1]
+        target.before = () => {}
+        const newId = idsOf('second')
+        const second = await load(target, records, {
+          newId,
+          ...(from === undefined ? {} : { from }),
+        })
+        expect(second.counts).toMatchObject({ records: 5_300, created: 5_300 })
+        const stored = [...target.stored.values()].map((text): number => JSON.parse(text).at)
+        expect(stored.toSorted((a, b) => a - b)).toEqual(records.map((_, at) => at))
+      },
+    ),
+    { numRuns: 12 },
+  )
+})
+
+it('acknowledges no batch after a failed one, and counts what was recorded', async () => {
+  const target = new FakeTarget()
+  target.before = (number) => {
+    if (number === 1) throw new CodedError('STORE_FULL', 'the disk is full')
+  }
+  const { error, positions } = await load(target, items(6_000))
+  expect(error).toMatchObject({
+    message: 'the batch from line 1001 on was not loaded: the disk is full',
+    counts: { created: target.stored.size },
+  })
+  expect(positions.map(({ batches }) => batches)).toEqual([1])
+})
+
+it('loads into a ledger: one block per batch, attachments too, and no second copy under the same keys', async () => {
+  const clock = new HandClock()
+  const { service } = await startLedgerNode({ clock })
+  const target = serviceTarget(service)
+  const bytes = Buffer.from('hello')
+  const records: SourceRecord[] = [
+    ...items(1_500),
+    {
+      ...{ kind: 'item', line: 1_501, item: { name: 'with a note' } },
+      attachments: [
+        { name: 'note.txt', contentType: 'text/plain', bytes },
+        { name: 'bad.txt', contentType: 'not a type', bytes },
+      ],
+    },
+  ]
+  const first = await load(target, records)
+  expect(first.counts).toMatchObject({ created: 1_501, attachments: 1, refused: 1 })
+  expect(first.refusals).toMatchObject([
+    { line: 1_501, reason: expect.stringContaining('bad.txt') },
+  ])
+  const size = await service.chainSize()
+  // The database, two batches and the attachment.
+  expect(size).toEqual({ blocks: 4, entries: 1_503 })
+  const attached = await service.attachments.read('fruit', 'new1', 'note.txt')
+  expect(attached).toMatchObject({ length: 5, content_type: 'text/plain' })
+  await load(target, records)
+  expect(await service.chainSize()).toEqual(size)
+})

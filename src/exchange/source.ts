@@ -1,0 +1,133 @@
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGunzip } from 'node:zlib'
+import type { JsonObject } from '../base/json.ts'
+import { SourceError } from './errors.ts'
+import { couchdbRecords } from './formats/couchdb.ts'
+import { type ColumnType, csvRecords } from './formats/csv.ts'
+import type { IdMember } from './formats/identity.ts'
+import { arrayRecords, ndjsonRecords } from './formats/json-records.ts'
+import { withoutByteOrderMark } from './formats/lines.ts'
+import { plainObject } from './formats/mongodb.ts'
+import { itemRecord, type Pages } from './formats/record.ts'
+
+export const SOURCE_FORMATS = ['ndjson', 'json', 'csv', 'couchdb', 'mongodb', 'qldb'] as const
+export type SourceFormat = (typeof SOURCE_FORMATS)[number]
+
+export interface SourceOptions {
+  /** Null: NDJSON or a JSON array, by the first character. */
+  readonly format: SourceFormat | null
+  /** Types of CSV columns that the header does not give. */
+  readonly columnTypes?: ReadonlyMap<string, ColumnType>
+  /** Leaves the attachments of CouchDB documents out. */
+  readonly withoutAttachments?: boolean
+}
+
+const GZIP_MAGIC = [0x1f, 0x8b]
+const OPEN_ARRAY = 0x5b
+/** Bytes in which the first character of a JSON text must appear. */
+const SPACE_BYTES_MAX = 64 * 1024
+
+/** Yields the records of an input, compressed by gzip or not. Errors: SourceError. */
+export async function* recordsOf(input: AsyncIterable<Uint8Array>, options: SourceOptions): Pages {
+  const bytes = withoutByteOrderMark(uncompressed(input))
+  const { format, columnTypes, withoutAttachments = false } = options
+  switch (format) {
+    case 'csv':
+      yield* csvRecords(bytes, columnTypes)
+      return
+    case 'couchdb':
+      yield* couchdbRecords(bytes, { withoutAttachments })
+      return
+    case 'qldb':
+      // Loaded on first use: no other format needs Ion.
+      yield* (await import('./formats/qldb.ts')).qldbRecords(bytes)
+      return
+    case 'ndjson':
+      yield* ndjsonRecords(bytes)
+      return
+    case 'json':
+      yield* arrayRecords(bytes)
+      return
+    default: {
+      const toRecord = format === 'mongodb' ? mongodbRecord : itemRecord
+      const { isArray, chunks } = await sniffed(bytes)
+      yield* isArray ? arrayRecords(chunks, toRecord) : ndjsonRecords(chunks, toRecord)
+    }
+  }
+}
+
+function mongodbRecord(line: number, document: JsonObject) {
+  return itemRecord(line, plainObject(document))
+}
+
+/** Returns the format that a file name suggests, or null. */
+export function formatOfName(name: string): SourceFormat | null {
+  const [, extension] = /\.([a-z]+)$/.exec(name.toLowerCase().replace(/\.gz$/, '')) ?? []
+  if (extension === 'csv') return 'csv'
+  return extension === 'ndjson' || extension === 'jsonl' ? 'ndjson' : null
+}
+
+/** Returns the member that is the id in a format, unless the user chooses one; null for `id`, if an item has it. */
+export function idMemberOf(
+  format: SourceFormat | null,
+  chosen: string | undefined,
+): IdMember | null {
+  if (chosen !== undefined) return { name: chosen, isRenamed: false }
+  return format === 'couchdb' || format === 'mongodb' ? { name: '_id', isRenamed: true } : null
+}
+
+/** Decompresses `input` if it begins like gzip. Errors: SourceError if the compression is damaged. */
+async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const { start, chunks } = await peeked(input, (bytes) => bytes.length >= GZIP_MAGIC.length)
+  if (!GZIP_MAGIC.every((byte, at) => start[at] === byte)) {
+    yield* chunks
+    return
+  }
+  const gunzip = createGunzip({ chunkSize: 256 * 1024 })
+  // A failure of the input also ends the loop below.
+  pipeline(Readable.from(chunks), gunzip).catch(() => {})
+  try {
+    for await (const chunk of gunzip) yield chunk
+  } catch (error) {
+    const isZlib = error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
+    if (!isZlib) throw error
+    throw new SourceError(`the gzip compression is damaged: ${error.message}`, { cause: error })
+  }
+}
+
+async function sniffed(
+  input: AsyncIterable<Uint8Array>,
+): Promise<{ isArray: boolean; chunks: AsyncIterable<Uint8Array> }> {
+  const isText = (byte: number) => byte > 0x20
+  const { start, chunks } = await peeked(
+    input,
+    (bytes) => bytes.length >= SPACE_BYTES_MAX || bytes.some(isText),
+  )
+  return { isArray: start.find(isText) === OPEN_ARRAY, chunks }
+}
+
+/** Reads `input` until `isEnough`; returns the bytes read, and all bytes. */
+async function peeked(
+  input: AsyncIterable<Uint8Array>,
+  isEnough: (bytes: Buffer) => boolean,
+): Promise<{ start: Buffer; chunks: AsyncIterable<Uint8Array> }> {
+  const iterator = input[Symbol.asyncIterator]()
+  let start = Buffer.alloc(0)
+  while (!isEnough(start)) {
+    const next = await iterator.next()
+    if (next.done === true) break
+    start = Buffer.concat([start, next.value])
+  }
+  async function* all(): AsyncGenerator<Uint8Array> {
+    try {
+      if (start.length > 0) yield start
+      for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
+        yield next.value
+      }
+    } finally {
+      await iterator.return?.()
+    }
+  }
+  return { start, chunks: all() }
+}

@@ -1,0 +1,265 @@
+// `daicho load` and `daicho dump`: a folder, a running node, interruptions, exit codes.
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, it } from 'vitest'
+import { NodeItems } from '../src/cli/node-items.ts'
+import { nodeTarget } from '../src/cli/node-target.ts'
+import { loadRecords, recordsOf } from '../src/exchange/index.ts'
+import { issueApiToken, openTokens } from '../src/tokens/index.ts'
+import { runDaicho, startDaicho } from './support/daicho.ts'
+import { HandClock, startLedgerNode, temporaryFolder, verifyFolder } from './support/ledger-node.ts'
+import { until } from './support/until.ts'
+
+const lines = (count: number) =>
+  Array.from({ length: count }, (_, at) => `{"id":"i${at}","n":${at}}\n`).join('')
+
+describe('a folder', () => {
+  it('gets the items of a file, and dumps equal ones; exit code 1 and the lines if some are refused', async () => {
+    const work = temporaryFolder()
+    const folder = join(work, 'data')
+    mkdirSync(folder)
+    const file = join(work, 'fruit.ndjson.gz')
+    const refused = join(work, 'refused.ndjson')
+    const bad = Array.from({ length: 25 }, () => 'nope\n').join('')
+    writeFileSync(file, gzipSync(`${lines(1_200)}${bad}{"name":"without id"}\n`))
+    const settings = { SYSTEM_FOLDER: folder }
+    const loaded = await runDaicho(['load', 'fruit', file, '--json'], settings)
+    expect([loaded.code, JSON.parse(loaded.stdout)]).toEqual([
+      1,
+      {
+        ...{ status: false, db: 'fruit', records: 1_226, created: 1_201, replaced: 0, deleted: 0 },
+        ...{ attachments: 0, skipped: 0, refused: 25, leftOut: {}, databasesCreated: ['fruit'] },
+        failure: null,
+      },
+    ])
+    expect(loaded.stderr).toMatch(/^line 1201 refused: it is not JSON: /m)
+    expect(loaded.stderr.match(/ refused: /g)).toHaveLength(20)
+    expect(loaded.stderr).toContain('5 more refused; --refused <file> lists all')
+    expect(existsSync(`${file}.load`)).toBe(false)
+
+    const again = ['load', 'fruit', file, '--on-conflict', 'skip', '--refused', refused]
+    const skipped = await runDaicho(again, settings)
+    expect(skipped.stdout).toMatch(
+      /Loaded: 1 new item into fruit\.\nskipped {4}1200 records\nREFUSED {4}25 records/,
+    )
+    const reasons = readFileSync(refused, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(reasons.map(({ line }) => line)).toEqual(
+      Array.from({ length: 25 }, (_, at) => 1_201 + at),
+    )
+
+    const dumped = await runDaicho(['dump', 'fruit'], settings)
+    expect(dumped.stdout.startsWith(lines(1_200))).toBe(true)
+    expect(dumped.stdout.split('\n')).toHaveLength(1_203)
+    expect(dumped.stderr).toContain('Dumped: 1202 items of fruit as of block ')
+    const csv = join(work, 'fruit.csv.gz')
+    const written = await runDaicho(['dump', 'fruit', '--out', csv, '--json'], settings)
+    expect(JSON.parse(written.stdout)).toMatchObject({ status: true, items: 1_202, out: csv })
+    expect((await runDaicho(['load', 'copy', csv], settings)).code).toBe(0)
+    const copy = await runDaicho(['dump', 'copy'], settings)
+    expect(copy.stdout).toBe(dumped.stdout)
+    expect((await verifyFolder(folder)).finding).toBeNull()
+  })
+
+  it('is refused while its node runs, and without or with wrong arguments', async () => {
+    const folder = temporaryFolder()
+    const node = await startLedgerNode({ folder })
+    const file = join(temporaryFolder(), 'f.ndjson')
+    const notLoaded = join(temporaryFolder(), 'g.ndjson')
+    for (const path of [file, notLoaded]) writeFileSync(path, '{}\n')
+    const at = { SYSTEM_FOLDER: folder }
+    const refusals: [string[], Record<string, string>, number, RegExp][] = [
+      [['load', 'fruit', file], at, 78, /a node is running in .*: give its address with --url/],
+      [['load', 'fruit', file], {}, 78, /name the folder of the node with --folder/],
+      [['load', 'fruit', '/nowhere'], at, 2, /there is no file \/nowhere/],
+      [['load', 'fruit', folder], at, 2, /is a folder/],
+      [['load', 'fruit'], at, 2, /missing required argument/],
+      [['load', '{table}', file], at, 2, /only --format qldb has tables/],
+      [
+        ['load', 'x', file, '--format', 'qldb', '--on-conflict', 'skip'],
+        at,
+        2,
+        /mix two histories/,
+      ],
+      [['load', 'x', '-', '--resume'], at, 2, /--resume of stdin needs --state/],
+      [
+        ['load', 'x', notLoaded, '--url', node.url, '--resume'],
+        at,
+        2,
+        /there is nothing to resume/,
+      ],
+      [['load', 'a/b', file, '--url', node.url], at, 1, /a database name must have/],
+      [['dump', 'nodb'], at, 1, /there is no database nodb/],
+      [['dump', 'nodb', '--url', node.url], at, 1, /there is no database nodb/],
+      [['dump', 'fruit', '--json'], at, 2, /both write to stdout/],
+    ]
+    const ended = await Promise.all(refusals.map(([args, settings]) => runDaicho(args, settings)))
+    for (const [n, { code, stderr }] of ended.entries()) {
+      const [args, , expected, line] = refusals[n] ?? []
+      expect([args, code]).toEqual([args, expected])
+      expect(stderr).toMatch(line ?? /never/)
+    }
+    expect(existsSync(`${file}.load`)).toBe(false)
+  })
+
+  it('gets every item once if the load is killed and resumed', async () => {
+    const work = temporaryFolder()
+    const folder = join(work, 'data')
+    mkdirSync(folder)
+    const file = join(work, 'many.ndjson')
+    const state = `${file}.load`
+    // Without ids, nothing but the state and the keys prevents second copies.
+    writeFileSync(file, Array.from({ length: 60_000 }, (_, n) => `{"n":${n}}\n`).join(''))
+    const settings = { SYSTEM_FOLDER: folder }
+    const first = startDaicho(['load', 'fruit', file], settings)
+    await until(
+      'the load has acknowledged a batch',
+      () => existsSync(state) && /"batches":[1-9]/.test(readFileSync(state, 'utf8')),
+    )
+    first.child.kill('SIGKILL')
+    await first.ended
+    expect(existsSync(state)).toBe(true)
+    const forgotten = await runDaicho(['load', 'fruit', file], settings)
+    expect([forgotten.code, forgotten.stderr]).toEqual([
+      2,
+      expect.stringContaining('continue it with --resume'),
+    ])
+    const second = await runDaicho(['load', 'fruit', file, '--resume', '--json'], settings)
+    expect([second.code, JSON.parse(second.stdout)]).toMatchObject([
+      0,
+      { records: 60_000, created: 60_000 },
+    ])
+    expect(existsSync(state)).toBe(false)
+    const { stdout } = await runDaicho(['dump', 'fruit'], settings)
+    const numbers = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line): number => JSON.parse(line).n)
+    expect(numbers.length).toBe(60_000)
+    expect(numbers.every((n, at) => n === at)).toBe(true)
+  })
+
+  it('is not resumed from another input or with other options', async () => {
+    const work = temporaryFolder()
+    const folder = join(work, 'data')
+    mkdirSync(folder)
+    const file = join(work, 'f.ndjson')
+    const state = `${file}.load`
+    writeFileSync(file, `${lines(1_500)}{"id":"i0"}\n`)
+    const settings = { SYSTEM_FOLDER: folder }
+    const failed = await runDaicho(['load', 'fruit', file], settings)
+    expect([failed.code, failed.stderr]).toEqual([
+      1,
+      expect.stringContaining('line 1501: item i0 of fruit exists'),
+    ])
+    expect(failed.stderr).toContain('--resume continues the load')
+    const other = await runDaicho(['load', 'other', file, '--resume'], settings)
+    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining('db was "fruit"')])
+    const skipped = ['load', 'fruit', file, '--resume', '--on-conflict', 'skip', '--json']
+    const resumed = await runDaicho(skipped, settings)
+    expect(JSON.parse(resumed.stdout)).toMatchObject({ status: true, created: 1_500, skipped: 1 })
+    await runDaicho(['load', 'fruit', file], settings)
+    writeFileSync(file, lines(3))
+    rmSync(state, { force: true })
+    writeFileSync(state, 'x')
+    const damaged = await runDaicho(['load', 'fruit', file, '--resume'], settings)
+    expect(damaged.stderr).toContain('is not the state of a load')
+  })
+})
+
+describe('a running node', () => {
+  const records = (text: string) =>
+    recordsOf(
+      (async function* () {
+        yield Buffer.from(text)
+      })(),
+      { format: null },
+    )
+  const options = {
+    ...{ databaseOf: () => 'fruit', idMember: null, loadId: 'load' },
+    ...{ newId: () => 'new', acknowledged() {} },
+  }
+
+  it('gets the items, replaces existing ones, and dumps them as of one block', async () => {
+    const node = await startLedgerNode()
+    const target = nodeTarget({ url: node.url })
+    const once = { ...options, onConflict: 'fail' as const }
+    expect(await loadRecords(records(lines(2_300)), target, once)).toMatchObject({ created: 2_300 })
+    const size = await node.service.chainSize()
+    expect(size).toEqual({ blocks: 4, entries: 2_301 })
+    // The same keys: nothing is recorded twice.
+    await loadRecords(records(lines(2_300)), target, once)
+    expect(await node.service.chainSize()).toEqual(size)
+    const replaced = { ...options, onConflict: 'replace' as const, loadId: 'other' }
+    const counts = await loadRecords(
+      records('{"id":"i7","n":-1}\n{"id":"a b%/".length}'),
+      target,
+      replaced,
+    )
+    expect(counts).toMatchObject({ created: 0, replaced: 1, refused: 1 })
+
+    const items = await NodeItems.open({ url: node.url }, 'fruit')
+    const texts: string[] = []
+    for await (const page of items.read()) texts.push(...page)
+    await items.check()
+    expect(items.height).toBe(4)
+    expect(texts.sort()).toEqual(
+      lines(2_300).replace('"i7","n":7', '"i7","n":-1').trimEnd().split('\n').sort(),
+    )
+    await node.send('POST', '/api/other')
+    await items.check()
+    await node.send('DELETE', '/api/fruit/i5')
+    await expect(items.check()).rejects.toThrow('fruit changed during the dump')
+  })
+
+  it('gets attachments under names that need escapes', async () => {
+    const node = await startLedgerNode()
+    const target = nodeTarget({ url: node.url })
+    const attachment = { name: 'a b.txt', contentType: 'text/plain', bytes: Buffer.from('hello') }
+    const item = { kind: 'item' as const, line: 1, item: { id: 'plüm' }, attachments: [attachment] }
+    const pages = (async function* () {
+      yield [item]
+    })()
+    const counts = await loadRecords(pages, target, { ...options, onConflict: 'fail' })
+    expect(counts).toMatchObject({ created: 1, attachments: 1 })
+    const reply = await node.send('GET', '/api/fruit/pl%C3%BCm/attachments/a%20b.txt')
+    expect([reply.text, reply.headers.get('content-type')]).toEqual(['hello', 'text/plain'])
+    await expect(nodeTarget({ url: 'nonsense' }).createDatabase('x')).rejects.toThrow(
+      'is not a URL',
+    )
+  })
+
+  it('is loaded and dumped with a token that has the scopes, by the commands', async () => {
+    const clock = new HandClock()
+    const tokens = await openTokens({ clock, folder: null, secret: null })
+    const { url } = await startLedgerNode({ tokens, clock })
+    const tokenFor = async (...scopes: string[]) =>
+      (await issueApiToken(tokens, { subject: 'loader', scopes, lifeSeconds: 600 })).token
+    const work = temporaryFolder()
+    const file = join(work, 'f.csv')
+    const out = join(work, 'out')
+    const token = join(work, 'token')
+    writeFileSync(file, 'id,price:number\nplum,80\n')
+    writeFileSync(token, await tokenFor('db:fruit:admin', 'ledger:read'))
+    const reader = await tokenFor('db:fruit:read')
+    const load = (given: string) =>
+      runDaicho(['load', 'fruit', file, '--url', url, '--token', given])
+    const refused = await load(reader)
+    expect([refused.code, refused.stdout]).toEqual([
+      1,
+      expect.stringContaining('Nothing was loaded.'),
+    ])
+    expect(refused.stderr).toContain('the token lacks the scope')
+    const loaded = await load(token)
+    expect([loaded.code, loaded.stdout]).toEqual([
+      0,
+      expect.stringContaining('Loaded: 1 new item into fruit.'),
+    ])
+    const dump = ['dump', 'fruit', '--url', url, '--token', token, '--format', 'json', '--out', out]
+    expect(await runDaicho(dump)).toMatchObject({ code: 0 })
+    expect(readFileSync(out, 'utf8')).toBe('[\n{"id":"plum","price":80}\n]\n')
+  })
+})
