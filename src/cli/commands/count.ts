@@ -1,0 +1,108 @@
+import { Command } from 'commander'
+import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
+import { print } from '../output.ts'
+
+const FUNCTIONS = ['sum', 'avg', 'min', 'max'] as const
+type Lists = { readonly [Name in (typeof FUNCTIONS)[number] | 'group']?: string }
+
+interface Flags extends Lists {
+  readonly url: string
+  readonly token?: string
+  readonly json?: boolean
+  readonly where?: string
+}
+
+type Values = Readonly<Record<string, string | number | boolean | null>>
+
+interface AggregationReply extends LedgerReply {
+  readonly groups: readonly ({
+    readonly group: Values
+    readonly count: number
+  } & { readonly [Name in (typeof FUNCTIONS)[number]]?: Values })[]
+  readonly height: number
+  readonly consistent: boolean
+}
+
+export function countCommand(): Command {
+  const command = new Command('count')
+    .description('count the items of a running node, in groups, with sums and averages')
+    .argument('<database>')
+    .option('--where <json>', 'count only these items, such as {"price":{"gt":5}}')
+    .option('--group <paths>', 'one or two members whose values form the groups, with commas')
+  for (const name of FUNCTIONS) {
+    command.option(`--${name} <paths>`, `members whose ${ABOUT[name]} is shown, with commas`)
+  }
+  return command
+    .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
+    .option(
+      '--token <token>',
+      'token if the node requires one, or a file that contains it',
+      textOrFile,
+    )
+    .option('--json', 'print the reply of the node as one line of JSON')
+    .action(count)
+}
+
+const ABOUT = {
+  sum: 'sum',
+  avg: 'average',
+  min: 'least number or string',
+  max: 'greatest number or string',
+} as const
+
+async function count(db: string, flags: Flags): Promise<void> {
+  const { url, token, json, where } = flags
+  const lists = (['group', ...FUNCTIONS] as const).flatMap((name) => {
+    const list = flags[name]
+    return list === undefined ? [] : [[name, list]]
+  })
+  // Without these flags, the node counts in an index if possible.
+  if (lists.length === 0 && json !== true) {
+    const query = queryOf({ count: 'true', limit: '1' }, where)
+    const path = `/api/${encodeURIComponent(db)}?${query}`
+    const reply = await callNode<LedgerReply & { count: number }>({ url, token }, path, 'GET')
+    return print(false, null, `${reply.count}`)
+  }
+  const query = queryOf({ db, ...Object.fromEntries(lists) }, where)
+  const path = `/api/config/aggregate?${query}`
+  const reply = await callNode<AggregationReply>({ url, token }, path, 'GET')
+  print(json, reply, table(reply))
+}
+
+function queryOf(parameters: Record<string, string>, where: string | undefined): string {
+  const filter = where === undefined ? {} : { filter: `{"where":${where}}` }
+  return new URLSearchParams({ ...parameters, ...filter }).toString()
+}
+
+/** Returns a line per group, below a line with the names of the columns. */
+function table({ groups, height, consistent }: AggregationReply): string {
+  const rows = groups.map(({ group, count, ...functions }) => {
+    const values = FUNCTIONS.flatMap((name) =>
+      Object.entries(functions[name] ?? {}).map(([path, value]) => [`${name} ${path}`, value]),
+    )
+    return [...Object.entries(group), ['count', count], ...values]
+  })
+  const [first] = rows
+  if (first === undefined) return 'no items'
+  const lines = [
+    first.map(([name]) => String(name)),
+    ...rows.map((row) => row.map(([, value]) => shown(value ?? null))),
+  ]
+  const widths = first.map((_, at) => Math.max(...lines.map((line) => line[at]?.length ?? 0)))
+  const text = lines.map((line) =>
+    line
+      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+  const changed = `(blocks were added meanwhile; reading began at height ${height})`
+  return [...text, ...(consistent ? [] : [changed])].join('\n')
+}
+
+/** Strings are shown as they are, unless they look like another value or have several lines. */
+function shown(value: string | number | boolean | null): string {
+  if (typeof value !== 'string') return String(value)
+  return /^[^\s"][^\n"]*$/.test(value) && !/^(null|true|false|-?\d.*)$/.test(value)
+    ? value
+    : JSON.stringify(value)
+}

@@ -1,0 +1,59 @@
+/** Every finite double is an integer multiple of 2^-1074. */
+const SCALE = 1_074
+/** Bits of a sum that decide its nearest double. The last bit stands for all lower bits. */
+const ROUNDED_BITS = 64
+
+/**
+ * Adds doubles without rounding, so the order of the numbers does not matter and large numbers do not hide small
+ * numbers. Only the result is rounded, to the nearest double.
+ */
+export class ExactSum {
+  /** Safe integers, which most numbers are; added to `#scaled` before they would become unsafe. */
+  #integers = 0
+  /** The other numbers, in units of 2^-1074. */
+  #scaled = 0n
+
+  add(value: number): void {
+    if (!Number.isSafeInteger(value)) {
+      this.#scaled += scaledOf(value)
+      return
+    }
+    const integers = this.#integers + value
+    if (Number.isSafeInteger(integers)) this.#integers = integers
+    else this.#scaled += scaledOf(value)
+  }
+
+  /** Returns the double nearest to the sum; an infinity if the sum is beyond the range of doubles. */
+  get value(): number {
+    if (this.#scaled === 0n) return this.#integers
+    const sum = this.#scaled + (BigInt(this.#integers) << BigInt(SCALE))
+    const magnitude = sum < 0n ? -sum : sum
+    const shift = Math.max(0, bitLength(magnitude) - ROUNDED_BITS)
+    const upper = magnitude >> BigInt(shift)
+    // The last bit is set if any lower bit is set, which decides ties.
+    const rounded = upper << BigInt(shift) === magnitude ? upper : upper | 1n
+    return (sum < 0n ? -1 : 1) * timesPowerOfTwo(Number(rounded), shift - SCALE)
+  }
+}
+
+function bitLength(magnitude: bigint): number {
+  return magnitude === 0n ? 0 : magnitude.toString(16).length * 4
+}
+
+const view = new DataView(new ArrayBuffer(8))
+
+/** Returns a finite double in units of 2^-1074. */
+function scaledOf(value: number): bigint {
+  view.setFloat64(0, value)
+  const bits = view.getBigUint64(0)
+  const exponent = Number((bits >> 52n) & 0x7ffn)
+  const fraction = bits & 0xfffffffffffffn
+  const magnitude = exponent === 0 ? fraction : (fraction | (1n << 52n)) << BigInt(exponent - 1)
+  return value < 0 ? -magnitude : magnitude
+}
+
+/** Multiplies in two steps, because 2^`exponent` alone may be less than the smallest double. */
+function timesPowerOfTwo(value: number, exponent: number): number {
+  const first = Math.trunc(exponent / 2)
+  return value * 2 ** first * 2 ** (exponent - first)
+}

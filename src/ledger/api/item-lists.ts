@@ -1,0 +1,121 @@
+import type { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { type Filter, filterOf, type Where } from '../../filter/index.ts'
+import type { HttpApp } from '../../http/index.ts'
+import type { QueryResult } from '../queries.ts'
+import type { ItemListRange, LedgerService } from '../service.ts'
+import {
+  disconnection,
+  idListReply,
+  itemListReply,
+  type ListEnd,
+  rangeOf,
+  sendText,
+} from './replies.ts'
+import { DatabaseParams, failures, ItemListQuery, ItemListReply, isFlagSet } from './schemas.ts'
+
+/** The parameters of a list besides its filter. */
+interface ListOptions extends ItemListRange {
+  readonly docs: boolean
+  readonly count: boolean
+}
+
+/** Mounts the list of the items of a database. */
+export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/:db',
+    {
+      schema: {
+        tags: ['items'],
+        operationId: 'listItems',
+        summary: 'List the ids of a database, in creation order',
+        params: DatabaseParams,
+        querystring: ItemListQuery,
+        response: { 200: ItemListReply, ...failures },
+      },
+      config: { scope: 'db:{db}:read' },
+    },
+    async ({ params: { db }, query }, reply) => {
+      const options = {
+        ...{ ...rangeOf(query), after: query.after ?? null },
+        ...{ docs: isFlagSet(query.docs), count: isFlagSet(query.count) },
+      }
+      const filter = filterOf(query)
+      const stream =
+        filter === null
+          ? plainReply(reply, ledger, db, options)
+          : filteredReply(reply, ledger, db, filter, options)
+      return sendText(reply, await stream)
+    },
+  )
+}
+
+async function plainReply(
+  reply: FastifyReply,
+  ledger: LedgerService,
+  db: string,
+  options: ListOptions,
+): Promise<Readable> {
+  // The reads start together, so that a short list and its count come from one snapshot.
+  const ending = endOf(reply, ledger, db, null, options)
+  if (options.docs) {
+    const [pages, end] = await Promise.all([ledger.listItems(db, options), ending])
+    return itemListReply(pages, end)
+  }
+  const [pages, end] = await Promise.all([ledger.listIds(db, options), ending])
+  return idListReply(pages, end)
+}
+
+/**
+ * Builds the reply with a filter, in the same form as without a filter. `limit` and `offset` of the filter override the
+ * parameters; `fields` implies `docs`.
+ */
+async function filteredReply(
+  reply: FastifyReply,
+  ledger: LedgerService,
+  db: string,
+  filter: Filter,
+  options: ListOptions,
+): Promise<Readable> {
+  const docs = options.docs || filter.fields !== null
+  const limit = filter.limit ?? options.limit
+  const offset = filter.offset ?? options.offset
+  const [found, end] = await Promise.all([
+    ledger.findItems(db, {
+      filter: { ...filter, limit: limit === 0 ? null : limit, offset },
+      after: options.after,
+      docs,
+    }),
+    endOf(reply, ledger, db, filter.where, { ...options, limit, offset }),
+  ])
+  if (filter.where !== null || filter.order.length > 0) reply.header('query-plan', planOf(found))
+  return docs ? itemListReply(withText(found), end) : idListReply(ids(found), end)
+}
+
+/** Counts the items if requested, unless the list itself shows their number. */
+async function endOf(
+  reply: FastifyReply,
+  ledger: LedgerService,
+  db: string,
+  where: Where | null,
+  { limit, offset, after, count }: ListOptions,
+): Promise<ListEnd> {
+  const range = { limit, offset }
+  if (!count) return range
+  const isWhole = limit === 0 && offset === 0 && after === null
+  if (isWhole) return { ...range, count: 'listed' }
+  return { ...range, count: await ledger.countItems(db, where, disconnection(reply)) }
+}
+
+/** URL-encoded, because a path can contain characters that a header cannot. */
+function planOf({ index }: QueryResult): string {
+  return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
+}
+
+async function* ids({ pages }: QueryResult): AsyncGenerator<string[]> {
+  for await (const page of pages) yield page.map(({ id }) => id)
+}
+
+async function* withText({ pages }: QueryResult) {
+  for await (const page of pages) yield page.map((item) => ({ ...item, text: item.text ?? '{}' }))
+}
