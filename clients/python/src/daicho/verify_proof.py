@@ -1,48 +1,68 @@
 #!/usr/bin/env python3
 """python3 verify_proof.py entry.tlog-proof <verifier key>: prints the entry, or one line that names the fault.
-Needs Python 3.9 and the package `cryptography`, nothing of daicho: see docs/reference/ledger/proofs.md."""
+Needs Python 3.9 and the package `cryptography`, nothing else of daicho: see docs/reference/ledger/proofs.md."""
+from __future__ import annotations
+
 import base64, hashlib, hmac, json, re, sys
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-def sha256(*parts): return hashlib.sha256(b"".join(parts)).digest()
-def need(holds, fault): holds or sys.exit(f"DIFFERENCE: {fault}")
+class ProofError(Exception):
+    """The proof does not show the entry, or is not signed by the key."""
 
-def match(pattern, text, fault):
+@dataclass(frozen=True)
+class ProvenEntry:
+    """An entry that the key has signed, as the block `height` of its chain has it at `index`."""
+    entry: dict[str, Any]
+    text: str  # canonical JSON (RFC 8785)
+    height: int
+    index: int
+    timestamp: int  # milliseconds since the Unix epoch
+    size: int  # blocks of the signed log
+
+def sha256(*parts: bytes) -> bytes: return hashlib.sha256(b"".join(parts)).digest()
+
+def need(holds: object, fault: str) -> None:
+    if not holds: raise ProofError(fault)
+
+def match(pattern: str, text: str, fault: str) -> tuple[str, ...]:
     """The groups of `pattern`, which must match the whole text: each file has exactly one spelling."""
     found = re.fullmatch(pattern, text, re.DOTALL)
-    need(found, fault)
+    if found is None: raise ProofError(fault)
     return found.groups()
 
-def unbase64(text, fault):
+def unbase64(text: str, fault: str) -> bytes:
     raw = base64.b64decode(text) if re.fullmatch(r"(?:[\w+/]{4})*(?:[\w+/]{2,3}={1,2})?", text, re.ASCII) else b""
     need(text and base64.b64encode(raw).decode() == text, fault)
     return raw
 
-def number(text):
+def number(text: str) -> str:
     """A number as ECMAScript prints it."""
     value = float(text)
     need(abs(value) < float("inf"), "the entry has a number that is too large")
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     if value == 0: return "0"
-    digits, point = "".join(map(str, digits)), len(digits) + exponent
+    sign, figures, _ = parts = Decimal(repr(value)).normalize().as_tuple()
+    digits = "".join(map(str, figures))
+    point = len(digits) + int(parts.exponent)
     if -6 < point <= 0: shown = "0." + "0" * -point + digits
     elif 0 < point <= 21: shown = digits[:point].ljust(point, "0") + ("." + digits[point:] if len(digits) > point else "")
     else: shown = digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + f"e{point - 1:+d}"
     return "-" * sign + shown
 
-def canonical(value):
+def canonical(value: object) -> str:
     """The canonical JSON of a parsed text (RFC 8785), whose numbers are still texts."""
     if isinstance(value, Number): return number(value)
     if isinstance(value, list): return "[" + ",".join(map(canonical, value)) + "]"
     if not isinstance(value, dict): return json.dumps(value, ensure_ascii=False)
-    names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+    names = sorted(value, key=lambda name: str(name).encode("utf-16-be"))
     return "{" + ",".join(json.dumps(name, ensure_ascii=False) + ":" + canonical(value[name]) for name in names) + "}"
 
 class Number(str): pass
 
-def root_of(leaf, index, size, path):
+def root_of(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes | None:
     """The root that a path leads to (RFC 9162, 2.1.3.2), or None."""
     last, node = size - 1, leaf
     for sibling in path:
@@ -59,9 +79,15 @@ INT, HEX = r"(0|[1-9][0-9]{0,15})", r"[0-9a-f]{64}"
 HEADER = rf'\{{"count":{INT},"height":{INT},"nonce":{INT},"prev_id":(?:null|"[0-9a-f]{{128}}"),"root":"({HEX})","serverid":{INT},"version":1\}}'
 OPENING = rf'\{{"blind":"({HEX})","count":{INT},"entry":(\{{.*\}}),"header":({HEADER}),"path":\[((?:"{HEX}"(?:,"{HEX}")*)?)\],"position":{INT},"timestamp":{INT}\}}'
 
-def main(path, verifier_key):
-    proof, text, signatures = match(r"(.+?)\n\n(.+?\n)\n(.+)\n", open(path, "rb").read().decode(), "not a proof file")
-    extra, index, hashes = match(rf"c2sp\.org/tlog-proof@v1\nextra (\S+)\nindex {INT}((?:\n\S{{44}})*)", proof, "not a proof file")
+def verify_proof(file: bytes, verifier_key: str) -> ProvenEntry:
+    """Returns the entry that a proof file proves. Raises ProofError."""
+    try: return proven_entry(file.decode(), verifier_key)
+    except UnicodeDecodeError: raise ProofError("the proof file is not UTF-8") from None
+    except (ValueError, RecursionError): raise ProofError("the entry is not canonical JSON") from None
+
+def proven_entry(file: str, verifier_key: str) -> ProvenEntry:
+    proof, text, signatures = match(r"(.+?)\n\n(.+?\n)\n(.+)\n", file, "not a proof file")
+    extra, log_index, hashes = match(rf"c2sp\.org/tlog-proof@v1\nextra (\S+)\nindex {INT}((?:\n\S{{44}})*)", proof, "not a proof file")
     opening = unbase64(extra, "the extra data is not canonical base64").decode()
     need('"commitment"' != opening[1:13], "the proof does not show the content of the entry")
     blind, count, entry, header, in_block, height, _, block_root, serverid, inside, position, timestamp = match(OPENING, opening, "the extra data is not an opening")
@@ -69,29 +95,31 @@ def main(path, verifier_key):
     need(in_block == count and int(position) < int(count), "there is no such entry")
     message = f'{{"entry":{entry},"timestamp":{timestamp}}}'
     commitment = hmac.digest(bytes.fromhex(blind), message.encode(), "sha256")
-    inside = [bytes.fromhex(one) for one in re.findall(HEX, inside)]
-    root = root_of(sha256(b"\0", commitment), int(position), int(count), inside)
+    path = [bytes.fromhex(one) for one in re.findall(HEX, inside)]
+    root = root_of(sha256(b"\0", commitment), int(position), int(count), path)
     need(root == bytes.fromhex(block_root), "the entry does not match the root of its block")
     origin, size, signed_root = match(rf"([^\n]+)\n{INT}\n(\S{{44}})\n(?:[^\n]+\n)*", text, "not a checkpoint")
-    outside = [unbase64(line, "a hash is not canonical base64") for line in hashes.split()]
-    root = root_of(sha256(b"\0", header.encode()), int(index), int(size), outside)
+    path = [unbase64(line, "a hash is not canonical base64") for line in hashes.split()]
+    root = root_of(sha256(b"\0", header.encode()), int(log_index), int(size), path)
     need(root == unbase64(signed_root, "the root is not canonical base64"), "the block does not match the root of the checkpoint")
-    need((index, origin) == (height, f"daicho/{serverid}"), "the block is at another height or of another chain")
-    name, key_id, key = match(r"([^+\s]+)\+([0-9a-f]{8})\+(\S+)\n?", verifier_key, "not a verifier key")
-    key = unbase64(key, "not a verifier key")
+    need((log_index, origin) == (height, f"daicho/{serverid}"), "the block is at another height or of another chain")
+    name, key_id, encoded = match(r"([^+\s]+)\+([0-9a-f]{8})\+(\S+)\n?", verifier_key, "not a verifier key")
+    key = unbase64(encoded, "not a verifier key")
     need(len(key) == 33 and key[0] == 1 and sha256(f"{name}\n".encode(), key)[:4].hex() == key_id, "not a verifier key")
     need(name == origin, "the key is of another node")
-    signed = [match(r"— ([^+\s]+) (\S+)", line, "a signature line is malformed") for line in signatures.split("\n")]
-    signed = [(one, unbase64(line, "a signature is not canonical base64")) for one, line in signed]
+    lines = [match(r"— ([^+\s]+) (\S+)", line, "a signature line is malformed") for line in signatures.split("\n")]
+    signed = [(one, unbase64(line, "a signature is not canonical base64")) for one, line in lines]
     own = [raw[4:] for one, raw in signed if one == name and raw[:4].hex() == key_id]
     need(len(own) == 1, "not signed exactly once by this key")
     try: Ed25519PublicKey.from_public_bytes(key[1:]).verify(own[0], text.encode())
-    except InvalidSignature: need(False, "the signature is wrong")
-    print("".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in entry))
+    except InvalidSignature: raise ProofError("the signature is wrong") from None
+    return ProvenEntry(json.loads(entry), entry, int(height), int(position), int(timestamp), int(size))
+
+def main(path: str, verifier_key: str) -> None:
+    try: proven = verify_proof(open(path, "rb").read(), verifier_key)
+    except (ProofError, OSError) as error: sys.exit(f"DIFFERENCE: {error}")
+    print("".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in proven.text))
 
 if __name__ == "__main__":
-    need(len(sys.argv) == 3, "usage: verify_proof.py entry.tlog-proof <verifier key>")
-    try: main(*sys.argv[1:])
-    except UnicodeDecodeError: need(False, "the proof file is not UTF-8")
-    except (ValueError, RecursionError): need(False, "the entry is not canonical JSON")
-    except OSError as error: need(False, error)
+    if len(sys.argv) != 3: sys.exit("usage: verify_proof.py entry.tlog-proof <verifier key>")
+    main(*sys.argv[1:])

@@ -1,0 +1,26 @@
+"""A client of daicho, a ledger database. It needs only the standard library, and `cryptography` for proofs."""
+
+from .changes import Change
+from .client import LedgerClient, Recorded
+from .database import Aggregate, Database, Group, Item, Read, Revision, Written
+from .errors import LedgerError
+from .transport import Token
+from .verify_proof import ProofError, ProvenEntry, verify_proof
+
+__all__ = [
+    "Aggregate",
+    "Change",
+    "Database",
+    "Group",
+    "Item",
+    "LedgerClient",
+    "LedgerError",
+    "ProofError",
+    "ProvenEntry",
+    "Read",
+    "Recorded",
+    "Revision",
+    "Token",
+    "Written",
+    "verify_proof",
+]

@@ -1,0 +1,94 @@
+"""The change feed: server-sent events, resumed after failures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import Any, Iterator, Sequence
+
+from .errors import LedgerError, is_transient
+from .transport import Call, Transport, path_of
+
+#: Seconds without data. A node sends something more often.
+SILENCE_MAX = 60.0
+#: Bytes: more than an entry with an item of the maximum size.
+LINE_BYTES_MAX = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Change:
+    """An entry with its position and time."""
+
+    #: `<height>.<index>`, for `since`.
+    position: str
+    #: Milliseconds since the Unix epoch.
+    timestamp: int
+    #: The entry: `method`, `db`, `serverid`, and `item` or `id`.
+    entry: dict[str, Any]
+
+
+def changes_of(
+    transport: Transport, server_id: int, databases: Sequence[str], since: str
+) -> Iterator[Change]:
+    """Yields the changes of the chain of `server_id` in order, each once."""
+    path = path_of("/api/ledgers/{serverid}/changes", serverid=server_id)
+    query = {"db": databases, "since": since}
+    last = ""
+    failures = 0
+    while True:
+        failure = None
+        try:
+            headers = {"last-event-id": last} if last else {}
+            with transport.open(Call("GET", path, query, headers=headers), SILENCE_MAX) as response:
+                # A page of a proxy would otherwise be read as a stream without events.
+                if response.headers.get_content_type() != "text/event-stream":
+                    raise LedgerError("REPLY_MALFORMED", 200, "the reply is not a stream of events")
+                for position, data in _events_in(response):
+                    last = position or last
+                    if data:
+                        failures = 0
+                        yield _change_in(data)
+        except LedgerError as error:
+            if not is_transient(error):
+                raise
+            failure = error
+        except (OSError, HTTPException):
+            pass  # The connection broke, or was silent for too long.
+        failures += 1
+        transport.pause(failures, failure)
+
+
+def _events_in(response: HTTPResponse) -> Iterator[tuple[str, str]]:
+    """Yields the id and the data of each event, including events that only have an id.
+
+    An event without the final empty line is ignored. Source: HTML Living Standard, "Server-sent events"; a node ends
+    lines with a line feed.
+    """
+    data: list[str] = []
+    last = noted = ""
+    while True:
+        raw = response.readline(LINE_BYTES_MAX)
+        if not raw.endswith(b"\n"):
+            if len(raw) == LINE_BYTES_MAX:
+                raise LedgerError("REPLY_MALFORMED", 200, "an event is longer than any entry")
+            return
+        line = raw.decode(errors="replace").rstrip("\r\n")
+        name, _, value = line.partition(":")
+        value = value[1:] if value.startswith(" ") else value
+        if name == "data":
+            data.append(value)
+        elif name == "id":
+            noted = value
+        elif line == "" and (data or noted != last):
+            last = noted
+            yield last, "\n".join(data)
+            data = []
+
+
+def _change_in(data: str) -> Change:
+    try:
+        value = json.loads(data)
+        return Change(str(value["position"]), int(value["timestamp"]), dict(value["entry"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise LedgerError("REPLY_MALFORMED", 200, "an event is not a change") from error

@@ -1,0 +1,58 @@
+"""JSON of requests: values that JSON cannot hold are refused with the path of the member."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .errors import LedgerError
+
+#: Levels of nesting that a node accepts.
+DEPTH_MAX = 64
+
+
+def json_text(value: Any, root: str) -> str:
+    """Returns `value` as JSON. Raises LedgerError, VALUE_INVALID, with a path that starts with `root`."""
+    fault = _fault_in(value, root, 0)
+    if fault is not None:
+        raise LedgerError("VALUE_INVALID", 0, fault)
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def require_object(value: Any, root: str) -> dict[str, Any]:
+    """Returns `value`, which must be a dict: without a body, a request would have another meaning."""
+    if isinstance(value, dict):
+        return value
+    raise LedgerError("VALUE_INVALID", 0, f"{root} is {_kind_of(value)} instead of a dict")
+
+
+def _fault_in(value: Any, path: str, depth: int) -> str | None:
+    if value is None or isinstance(value, (str, bool)):
+        return None
+    if isinstance(value, int):
+        return None if _is_exact(value) else f"{path} is {value}, which has no exact double: use a str"
+    if isinstance(value, float):
+        # The difference of NaN or of an infinity to itself is NaN.
+        return None if value - value == 0 else f"{path} is {value}, which JSON cannot hold"
+    if not isinstance(value, (dict, list, tuple)):
+        return f"{path} is {_kind_of(value)}, which JSON cannot hold"
+    if depth == DEPTH_MAX:
+        return f"{path.split('/')[0]} is nested deeper than {DEPTH_MAX}, or contains itself"
+    for name, member in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(value, dict) and not isinstance(name, str):
+            return f"{path} has the name {name!r}, which is not a str"
+        fault = _fault_in(member, f"{path}/{name}", depth + 1)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _is_exact(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
+
+
+def _kind_of(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

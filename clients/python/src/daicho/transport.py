@@ -1,0 +1,275 @@
+"""Requests to one node, and their retries."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import secrets
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPResponse
+from typing import Any, Callable, Mapping, Sequence, Union
+from urllib.parse import quote, urlsplit
+
+from .errors import LedgerError, is_transient
+from .json_body import json_text
+
+#: A token, or a function that returns one for each request.
+Token = Union[str, Callable[[], str]]
+
+#: Query parameters: None is left out, and a list repeats the name.
+Query = Mapping[str, Union[str, int, bool, Sequence[str], None]]
+
+RETRIES_MAX = 20
+#: Seconds.
+FIRST_DELAY = 0.1
+DELAY_MAX = 5.0
+#: Bytes of a reply. A longer reply is refused before it fills the memory.
+REPLY_BYTES_MAX = 1024 * 1024 * 1024
+CHUNK_BYTES = 256 * 1024
+KEY_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request."""
+
+    method: str
+    #: The result of `path_of`.
+    path: str
+    query: Query = field(default_factory=dict)
+    #: Sent as JSON unless it is None.
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply with a status of success."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    def json(self) -> dict[str, Any]:
+        """The JSON of the reply. Raises LedgerError, REPLY_MALFORMED, unless `status` is true."""
+        value = _json_or_none(self.content)
+        if isinstance(value, dict) and value.get("status") is True:
+            return value
+        raise _malformed(self.status)
+
+
+class Transport:
+    """Sends requests to one node, and repeats them after transient failures.
+
+    All attempts of a change have the same `Idempotency-Key`, so that the node applies the change once.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: Token | None,
+        timeout: float,
+        retries: int,
+        context: ssl.SSLContext | None,
+        sleep: Callable[[float], None],
+        chance: Callable[[], float],
+    ) -> None:
+        if not 0 < timeout <= 86_400:
+            raise ValueError(f"timeout is {timeout} instead of 1 to 86400 seconds")
+        if not retries >= 0:
+            raise ValueError(f"retries is {retries} instead of 0 or more")
+        self._base = _base_of(url)
+        self._token = token
+        self._timeout = timeout
+        self._retries = min(retries, RETRIES_MAX)
+        self._opener = urllib.request.build_opener(
+            _NoRedirects(), urllib.request.HTTPSHandler(context=context)
+        )
+        self._sleep = sleep
+        self._chance = chance
+
+    def read(self, call: Call) -> Reply:
+        """Sends a read. Raises LedgerError."""
+        return self._with_retries(call)
+
+    def write(self, call: Call) -> Reply:
+        """Sends a change. Raises LedgerError."""
+        key = secrets.token_hex(KEY_BYTES)
+        headers = {"idempotency-key": key, **call.headers}
+        return self._with_retries(Call(call.method, call.path, call.query, call.body, headers))
+
+    def open(self, call: Call, timeout: float) -> HTTPResponse:
+        """Sends a read once and returns the reply as a stream. Raises LedgerError; reading raises OSError."""
+        url = f"{self._base}{call.path}{_query_text(call.query)}"
+        data = None if call.body is None else json_text(call.body, "body").encode()
+        request = urllib.request.Request(url, data, method=call.method)
+        if data is not None:
+            request.add_header("content-type", "application/json")
+        for name, value in {**self._authorization(), **call.headers}.items():
+            if not re.fullmatch(r"[\x20-\x7e]+", value):
+                # The value may be a token, so it is not in the message.
+                fault = f"the value of the header {name} has a character that no header can have"
+                raise LedgerError("VALUE_INVALID", 0, fault)
+            request.add_header(name, value)
+        try:
+            response = self._opener.open(request, timeout=timeout)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal_in(error, url) from None
+        except (OSError, HTTPException) as error:
+            raise self.failure_of(error) from error
+        assert isinstance(response, HTTPResponse)
+        return response
+
+    def failure_of(self, error: Exception) -> LedgerError:
+        """The error for a broken connection."""
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        # Until Python 3.9, `socket.timeout` is not a TimeoutError.
+        if isinstance(reason, (TimeoutError, socket.timeout)):
+            return LedgerError("TIMEOUT", 0, f"{self._base} has not replied in time")
+        shown = str(reason) or type(reason).__name__
+        return LedgerError("UNREACHABLE", 0, f"{self._base} cannot be reached: {shown}")
+
+    def pause(self, attempt: int, error: LedgerError | None) -> None:
+        """Waits before retry `attempt`, starting with 1.
+
+        The delay is doubled each time. Half of it is random, so that clients that failed together do not retry
+        together.
+        """
+        full = min(FIRST_DELAY * 2 ** min(attempt - 1, 10), DELAY_MAX)
+        delay = full * (0.5 + self._chance() / 2)
+        required = 0.0 if error is None else error.retry_after or 0.0
+        self._sleep(max(delay, required))
+
+    def _with_retries(self, call: Call) -> Reply:
+        attempt = 0
+        while True:
+            try:
+                return self._attempt(call)
+            except LedgerError as error:
+                attempt += 1
+                if attempt > self._retries or not is_transient(error):
+                    raise
+                failure = error
+            self.pause(attempt, failure)
+
+    def _attempt(self, call: Call) -> Reply:
+        deadline = time.monotonic() + self._timeout
+        with self.open(call, self._timeout) as response:
+            try:
+                content = _content_of(response, deadline)
+            except (OSError, HTTPException) as error:
+                raise self.failure_of(error) from error
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Reply(response.status, headers, content)
+
+    def _authorization(self) -> dict[str, str]:
+        token = self._token() if callable(self._token) else self._token
+        return {} if token is None else {"authorization": f"Bearer {token}"}
+
+    def _refusal_in(self, error: urllib.error.HTTPError, url: str) -> LedgerError:
+        status = error.code
+        if 300 <= status < 400:
+            target = error.headers.get("location", "another URL")
+            fault = f"{url} redirects to {target}; create the client with the URL of the node itself"
+            return LedgerError("REPLY_MALFORMED", status, fault)
+        try:
+            value = _json_or_none(error.read(CHUNK_BYTES))
+        except (OSError, HTTPException) as failure:
+            return self.failure_of(failure)
+        if not isinstance(value, dict) or value.get("status") is not False:
+            return _malformed(status)
+        # A missing item is reported with only a `status`.
+        if "code" not in value and status != 404:
+            return _malformed(status)
+        seconds = str(error.headers.get("retry-after", ""))
+        return LedgerError(
+            str(value.get("code", "ITEM_NOT_FOUND")),
+            status,
+            str(value.get("message", "there is no such item")),
+            float(seconds) if re.fullmatch(r"[0-9]{1,6}", seconds) else None,
+        )
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect could send the token to another server."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def path_of(template: str, **parts: str | int) -> str:
+    """Replaces each `{name}` in `template` with its part. Raises LedgerError, NAME_INVALID."""
+
+    def part(found: re.Match[str]) -> str:
+        text = str(parts[found[1]])
+        # URLs resolve these path segments even if they are escaped.
+        if text in ("", ".", "..") or any(0xD800 <= ord(unit) <= 0xDFFF for unit in text):
+            raise LedgerError("NAME_INVALID", 0, f"{text!r} cannot be used as {found[1]}")
+        return quote(text, safe="")
+
+    return re.sub(r"\{(\w+)\}", part, template)
+
+
+def _base_of(url: str) -> str:
+    example = "http://127.0.0.1:4126; a token is given with the argument `token`"
+    parts = urlsplit(url)
+    is_printable = re.fullmatch(r"[\x21-\x7e]+", url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not is_printable:
+        raise ValueError(f"{url!r} is not the URL of a node; it has a form like {example}")
+    if "@" in parts.netloc:
+        raise ValueError(f"the URL of a node has no user name or password, as in {example}")
+    if parts.query or parts.fragment:
+        raise ValueError(f"the URL of a node ends with its path, as in {example}")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _query_text(query: Query) -> str:
+    pairs: list[str] = []
+    for name, value in query.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        values = [str(value)] if isinstance(value, (str, int)) else value
+        pairs += [f"{quote(name, safe='')}={quote(each, safe='')}" for each in values]
+    return f"?{'&'.join(pairs)}" if pairs else ""
+
+
+def _content_of(response: HTTPResponse, deadline: float) -> bytes:
+    """Reads the reply. The timeout of the connection is for one chunk; `deadline` is for the whole reply."""
+    content = bytearray()
+    while True:
+        chunk = response.read1(CHUNK_BYTES)
+        content += chunk
+        if not chunk:
+            # The loop above does not notice a connection that was closed early.
+            if response.length:
+                raise HTTPException("the reply is incomplete")
+            return bytes(content)
+        if len(content) > REPLY_BYTES_MAX:
+            raise LedgerError("REPLY_MALFORMED", response.status, "the reply is too long")
+        if time.monotonic() > deadline:
+            raise TimeoutError
+
+
+def _json_or_none(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _malformed(status: int) -> LedgerError:
+    return LedgerError("REPLY_MALFORMED", status, f"the reply ({status}) does not come from a node")
+
+
+def system_chance() -> float:
+    """A random number from 0 (inclusive) to 1 (exclusive)."""
+    return random.random()

@@ -1,0 +1,269 @@
+"""Replies that no real node sends, and arguments that are refused before a request."""
+
+import json
+import ssl
+import tempfile
+import threading
+import unittest
+from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Callable, Optional, Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from daicho import LedgerClient, LedgerError
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+def reply(status: int, value: object, **headers: str) -> Answer:
+    """Answers with JSON."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        content = json.dumps(value).encode()
+        handler.send_response(status)
+        for name, text in {"content-length": str(len(content)), **headers}.items():
+            handler.send_header(name.replace("_", "-"), text)
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return answer
+
+
+def broken(handler: BaseHTTPRequestHandler) -> None:
+    """Closes the connection."""
+    handler.close_connection = True
+
+
+def cut(handler: BaseHTTPRequestHandler) -> None:
+    """Closes the connection in the middle of a reply."""
+    handler.send_response(200)
+    handler.send_header("content-length", "100")
+    handler.end_headers()
+    handler.wfile.write(b'{"status":true')
+
+
+def events(text: str) -> Answer:
+    """Sends events, then closes the connection."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.end_headers()
+        handler.wfile.write(text.encode())
+
+    return answer
+
+
+def event(position: str) -> str:
+    change = {"position": position, "timestamp": 1, "entry": {"method": "create_db"}}
+    return f"id: {position}\nevent: entry\ndata: {json.dumps(change)}\n\n"
+
+
+def certificate() -> bytes:
+    """A self-signed certificate for 127.0.0.1 with its key, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    now = datetime.now(timezone.utc)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(address, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    encodings = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    return key.private_bytes(*encodings) + signed.public_bytes(Encoding.PEM)
+
+
+BUSY = reply(503, {"status": False, "code": "WRITER_BUSY", "message": "busy"})
+CREATED = reply(200, {"status": True, "id": "x"}, ledger_position="1/4.0", etag='"4.0"')
+NO_DATABASES = reply(200, {"status": True, "dbs": []})
+
+
+class Failures(unittest.TestCase):
+    requests: "list[tuple[str, dict[str, str], bytes]]"
+    delays: "list[float]"
+
+    def node(self, *answers: Answer, **options: Any) -> LedgerClient:
+        """A client of a server that answers each request with the next of `answers`, and repeats the last one."""
+        url = f"http://127.0.0.1:{self.server(answers).server_port}"
+        return LedgerClient(url, sleep=self.delays.append, chance=lambda: 1.0, **options)
+
+    def server(self, answers: Sequence[Answer], tls: Optional[ssl.SSLContext] = None) -> HTTPServer:
+        requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.requests = requests
+        self.delays = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def handle_any(self) -> None:
+                answer = answers[min(len(requests), len(answers) - 1)]
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                body = self.rfile.read(int(headers.get("content-length", "0")))
+                requests.append((self.path, headers, body))
+                answer(self)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        # A short interval only shortens `shutdown`.
+        thread = threading.Thread(target=lambda: server.serve_forever(0.01))
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return server
+
+    def refusal_of(self, work: Callable[[], object]) -> LedgerError:
+        with self.assertRaises(LedgerError) as raised:
+            work()
+        return raised.exception
+
+    def test_repeats_a_change_with_the_same_key_until_it_is_answered(self) -> None:
+        gateway = reply(502, "Bad gateway")
+        ledger = self.node(BUSY, broken, gateway, cut, CREATED)
+        written = ledger.database("fruit").create({"n": 1})
+        self.assertEqual((written.id, written.position, written.etag), ("x", "4.0", '"4.0"'))
+        self.assertEqual(self.delays, [0.1, 0.2, 0.4, 0.8])
+        keys = {headers["idempotency-key"] for _, headers, _ in self.requests}
+        self.assertEqual(len(keys), 1)
+        self.assertEqual({body for _, _, body in self.requests}, {b'{"n":1}'})
+
+    def test_does_not_repeat_a_change_after_a_permanent_error(self) -> None:
+        for status in (400, 401, 403, 404, 409, 412, 413, 422, 429, 500, 507):
+            ledger = self.node(reply(status, {"status": False, "code": "NO", "message": "no"}))
+            error = self.refusal_of(lambda: ledger.create_database("fruit"))
+            self.assertEqual((error.code, error.status, str(error)), ("NO", status, "NO: no"))
+            self.assertEqual(len(self.requests), 1)
+
+    def test_waits_as_long_as_retry_after_requires_up_to_30_seconds(self) -> None:
+        refusal = {"status": False, "code": "BUSY", "message": "busy"}
+        ledger = self.node(reply(429, refusal, retry_after="30"), NO_DATABASES)
+        self.assertEqual((ledger.databases(), self.delays), ([], [30.0]))
+        ledger = self.node(reply(503, refusal, retry_after="31"))
+        error = self.refusal_of(ledger.databases)
+        self.assertEqual((error.retry_after, self.delays), (31.0, []))
+
+    def test_reports_a_reply_that_does_not_come_from_a_node(self) -> None:
+        values: list[object] = ["text", None, [], {"status": 1}, {"dbs": []}]
+        for value in values:
+            error = self.refusal_of(self.node(reply(200, value)).databases)
+            self.assertEqual((error.code, error.status), ("REPLY_MALFORMED", 200))
+
+    def test_does_not_follow_a_redirect_and_names_its_target(self) -> None:
+        ledger = self.node(reply(302, {}, location="http://127.0.0.1:1/"), token="secret")
+        error = self.refusal_of(ledger.databases)
+        self.assertEqual((error.code, error.status), ("REPLY_MALFORMED", 302))
+        self.assertIn("redirects to http://127.0.0.1:1/;", error.message)
+
+    def test_gives_up_after_the_timeout(self) -> None:
+        released = threading.Event()
+
+        def silent(_: BaseHTTPRequestHandler) -> None:
+            released.wait()
+
+        ledger = self.node(silent, timeout=0.05, retries=0)
+        error = self.refusal_of(ledger.databases)
+        released.set()
+        self.assertEqual((error.code, error.status), ("TIMEOUT", 0))
+
+    def test_sends_requests_only_to_a_server_whose_certificate_it_trusts(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "server.pem")
+            path.write_bytes(certificate())
+            serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            serving.load_cert_chain(path)
+            trusting = ssl.create_default_context(cafile=str(path))
+        url = f"https://127.0.0.1:{self.server([NO_DATABASES], serving).server_port}"
+        error = self.refusal_of(LedgerClient(url, token="secret", retries=0).databases)
+        self.assertEqual((error.code, self.requests), ("UNREACHABLE", []))
+        self.assertIn("certificate verify failed", error.message)
+        self.assertEqual(LedgerClient(url, context=trusting).databases(), [])
+
+    def test_yields_each_change_once_over_as_many_connections_as_needed(self) -> None:
+        ledger = self.node(
+            reply(200, {"status": True, "serverid": 7}),
+            events(f"id: 0.0\n:\n\n{event('1.0')}{event('1.1')}{event('2.0')[:-1]}"),
+            BUSY,
+            events("id: 1.5\n:\n\n"),
+            events(event("2.0")),
+            reply(401, {"status": False, "code": "TOKEN_INVALID", "message": "no longer"}),
+        )
+        changes = ledger.changes(since="start", databases=["a b", "c"])
+        self.assertEqual([next(changes).position for _ in range(3)], ["1.0", "1.1", "2.0"])
+        error = self.refusal_of(lambda: next(changes))
+        self.assertEqual(error.code, "TOKEN_INVALID")
+        feeds = self.requests[1:]
+        self.assertEqual(
+            {path for path, _, _ in feeds}, {"/api/ledgers/7/changes?db=a%20b&db=c&since=start"}
+        )
+        self.assertEqual(
+            [headers.get("last-event-id") for _, headers, _ in feeds],
+            [None, "1.1", "1.1", "1.5", "2.0"],
+        )
+        self.assertEqual(self.delays, [0.1, 0.2, 0.4, 0.1])
+
+    def test_reports_a_page_of_a_proxy_in_place_of_changes(self) -> None:
+        ledger = self.node(reply(200, {"status": True, "serverid": 7}), reply(200, "Sign in"))
+        changes = ledger.changes()
+        self.assertEqual(self.refusal_of(lambda: next(changes)).code, "REPLY_MALFORMED")
+
+    def test_refuses_values_that_json_cannot_hold_and_names_the_member(self) -> None:
+        cycle: dict[str, Any] = {}
+        cycle["self"] = cycle
+        fruit = self.node(CREATED).database("fruit")
+        for item, message in (
+            ({"price": float("nan")}, "body/price is nan, which JSON cannot hold"),
+            ({"a": [1, float("-inf")]}, "body/a/1 is -inf, which JSON cannot hold"),
+            ({"n": 2**53 + 1}, "body/n is 9007199254740993, which has no exact double: use a str"),
+            ({"n": 10**400}, f"body/n is {10**400}, which has no exact double: use a str"),
+            ({"s": {1}}, "body/s is a set, which JSON cannot hold"),
+            ({"b": b"x"}, "body/b is a bytes, which JSON cannot hold"),
+            ({"o": {1: 2}}, "body/o has the name 1, which is not a str"),
+            (cycle, "body is nested deeper than 64, or contains itself"),
+            ([{}], "body is a list instead of a dict"),
+            (None, "body is None instead of a dict"),
+        ):
+            # As from a program without types.
+            anything: Any = item
+            for work in (
+                lambda: fruit.create(anything),
+                lambda: fruit.replace("x", anything),
+                lambda: fruit.patch("x", anything),
+            ):
+                error = self.refusal_of(work)
+                self.assertEqual((error.code, error.message), ("VALUE_INVALID", message))
+        error = self.refusal_of(lambda: list(fruit.ids({"price": {"lt": float("nan")}})))
+        self.assertEqual(error.message, "filter/where/price/lt is nan, which JSON cannot hold")
+        error = self.refusal_of(lambda: fruit.delete("x", if_match="a\nb"))
+        self.assertEqual(error.code, "VALUE_INVALID")
+        self.assertEqual((self.requests, self.delays), ([], []))
+
+    def test_explains_why_it_refuses_a_url(self) -> None:
+        for url, reason in (
+            ("x", "'x' is not the URL of a node"),
+            ("localhost:4126", "'localhost:4126' is not the URL of a node"),
+            ("http://u:secret@h", "has no user name or password"),
+            ("http://h/?token=secret", "ends with its path"),
+        ):
+            with self.assertRaisesRegex(ValueError, reason):
+                LedgerClient(url)
+        with self.assertRaisesRegex(ValueError, "timeout is nan"):
+            LedgerClient("http://h", timeout=float("nan"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,18 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { promisify } from 'node:util'
+
+/** Whether Python and its package `cryptography` are installed. */
+export const hasPython = spawnSync('python3', ['-c', 'import cryptography']).status === 0
+if (!hasPython) console.warn('SKIPPED: no python3 with the package cryptography')
+
+const run = promisify(execFile)
+
+/** Runs Python with the client of `clients/python`. Rejects with its output if it fails. */
+export async function runPython(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<{ readonly stdout: string; readonly stderr: string }> {
+  const cwd = new URL('../../clients/python', import.meta.url)
+  const fixed = { PYTHONPATH: 'src', PYTHONDONTWRITEBYTECODE: '1', NO_PROXY: '*' }
+  return run('python3', args, { cwd, env: { ...process.env, ...fixed, ...env } })
+}
