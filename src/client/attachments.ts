@@ -1,7 +1,7 @@
+import { bytesOf, jsonOf, jsonWithLists } from './reply.ts'
 import {
-  bytesOf,
+  type Call,
   type Content,
-  jsonOf,
   pathOf,
   type RequestOptions,
   type Transport,
@@ -22,7 +22,7 @@ export interface AttachmentBytes {
   readonly contentType: string
   /** Length of the stream in bytes, or null if the node does not send it. */
   readonly length: number | null
-  /** Changes when the bytes do. */
+  /** Entity tag, which changes when the bytes change. */
   readonly etag: string | null
   readonly stream: ReadableStream<Uint8Array>
 }
@@ -62,9 +62,9 @@ export class AttachmentsClient {
       path: this.#path(name),
       headers: { 'content-type': contentType },
       content,
-      lasts: 'content',
+      streams: 'content',
       ...rest,
-    } as const
+    } satisfies Call
     return this.#transport.write(
       call,
       async (reply) => (await jsonOf<{ attachment: Attachment }>(reply)).attachment,
@@ -83,9 +83,9 @@ export class AttachmentsClient {
       method: 'GET',
       path: this.#path(name),
       headers,
-      lasts: 'reply',
+      streams: 'reply',
       ...rest,
-    } as const
+    } satisfies Call
     return this.#transport.read(call, async (reply) => {
       const length = reply.headers.get('content-length')
       return {
@@ -104,7 +104,7 @@ export class AttachmentsClient {
       const call = { method: 'GET', path: pathOf(PATH, this.#item), query, ...options }
       const { attachments } = await this.#transport.read(
         call,
-        jsonOf<{ attachments: readonly Attachment[] }>,
+        jsonWithLists<{ attachments: readonly Attachment[] }>('attachments'),
       )
       yield* attachments
       if (attachments.length < PAGE) return

@@ -1,14 +1,32 @@
 import { parseJson } from '../base/json.ts'
+import type { Attachment } from './attachments.ts'
 import { ClientError, isTransient } from './error.ts'
-import { backOffMs, bytesOf, pathOf, type RequestOptions, type Transport } from './transport.ts'
+import type { Stored } from './item.ts'
+import { eventStreamOf } from './reply.ts'
+import { backOffMs, type Call, pathOf, type RequestOptions, type Transport } from './transport.ts'
 
-/** An entry of the ledger. */
-export interface Entry {
+/** An entry of the ledger; `method` determines its members. */
+export type Entry = {
+  /** The node that recorded the entry. */
   readonly serverid: number
-  readonly method: string
   readonly db: string
-  readonly [member: string]: unknown
-}
+} & (
+  | { readonly method: 'create_db' | 'delete_db' }
+  | {
+      readonly method: 'create_item' | 'update_item'
+      readonly item: Stored<Readonly<Record<string, unknown>>>
+    }
+  | { readonly method: 'delete_item'; readonly id: string }
+  | {
+      readonly method: 'create_attachment' | 'delete_attachment'
+      readonly id: string
+      readonly attachment: Attachment | ErasedAttachment
+    }
+  | { readonly method: 'erase_item'; readonly id: string; readonly positions: readonly string[] }
+)
+
+/** An attachment in an erased entry: an object without members. */
+export type ErasedAttachment = { readonly [Member in keyof Attachment]?: never }
 
 /** An entry with its position and time. */
 export interface Change {
@@ -23,13 +41,13 @@ export interface Change {
 export interface ChangesOptions extends RequestOptions {
   /** Only changes of these databases. */
   readonly databases?: readonly string[] | undefined
-  /** Only changes after this position; `start` for all, `now` (default) for future ones. */
+  /** Only changes after this position; `start` for all changes, `now` (default) for future changes. */
   readonly since?: string | undefined
 }
 
 /** Maximum delay before the stream is opened again. */
 const WAIT_MS_MAX = 5_000
-/** Timeout without data. A node sends something more often. */
+/** Maximum time without data. A node sends heartbeats more often. */
 const SILENCE_MS_MAX = 60_000
 
 /**
@@ -46,8 +64,8 @@ export async function* changesOf(
     method: 'GET',
     path: pathOf('/api/ledgers/{serverid}/changes', { serverid: serverId }),
     query: { db: databases, since },
-    lasts: 'reply',
-  } as const
+    streams: 'reply',
+  } satisfies Call
   let last = ''
   for (let failures = 0; ; ) {
     // Closes the connection when the loop exits.
@@ -55,9 +73,9 @@ export async function* changesOf(
     const headers: Record<string, string> = last === '' ? {} : { 'last-event-id': last }
     try {
       const ends = signal === undefined ? left.signal : AbortSignal.any([left.signal, signal])
-      const bytes = await transport.read({ ...call, headers, signal: ends }, bytesOf)
+      const bytes = await transport.read({ ...call, headers, signal: ends }, eventStreamOf)
       for await (const { data, id } of eventsIn(livelyBytes(bytes, left))) {
-        last = id
+        if (id !== '') last = id
         if (data === '') continue
         failures = 0
         yield changeIn(data)
@@ -109,16 +127,17 @@ interface ServerEvent {
   readonly id: string
 }
 
-/** Maximum length of a line in UTF-16 units: more than an entry with an item of the maximum size. */
-const LINE_LENGTH_MAX = 32 * 1024 * 1024
+/** Maximum length of an event in UTF-16 units: more than an entry with an item of the maximum size. */
+const EVENT_LENGTH_MAX = 32 * 1024 * 1024
 
 /**
- * Yields the events in `bytes`, including those that only have an id. An event without the final empty line is
- * ignored. Errors: REPLY_MALFORMED for a line that is too long; those of `bytes`. Source: HTML Living Standard,
+ * Yields the events in `bytes`, including events that only have an id. An event without the final empty line is
+ * ignored. Errors: REPLY_MALFORMED for an event that is too long; as for `bytes`. Source: HTML Living Standard,
  * “Server-sent events”.
  */
 export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
   let data: string[] = []
+  let length = 0
   let id = ''
   let noted = ''
   for await (const line of linesIn(bytes)) {
@@ -128,10 +147,13 @@ export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerato
         yield { data: data.join('\n'), id }
       }
       data = []
+      length = 0
       continue
     }
     const [, field = '', value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
     if (field === 'data') data.push(value)
+    length += line.length
+    if (length > EVENT_LENGTH_MAX) throw tooLong()
     if (field === 'id' && !value.includes('\0')) noted = value
   }
 }
@@ -140,15 +162,22 @@ export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerato
 async function* linesIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
+  // A CR at the end of a part may be half of a CRLF.
+  let half = ''
   for await (const part of bytes) {
-    rest += decoder.decode(part, { stream: true })
-    // A CR at the end may be half of a CRLF.
-    const isHalf = rest.endsWith('\r')
-    const lines = (isHalf ? rest.slice(0, -1) : rest).split(/\r\n|\n|\r/)
-    rest = (lines.pop() ?? '') + (isHalf ? '\r' : '')
-    yield* lines
-    if (rest.length > LINE_LENGTH_MAX) {
-      throw new ClientError('REPLY_MALFORMED', 200, 'an event is longer than any entry can be')
+    const text = half + decoder.decode(part, { stream: true })
+    half = text.endsWith('\r') ? '\r' : ''
+    const lines = (half === '' ? text : text.slice(0, -1)).split(/\r\n|\n|\r/)
+    const last = lines.pop() ?? ''
+    for (const line of lines) {
+      yield rest + line
+      rest = ''
     }
+    rest += last
+    if (rest.length > EVENT_LENGTH_MAX) throw tooLong()
   }
+}
+
+function tooLong(): ClientError {
+  return new ClientError('REPLY_MALFORMED', 200, 'an event is longer than any entry can be')
 }

@@ -1,7 +1,12 @@
+import type { Aggregated, AggregateOptions, CountOptions } from './aggregation.ts'
 import { AttachmentsClient } from './attachments.ts'
 import { ClientError, unverifiable, VerificationError } from './error.ts'
-import { type Call, jsonOf, pathOf, type RequestOptions, type Transport } from './transport.ts'
-import type { ProvenRevision, Revision, Stored, Verification } from './verification.ts'
+import { filterText, type QueryFilter } from './filter.ts'
+import type { MemberName, Patch, Revision, Selected, Stored } from './item.ts'
+import { requireObject, valueInvalid } from './json-body.ts'
+import { jsonOf, jsonWithLists } from './reply.ts'
+import { type Call, pathOf, type RequestOptions, type Transport } from './transport.ts'
+import type { ProvenRevision, Verification } from './verification.ts'
 
 /** The result of a change. */
 export interface Written {
@@ -26,18 +31,9 @@ export interface ChangeOptions extends RequestOptions {
   readonly ifMatch?: string | undefined
 }
 
-/** A filter: docs/reference/ledger/queries.md. */
-export interface QueryFilter {
-  readonly where?: Readonly<Record<string, unknown>> | undefined
-  /** `name ASC`, `price DESC`. */
-  readonly order?: string | readonly string[] | undefined
-  /** Returns only these members of the items. */
-  readonly fields?: readonly string[] | Readonly<Record<string, boolean>> | undefined
-}
-
 /** Selects items and their order. */
-export interface QueryOptions extends RequestOptions {
-  readonly filter?: QueryFilter | undefined
+export interface QueryOptions<Item, Field extends MemberName<Item> = never> extends RequestOptions {
+  readonly filter?: QueryFilter<Item, Field> | undefined
   /** Maximum number of items in total. */
   readonly limit?: number | undefined
   /** Only items that were created after the item with this id. */
@@ -50,10 +46,22 @@ const PAGE = 500
 const PAGE_MAX = 10_000
 const DATABASE = '/api/{db}'
 const ITEM = '/api/{db}/{id}'
+const AGGREGATE = '/api/config/aggregate'
 
-interface Page<Item> {
+/** Options of a history. */
+export interface HistoryOptions extends RequestOptions {
+  /** Revisions per request; 500 by default. */
+  readonly pageSize?: number | undefined
+}
+
+interface HistoryPage<Item> {
+  readonly history: readonly Revision<Item>[]
+  readonly cursor: string | null
+}
+
+interface Page<Doc> {
   readonly items: readonly string[]
-  readonly docs: readonly Item[]
+  readonly docs: readonly Doc[]
 }
 
 /** A database. All methods fail with ClientError. */
@@ -74,7 +82,8 @@ export class DatabaseClient<Item extends object> {
     item: Item & { readonly id?: string },
     options: RequestOptions = {},
   ): Promise<Written> {
-    const call = { method: 'POST', path: this.#path(), body: item, ...options }
+    const body = requireObject(item, 'body')
+    const call = { method: 'POST', path: this.#path(), body, ...options }
     const written = await this.#transport.write(call, async (reply) => {
       const { id } = await jsonOf<{ id: string }>(reply)
       return writtenIn(reply, id)
@@ -89,7 +98,7 @@ export class DatabaseClient<Item extends object> {
     options: RequestOptions = {},
   ): Promise<readonly string[]> {
     const call = { method: 'POST', path: this.#path(), body: items, ...options }
-    return (await this.#transport.write(call, jsonOf<{ ids: readonly string[] }>)).ids
+    return (await this.#transport.write(call, jsonWithLists<{ ids: readonly string[] }>('ids'))).ids
   }
 
   /** Returns the item, or null if it does not exist. With `at`, returns its state after the block of this height. */
@@ -127,16 +136,12 @@ export class DatabaseClient<Item extends object> {
   ): Promise<Written> {
     const { ifAbsent = false, ...rest } = options
     const headers: Record<string, string> = ifAbsent ? { 'if-none-match': '*' } : {}
-    return this.#change('POST', id, item, rest, headers)
+    return this.#change('POST', id, requireObject(item, 'body'), rest, headers)
   }
 
-  /** Merges `members` into the item (RFC 7396): null removes a member. */
-  async patch(
-    id: string,
-    members: Readonly<Record<string, unknown>>,
-    options: ChangeOptions = {},
-  ): Promise<Written> {
-    return this.#change('PATCH', id, members, options)
+  /** Merges `members` into the item (RFC 7396): null removes an optional member. */
+  async patch(id: string, members: Patch<Item>, options: ChangeOptions = {}): Promise<Written> {
+    return this.#change('PATCH', id, requireObject(members, 'body'), options)
   }
 
   /** Deletes the item. */
@@ -148,9 +153,13 @@ export class DatabaseClient<Item extends object> {
    * Yields the items in creation order, or in the order of `filter.order`, page by page. With `filter.order`, an
    * item that changes during the loop may be returned twice or not at all.
    */
-  async *query(options: QueryOptions = {}): AsyncGenerator<Stored<Item>> {
+  async *query<Field extends MemberName<Item> = never>(
+    options: QueryOptions<Item, Field> = {},
+  ): AsyncGenerator<Selected<Item, Field>> {
     if (this.#verification === null) {
-      for await (const { docs } of this.#pages(options, true)) yield* docs
+      for await (const { docs } of this.#pages<Selected<Item, Field>, Field>(options, true)) {
+        yield* docs
+      }
       return
     }
     // The node selects the items; each one is then read with its proof.
@@ -158,33 +167,59 @@ export class DatabaseClient<Item extends object> {
     for await (const { items } of this.#pages({ ...options, isProven: true }, false)) {
       for (const id of items) {
         const read = await this.read(id, { signal: options.signal })
-        if (read !== null) yield read.item
+        // Without `fields`, a selected item is a whole item.
+        if (read !== null) yield read.item as Selected<Item, Field>
       }
     }
   }
 
   /** Like `query`, but yields only the ids. */
-  async *ids(options: QueryOptions = {}): AsyncGenerator<string> {
+  async *ids(options: QueryOptions<Item> = {}): AsyncGenerator<string> {
     for await (const { items } of this.#pages(options, false)) yield* items
   }
 
+  /** Counts the items, or only the items that match `filter.where`. */
+  async count({ filter, ...rest }: CountOptions<Item> = {}): Promise<number> {
+    const query = { count: true, limit: 1, filter: filter && filterText(filter) }
+    const call = { method: 'GET', path: this.#path(), query, ...rest }
+    return (await this.#transport.read(call, jsonOf<{ count: number }>)).count
+  }
+
+  /** Counts the items in groups, with sums, averages and extremes. */
+  async aggregate(options: AggregateOptions<Item> = {}): Promise<Aggregated> {
+    const { filter, group, sum, avg, min, max, ...rest } = options
+    const query = {
+      db: this.name,
+      group: group?.join(),
+      sum: sum?.join(),
+      avg: avg?.join(),
+      min: min?.join(),
+      max: max?.join(),
+      filter: filter && filterText(filter),
+    }
+    const call = { method: 'GET', path: AGGREGATE, query, ...rest }
+    const reply = await this.#transport.read(call, jsonWithLists<Aggregated>('groups'))
+    const { groups, height, consistent } = reply
+    return { groups, height, consistent }
+  }
+
   /** Yields all revisions of the item, oldest first, even if it was deleted. */
-  async *history(id: string, options: RequestOptions = {}): AsyncGenerator<Revision<Item>> {
+  async *history(id: string, options: HistoryOptions = {}): AsyncGenerator<Revision<Item>> {
     const listed = this.#history(id, options)
     if (this.#verification === null) yield* listed
     else yield* this.#verification.history(this.name, id, listed, options)
   }
 
-  async *#history(id: string, options: RequestOptions): AsyncGenerator<Revision<Item>> {
+  async *#history(
+    id: string,
+    { pageSize = PAGE, ...options }: HistoryOptions,
+  ): AsyncGenerator<Revision<Item>> {
     let cursor: string | undefined
     do {
-      const query = { limit: PAGE, cursor }
+      const query = { limit: pageSize, cursor }
       const path = `${this.#path(id)}/history`
       const call = { method: 'GET', path, query, isProven: true, ...options }
-      const page = await this.#transport.read(
-        call,
-        jsonOf<{ history: readonly Revision<Item>[]; cursor: string | null }>,
-      )
+      const page = await this.#transport.read(call, jsonWithLists<HistoryPage<Item>>('history'))
       yield* page.history
       cursor = page.cursor ?? undefined
     } while (cursor !== undefined)
@@ -194,31 +229,32 @@ export class DatabaseClient<Item extends object> {
     return new AttachmentsClient(this.#transport, this.name, id)
   }
 
-  async *#pages(
-    options: QueryOptions & Pick<Call, 'isProven'>,
+  async *#pages<Doc, Field extends MemberName<Item> = never>(
+    options: QueryOptions<Item, Field> & Pick<Call, 'isProven'>,
     docs: boolean,
-  ): AsyncGenerator<Page<Stored<Item>>> {
+  ): AsyncGenerator<Page<Doc>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
-    const pageMax = Math.min(Math.max(pageSize, 1), PAGE_MAX)
+    // Comparisons with NaN would end the list at once.
+    if (!(limit >= 0)) throw valueInvalid(`limit is ${limit} instead of 0 or more`)
+    if (!(pageSize >= 1)) throw valueInvalid(`pageSize is ${pageSize} instead of 1 or more`)
+    const pageMax = Math.min(pageSize, PAGE_MAX)
+    const convert = jsonWithLists<Page<Doc>>('items', ...(docs ? ['docs' as const] : []))
     // If the filter has an order, pages continue after a number of items instead of an item.
     const isOrdered = (filter?.order?.length ?? 0) > 0
     let left = limit
     let offset = 0
-    // The ids of the last page. The next page continues after the last of them that still exists.
+    // The ids of the last page. The next page continues after the last of these ids that still exists.
     let known = after === undefined ? [] : [after]
     while (left > 0) {
       const size = Math.min(left, pageMax)
-      const page = await this.#page(known, {
-        method: 'GET',
-        path: this.#path(),
-        query: {
-          limit: size,
-          docs,
-          offset: isOrdered ? offset : undefined,
-          filter: filter === undefined ? undefined : filterText(filter),
-        },
-        ...rest,
-      })
+      const query = {
+        limit: size,
+        docs,
+        offset: isOrdered ? offset : undefined,
+        filter: filter && filterText(filter),
+      }
+      const call = { method: 'GET', path: this.#path(), query, ...rest }
+      const page = await this.#page(known, call, convert)
       yield page
       left -= page.items.length
       offset += page.items.length
@@ -227,15 +263,16 @@ export class DatabaseClient<Item extends object> {
     }
   }
 
-  /** The page after the last of `known` that still exists. */
-  async #page(
+  /** The page after the last id in `known` that still exists. */
+  async #page<Doc>(
     known: readonly string[],
-    call: Parameters<Transport['read']>[0],
-  ): Promise<Page<Stored<Item>>> {
+    call: Call,
+    convert: (reply: Response) => Promise<Page<Doc>>,
+  ): Promise<Page<Doc>> {
     for (let at = known.length - 1; ; at -= 1) {
       try {
         const query = { ...call.query, after: known[at] }
-        return await this.#transport.read({ ...call, query }, jsonOf<Page<Stored<Item>>>)
+        return await this.#transport.read({ ...call, query }, convert)
       } catch (error) {
         const isGone = error instanceof ClientError && error.code === 'ITEM_NOT_FOUND'
         if (!isGone || at <= 0) throw error
@@ -264,11 +301,6 @@ export class DatabaseClient<Item extends object> {
     const { name: db } = this
     return id === undefined ? pathOf(DATABASE, { db }) : pathOf(ITEM, { db, id })
   }
-}
-
-/** Excludes `limit` and `offset`, which belong to the page. */
-function filterText({ where, order, fields }: QueryFilter): string {
-  return JSON.stringify({ where, order, fields })
 }
 
 /** The caller declares the type of the item, as for every read. */

@@ -1,19 +1,27 @@
 /**
  * A failed request. `code` is the code of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply),
- * `TIMEOUT`, `REPLY_MALFORMED` (not the reply of a node), `NAME_INVALID` (a name that no URL can contain). A
- * request that the caller aborts fails with the reason of their signal instead.
+ * `TIMEOUT`, `REPLY_MALFORMED` (not the reply of a node), `REPLY_TOO_LARGE`, `NAME_INVALID` (a name that no URL can contain),
+ * `VALUE_INVALID` (a value that no request can contain). A request that the caller aborts fails with the reason of
+ * their signal instead.
  */
 export class ClientError extends Error {
   override readonly name: string = 'ClientError'
   readonly code: string
   /** The HTTP status; 0 without a reply. */
   readonly status: number
+  /** The delay in milliseconds that the node requires before a retry (`Retry-After`), or null. */
+  readonly retryAfterMs: number | null
 
-  constructor(code: string, status: number, message: string, options?: ErrorOptions) {
+  constructor(code: string, status: number, message: string, options: ClientErrorOptions = {}) {
     super(message, options)
     this.code = code
     this.status = status
+    this.retryAfterMs = options.retryAfterMs ?? null
   }
+}
+
+interface ClientErrorOptions extends ErrorOptions {
+  readonly retryAfterMs?: number | null
 }
 
 /**
@@ -36,12 +44,17 @@ export function unverifiable(subject: string): VerificationError {
   )
 }
 
-/** Codes of errors without a reply that would occur again in a retry. */
-const FINAL: ReadonlySet<string> = new Set(['NAME_INVALID', 'SIGNATURES_UNSUPPORTED'])
+/** Codes of errors without a reply after which a retry may succeed. */
+const NO_REPLY: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMEOUT'])
 
-/** Whether a retry may succeed: there was no reply, or the node is busy. */
-export function isTransient(error: unknown): boolean {
+/** A longer `Retry-After` is left to the caller. */
+const RETRY_AFTER_MS_MAX = 30_000
+
+/** Whether a retry may succeed soon: there was no reply, or the node is busy. */
+export function isTransient(error: unknown): error is ClientError {
   if (!(error instanceof ClientError)) return false
-  if (error instanceof VerificationError || FINAL.has(error.code)) return false
-  return [0, 502, 503, 504].includes(error.status)
+  const { code, status, retryAfterMs } = error
+  if ((retryAfterMs ?? 0) > RETRY_AFTER_MS_MAX) return false
+  if (status === 429) return retryAfterMs !== null
+  return NO_REPLY.has(code) || [502, 503, 504].includes(status)
 }

@@ -1,14 +1,17 @@
+export type { Aggregated, AggregateOptions, CountOptions, Group } from './aggregation.ts'
 export type { Attachment, AttachmentBytes, AttachmentsClient, ByteRange } from './attachments.ts'
-export type { Change, ChangesOptions, Entry } from './changes.ts'
+export type { Change, ChangesOptions, Entry, ErasedAttachment } from './changes.ts'
 export type {
   ChangeOptions,
   DatabaseClient,
-  QueryFilter,
+  HistoryOptions,
   QueryOptions,
   Read,
   Written,
 } from './database.ts'
 export { ClientError, VerificationError } from './error.ts'
+export type { Condition, Operators, Order, QueryFilter, Where } from './filter.ts'
+export type { MemberName, Patch, Revision, Selected, Stored } from './item.ts'
 export { type ChangeRequest, LedgerClient, type RecordedChanges } from './ledger.ts'
 export type { Operations } from './operations.ts'
 export type {
@@ -19,4 +22,3 @@ export type {
   Timing,
   VerifyOptions,
 } from './transport.ts'
-export type { Revision, Stored } from './verification.ts'

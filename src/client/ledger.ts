@@ -1,9 +1,9 @@
 import { type Change, type ChangesOptions, changesOf } from './changes.ts'
 import { DatabaseClient } from './database.ts'
 import type { Operations } from './operations.ts'
+import { declaredOf, jsonWithLists } from './reply.ts'
 import {
   type ClientOptions,
-  jsonOf,
   pathOf,
   type Query,
   type RequestOptions,
@@ -16,6 +16,8 @@ export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['en
 
 /** The result of `record`. */
 export type RecordedChanges = Omit<Operations['POST /api/ledgers']['reply'], 'status'>
+
+type Databases = Operations['GET /api/dbs']['reply']
 
 /** A node. All methods fail with ClientError. */
 export class LedgerClient {
@@ -37,9 +39,10 @@ export class LedgerClient {
     return this.#serverId
   }
 
-  /** The names of the databases; with tokens, only those that the token can read. */
+  /** The names of the databases; with tokens, only the databases that the token can read. */
   async databases(options: RequestOptions = {}): Promise<readonly string[]> {
-    return (await this.request('GET /api/dbs', {}, options)).dbs
+    const call = { method: 'GET', path: '/api/dbs', ...options }
+    return (await this.#transport.read(call, jsonWithLists<Databases>('dbs'))).dbs
   }
 
   /** A database by its name, with the type of its items. Sends no request. */
@@ -77,7 +80,10 @@ export class LedgerClient {
     yield* changesOf(this.#transport, serverId, options)
   }
 
-  /** Calls any operation of the API by its method and path, with the types that the node declares. */
+  /**
+   * Calls any operation of the API by its method and path, with the types that the node declares. Replies are JSON or
+   * text; use `changes` and `attachments` for streams.
+   */
   async request<Key extends keyof Operations>(
     operation: Key,
     input: Operations[Key]['input'],
@@ -87,8 +93,8 @@ export class LedgerClient {
     const { path = {}, query = {}, body } = input as Input
     const call = { method, path: pathOf(template, path), query, body, ...options }
     return method === 'GET'
-      ? this.#transport.read(call, jsonOf<Operations[Key]['reply']>)
-      : this.#transport.write(call, jsonOf<Operations[Key]['reply']>)
+      ? this.#transport.read(call, declaredOf<Operations[Key]['reply']>)
+      : this.#transport.write(call, declaredOf<Operations[Key]['reply']>)
   }
 }
 

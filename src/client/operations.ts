@@ -2,7 +2,15 @@
 /** The input and the reply of each operation, by method and path. */
 export interface Operations {
   /** List the databases; if tokens are required, those that the token can read */
-  'GET /api/dbs': { input: object; reply: { status: true; dbs: readonly string[] } }
+  'GET /api/dbs': {
+    input: { query?: { count?: 'true' | '1' | 'false' | '0' } }
+    reply: {
+      status: true
+      dbs: readonly string[]
+      /** In the order of `dbs` */
+      counts?: readonly number[]
+    }
+  }
   /** Create a database (no body), an item (an object), or items (an array) */
   'POST /api/{db}': {
     input: {
@@ -33,6 +41,7 @@ export interface Operations {
         offset?: number
         after?: string
         docs?: 'true' | '1' | 'false' | '0'
+        count?: 'true' | '1' | 'false' | '0'
         filter?: string
       }
     }
@@ -42,6 +51,8 @@ export interface Operations {
       docs?: readonly { [member: string]: unknown }[]
       limit: number
       offset: number
+      /** Number of matches, whatever `limit`, `offset` and `after` are */
+      count?: number
     }
   }
   /** Read one item, in its current state or as of a height */
@@ -91,6 +102,36 @@ export interface Operations {
   }
   /** Delete one item; the ledger keeps its entries */
   'DELETE /api/{db}/{id}': { input: { path: { db: string; id: string } }; reply: { status: true } }
+  /** Count items and compute sums, averages and extremes, by up to two members */
+  'GET /api/config/aggregate': {
+    input: {
+      query: {
+        db: string
+        group?: string
+        sum?: string
+        avg?: string
+        min?: string
+        max?: string
+        filter?: string
+      }
+    }
+    reply: {
+      status: true
+      /** In the order of their values; at most 1000 */
+      groups: readonly {
+        group: { [member: string]: string | number | boolean | null }
+        count: number
+        sum?: { [member: string]: number | null }
+        avg?: { [member: string]: number | null }
+        min?: { [member: string]: number | string | null }
+        max?: { [member: string]: number | string | null }
+      }[]
+      /** Height of the newest block when reading began */
+      height: number
+      /** Whether no block was added during reading, so that the reply is exact for `height` */
+      consistent: boolean
+    }
+  }
   /** List the history of one item, even if it is deleted */
   'GET /api/{db}/{id}/history': {
     input: {
@@ -152,7 +193,7 @@ export interface Operations {
       offset: number
     }
   }
-  /** Record several changes, also of different databases, in one block; all or none */
+  /** Record several changes, even of different databases, in one block, or none of them */
   'POST /api/ledgers': {
     input: {
       body: {
@@ -281,18 +322,15 @@ export interface Operations {
     reply: { status: true; positions: readonly string[] }
   }
   /** The signed size and root hash of the log (C2SP tlog-checkpoint) */
-  'GET /api/ledgers/{serverid}/checkpoint': {
-    input: { path: { serverid: string } }
-    reply: unknown
-  }
+  'GET /api/ledgers/{serverid}/checkpoint': { input: { path: { serverid: string } }; reply: string }
   /** The key that verifies checkpoints (C2SP signed-note); pin it once */
-  'GET /api/ledgers/{serverid}/vkey': { input: { path: { serverid: string } }; reply: unknown }
+  'GET /api/ledgers/{serverid}/vkey': { input: { path: { serverid: string } }; reply: string }
   /** Hashes of the log, or its entries, 256 per tile (C2SP tlog-tiles) */
   'GET /api/ledgers/{serverid}/tile/{path}': {
     input: { path: { serverid: string; path: string } }
     reply: unknown
   }
-  /** Prove that the log of one size is a prefix of a larger one (RFC 6962) */
+  /** Prove that the log of one size is a prefix of a larger log (RFC 6962) */
   'GET /api/ledgers/{serverid}/consistency': {
     input: { path: { serverid: string }; query: { from: number; to?: number } }
     reply: { status: true; from: number; to: number; proof: readonly string[] }
@@ -300,10 +338,10 @@ export interface Operations {
   /** A proof of an entry of an item, verifiable with the key alone (C2SP tlog-proof) */
   'GET /api/{db}/{id}/proof': {
     input: { path: { db: string; id: string }; query?: { position?: string } }
-    reply: unknown
+    reply: string
   }
   /** The key of this node as a witness (C2SP tlog-cosignature) */
-  'GET /api/ledgers/witness/vkey': { input: object; reply: unknown }
+  'GET /api/ledgers/witness/vkey': { input: object; reply: string }
   /** List the peers whose chains are mirrored here, with their status */
   'GET /api/config/peers': {
     input: object
@@ -324,7 +362,7 @@ export interface Operations {
         lag: number
         /** Blobs of its attachments that `url` does not have, as far as they were checked */
         absent: number
-        /** Time of the last successful round, milliseconds since the Unix epoch */
+        /** Time of the last successful sync, milliseconds since the Unix epoch */
         current: number | null
         error: { code: string; message: string } | null
         evidence: {
@@ -394,13 +432,62 @@ export interface Operations {
     input: { path: { serverid: string; sha256: string } }
     reply: unknown
   }
-  /** Push a part of a blob of the own attachments to a node; signed (RFC 9421) */
+  /** Push a part of a blob of the caller’s attachments to a node; signed (RFC 9421) */
   'POST /api/ledgers/{serverid}/attachments/{sha256}': {
     input: { path: { serverid: string; sha256: string }; query: { offset: number } }
     reply: {
       status: true
       /** Bytes received so far; the next part starts there */
       size: number
+    }
+  }
+  /** List the tokens that this process has issued or accepted since it started */
+  'GET /api/config/tokens': {
+    input: object
+    reply: {
+      status: true
+      /** Whether this node requires tokens */
+      required: boolean
+      since: number | null
+      tokens: readonly {
+        /** Id of the token, for revoking it */
+        jti: string
+        subject: string
+        /** `daicho:api` for this API */
+        audience: string
+        scopes: readonly string[]
+        /** Creation, milliseconds since the Unix epoch */
+        issued_at: number
+        /** Expiry, milliseconds since the Unix epoch */
+        expires_at: number
+        last_used: number | null
+        revoked: boolean
+      }[]
+    }
+  }
+  /** Revoke a token of this node, listed or not */
+  'DELETE /api/config/tokens/{jti}': { input: { path: { jti: string } }; reply: { status: true } }
+  /** Read the changes that this process stored in the last 24 hours, by minute */
+  'GET /api/config/activity': {
+    input: object
+    reply: {
+      status: true
+      /** Start of the process, milliseconds since the Unix epoch */
+      since: number
+      /** Time of the node, milliseconds since the Unix epoch */
+      now: number
+      /** Current size of the store */
+      store_bytes: number
+      minutes: readonly {
+        /** Start, milliseconds since the Unix epoch */
+        time: number
+        blocks: number
+        entries: number
+        /** Bytes of the entries */
+        bytes: number
+        /** Size of the store at the first block of the minute */
+        store_bytes: number | null
+      }[]
     }
   }
   /** Check that the process responds */
@@ -412,11 +499,44 @@ export interface Operations {
       status: true
       /** Mirrored chains that are frozen, unless 0: their keys have signed two histories */
       frozen?: number
+      /** The last scheduled verification, if the node has VERIFY_EVERY */
+      verification?:
+        | { result: 'pending' }
+        | {
+            result: 'passed'
+            /** Milliseconds since the Unix epoch, at its end */
+            time: number
+            seconds: number
+            /** Verified blocks; absent if the node requires tokens */
+            blocks?: number
+            /** Verified entries; absent if the node requires tokens */
+            entries?: number
+          }
+        | {
+            result: 'failed'
+            /** Milliseconds since the Unix epoch, at its end */
+            time: number
+            seconds: number
+            /** Verified blocks; absent if the node requires tokens */
+            blocks?: number
+            /** Verified entries; absent if the node requires tokens */
+            entries?: number
+            /** The first difference; absent if the node requires tokens */
+            finding?: string
+          }
+        | {
+            result: 'unfinished'
+            /** Milliseconds since the Unix epoch, at its end */
+            time: number
+            seconds: number
+            /** The cause; absent if the node requires tokens */
+            reason?: string
+          }
     }
   }
-  /** Cosign a checkpoint that continues the last cosigned one (C2SP tlog-witness) */
-  'POST /api/ledgers/witness/add-checkpoint': { input: object; reply: unknown }
-  /** Push blocks of the own chain to a node that mirrors it; signed (RFC 9421) */
+  /** Cosign a checkpoint that continues the last cosigned checkpoint (C2SP tlog-witness) */
+  'POST /api/ledgers/witness/add-checkpoint': { input: object; reply: string }
+  /** Push blocks of the caller’s chain to a node that mirrors it; signed (RFC 9421) */
   'POST /api/ledgers/{serverid}': {
     input: { path: { serverid: string } }
     reply: {

@@ -1,6 +1,7 @@
-import { isJsonObject, parseJsonOrNull } from '../base/json.ts'
 import type { VerifySignature } from '../chain/portable.ts'
 import { ClientError, isTransient, unverifiable } from './error.ts'
+import { jsonText, valueInvalid } from './json-body.ts'
+import { isRedirect, redirected, refusalIn } from './reply.ts'
 
 /** Stores the last verified checkpoint, a text of about 200 characters. */
 export interface CheckpointStore {
@@ -16,18 +17,18 @@ export interface VerifyOptions {
   readonly checkpoint: CheckpointStore
   /** Keys of witnesses, of which `quorum` must have cosigned every checkpoint. */
   readonly witnesses?: readonly string[] | undefined
-  /** Default: all of `witnesses`. */
+  /** Number of witnesses that must have cosigned; by default, all `witnesses`. */
   readonly quorum?: number | undefined
   /** The text of a C2SP tlog-policy, instead of `witnesses` and `quorum`. */
   readonly policy?: string | undefined
-  /** Ed25519, for platforms whose Web Crypto lacks it. */
+  /** Verifies Ed25519 signatures on platforms whose Web Crypto lacks Ed25519. */
   readonly verifySignature?: VerifySignature
 }
 
 /** Options of a client. */
 export interface ClientOptions {
   /** A token, or a function that returns one for each request; unset if the node requires none. */
-  readonly token?: string | (() => string | Promise<string>) | undefined
+  readonly token?: string | ((signal: AbortSignal) => string | Promise<string>) | undefined
   /** Timeout of one attempt, 30,000 milliseconds by default. For streams, the time until they start. */
   readonly timeoutMs?: number | undefined
   /** Maximum retries of a request after a transient failure, 4 by default. */
@@ -63,10 +64,10 @@ export interface Call extends RequestOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly body?: unknown
-  readonly content?: Content
+  readonly content?: Content | undefined
   /** The phase without a timeout: sending the content, or reading the reply after it has started. */
   readonly streams?: 'content' | 'reply'
-  /** Set if the caller verifies the reply; if it is unset, a verifying client rejects the read. */
+  /** Whether the caller verifies the reply. Without it, a verifying client rejects the read. */
   readonly isProven?: boolean
 }
 
@@ -107,6 +108,8 @@ const SYSTEM_TIMING: Timing = {
 }
 
 const TIMEOUT_MS = 30_000
+/** The maximum delay of a timer. */
+const TIMEOUT_MS_MAX = 2 ** 31 - 1
 const RETRIES = 4
 const RETRIES_MAX = 20
 const WAIT_MS_MAX = 5_000
@@ -125,13 +128,17 @@ export class Transport {
   readonly #fetch: typeof globalThis.fetch
   readonly #verifies: boolean
 
-  /** Errors: TypeError for an invalid `url`. */
+  /** Errors: TypeError for an invalid `url` or option. */
   constructor(url: string | URL, options: ClientOptions) {
-    const { origin, pathname } = new URL(url)
-    this.#base = origin + pathname.replace(/\/+$/, '')
-    this.#token = options.token
-    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS
-    this.#retries = Math.min(options.retries ?? RETRIES, RETRIES_MAX)
+    const { token, timeoutMs = TIMEOUT_MS, retries = RETRIES } = options
+    this.#base = baseOf(url)
+    this.#token = token
+    if (!(timeoutMs >= 1 && timeoutMs <= TIMEOUT_MS_MAX)) {
+      throw new TypeError(`timeoutMs is ${timeoutMs} instead of 1 to ${TIMEOUT_MS_MAX}`)
+    }
+    if (!(retries >= 0)) throw new TypeError(`retries is ${retries} instead of 0 or more`)
+    this.#timeoutMs = timeoutMs
+    this.#retries = Math.min(retries, RETRIES_MAX)
     // Browsers require that `fetch` is called as a method of the global object.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
     this.#verifies = options.verify !== undefined
@@ -158,64 +165,130 @@ export class Transport {
   async #withRetries<Result>(
     call: Call,
     headers: Readonly<Record<string, string>>,
-    take: (reply: Response) => Promise<Result>,
+    convert: (reply: Response) => Promise<Result>,
   ): Promise<Result> {
+    const content = call.body === undefined ? call.content : jsonText(call.body, 'body')
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.#attempt(call, headers, take)
+        return await this.#attempt({ ...call, content }, headers, convert)
       } catch (error) {
         if (attempt > this.#retries || !isTransient(error)) throw error
+        const backOff = backOffMs(attempt, WAIT_MS_MAX, this.timing.random)
+        await this.timing.sleep(Math.max(backOff, error.retryAfterMs ?? 0), call.signal)
       }
-      await this.timing.sleep(backOffMs(attempt, WAIT_MS_MAX, this.timing.random), call.signal)
     }
   }
 
+  /** Sends the `content` of `call`, not the `body`. Errors of the `token` function are not changed. */
   async #attempt<Result>(
     call: Call,
     headers: Readonly<Record<string, string>>,
-    take: (reply: Response) => Promise<Result>,
+    convert: (reply: Response) => Promise<Result>,
   ): Promise<Result> {
-    const token = typeof this.#token === 'function' ? await this.#token() : this.#token
+    call.signal?.throwIfAborted()
     const limit = new AbortController()
-    const timer =
-      call.streams === 'content'
-        ? undefined
-        : setTimeout(() => limit.abort(TIMED_OUT), this.#timeoutMs)
-    const { signal } = call
-    signal?.throwIfAborted()
+    const timedOut = () => {
+      const message = `no reply within ${this.#timeoutMs} milliseconds`
+      limit.abort(new ClientError('TIMEOUT', 0, message))
+    }
+    const timer = call.streams === 'content' ? undefined : setTimeout(timedOut, this.#timeoutMs)
+    const signal =
+      call.signal === undefined ? limit.signal : AbortSignal.any([limit.signal, call.signal])
     try {
-      const reply = await this.#fetch(`${this.#base}${call.path}${queryText(call.query ?? {})}`, {
+      const token = typeof this.#token === 'function' ? await this.#token(signal) : this.#token
+      const init = {
         ...initOf(call),
-        headers: {
+        headers: headersOf({
           ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
           ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
           ...headers,
-        },
-        signal: signal === undefined ? limit.signal : AbortSignal.any([limit.signal, signal]),
+        }),
+        signal,
+      }
+      return await this.#exchange(call, init, async (reply) => {
+        if (call.streams === 'reply') clearTimeout(timer)
+        return convert(reply)
       })
-      if (!reply.ok && reply.status !== 304) throw await refusalIn(reply)
-      if (call.streams === 'reply') clearTimeout(timer)
-      return await take(reply)
-    } catch (error) {
-      throw signal?.aborted === true ? signal.reason : failureOf(error, this.#timeoutMs)
     } finally {
       clearTimeout(timer)
     }
   }
-}
 
-function initOf({ method, body, content }: Call): RequestInit {
-  const bytes = typeof content === 'function' ? content() : content
-  return {
-    method,
-    body: body === undefined ? (bytes ?? null) : JSON.stringify(body),
-    // `fetch` requires it for streams.
-    ...(bytes instanceof ReadableStream ? { duplex: 'half' as const } : {}),
-    redirect: 'error',
+  async #exchange<Result>(
+    call: Call,
+    init: RequestInit & { readonly signal: AbortSignal },
+    convert: (reply: Response) => Promise<Result>,
+  ): Promise<Result> {
+    const url = `${this.#base}${call.path}${queryText(call.query ?? {})}`
+    try {
+      const reply = await this.#fetch(url, init)
+      if (isRedirect(reply)) throw await redirected(reply, url)
+      if (!reply.ok && reply.status !== 304) throw await refusalIn(reply)
+      return await convert(reply)
+    } catch (error) {
+      if (init.signal.aborted) throw init.signal.reason
+      if (error instanceof ClientError) throw error
+      const message = `${this.#base} cannot be reached: ${reasonOf(error)}`
+      throw new ClientError('UNREACHABLE', 0, message, { cause: error })
+    }
   }
 }
 
-const TIMED_OUT = Symbol('timed out')
+/** Errors: TypeError unless `url` is the URL of a node. */
+function baseOf(url: string | URL): string {
+  const text = String(url)
+  const parsed = URL.canParse(text) ? new URL(text) : null
+  if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
+    throw new TypeError(
+      `${JSON.stringify(text)} is not the URL of a node; it has a form like ${EXAMPLE}`,
+    )
+  }
+  const { origin, pathname, username, password, search, hash } = parsed
+  // The password is not repeated in the message.
+  if (username !== '' || password !== '') {
+    throw new TypeError(`the URL of a node has no user name or password, as in ${EXAMPLE}`)
+  }
+  if (search !== '' || hash !== '') {
+    throw new TypeError(`the URL of a node ends with its path, as in ${EXAMPLE}`)
+  }
+  return origin + pathname.replace(/\/+$/, '')
+}
+
+const EXAMPLE = 'http://127.0.0.1:4126; a token is given with the option `token`'
+
+/** Errors: ClientError, VALUE_INVALID. The value, which may be a token, is not in the message. */
+function headersOf(headers: Readonly<Record<string, string>>): Headers {
+  const valid = new Headers()
+  for (const [name, value] of Object.entries(headers)) {
+    try {
+      valid.set(name, value)
+    } catch {
+      throw valueInvalid(`the value of the header ${name} has a character that no header can have`)
+    }
+  }
+  return valid
+}
+
+function initOf({ method, content }: Call): RequestInit {
+  const bytes = typeof content === 'function' ? content() : content
+  return {
+    method,
+    body: bytes ?? null,
+    // `fetch` requires it for streams.
+    ...(bytes instanceof ReadableStream ? { duplex: 'half' as const } : {}),
+    // A redirect could send the token to another server.
+    redirect: 'manual',
+    // A browser could answer a read with a former reply.
+    cache: 'no-store',
+  }
+}
+
+/** Returns the message of the innermost cause, because the message of `fetch` is the same for all failures. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  if (error.cause !== undefined) return reasonOf(error.cause)
+  return error.message === '' && 'code' in error ? String(error.code) : error.message
+}
 
 /** Replaces each `{name}` in `template` with its part. Errors: ClientError, NAME_INVALID. */
 export function pathOf(template: string, parts: Readonly<Record<string, string | number>>): string {
@@ -240,39 +313,4 @@ function queryText(query: Query): string {
 function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES))
   return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-}
-
-/** Returns the JSON of a reply with `status` true. The type is declared by the schema of the node and not checked. */
-export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
-  const value: unknown = parseJsonOrNull(await reply.text())
-  if (isJsonObject(value) && value.status === true) return value as Reply
-  throw malformed(reply)
-}
-
-/** The body of a reply as a stream. */
-export async function bytesOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
-  if (reply.body === null) throw malformed(reply)
-  return reply.body
-}
-
-async function refusalIn(reply: Response): Promise<ClientError> {
-  const value = parseJsonOrNull(await reply.text())
-  const { status } = reply
-  if (!isJsonObject(value) || value.status !== false) return malformed(reply)
-  // A missing item is reported with only a `status`.
-  if (value.code === undefined && status !== 404) return malformed(reply)
-  const { code = 'ITEM_NOT_FOUND', message = 'there is no such item' } = value
-  return new ClientError(String(code), status, String(message))
-}
-
-function malformed({ status }: Response): ClientError {
-  return new ClientError('REPLY_MALFORMED', status, `the reply (${status}) is not that of a node`)
-}
-
-function failureOf(error: unknown, timeoutMs: number): ClientError {
-  if (error instanceof ClientError) return error
-  if (error === TIMED_OUT) {
-    return new ClientError('TIMEOUT', 0, `no reply within ${timeoutMs} milliseconds`)
-  }
-  return new ClientError('UNREACHABLE', 0, 'the node cannot be reached', { cause: error })
 }

@@ -1,4 +1,5 @@
 import {
+  algorithmOf,
   isBefore,
   isOfLog,
   openCheckpoint,
@@ -14,22 +15,9 @@ import {
   webVerifySignature,
 } from '../chain/portable.ts'
 import { ClientError, VerificationError } from './error.ts'
+import type { Revision, Stored } from './item.ts'
+import { textOf } from './reply.ts'
 import type { RequestOptions, Transport, VerifyOptions } from './transport.ts'
-
-/** An item as returned by a read, with its id. */
-export type Stored<Item> = Item & { readonly id: string }
-
-/** A revision of an item. */
-export interface Revision<Item> {
-  readonly position: string
-  /** Milliseconds since the Unix epoch. */
-  readonly timestamp: number
-  readonly method: string
-  /** Absent if this revision deleted the item, or was erased. */
-  readonly item?: Stored<Item>
-  /** The content of the revision was erased; if the client verifies, only its position is proven. */
-  readonly erased?: true
-}
 
 /** A revision of an item that the node has proven. */
 export interface ProvenRevision {
@@ -37,7 +25,7 @@ export interface ProvenRevision {
   readonly position: string
 }
 
-/** Error codes that deny the subject of a read. The reader compares the denial with its own state. */
+/** Error codes for an item that does not exist. The reader compares this with its own state. */
 const DENIALS: ReadonlySet<string> = new Set([
   ...['ITEM_NOT_FOUND', 'DATABASE_NOT_FOUND', 'POSITION_INVALID'],
   ...['SERVERID_UNKNOWN', 'SIZE_UNKNOWN'],
@@ -171,7 +159,7 @@ export class Verification {
     try {
       return await this.#transport.read(
         { method: 'GET', path, signal, isProven: true },
-        async (reply) => ({ status: reply.status, text: await reply.text() }),
+        async (reply) => ({ status: reply.status, text: await textOf(reply) }),
       )
     } catch (error) {
       if (!(error instanceof ClientError) || !DENIALS.has(error.code)) throw error
@@ -227,15 +215,19 @@ function serverIdIn(key: string): number {
   throw new TypeError('verify.key is not the key of a node')
 }
 
-/** Throws a different error if the signature cannot be checked, because that does not indicate a forged reply. */
-function checking(verify: VerifySignature = webVerifySignature): VerifySignature {
+/**
+ * Returns a function that uses `verifyEd25519` for Ed25519 keys and Web Crypto for others. If a signature cannot be
+ * checked at all, it throws a different error, because the reply need not be forged.
+ */
+function checking(verifyEd25519: VerifySignature = webVerifySignature): VerifySignature {
   return async (publicKey, message, signature) => {
+    const algorithm = algorithmOf(publicKey)
+    const verify = algorithm === 'Ed25519' ? verifyEd25519 : webVerifySignature
     try {
       return await verify(publicKey, message, signature)
     } catch (error) {
-      throw new ClientError('SIGNATURES_UNSUPPORTED', 0, 'this platform cannot verify Ed25519', {
-        cause: error,
-      })
+      const what = `this platform cannot verify ${algorithm}`
+      throw new ClientError('SIGNATURES_UNSUPPORTED', 0, what, { cause: error })
     }
   }
 }

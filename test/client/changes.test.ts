@@ -59,7 +59,7 @@ describe('changes', () => {
     expect(laterRequests[0]?.headers.authorization).toBe('Bearer t')
   })
 
-  it('are retried with growing delays up to five seconds while nothing arrives', async () => {
+  it('are requested again with growing delays up to five seconds while the node does not answer', async () => {
     const empty = events(':\n\n')
     const node = await fakeNode(SERVER_ID, ...Array(9).fill(empty), events(event('1.0'), true))
     const timing = noted()
@@ -67,13 +67,13 @@ describe('changes', () => {
     expect(timing.waits).toEqual([100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000])
   })
 
-  it('resume after positions that were skipped without an event', async () => {
+  it('resume after positions for which no event was sent', async () => {
     const node = await fakeNode(SERVER_ID, events('id: 9.3\n:\n\n'), events(event('10.0'), true))
     await take(new LedgerClient(node.url, { timing: noted() }).changes(), 1)
     expect(node.requests[2]?.headers['last-event-id']).toBe('9.3')
   })
 
-  it('end with the signal, even while nothing arrives', async () => {
+  it('end when the signal aborts, even while no event arrives', async () => {
     const node = await fakeNode(SERVER_ID, events(event('1.0'), true))
     const controller = new AbortController()
     const changes = new LedgerClient(node.url).changes({ signal: controller.signal })
@@ -83,7 +83,7 @@ describe('changes', () => {
     await expect(next).rejects.toThrow('enough')
   })
 
-  it('fail on a permanent error', async () => {
+  it('fail after a permanent error', async () => {
     const rejected = json(401, { status: false, code: 'TOKEN_INVALID', message: 'no longer' })
     const node = await fakeNode(SERVER_ID, events(event('1.0')), rejected)
     const changes = new LedgerClient(node.url, { timing: noted() }).changes()
@@ -91,7 +91,15 @@ describe('changes', () => {
     await expect(changes.next()).rejects.toMatchObject({ code: 'TOKEN_INVALID', status: 401 })
   })
 
-  it('close the connection when the loop is left', async () => {
+  it('fail if a proxy answers with a page', async () => {
+    const node = await fakeNode(SERVER_ID, (response) => {
+      response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Sign in</h1>')
+    })
+    const changes = new LedgerClient(node.url, { timing: noted() }).changes()
+    await expect(changes.next()).rejects.toMatchObject({ code: 'REPLY_MALFORMED', status: 200 })
+  })
+
+  it('close their connection when the caller leaves the loop', async () => {
     let closed: () => void = () => {}
     const isClosed = new Promise<void>((resolve) => {
       closed = resolve
@@ -103,6 +111,14 @@ describe('changes', () => {
     await take(new LedgerClient(node.url).changes(), 1)
     await isClosed
   })
+})
+
+it('refuses an event that is longer than any entry', async () => {
+  const line = Buffer.from(`data: ${'x'.repeat(1024 * 1024)}\n`)
+  async function* endless() {
+    for (;;) yield line
+  }
+  await expect(collected(eventsIn(endless()))).rejects.toMatchObject({ code: 'REPLY_MALFORMED' })
 })
 
 it('parses the same events for any chunking and any line endings', async () => {
@@ -133,7 +149,7 @@ it('parses the same events for any chunking and any line endings', async () => {
             at += cut
           }
           yield bytes.subarray(at)
-          // After a final CR the parser needs one more byte to know that no LF follows.
+          // After a final CR the parser needs one more byte to detect that no LF follows.
           yield Buffer.from(':')
         }
         let id = ''

@@ -81,6 +81,31 @@ it('creates many items in one request, and reads them page by page', async () =>
   })
 })
 
+it('counts and aggregates items', async () => {
+  await ledger.createDatabase('sales')
+  const sales = ledger.database<{ city: string; paid: { amount: number } }>('sales')
+  await sales.createAll([
+    { city: 'Oslo', paid: { amount: 0.1 } },
+    { city: 'Oslo', paid: { amount: 0.2 } },
+    { city: 'Bergen', paid: { amount: 3 } },
+  ])
+  expect(await sales.count()).toBe(3)
+  expect(await sales.count({ filter: { where: { city: 'Oslo' } } })).toBe(2)
+  const { groups, consistent } = await sales.aggregate({
+    group: ['city'],
+    sum: ['paid.amount'],
+    filter: { where: { 'paid.amount': { lt: 0.2 } } },
+  })
+  expect([groups, consistent]).toEqual([
+    [{ group: { city: 'Oslo' }, count: 1, sum: { 'paid.amount': 0.1 } }],
+    true,
+  ])
+  // @ts-expect-error: the items have no such member
+  await sales.aggregate({ sum: ['amount'] })
+  const tooMany = sales.aggregate({ group: ['city', 'paid.amount', 'id'] })
+  await expect(tooMany).rejects.toMatchObject({ code: 'AGGREGATION_INVALID', status: 400 })
+})
+
 it('continues a list when the last item of a page has been deleted', async () => {
   await ledger.createDatabase('shrinking')
   const shrinking = ledger.database<{ n: number }>('shrinking')
@@ -111,16 +136,18 @@ it('commits changes of several databases together or not at all', async () => {
   expect((await ledger.database('one').read('x'))?.item).toEqual({ id: 'x' })
 })
 
-it('calls any operation by method and path, with the types of the node', async () => {
+it("calls any operation by method and path, with the types of the node's routes", async () => {
   const serverid = String(await ledger.serverId())
   const { ledgers, offset } = await ledger.request('GET /api/ledgers', {
     query: { serverid, limit: 1, offset: 1, proof: 'true' },
   })
   expect([offset, ledgers.length, ledgers[0]?.proof?.height]).toEqual([1, 1, 1])
   expect(await ledger.request('GET /healthz', {})).toEqual({ status: true })
+  const key = await ledger.request('GET /api/ledgers/{serverid}/vkey', { path: { serverid } })
+  expect(key).toMatch(new RegExp(`^daicho/${serverid}\\+`))
 })
 
-it('rejects dot segments in names before sending', async () => {
+it('rejects the names “”, “.” and “..” before it sends a request', async () => {
   for (const name of ['', '.', '..', '\ud800']) {
     const refused = { code: 'NAME_INVALID', status: 0 }
     await expect(ledger.createDatabase(name)).rejects.toMatchObject(refused)
@@ -130,7 +157,7 @@ it('rejects dot segments in names before sending', async () => {
   }
 })
 
-it('sends its token in a header, or the result of a function for each request', async () => {
+it('sends a token in a header; the token is a string or comes from a function that is called for each request', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const gated = await startLedgerNode({ clock, tokens })
@@ -157,7 +184,7 @@ it('aborts a request with the reason of its signal', async () => {
   await expect(ledger.databases({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
 })
 
-it('attaches, replaces or deletes an attachment once if the reply is lost', async () => {
+it('attaches, replaces or deletes an attachment only once even if the reply is lost', async () => {
   await ledger.createDatabase('papers')
   await ledger.database('papers').create({ id: 'a' })
   let lost = 0

@@ -1,6 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
-import { broken, fakeNode, json, noted } from './fake-node.ts'
+import { broken, collected, fakeNode, json, noted } from './fake-node.ts'
 
 const BUSY = json(503, { status: false, code: 'WRITER_BUSY', message: 'busy' })
 const GATEWAY = (response: Parameters<typeof broken>[0]) => {
@@ -9,7 +9,7 @@ const GATEWAY = (response: Parameters<typeof broken>[0]) => {
 const CREATED = json(200, { status: true, id: 'x' }, { 'ledger-position': '1/4.0', etag: '"4.0"' })
 
 describe('a change that fails temporarily', () => {
-  it('is repeated with the same idempotency key until it is answered', async () => {
+  it('is repeated with the same idempotency key until the node answers', async () => {
     const node = await fakeNode(BUSY, broken, GATEWAY, CREATED)
     const timing = noted()
     const fruit = new LedgerClient(node.url, { timing }).database('fruit')
@@ -35,7 +35,7 @@ describe('a change that fails temporarily', () => {
     expect(timing.waits).toEqual([50, 100, 200, 400, 800, 1600, 2500, 2500])
   })
 
-  it('bounds the number of retries', async () => {
+  it('is repeated at most 20 times', async () => {
     const node = await fakeNode(broken)
     const ledger = new LedgerClient(node.url, { timing: noted(), retries: 1_000_000 })
     await expect(ledger.databases()).rejects.toMatchObject({ code: 'UNREACHABLE', status: 0 })
@@ -52,17 +52,36 @@ it('does not repeat a change after a permanent error', async () => {
   }
 })
 
-it('also repeats reads, without a key', async () => {
+it('repeats reads, without an idempotency key', async () => {
   const node = await fakeNode(BUSY, json(200, { status: true, dbs: [] }))
   expect(await new LedgerClient(node.url, { timing: noted() }).databases()).toEqual([])
   expect(node.requests[1]?.headers['idempotency-key']).toBeUndefined()
 })
 
-it('retries after a timeout, then fails', async () => {
+it('retries a request after a timeout, and fails after the last retry', async () => {
   const node = await fakeNode(() => {})
   const ledger = new LedgerClient(node.url, { timing: noted(), timeoutMs: 20, retries: 2 })
   await expect(ledger.databases()).rejects.toMatchObject({ code: 'TIMEOUT', status: 0 })
   expect(node.requests).toHaveLength(3)
+})
+
+it('limits the time of the whole reply, and of the function that returns the token', async () => {
+  const node = await fakeNode((response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).write('{"status":true,')
+  })
+  const options = { timeoutMs: 20, retries: 0 }
+  const timeout = { code: 'TIMEOUT', status: 0, message: 'no reply within 20 milliseconds' }
+  await expect(new LedgerClient(node.url, options).databases()).rejects.toMatchObject(timeout)
+  const token = (signal: AbortSignal) =>
+    new Promise<string>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason))
+    })
+  const ledger = new LedgerClient(node.url, { ...options, token })
+  await expect(ledger.databases()).rejects.toMatchObject(timeout)
+  const controller = new AbortController()
+  const pending = ledger.databases({ signal: controller.signal })
+  controller.abort(new Error('enough'))
+  await expect(pending).rejects.toThrow('enough')
 })
 
 it('stops waiting when the signal aborts', async () => {
@@ -80,9 +99,112 @@ it('reports a reply that does not come from a node', async () => {
     const failure = { code: 'REPLY_MALFORMED', status: 200 }
     await expect(new LedgerClient(node.url).databases()).rejects.toMatchObject(failure)
   }
+})
+
+it('reports a reply in which the list is missing', async () => {
+  const node = await fakeNode(json(200, { status: true }))
+  const ledger = new LedgerClient(node.url)
+  const fruit = ledger.database('fruit')
+  for (const work of [
+    ledger.databases(),
+    collected(fruit.query()),
+    collected(fruit.ids()),
+    collected(fruit.history('x')),
+    collected(fruit.attachments('x').list()),
+    fruit.createAll([{}]),
+  ]) {
+    await expect(work).rejects.toMatchObject({ code: 'REPLY_MALFORMED', status: 200 })
+  }
+})
+
+it('refuses a reply of more than 256 MiB before it is in memory', async () => {
+  const ledger = new LedgerClient('http://127.0.0.1:1', {
+    timing: noted(),
+    fetch: async () =>
+      new Response(
+        new ReadableStream({
+          start(controller) {
+            controller.enqueue(new Uint8Array(1))
+            controller.enqueue(new Uint8Array(256 * 1024 * 1024))
+          },
+        }),
+      ),
+  })
+  await expect(collected(ledger.database('fruit').query())).rejects.toMatchObject({
+    code: 'REPLY_TOO_LARGE',
+    message: 'the reply has more than 268435456 bytes; set a smaller `pageSize`',
+  })
+})
+
+it('does not follow a redirect, and names its target', async () => {
   const away = await fakeNode((response) => {
     response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()
   })
-  const ledger = new LedgerClient(away.url, { timing: noted(), retries: 0, token: 'secret' })
-  await expect(ledger.databases()).rejects.toMatchObject({ code: 'UNREACHABLE' })
+  const ledger = new LedgerClient(away.url, { timing: noted(), token: 'secret' })
+  await expect(ledger.createDatabase('fruit')).rejects.toMatchObject({
+    ...{ code: 'REPLY_MALFORMED', status: 302 },
+    message: `${away.url}/api/fruit redirects to http://127.0.0.1:1/; create the client with the URL of the node itself`,
+  })
+  expect(away.requests).toHaveLength(1)
+})
+
+it('waits as long as `Retry-After` requires, up to 30 seconds', async () => {
+  const refusal = (status: number, seconds: string) =>
+    json(status, { status: false, code: 'BUSY', message: 'busy' }, { 'retry-after': seconds })
+  const node = await fakeNode(refusal(503, '2'), refusal(429, '30'), CREATED)
+  const timing = noted()
+  await new LedgerClient(node.url, { timing }).database('fruit').create({ n: 1 })
+  expect(timing.waits).toEqual([2_000, 30_000])
+  // As from a proxy in front of the node.
+  const proxy = await fakeNode((response) => {
+    response.writeHead(429, { 'retry-after': '1' }).end('<h1>Too many requests</h1>')
+  })
+  await expect(new LedgerClient(proxy.url, { timing }).databases()).rejects.toMatchObject({
+    ...{ code: 'REPLY_MALFORMED', status: 429, retryAfterMs: 1_000 },
+  })
+  expect(proxy.requests).toHaveLength(5)
+  const slow = await fakeNode(refusal(503, '31'))
+  await expect(new LedgerClient(slow.url, { timing }).databases()).rejects.toMatchObject({
+    ...{ code: 'BUSY', retryAfterMs: 31_000 },
+  })
+  expect(slow.requests).toHaveLength(1)
+})
+
+it('names the reason why a node cannot be reached', async () => {
+  const ledger = new LedgerClient('http://127.0.0.1:1', {
+    retries: 0,
+    fetch: () =>
+      Promise.reject(new TypeError('fetch failed', { cause: new Error('connect ECONNREFUSED') })),
+  })
+  await expect(ledger.databases()).rejects.toMatchObject({
+    ...{
+      code: 'UNREACHABLE',
+      message: 'http://127.0.0.1:1 cannot be reached: connect ECONNREFUSED',
+    },
+  })
+})
+
+it('limits the time until an attachment arrives, but not the time of its transfer', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => {
+    vi.useRealTimers()
+  })
+  const file = { name: 'a', content_type: 'text/plain', length: 5, sha256: 'f'.repeat(64) }
+  const signals: (AbortSignal | null | undefined)[] = []
+  const attachments = new LedgerClient('http://127.0.0.1:1', {
+    timeoutMs: 1_000,
+    retries: 0,
+    fetch: async (_, init) => {
+      signals.push(init?.signal)
+      if (init?.method === 'GET') return new Response('hello')
+      await vi.advanceTimersByTimeAsync(1_000_000)
+      return Response.json({ status: true, attachment: file })
+    },
+  })
+    .database('fruit')
+    .attachments('x')
+  expect(await attachments.put('a', 'hello')).toEqual(file)
+  await attachments.get('a')
+  await vi.advanceTimersByTimeAsync(1_000_000)
+  expect(signals.map((signal) => signal?.aborted)).toEqual([false, false])
 })

@@ -24,7 +24,7 @@ it('uploads an attachment as bytes, text, blob or stream, with its type', async 
   expect(node.requests.at(-1)?.headers['content-type']).toBe('application/octet-stream')
 })
 
-it('retries bodies that can be sent again, but not a started stream', async () => {
+it('retries a body that can be sent again, but not a stream that has started', async () => {
   const node = await fakeNode(broken, PUT, broken)
   const attachments = item(node.url)
   const stream = () => new Blob(['hello']).stream()
@@ -56,7 +56,7 @@ it('downloads an attachment as a stream, whole or in part', async () => {
   }
 })
 
-it('lists all attachments, and deletes them', async () => {
+it('lists all attachments of an item, and deletes them', async () => {
   const page = (length: number) =>
     json(200, { status: true, attachments: Array(length).fill(FILE), limit: 500, offset: 0 })
   const node = await fakeNode(page(500), page(2), json(200, { status: true }))
@@ -90,7 +90,7 @@ it('reads the whole history, and an item at an earlier height', async () => {
   ])
 })
 
-it('pages a list with a custom order by offset, and any other by the last id', async () => {
+it('reads the pages of a list with a custom order by offset, and of other lists by the last id', async () => {
   const page = (...items: string[]) =>
     json(200, { status: true, items, docs: items.map((id) => ({ id })), limit: 2, offset: 0 })
   const filter = { where: { n: { gt: 1 } } }
@@ -112,7 +112,7 @@ it('pages a list with a custom order by offset, and any other by the last id', a
   }
 })
 
-it('sends preconditions and reports their failure', async () => {
+it('sends preconditions, and reports a failed precondition', async () => {
   const failed = json(412, { status: false, code: 'PRECONDITION_FAILED', message: 'changed' })
   const node = await fakeNode(failed)
   const fruit = new LedgerClient(node.url).database('fruit')

@@ -114,7 +114,7 @@ async function outcome(work: Promise<unknown>): Promise<unknown> {
 
 const fillers = (count: number) => Array.from({ length: count }, (_, n) => ({ id: `filler-${n}` }))
 
-it('returns the same results as without verifying while the node is honest', async () => {
+it('returns the same results as without verification while the node is honest', async () => {
   const node = await startWith([])
   const { ledger, fruit, proxy } = await verifying(node)
   expect(await ledger.serverId()).toBe(node.service.serverId)
@@ -132,7 +132,7 @@ it('returns the same results as without verifying while the node is honest', asy
   expect(await fruit.read('plum', { at: 0 })).toBeNull()
   await fruit.create({ id: 'fig', price: 9 })
   expect(await collected(fruit.query())).toEqual([plum(2), { id: 'fig', price: 9 }])
-  const filter = { where: { price: 9 }, order: 'price ASC' }
+  const filter = { where: { price: 9 }, order: 'price ASC' } as const
   expect(await collected(fruit.query({ filter }))).toEqual([{ id: 'fig', price: 9 }])
   await fruit.delete('plum')
   expect(await fruit.read('plum')).toBeNull()
@@ -145,7 +145,7 @@ it('returns the same results as without verifying while the node is honest', asy
   expect(await fruit.read('plum')).toBeNull()
 })
 
-it('accepts that an item deleted by others is gone, given the proof of its deletion', async () => {
+it('reports a deleted item as missing if the node proves the deletion', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy } = await verifying(node)
   expect((await fruit.read('plum'))?.item).toEqual(plum(1))
@@ -219,13 +219,13 @@ it('detects a changed old block, a dropped block, a forked chain and another key
   for (const [liar, code] of cases) {
     proxy.node = liar
     expect(await outcome(fruit.read('plum'))).toBe(code)
-    // A new client, which knows only the stored head, gets the same result.
+    // A new client, which has only the stored head, gets the same result.
     expect(await outcome(make().database('fruit').read('plum'))).toBe(code)
     expect(place.note).toBe(storedNote)
   }
 })
 
-it('detects a rolled-back checkpoint, even after a restart, and a stale proof', async () => {
+it('detects a checkpoint that was rolled back, even after a restart, and an outdated proof', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy, make } = await verifying(node)
   const before = await node.send('GET', '/api/fruit/plum/proof')
@@ -272,7 +272,7 @@ it('requires a proof that each longer log continues the previous log', async () 
   })
 })
 
-it('concurrent reads see the same log in any order of replies', async () => {
+it('lets concurrent reads use one log, in whichever order the replies arrive', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy, place } = await verifying(node)
   await fruit.read('plum')
@@ -314,7 +314,7 @@ it('returns every revision of a history as proven, and marks erased revisions', 
       const said = await honest(path)
       return path.includes('/history') ? { ...said, text: said.text.replace(from, to) } : said
     }
-  // Only the position and the proof count; other members are ignored.
+  // Uses only the position and the proof of each revision, and ignores other members.
   proxy.lie = replaced(/"price":2/, '"price":7')
   const items = (await collected(fruit.history('plum'))).map(({ item }) => item?.price)
   expect(items).toEqual([1, 2, 3])
@@ -352,7 +352,7 @@ it('rejects reads that cannot be proven', async () => {
   expect(proxy.paths).toEqual([])
 })
 
-it("requires the node's key, a stored checkpoint signed with this key, and Ed25519", async () => {
+it('requires the key of the node, a stored checkpoint signed with this key, and Ed25519', async () => {
   const node = await startWith([plum(1)])
   const other = await startWith([plum(1)])
   const key = await keyOf(node)

@@ -1,0 +1,85 @@
+import type { MemberName, Stored } from './item.ts'
+import { jsonText } from './json-body.ts'
+
+/** A filter of items: docs/reference/ledger/queries.md. */
+export interface QueryFilter<Item, Field extends MemberName<Item> = never> {
+  readonly where?: Where<Item> | undefined
+  /** `name`, `price DESC`. */
+  readonly order?: Order<Item> | readonly Order<Item>[] | undefined
+  /** Returns only these members of the items. */
+  readonly fields?: readonly Field[] | undefined
+}
+
+/** Conditions on members, or on members of members: `grower.town`. All of them must hold. */
+export type Where<Item> = {
+  readonly [Member in MemberName<Item>]?: ConditionOn<Item, Member>
+} & {
+  readonly [Path in MemberPath<Item>]?: string extends keyof Item ? unknown : Condition<Scalar>
+} & {
+  readonly and?: readonly Where<Item>[]
+  readonly or?: readonly Where<Item>[]
+}
+
+/** A member, or a path to a member of it, and the direction. */
+export type Order<Item> =
+  | MemberName<Item>
+  | MemberPath<Item>
+  | `${MemberName<Item> | MemberPath<Item>} ${'ASC' | 'DESC'}`
+
+/** A value, or operators, all of which must hold. */
+export type Condition<Value> = Value | null | Operators<Value>
+
+/** The operators of a condition. */
+export interface Operators<Value> {
+  readonly eq?: Value | null
+  readonly neq?: Value | null
+  readonly gt?: Value
+  readonly gte?: Value
+  readonly lt?: Value
+  readonly lte?: Value
+  readonly between?: readonly [from: Value, to: Value]
+  readonly inq?: readonly (Value | null)[]
+  readonly nin?: readonly (Value | null)[]
+  /** A pattern: `%` matches any characters, `_` one character. */
+  readonly like?: string
+  readonly nlike?: string
+  readonly ilike?: string
+  readonly nilike?: string
+  readonly regexp?: string
+  readonly exists?: boolean
+}
+
+type Scalar = string | number | boolean
+
+/** A path of two or more names, of which the compiler checks the first. */
+export type MemberPath<Item> = `${MemberName<Item>}.${string}`
+
+/** The type is `unknown` for items without a declared type. */
+type ConditionOn<Item, Member> = string extends Member
+  ? unknown
+  : Condition<ScalarOf<ValueOf<Item, Member>>>
+
+/** The type of a member; for a union of items, in all of them. */
+type ValueOf<Item, Member> = Item extends unknown
+  ? Member extends keyof Stored<Item>
+    ? Stored<Item>[Member]
+    : never
+  : never
+
+/** The values to which a member is compared; each element of a list is compared. */
+type ScalarOf<Value> = unknown extends Value
+  ? Scalar
+  : Value extends readonly (infer Element)[]
+    ? ScalarOf<Element>
+    : Extract<Value, Scalar>
+
+/** Excludes `limit` and `offset`, which belong to the page. */
+export function filterText<Item, Field extends MemberName<Item>>({
+  where,
+  order,
+  fields,
+}: QueryFilter<Item, Field>): string {
+  // A condition that is undefined would select all items.
+  if (where !== undefined) jsonText(where, 'filter/where', 'refused')
+  return jsonText({ where, order, fields }, 'filter')
+}

@@ -1,0 +1,81 @@
+import { JSON_DEPTH_MAX } from '../base/strict-json.ts'
+import { ClientError } from './error.ts'
+
+/** Treatment of members that are undefined: left out, as by `JSON.stringify`, or refused. */
+export type UndefinedMembers = 'omitted' | 'refused'
+
+/**
+ * Returns `value` as JSON. Refuses values that `JSON.stringify` would change or drop without an error. Errors:
+ * ClientError, VALUE_INVALID, whose message names the member by its path, which starts with `root`.
+ */
+export function jsonText(value: unknown, root: string, members: UndefinedMembers = 'omitted') {
+  const fault = faultIn(value, members, [])
+  if (fault !== null) throw valueInvalid(`${root}${fault.path} ${fault.reason}`)
+  return JSON.stringify(value)
+}
+
+/** The error for an argument that cannot be sent. */
+export function valueInvalid(fault: string): ClientError {
+  return new ClientError('VALUE_INVALID', 0, fault)
+}
+
+/** Returns `value`, which must be one object. Errors: ClientError, VALUE_INVALID. */
+export function requireObject<Value>(value: Value, root: string): Value {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  throw valueInvalid(`${root} is ${kindOf(value)} instead of an object`)
+}
+
+interface Fault {
+  /** `/a/0` for the first element of the member `a`. */
+  readonly path: string
+  readonly reason: string
+}
+
+/** Finds the first part of `value` that JSON cannot hold. `parents` are the objects that contain `value`. */
+function faultIn(value: unknown, members: UndefinedMembers, parents: unknown[]): Fault | null {
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return null
+  if (typeof value === 'number') {
+    return Number.isFinite(value) ? null : { path: '', reason: `is ${value}${REASON}` }
+  }
+  if (typeof value !== 'object' || isOpaque(value)) {
+    return { path: '', reason: `is ${kindOf(value)}${REASON}` }
+  }
+  if (parents.includes(value)) return { path: '', reason: `contains itself${REASON}` }
+  if (parents.length === JSON_DEPTH_MAX) {
+    return { path: '', reason: `is nested deeper than ${JSON_DEPTH_MAX}` }
+  }
+  parents.push(value)
+  const fault = faultInside(value, members, parents)
+  parents.pop()
+  return fault
+}
+
+function faultInside(value: object, members: UndefinedMembers, parents: unknown[]): Fault | null {
+  if ('toJSON' in value && typeof value.toJSON === 'function') {
+    return faultIn(value.toJSON(), members, parents)
+  }
+  const list: readonly unknown[] | null = Array.isArray(value) ? value : null
+  // `keys` of the list itself includes its holes.
+  for (const name of list?.keys() ?? Object.keys(value)) {
+    const member: unknown = Reflect.get(value, name)
+    if (member === undefined && list === null && members === 'omitted') continue
+    const fault = faultIn(member, members, parents)
+    if (fault !== null) return { path: `/${name}${fault.path}`, reason: fault.reason }
+  }
+  return null
+}
+
+const REASON = ', which JSON cannot hold'
+
+/** Whether `JSON.stringify` would write the object without its content. */
+function isOpaque(value: unknown): boolean {
+  if (value instanceof Date) return Number.isNaN(value.getTime())
+  return value instanceof Map || value instanceof Set || ArrayBuffer.isView(value)
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value)
+  if (value instanceof Date) return 'an invalid Date'
+  if (Array.isArray(value)) return 'a list'
+  return `a ${typeof value === 'object' ? value.constructor.name : typeof value}`
+}

@@ -1,0 +1,105 @@
+import { isJsonObject, parseJsonOrNull } from '../base/json.ts'
+import { ClientError } from './error.ts'
+
+/** Returns the JSON of a reply with `status` true. The type is declared by the schema of the node and not checked. */
+export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
+  const value: unknown = parseJsonOrNull(await textOf(reply))
+  if (isJsonObject(value) && value.status === true) return value as Reply
+  throw malformed(reply)
+}
+
+/** Returns the JSON or the text of a reply. The schema of the node declares which. */
+export async function declaredOf<Reply>(reply: Response): Promise<Reply> {
+  if (!hasType(reply, 'text/plain')) return jsonOf(reply)
+  const text: unknown = await textOf(reply)
+  return text as Reply
+}
+
+/** Like `jsonOf`, for a reply whose members `names` are lists. */
+export function jsonWithLists<Reply>(...names: readonly (keyof Reply)[]) {
+  return async (reply: Response): Promise<Reply> => {
+    const value = await jsonOf<Reply>(reply)
+    if (names.every((name) => Array.isArray(value[name]))) return value
+    throw malformed(reply)
+  }
+}
+
+/** Maximum bytes of a reply that is not streamed: a string cannot be much longer. */
+const REPLY_BYTES_MAX = 256 * 1024 * 1024
+
+/** Reads a reply. Errors: REPLY_TOO_LARGE. */
+export async function textOf(reply: Response): Promise<string> {
+  if (reply.body === null) return ''
+  const reader = reply.body.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  let length = 0
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    length += value.length
+    if (length > REPLY_BYTES_MAX) {
+      await reader.cancel()
+      const message = `the reply has more than ${REPLY_BYTES_MAX} bytes; set a smaller \`pageSize\``
+      throw new ClientError('REPLY_TOO_LARGE', reply.status, message)
+    }
+    text += decoder.decode(value, { stream: true })
+  }
+}
+
+/** The body of a reply with server-sent events. */
+export async function eventStreamOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
+  // A page of a proxy would otherwise be read as a stream without events.
+  if (!hasType(reply, 'text/event-stream')) throw malformed(reply)
+  return bytesOf(reply)
+}
+
+function hasType({ headers }: Response, type: string): boolean {
+  return headers.get('content-type')?.split(';')[0]?.trim() === type
+}
+
+/** The body of a reply as a stream. */
+export async function bytesOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
+  if (reply.body === null) throw malformed(reply)
+  return reply.body
+}
+
+/** The error that a refusal describes. */
+export async function refusalIn(reply: Response): Promise<ClientError> {
+  const value = parseJsonOrNull(await textOf(reply))
+  const { status } = reply
+  if (!isJsonObject(value) || value.status !== false) return malformed(reply)
+  // A missing item is reported with only a `status`.
+  if (value.code === undefined && status !== 404) return malformed(reply)
+  const { code = 'ITEM_NOT_FOUND', message = 'there is no such item' } = value
+  const retryAfterMs = retryAfterMsIn(reply)
+  return new ClientError(String(code), status, String(message), { retryAfterMs })
+}
+
+function malformed(reply: Response): ClientError {
+  const { status } = reply
+  const message = `the reply (${status}) is not that of a node`
+  return new ClientError('REPLY_MALFORMED', status, message, {
+    retryAfterMs: retryAfterMsIn(reply),
+  })
+}
+
+/** Returns null for a date: the clocks may differ. */
+function retryAfterMsIn({ headers }: Response): number | null {
+  const seconds = headers.get('retry-after') ?? ''
+  return /^\d{1,6}$/.test(seconds) ? Number(seconds) * 1_000 : null
+}
+
+/** Browsers hide the status and the location of a redirect. */
+export function isRedirect({ type, status }: Response): boolean {
+  return type === 'opaqueredirect' || (status >= 300 && status < 400 && status !== 304)
+}
+
+export async function redirected(reply: Response, url: string): Promise<ClientError> {
+  // Otherwise the connection would stay open.
+  await reply.body?.cancel()
+  const location = reply.headers.get('location')
+  const target = location === null ? '' : ` to ${location}`
+  const message = `${url} redirects${target}; create the client with the URL of the node itself`
+  return new ClientError('REPLY_MALFORMED', reply.status, message)
+}

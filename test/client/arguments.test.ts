@@ -1,0 +1,140 @@
+// Arguments that cannot be sent are refused before a request.
+import { describe, expect, it } from 'vitest'
+import { LedgerClient } from '../../src/client/index.ts'
+import { collected, fakeNode, json, noted } from './fake-node.ts'
+
+const WRITTEN = json(200, { status: true, id: 'x', ids: [] })
+
+describe('a value that JSON cannot hold', () => {
+  const cycle: Record<string, unknown> = {}
+  cycle.self = { cycle }
+  const holes: unknown[] = []
+  holes.length = 2
+  let deep: unknown = 1
+  for (let depth = 0; depth < 64; depth += 1) deep = [deep]
+  it.each([
+    ['NaN', { price: Number.NaN }, 'body/price is NaN, which JSON cannot hold'],
+    ['Infinity', { a: [1, -1 / 0] }, 'body/a/1 is -Infinity, which JSON cannot hold'],
+    ['a BigInt', { price: 3n }, 'body/price is a bigint, which JSON cannot hold'],
+    ['a cycle', cycle, 'body/self/cycle contains itself, which JSON cannot hold'],
+    ['undefined in a list', { a: [undefined] }, 'body/a/0 is undefined, which JSON cannot hold'],
+    ['a hole in a list', { a: holes }, 'body/a/0 is undefined, which JSON cannot hold'],
+    ['a function', { f: () => 1 }, 'body/f is a function, which JSON cannot hold'],
+    ['a symbol', { s: Symbol('s') }, 'body/s is a symbol, which JSON cannot hold'],
+    ['a Map', { m: new Map() }, 'body/m is a Map, which JSON cannot hold'],
+    ['a Set', { m: new Set() }, 'body/m is a Set, which JSON cannot hold'],
+    ['bytes', { b: new Uint8Array(2) }, 'body/b is a Uint8Array, which JSON cannot hold'],
+    [
+      'an invalid Date',
+      { d: new Date(Number.NaN) },
+      'body/d is an invalid Date, which JSON cannot hold',
+    ],
+    ['too many levels', { deep }, `body/deep${'/0'.repeat(63)} is nested deeper than 64`],
+  ])('refuses %s, names the path of the member, and sends no request', async (_, item, message) => {
+    const node = await fakeNode(WRITTEN)
+    const timing = noted()
+    const ledger = new LedgerClient(node.url, { timing })
+    const fruit = ledger.database<object>('fruit')
+    const refused = { name: 'ClientError', code: 'VALUE_INVALID', status: 0, message }
+    await expect(fruit.create(item)).rejects.toMatchObject(refused)
+    await expect(fruit.replace('x', item)).rejects.toMatchObject(refused)
+    await expect(fruit.patch('x', item)).rejects.toMatchObject(refused)
+    await expect(fruit.createAll([{}, item])).rejects.toMatchObject({
+      ...refused,
+      message: message.startsWith('body/deep')
+        ? `body/1/deep${'/0'.repeat(62)} is nested deeper than 64`
+        : message.replace('body', 'body/1'),
+    })
+    expect([node.requests, timing.waits]).toEqual([[], []])
+  })
+
+  it('is refused in the body of a change and in a condition', async () => {
+    const node = await fakeNode(WRITTEN)
+    const ledger = new LedgerClient(node.url)
+    const change = { method: 'create_item', db: 'fruit', item: { n: Number.NaN } } as const
+    await expect(ledger.record([change])).rejects.toMatchObject({
+      message: 'body/entries/0/item/n is NaN, which JSON cannot hold',
+    })
+    const query = (where: Record<string, unknown>) =>
+      collected(ledger.database('fruit').query({ filter: { where } }))
+    await expect(query({ price: { lt: Number.NaN } })).rejects.toMatchObject({
+      message: 'filter/where/price/lt is NaN, which JSON cannot hold',
+    })
+    await expect(query({ owner: undefined })).rejects.toMatchObject({
+      message: 'filter/where/owner is undefined, which JSON cannot hold',
+    })
+    expect(node.requests).toEqual([])
+  })
+})
+
+it('sends dates as text, and omits undefined members', async () => {
+  const node = await fakeNode(WRITTEN)
+  const shared = { n: -0 }
+  const item = { at: new Date(0), none: undefined, a: shared, b: shared, text: 'x' }
+  await new LedgerClient(node.url).database<object>('fruit').create(item)
+  expect(node.requests[0]?.body).toBe(
+    '{"at":"1970-01-01T00:00:00.000Z","a":{"n":0},"b":{"n":0},"text":"x"}',
+  )
+})
+
+it('refuses a list, and a missing value, where one item is expected', async () => {
+  const node = await fakeNode(WRITTEN)
+  const fruit = new LedgerClient(node.url).database<object>('fruit')
+  // As from a program without types: without a body, the request would create a database.
+  const nothing: object = JSON.parse('{}').item
+  for (const [item, kind] of [
+    [nothing, 'undefined'],
+    [[{}], 'a list'],
+  ] as const) {
+    const refused = { code: 'VALUE_INVALID', message: `body is ${kind} instead of an object` }
+    await expect(fruit.create(item)).rejects.toMatchObject(refused)
+    await expect(fruit.replace('x', item)).rejects.toMatchObject(refused)
+    await expect(fruit.patch('x', item)).rejects.toMatchObject(refused)
+  }
+  expect(node.requests).toEqual([])
+})
+
+it('refuses tokens and conditions that no header can contain, without a retry', async () => {
+  const timing = noted()
+  const node = await fakeNode(WRITTEN)
+  const ledger = new LedgerClient(node.url, { timing, token: 'sec\nret' })
+  await expect(ledger.databases()).rejects.toMatchObject({
+    code: 'VALUE_INVALID',
+    message: 'the value of the header authorization has a character that no header can have',
+  })
+  const fruit = new LedgerClient(node.url, { timing }).database('fruit')
+  await expect(fruit.delete('x', { ifMatch: '"台"' })).rejects.toMatchObject({
+    code: 'VALUE_INVALID',
+  })
+  expect([node.requests, timing.waits]).toEqual([[], []])
+})
+
+it('refuses limits that are not numbers', async () => {
+  const fruit = new LedgerClient('http://127.0.0.1:1').database('fruit')
+  for (const options of [{ limit: Number.NaN }, { limit: -1 }, { pageSize: 0 }]) {
+    await expect(collected(fruit.query(options))).rejects.toMatchObject({ code: 'VALUE_INVALID' })
+  }
+})
+
+const EXAMPLE = 'http://127.0.0.1:4126; a token is given with the option `token`'
+it.each([
+  ['x', `"x" is not the URL of a node; it has a form like ${EXAMPLE}`],
+  ['', `"" is not the URL of a node; it has a form like ${EXAMPLE}`],
+  ['localhost:4126', `"localhost:4126" is not the URL of a node; it has a form like ${EXAMPLE}`],
+  ['http://u:secret@h', `the URL of a node has no user name or password, as in ${EXAMPLE}`],
+  ['http://h/?token=secret', `the URL of a node ends with its path, as in ${EXAMPLE}`],
+])('the client explains why it refuses the URL %s', (url, message) => {
+  expect(() => new LedgerClient(url)).toThrow(new TypeError(message))
+})
+
+it('refuses timeouts and numbers of retries that are not numbers', () => {
+  for (const options of [
+    { timeoutMs: Number.NaN },
+    { timeoutMs: 0 },
+    { timeoutMs: Number.POSITIVE_INFINITY },
+    { retries: Number.NaN },
+    { retries: -1 },
+  ]) {
+    expect(() => new LedgerClient('http://127.0.0.1:1', options)).toThrow(TypeError)
+  }
+})
