@@ -25,7 +25,7 @@ async function make(outDir: string): Promise<void> {
     base: './',
     logLevel: 'warn',
     mode: 'production',
-    // Also in test runs: a development build would contain paths of this machine.
+    // Production mode in test runs too: a development build contains absolute paths.
     oxc: { jsx: { runtime: 'automatic', importSource: 'preact', development: false } },
     worker: { format: 'es' },
     build: {

@@ -28,12 +28,14 @@ for (const [method, path, body] of changes) {
 const browser = await launchBrowser()
 const { page } = await openDashboard(browser, node, {
   at: '#/db/fruit/plum',
-  viewport: { width: 1120, height: 760 },
+  viewport: { width: 1120, height: 1180 },
   colorScheme: 'light',
   reducedMotion: 'reduce',
   timezoneId: 'UTC',
 })
 await page.locator('.revisions li').nth(2).waitFor()
+await page.getByRole('button', { name: 'Verify in this browser' }).first().click()
+await page.locator('.proof .verdict.good').waitFor()
 const shot = await page.screenshot()
 // A reduced palette halves the size without a visible difference.
 writeFileSync(PICTURE, await sharp(shot).png({ palette: true, colours: 128 }).toBuffer())

@@ -63,7 +63,7 @@ async function answer(
 
 it('the client works in a browser as it does in Node', async () => {
   const node = await startLedgerNode()
-  // Under `/lie`, replies contain proofs of another item.
+  // Whether replies contain proofs of another item, as they do for paths under `/lie`.
   let lies = false
   const server = createServer((request, response) => {
     lies ||= request.url === '/lie'
@@ -80,7 +80,7 @@ it('the client works in a browser as it does in Node', async () => {
   const { port } = server.address() as AddressInfo
   const page = await browser.newPage()
   await page.goto(`http://127.0.0.1:${port}/page`)
-  // As a string: this code runs in the browser.
+  // The code is a string, because it runs in the browser.
   const seen = await page.evaluate(`(async () => {
     const { LedgerClient, ClientError } = await import('/client/index.ts')
     const ledger = new LedgerClient(location.origin)

@@ -134,7 +134,7 @@ it('accepts a dropped or pasted picture, and does not send a picture that is too
   await page.close()
 })
 
-it('reports errors: no reply, a refusal, a broken connection, cancellation', async () => {
+it('reports a missing reply, a refusal, a broken connection and a cancellation', async () => {
   const { page } = await open()
   const waitForMessage = (text: string) => page.locator('#message', { hasText: text }).waitFor()
   await page.route('**/preview', (route) => route.abort())
@@ -165,7 +165,7 @@ it('reports errors: no reply, a refusal, a broken connection, cancellation', asy
   await page.close()
 })
 
-it('the documentation at the root links to the page, and back', async () => {
+it('links to its documentation, and the documentation links back to it', async () => {
   const page = await browser.newPage({ locale: 'en' })
   await page.goto(converter.url)
   await page.getByRole('link', { name: 'Image to spreadsheet', exact: true }).click()

@@ -38,9 +38,13 @@ it('with 150,000 items, pages forwards and backwards, and shows the ledger by he
   expect(await rows.count()).toBe(50)
   await button(page, 'Next').click()
   await page.getByRole('link', { name: 'place-99', exact: true }).waitFor()
-  await shown(page, 'Page 2')
+  await shown(page, 'Page 2 of 3,000')
+  await shown(page, '150,000 items')
   await button(page, 'Previous').click()
   await page.getByRole('link', { name: 'place-0', exact: true }).waitFor()
+  await page.locator('summary', { hasText: 'Summary' }).click()
+  await page.getByLabel('Group by').selectOption('country')
+  await page.locator('.summary').getByText('147,989').waitFor()
 
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()
   const blocks = page.locator('.block')
@@ -94,7 +98,7 @@ it('with 150,000 items, filters by a member and by JSON', async ({ skip }) => {
   expect(complaints).toEqual([])
 })
 
-it('verification recomputes the whole chain, and compares it with the previous verification', async () => {
+it('recomputes the whole chain, and compares it with the previous verification', async () => {
   const { page, complaints } = await openPage(node, { at: '#/verify' })
   await button(page, 'Verify the chain').click()
   await page.locator('.verdict.good').waitFor()
@@ -123,7 +127,7 @@ it.each([
   ],
   ['id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is not valid'],
 ])(
-  'a store with a wrong %s turns the verification red and names the block',
+  'shows the verification in red for a store with a wrong %s, and names the block',
   async (_, sql, message) => {
     const folder = temporaryFolder()
     const whole = await startLedgerNode({ folder })
@@ -157,7 +161,7 @@ const VIEWS: readonly (readonly [string, string, string])[] = [
   ['node', '#/node', '.fact'],
 ]
 
-it('axe finds no fault in any view, at 1280 and 360 pixels, light and dark', async () => {
+it('has no accessibility violation that axe finds, at 1280 and 360 pixels, light and dark', async () => {
   const { page, complaints } = await openPage(node)
   for (const [name, at, wait] of VIEWS) {
     await page.goto(`${node.url}/${at}`)

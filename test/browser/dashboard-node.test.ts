@@ -2,16 +2,17 @@
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
 import { verifyCommand } from '../../src/cli/commands/verify.ts'
+import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
 import { expectAccessible } from '../support/accessibility.ts'
 import { runHere } from '../support/command.ts'
 import { dashboards } from '../support/dashboard-page.ts'
-import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+import { HandClock, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { backupOf, mirror, PEERS } from '../support/peers.ts'
 
 const { startNode, openPage } = dashboards()
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-it('shows peers as they are added, progress, fail and recover', async () => {
+it('shows when peers are added, make progress, fail and recover', async () => {
   const node = await startNode({ peers: PEERS })
   const folder = temporaryFolder()
   const other = await startLedgerNode({ folder })
@@ -39,6 +40,50 @@ it('shows peers as they are added, progress, fail and recover', async () => {
   await page.locator('.peer .state.current').waitFor()
   expect(complaints).toEqual([])
   await back.close()
+})
+
+it('shows tokens and revokes one, and the activity of the last 24 hours', async () => {
+  const clock = new HandClock(Date.now())
+  const tokens = await openTokens({ clock, folder: null, secret: null })
+  const node = await startNode({ clock, tokens })
+  const grant = { subject: 'reporting', scopes: ['db:*:admin'], lifeSeconds: 3_600 }
+  const { token } = await issueApiToken(tokens, grant)
+  const mine = { 'x-access-token': token }
+  await node.send('POST', '/api/fruit', undefined, mine)
+  await node.send('POST', '/api/fruit', [{ n: 1 }, { n: 2 }], mine)
+  const { page, complaints } = await openPage(node, { at: '#/node' })
+  await shown(page, '3 entries in 2 blocks.')
+  expect(await page.locator('.chart rect').count()).toBeGreaterThan(0)
+  const row = page.locator('.token', { hasText: 'reporting' })
+  await row.getByText('db:*:admin').waitFor()
+  await expectAccessible(page, 'node-tokens')
+  await row.getByRole('button', { name: 'Revoke' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
+  await row.getByText('revoked', { exact: true }).waitFor()
+  expect((await node.send('GET', '/api/fruit', undefined, mine)).status).toBe(401)
+  expect(complaints).toEqual([])
+})
+
+it('shows on every page when the chain was verified, and that a scheduled verification failed', async () => {
+  const node = await startNode()
+  await node.send('POST', '/api/fruit')
+  const { page, complaints } = await openPage(node)
+  await shown(page, 'by this browser: not yet')
+  const time = Date.parse('2026-11-23T12:00:00Z')
+  let verification: object = { result: 'passed', time, seconds: 1, blocks: 1, entries: 1 }
+  await page.route('**/readyz', (route) => route.fulfill({ json: { status: true, verification } }))
+  await page.getByText('by the node: Nov 23, 2026').waitFor()
+  verification = { result: 'failed', time, finding: 'block 7 has another root' }
+  await page.goto(`${node.url}/#/db/fruit`)
+  await shown(page, 'The scheduled verification of the node failed: block 7 has another root')
+  await expectAccessible(page, 'verification-failed')
+  verification = { result: 'unfinished', time, reason: 'the store is not available' }
+  await shown(page, 'The scheduled verification of the node did not finish: the store')
+  await page.goto(`${node.url}/#/verify`)
+  await page.getByRole('button', { name: 'Verify the chain' }).click()
+  await page.locator('.verdict.good').waitFor()
+  expect(await page.getByText('by this browser: not yet').count()).toBe(0)
+  expect(complaints).toEqual([])
 })
 
 it('shows on every page that two histories under one key freeze a chain', async () => {
@@ -80,7 +125,7 @@ it('shows on every page that two histories under one key freeze a chain', async 
   await expectAccessible(page, 'node-frozen')
 
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()
-  // Once, although the chain comes from two addresses.
+  // The alert is shown once, although the chain comes from two addresses.
   const alert = page.getByRole('alert').getByText(message)
   await alert.waitFor()
   await expectAccessible(page, 'ledger-alert')

@@ -17,7 +17,7 @@ async function withOneItem(node: LedgerNode): Promise<void> {
 
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-it('every view of an empty node explains the next step, and is accessible', async () => {
+it('explains the next step in each view of an empty node, and is accessible', async () => {
   const node = await startNode()
   const { page, complaints } = await openPage(node)
   await shown(page, 'There is no database yet. Create the first one.')
@@ -38,7 +38,7 @@ it('every view of an empty node explains the next step, and is accessible', asyn
 it.each([
   ['en', 'Verify the chain'],
   ['ja', '台帳を検証'],
-])('every view with one item is accessible: %s', async (locale, verify) => {
+])('is accessible with one item in the view %s', async (locale, verify) => {
   const node = await startNode()
   await withOneItem(node)
   const { page, complaints } = await openPage(node, { locale })
@@ -55,6 +55,19 @@ it.each([
     await page.locator(wait).first().waitFor()
     await expectAccessible(page, `one-${locale}-${name}`)
   }
+  await page.goto(`${node.url}/#/db/fruit?column=price&column=grower.town`)
+  await page.locator('table.columns').waitFor()
+  for (const at of [1, 2]) await page.locator('summary').nth(at).click()
+  await page.locator('.summary tbody tr').waitFor()
+  await expectAccessible(page, `one-${locale}-columns-and-summary`)
+  await page.goto(`${node.url}/#/db/fruit/plum`)
+  await page.locator('.proof button').nth(1).click()
+  await page.locator('.proof .verdict.good').waitFor()
+  await expectAccessible(page, `one-${locale}-proven`)
+  await page.locator('.history .head button').click()
+  await expectAccessible(page, `one-${locale}-erase`)
+  await page.keyboard.press('Escape')
+  await page.goto(`${node.url}/#/verify`)
   await page.getByRole('button', { name: verify, exact: true }).click()
   await page.locator('.verdict.good').waitFor()
   await expectAccessible(page, `one-${locale}-verified`)
@@ -73,7 +86,7 @@ it('shows an invalid chain in red in both colour schemes, with a link to the inv
   await expectAccessible(page, 'broken-chain')
 })
 
-it('failures, loading and an expired session are accessible', async () => {
+it('is accessible while it shows failures, loading and an expired session', async () => {
   const node = await startNode()
   await withOneItem(node)
   const { page } = await openPage(node)
@@ -126,7 +139,21 @@ it.each([
   [
     '#/db/fruit',
     '.items tbody tr',
-    ['a Databases', 'button Add item', 'summary Filter', 'a plum', 'button Delete: plum'],
+    [
+      'a Databases',
+      'button Add item',
+      'input Go to an id',
+      'select Order',
+      'select Per page',
+      'summary Filter',
+      'summary Columns',
+      'summary Summary',
+      'a plum',
+      'button Delete: plum',
+      'button Copy: Table',
+      'button Save as CSV',
+      'button Save as NDJSON',
+    ],
   ],
   [
     '#/db/fruit/plum',
@@ -135,12 +162,20 @@ it.each([
       'a Databases',
       'a fruit',
       'pre {',
+      'button Copy: JSON of the item',
       'button Delete',
       'button Edit',
+      'button Download proof',
+      'button Verify in this browser',
+      'button Upload',
+      'button Erase former revisions',
       'a Entry 2.0',
       'summary Whole item',
+      'summary Proof',
       'a Entry 1.0',
       'summary Whole item',
+      'summary Proof',
+      'button Erase',
     ],
   ],
   [
@@ -160,7 +195,7 @@ it.each([
     ],
   ],
 ])(
-  'Tab visits the elements of %s in reading order, with a visible focus',
+  'moves the focus visibly through the elements of %s in reading order',
   async (at, wait, stops) => {
     const node = await startNode()
     await withOneItem(node)

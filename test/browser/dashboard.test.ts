@@ -1,5 +1,6 @@
 // User interactions with the dashboard in a real browser, by the names of buttons and fields.
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Page } from 'playwright-core'
@@ -7,11 +8,22 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { openTokens } from '../../src/tokens/index.ts'
 import { dashboards } from '../support/dashboard-page.ts'
 import { HandClock } from '../support/ledger-node.ts'
+import { until } from '../support/until.ts'
 
 const { startNode, openPage } = dashboards()
 
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
+/** The file that the page saves after `act`. */
+async function saved(
+  page: Page,
+  act: () => Promise<void>,
+): Promise<{ name: string; text: string }> {
+  const [download] = await Promise.all([page.waitForEvent('download'), act()])
+  const text = readFileSync(await download.path(), 'utf8')
+  return { name: download.suggestedFilename(), text }
+}
+
 /** A page without a Content-Security-Policy, and a form to submit. */
 const LURE = '<!doctype html><form method="post"></form>'
 const heading = (page: Page, name: string) =>
@@ -107,6 +119,170 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
+  it('verifies an item, saves its proof, and detects content that the node did not record', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'plum', price: 90 })
+    const { page, complaints } = await openPage(node, { at: '#/db/fruit/plum' })
+    await button(page, 'Verify in this browser').click()
+    await shown(page, `This item is under checkpoint 2 of node ${node.service.serverId}.`)
+    const proof = page.locator('.proof').first()
+    await proof.getByText(`${node.service.log.verifierKey.split('+')[1]}`).waitFor()
+    await proof.getByText('that this revision is the newest').waitFor()
+    const file = await saved(page, () => proof.getByText('Download proof').click())
+    expect(file.name).toBe('fruit-plum-1.0.tlog-proof')
+    expect(file.text).toBe((await node.send('GET', '/api/fruit/plum/proof')).text)
+
+    // Simulates a node that shows content that it has not recorded.
+    await page.route('**/api/fruit/plum', async (route) => {
+      const reply = await route.fetch()
+      const body = (await reply.text()).replace('90', '91')
+      await route.fulfill({ response: reply, body })
+    })
+    await page.reload()
+    await shown(page, '"price": 91')
+    await button(page, 'Verify in this browser').first().click()
+    await shown(page, 'This item is not proven.')
+    await shown(page, 'The proof is for content that differs from this page.')
+    expect(complaints).toEqual([])
+  })
+
+  it('attaches, shows, saves, replaces and deletes files', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'plum' })
+    const { page, complaints } = await openPage(node, { at: '#/db/fruit/plum' })
+    await shown(page, 'This item has no attachments.')
+    const upload = async (name: string, mimeType: string, text: string) => {
+      await button(page, 'Upload').first().click()
+      const buffer = Buffer.from(text)
+      await page.getByLabel('File', { exact: true }).setInputFiles({ name, mimeType, buffer })
+    }
+    const submit = () => page.getByRole('dialog').getByRole('button', { name: 'Upload' }).click()
+    await upload('note.txt', 'text/plain', 'ripe')
+    await submit()
+    await shown(page, 'note.txt was attached.')
+    await shown(page, 'text/plain · 4 B')
+    await button(page, 'View: note.txt').click()
+    await page.locator('.preview').getByText('ripe').waitFor()
+    const file = await saved(page, () => button(page, 'Download: note.txt').click())
+    expect([file.name, file.text]).toEqual(['note.txt', 'ripe'])
+
+    await upload('note.txt', 'image/svg+xml', '<svg xmlns="http://www.w3.org/2000/svg"/>')
+    await shown(page, 'The attachment note.txt exists and is replaced.')
+    await submit()
+    await shown(page, 'image/svg+xml')
+    const { attachments } = (await node.send('GET', '/api/fruit/plum/attachments')).json
+    expect(attachments).toMatchObject([{ name: 'note.txt', content_type: 'image/svg+xml' }])
+    await button(page, 'Delete: note.txt').click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await shown(page, 'This item has no attachments.')
+
+    await page.goto(`${node.url}/#/ledger?method=create_attachment`)
+    await page.locator('.entry').getByText('note.txt').first().waitFor()
+    expect(await page.locator('.block').count()).toBe(2)
+    expect(complaints).toEqual([])
+  })
+
+  it('erases one former revision, then all former revisions, after the user has typed the id', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/people')
+    for (const name of ['Ann', 'Bea', 'Cid', 'Dot']) {
+      await node.send('POST', name === 'Ann' ? '/api/people' : '/api/people/p1', { id: 'p1', name })
+    }
+    const { page, complaints } = await openPage(node, { at: '#/db/people/p1' })
+    const confirm = page.getByRole('dialog').getByRole('button', { name: 'Erase' })
+    await page.locator('.revisions').getByRole('button', { name: 'Erase' }).last().click()
+    await shown(page, 'Erase entry 1.0?')
+    expect(await confirm.isDisabled()).toBe(true)
+    await page.getByLabel('Type p1 to confirm').fill('p1')
+    await confirm.click()
+    await shown(page, '1 revision was erased.')
+    await shown(page, 'The content of this revision was erased.')
+    await button(page, 'Erase former revisions').click()
+    await page.getByLabel('Type p1 to confirm').fill('p1')
+    await confirm.click()
+    await shown(page, '2 revisions were erased.')
+    const { history } = (await node.send('GET', '/api/people/p1/history')).json
+    expect(history.map(({ item }: { item?: object }) => item ?? null)).toEqual([
+      ...[null, null, null, { id: 'p1', name: 'Dot' }],
+    ])
+
+    // An erased revision is still proven by its commitment.
+    const oldest = page.locator('.revisions > li').last()
+    await oldest.getByText('Proof', { exact: true }).click()
+    await oldest.getByRole('button', { name: 'Verify in this browser' }).click()
+    await oldest.getByText('the content: it was erased').waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  it('keeps page, order, conditions and columns in the address, through “back” and “reload”', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    const items = Array.from({ length: 120 }, (_, n) => ({ id: `f${n}`, n, at: { town: 'Oslo' } }))
+    await node.send('POST', '/api/fruit', items)
+    await node.send('POST', '/api/config/indexes', { db: 'fruit', path: 'n' })
+    await until('the index is ready', async () => {
+      const { indexes } = (await node.send('GET', '/api/config/indexes')).json
+      return indexes[0]?.state === 'ready'
+    })
+    const { page, complaints } = await openPage(node, { at: '#/db/fruit' })
+    const first = page.locator('.items tbody tr').first()
+    await button(page, 'Next').click()
+    await first.getByText('f50', { exact: true }).waitFor()
+    await page.locator('summary', { hasText: 'Columns' }).click()
+    await page.getByLabel('at.town').check()
+    await page.getByLabel('n', { exact: true }).check()
+    expect(await page.locator('.items thead th').allTextContents()).toEqual([
+      ...['Id', 'at.town', 'n', 'Actions'],
+    ])
+    await page.reload()
+    await first.getByText('f50', { exact: true }).waitFor()
+    expect(page.url()).toBe(`${node.url}/#/db/fruit?column=at.town&column=n&page=2`)
+    await page.getByLabel('Order').selectOption('n, descending')
+    await first.getByText('f119', { exact: true }).waitFor()
+    await page.goBack()
+    await first.getByText('f50', { exact: true }).waitFor()
+
+    await page.getByText('Filter', { exact: true }).click()
+    await page.getByLabel('Member').fill('n')
+    await page.getByLabel('Value').fill('7')
+    await button(page, 'Show').click()
+    await first.getByText('f7', { exact: true }).waitFor()
+    await page.reload()
+    await first.getByText('f7', { exact: true }).waitFor()
+    expect(await page.getByLabel('Filter as JSON').inputValue()).toContain('"n"')
+    const csv = await saved(page, () => button(page, 'Save as CSV').click())
+    expect([csv.name, csv.text]).toEqual(['fruit.csv', 'id,at.town,n\r\nf7,Oslo,7\r\n'])
+    const ndjson = await saved(page, () => button(page, 'Save as NDJSON').click())
+    expect(ndjson.text).toBe('{"id":"f7","at.town":"Oslo","n":7}\n')
+
+    // The scroll position too.
+    await button(page, 'Clear').click()
+    await page.getByText('f49', { exact: true }).scrollIntoViewIfNeeded()
+    await page.getByText('f49', { exact: true }).click()
+    await heading(page, 'f49')
+    await page.goBack()
+    await until('the page scrolls', async () => Number(await page.evaluate('scrollY')) > 200)
+    await page.goBack()
+    await first.getByText('f7', { exact: true }).waitFor()
+
+    await page.getByLabel('Go to an id').fill('f99')
+    await button(page, 'Open').click()
+    await heading(page, 'f99')
+    await page.goBack()
+    await first.getByText('f7', { exact: true }).waitFor()
+    await page.goto(`${node.url}/#/ledger/9?method=create_db`)
+    await page.reload()
+    expect(await page.getByLabel('Height').inputValue()).toBe('9')
+    expect(await page.getByLabel('Method').inputValue()).toBe('create_db')
+    await page.goto(`${node.url}/#/ledger/9`)
+    await shown(page, 'There is no block 9. The newest block has the height 1.')
+    await page.goto(`${node.url}/#/ledgers`)
+    await heading(page, 'There is no such page')
+    expect(complaints).toEqual([])
+  })
+
   it('shows markup in names, ids and values as text', async () => {
     const node = await startNode()
     const evil = '<script>document.title="owned"<\u200b/script><img src=x onerror=alert(1)>'
@@ -134,7 +310,7 @@ describe('databases and items', () => {
     expect([dialogs, complaints]).toEqual([0, []])
   })
 
-  it('every function works by keyboard', async () => {
+  it('offers every function by keyboard', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
     const { page, complaints } = await openPage(node)
@@ -151,14 +327,14 @@ describe('databases and items', () => {
     await page.keyboard.type('veg')
     await page.keyboard.press('Enter')
     await heading(page, 'veg')
-    // From outside: the page's policy would allow a condition to be evaluated in the page only once.
+    // Waits outside of the page, because the policy of the page would allow it to evaluate a condition only once.
     await page.locator('main:focus').waitFor()
     expect(complaints).toEqual([])
   })
 })
 
 describe('the page itself', () => {
-  it('is in the language of the browser, English or Japanese, and remembers a chosen language', async () => {
+  it('uses the language of the browser, English or Japanese, and remembers a chosen language', async () => {
     const node = await startNode()
     const { page, complaints } = await openPage(node, { locale: 'ja-JP' })
     await heading(page, 'データベース')
@@ -171,7 +347,7 @@ describe('the page itself', () => {
     expect(complaints).toEqual([])
   })
 
-  it('works where tokens are required, even after its token has expired', async () => {
+  it('works when tokens are required, even after its token has expired', async () => {
     const clock = new HandClock(Date.now())
     const tokens = await openTokens({ clock, folder: null, secret: null })
     const node = await startNode({ clock, tokens })
@@ -219,7 +395,7 @@ describe('the page itself', () => {
     await shown(page, 'There is no database yet')
   })
 
-  it('a page of another origin can change nothing; the same page at the node’s origin can', async () => {
+  it('rejects changes from a page of another origin, and accepts them from its own page', async () => {
     const lines: string[] = []
     const node = await startNode({ log: (line) => lines.push(line) })
     /** Makes every kind of request that a page can, and resolves to the outcome of each. */
@@ -255,7 +431,7 @@ describe('the page itself', () => {
     await node.send('POST', '/api/fruit', { id: 'plum' })
     const before = [['fruit'], ['plum']]
 
-    // Signed in to the node, so that the browser has stored the credentials.
+    // Signs in to the node, so that the browser stores the credentials.
     const { page } = await openPage(node)
     const context = page.context()
     const openAt = async (url: string) => {
@@ -263,7 +439,7 @@ describe('the page itself', () => {
       await opened.goto(url)
       return opened
     }
-    // Its own listener: from opaque origins, browsers block all requests to this machine.
+    // Uses a separate listener, because browsers block all requests from opaque origins to this computer.
     const elsewhere = createServer((_request, reply) => {
       reply.setHeader('content-type', 'text/html').end(LURE)
     })

@@ -52,7 +52,7 @@ async function openPage(
 }
 
 describe('the upload page of the converter', () => {
-  it('is accessible when empty, with a picture, and with a file that is not an image', async () => {
+  it('is accessible without a file, with a picture, and with a file that is not an image', async () => {
     const converter = await startConverter()
     open.push(converter)
     const { page, complaints } = await openPage(converter.url, '/page')
@@ -74,7 +74,7 @@ describe('the upload page of the converter', () => {
     await expectAccessible(page, 'converter-refused')
   })
 
-  it('is in Japanese in a Japanese browser, and every field is reached by Tab', async () => {
+  it('is in Japanese in a Japanese browser, and Tab reaches every field', async () => {
     const converter = await startConverter()
     open.push(converter)
     const { page, complaints } = await openPage(converter.url, '/page', { locale: 'ja-JP' })
@@ -121,7 +121,7 @@ describe('the page of the rates', () => {
     return listener
   }
 
-  it('shows the twenty pairs as served, their source, and that they are stale', async () => {
+  it('shows the served twenty pairs and their source, and marks stale rates', async () => {
     const { url } = await startRates('ecb,snapshot')
     const { page, complaints } = await openPage(url, '/page')
     const rows = page.locator('#rates tbody tr')
@@ -142,7 +142,7 @@ describe('the page of the rates', () => {
     expect(complaints).toEqual([])
   })
 
-  it('shows rates of a live source, and in Japanese', async () => {
+  it('shows the rates of a live source, and is in Japanese in a Japanese browser', async () => {
     const { url } = await startRates('ecb,snapshot', (_request, reply) =>
       reply.end(ecbFile('2026-10-08')),
     )

@@ -4,7 +4,7 @@ import {
   type FaultCode,
 } from '../../src/dashboard/browser/verification/verify-chain.ts'
 
-/** First letters of the states: key, signature, five of blocks, log, memory. */
+/** The first letters of the states of all checks: key, signature, five checks of blocks, log, memory. */
 const states = (fault: [FaultCode, number | null] | null, isDone = true, hadMemory = true) =>
   checkStates(
     fault === null ? null : { code: fault[0], height: fault[1], index: null },
@@ -25,11 +25,11 @@ it.each<[string, string, string]>([
   ['a signed root of other blocks', states(['log', null]), 'hhhhhhhfo'],
   ['a chain that is shorter than before', states(['rolledBack', null]), 'oooooooof'],
   ['a chain that contradicts the previous verification', states(['forked', null]), 'hhhhhhhhf'],
-])('%s: each check fails, passes or is open', (_, verdict, expected) => {
+])('%s: reports each check as failed, passed or not possible', (_, verdict, expected) => {
   expect(verdict).toBe(expected)
 })
 
-it('every fault fails its own check', () => {
+it('reports each fault in the check that is responsible for it', () => {
   const broken = (code: FaultCode) =>
     checkStates({ code, height: 1, index: null }, true, true).find(([, is]) => is === 'fails')?.[0]
   const checks: Record<FaultCode, string> = {

@@ -15,9 +15,12 @@ it.each<[unknown, unknown, unknown[]]>([
   [{ 'a b': 1 }, {}, [{ path: '["a b"]', kind: 'removed', before: 1 }]],
   [{ a: [] }, { a: {} }, [{ path: 'a', kind: 'changed', before: [], after: {} }]],
   [undefined, { a: 1 }, [{ path: '', kind: 'changed', before: undefined, after: { a: 1 } }]],
-])('returns the differences of %j and %j', (before, after, found) => {
-  expect(differences(before, after)).toEqual(found)
-})
+])(
+  'the comparison of two versions returns the differences of %j and %j',
+  (before, after, found) => {
+    expect(differences(before, after)).toEqual(found)
+  },
+)
 
 it.each([
   ['{"a":1}', null, { item: { a: 1 } }],
@@ -114,7 +117,7 @@ it('requests a token once, sends it in a header, and renews it a minute before i
   ])
 })
 
-it('replaces a rejected token once; sends none if tokens are disabled', async () => {
+it('replaces a rejected token once, and sends no token if tokens are disabled', async () => {
   let count = 0
   const refused = session((path) => {
     if (path !== 'session') return Response.json({}, { status: 401 })
@@ -145,7 +148,7 @@ it('stops sending tokens after the node was restarted without them', async () =>
   expect(sent).toEqual(['POST session -', 'GET a -'])
 })
 
-it('the session also ends after too many attempts; a token without an expiry lasts a minute', async () => {
+it('the session ends after too many attempts, and a token without an expiry is used for a minute', async () => {
   const ended = session(() => Response.json({ status: false }, { status: 429 }))
   await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session: 429')
   expect(ended.states).toEqual(['ended'])

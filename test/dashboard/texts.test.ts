@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { english } from '../../src/dashboard/browser/language/english.ts'
 import { japanese } from '../../src/dashboard/browser/language/japanese.ts'
 
-/** Every text by its path; texts with parameters are rendered with 7, and with 8 as the second. */
+/** Every text by its path. A text with parameters is rendered with 7 as the first parameter and 8 as the second. */
 function renderedTexts(texts: object, at = ''): [string, string][] {
   return Object.entries(texts).flatMap(([name, text]): [string, string][] => {
     const path = `${at}${name}`
@@ -12,7 +12,7 @@ function renderedTexts(texts: object, at = ''): [string, string][] {
   })
 }
 
-it('all languages have the same texts with the same parameters', () => {
+it('has the same texts with the same parameters in all languages', () => {
   const [inEnglish, inJapanese] = [renderedTexts(english), renderedTexts(japanese)]
   expect(inJapanese.map(([path]) => path)).toEqual(inEnglish.map(([path]) => path))
   expect(inEnglish.length).toBeGreaterThan(150)
@@ -23,7 +23,7 @@ it('all languages have the same texts with the same parameters', () => {
   }
 })
 
-it('uses the singular for one, and omits the end of a chain of unknown length', () => {
+it('uses the singular for the number one, and omits the end of a chain of unknown length', () => {
   expect([english.blocks(1), english.entries(1), english.blocks(1_234)]).toEqual([
     ...['1 block', '1 entry', '1,234 blocks'],
   ])

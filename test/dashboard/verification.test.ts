@@ -1,4 +1,4 @@
-// The browser verifier accepts the frozen vectors, as the Node verifier does, and rejects damage.
+// The browser verifier accepts the frozen examples, like the Node verifier, and rejects damage.
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, it, vi } from 'vitest'
@@ -34,7 +34,7 @@ const cases: JsonObject[] = read('chain-v1-cases.json')
 const expected = read('chain-v1.json')
 
 it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
-  'the browser verifies format version 1: %s',
+  'the browser verifies the examples of format version 1: %s',
   (name, { serverid, previous, entries, timestamps, blinds }) => {
     const { height, prev_id, nonce, root, id, commitments } = expected[name]
     const block: Json = {
@@ -143,7 +143,7 @@ it.each<[string, string, number | null, (blocks: JsonObject[]) => void]>([
     null,
     (b) => Object.assign(at(b[2], 'proof', 'blinds'), { 0: '00'.repeat(31) }),
   ],
-])('finds "%s" of block 2: %s', async (code, _, index, change) => {
+])('reports the problem "%s" of block 2: %s', async (code, _, index, change) => {
   const { source, blocks } = chain()
   change(blocks)
   const { fault, remember } = await verify(source)
@@ -151,7 +151,7 @@ it.each<[string, string, number | null, (blocks: JsonObject[]) => void]>([
   expect(remember).toBe(null)
 })
 
-it('an erased entry has no blind; its commitment is used unchanged', async () => {
+it('accepts an erased entry without a blind, and uses its commitment unchanged', async () => {
   const { source, blocks } = chain()
   Object.assign(at(blocks[1], 'proof', 'blinds'), { 0: null })
   Object.assign(at(blocks[1], 'body', '0'), { item: { id: '1.0' } })
@@ -175,7 +175,7 @@ it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSourc
     'keyChanged',
     (_, o) => ({ remembered: { size: 1, root: '', verifierKey: o.verifierKey.trim() } }),
   ],
-])('reports "%s"', async (code, change) => {
+])('reports the problem "%s"', async (code, change) => {
   const [{ source }, { source: other }] = [chain(), chain()]
   expect((await verify({ ...source, ...change(source, other) })).fault?.code).toBe(code)
 })
@@ -183,7 +183,7 @@ it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSourc
 it.each([
   ['with the Ed25519 of the browser', crypto],
   ['on a page without TLS, which has none', {}],
-])('accepts a signature only if it is valid, %s', async (_, verifier) => {
+])('accepts only valid signatures %s', async (_, verifier) => {
   vi.stubGlobal('crypto', verifier)
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const key = rawPublicKey(publicKey)
@@ -199,7 +199,7 @@ it.each([
   vi.unstubAllGlobals()
 })
 
-it('finds an unreadable block among readable blocks', async () => {
+it('reports an unreadable block among readable blocks', async () => {
   const { source } = chain()
   const blocks = async (from: number, limit: number) => {
     if (from + limit > 2) throw new UnreadableReply()

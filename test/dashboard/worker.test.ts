@@ -1,9 +1,7 @@
 // Messages from the verification worker to the page, for different replies of the node.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import type {
-  Remembered,
-  WorkerMessage,
-} from '../../src/dashboard/browser/verification/verify-chain.ts'
+import type { WorkerMessage } from '../../src/dashboard/browser/verification/messages.ts'
+import type { Remembered } from '../../src/dashboard/browser/verification/verify-chain.ts'
 import { basic } from '../support/basic.ts'
 import {
   CREDENTIALS,
@@ -55,7 +53,7 @@ async function verdict(
   return report
 }
 
-it('reports a valid chain with the state to remember, and compares later chains with it', async () => {
+it('reports a valid chain with the state to store, and compares later chains with this state', async () => {
   const first = await verdict()
   const { serverId } = node.service
   expect(first).toMatchObject({
@@ -65,6 +63,19 @@ it('reports a valid chain with the state to remember, and compares later chains 
   const chain = { verifierKey: node.service.log.verifierKey, size: 2, root: 'other' }
   expect(await verdict({}, { [serverId]: chain })).toMatchObject({
     verdict: { fault: { code: 'forked' } },
+  })
+})
+
+it('reports whether a revision is proven', async () => {
+  const item = { db: 'fruit', id: 'fig', position: '1.0', item: { id: 'fig' } }
+  const report = new Promise<WorkerMessage>((resolve) => {
+    onReport = resolve
+  })
+  instead = {}
+  order({ data: { base: `${node.url}/`, remembered: {}, item } })
+  expect(await report).toMatchObject({
+    ...{ kind: 'item', serverId: node.service.serverId },
+    verdict: { refused: null, size: 2 },
   })
 })
 
@@ -93,6 +104,6 @@ it.each<[string, Record<string, Response>, string]>([
   ['does not serve its checkpoint', { checkpoint: new Response('gone', { status: 404 }) }, 'gone'],
   ['has no server id', { serverid: new Response('{"serverid":"5"}') }, 'no server id'],
   ['does not create a session', { session: new Response('', { status: 502 }) }, 'no session: 502'],
-])('reports only the error for a node that %s', async (_, answers, message) => {
+])('reports an error and no result for a node that %s', async (_, answers, message) => {
   expect(await verdict(answers)).toEqual({ kind: 'failed', message })
 })

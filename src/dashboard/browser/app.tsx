@@ -1,16 +1,20 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { route } from './address.ts'
 import { chooseLanguage, LANGUAGE_NAMES, language, t } from './language/language.ts'
 import { sessionState } from './node/ledger.ts'
 import { isLive } from './node/live.ts'
+import { ViewHead } from './parts/layout.tsx'
 import { Message } from './parts/notices.tsx'
-import { hrefOf, type Route, route } from './routes.ts'
+import { hrefOf, itemsOf, ledgerAt, type Route } from './routes.ts'
+import { restoreScroll } from './scroll.ts'
 import { Databases } from './views/databases.tsx'
 import { Item } from './views/item.tsx'
 import { Items } from './views/items.tsx'
 import { Ledger } from './views/ledger.tsx'
 import { Alerts, Node } from './views/node.tsx'
 import { VerificationView } from './views/verification.tsx'
+import { VerifiedLine } from './views/verified-line.tsx'
 
 export function App(): JSX.Element {
   const main = useRef<HTMLElement>(null)
@@ -22,7 +26,7 @@ export function App(): JSX.Element {
     // Moves the focus of keyboard and screen reader into the new view.
     if (!isFirst.current) main.current?.focus({ preventScroll: true })
     isFirst.current = false
-    scrollTo(0, 0)
+    if (main.current !== null) restoreScroll(main.current)
   }, [address, language.value])
   return (
     <>
@@ -30,11 +34,22 @@ export function App(): JSX.Element {
       <main ref={main} class="container" tabIndex={-1}>
         <Alerts />
         <Message />
-        {/* The search in the ledger is kept when only the height changes. */}
-        <View key={now.view === 'ledger' ? now.view : address} now={now} />
+        {SHOWS_VERIFICATION.has(now.view) && <VerifiedLine />}
+        <View key={keyOf(now)} now={now} />
       </main>
     </>
   )
+}
+
+/** The views with the time of the last verification: the entrance and the views about the chain. */
+const SHOWS_VERIFICATION: ReadonlySet<Route['view']> = new Set([
+  ...(['databases', 'ledger', 'verification', 'node'] as const),
+])
+
+/** A view keeps its state while this does not change, for example while the user turns pages. */
+function keyOf(now: Route): string {
+  if (now.view === 'ledger') return now.view
+  return hrefOf(now.view === 'items' ? itemsOf(now.db) : now)
 }
 
 function View({ now }: { now: Route }): JSX.Element {
@@ -42,21 +57,35 @@ function View({ now }: { now: Route }): JSX.Element {
     case 'databases':
       return <Databases />
     case 'items':
-      return <Items db={now.db} />
+      return <Items db={now.db} list={now.list} />
     case 'item':
       return <Item db={now.db} id={now.id} />
     case 'ledger':
-      return <Ledger height={now.height} />
+      return <Ledger now={now} />
     case 'verification':
       return <VerificationView />
     case 'node':
       return <Node />
+    case 'unknown':
+      return <Unknown hash={now.hash} />
   }
+}
+
+function Unknown({ hash }: { hash: string }): JSX.Element {
+  return (
+    <>
+      <ViewHead title={t().unknown} />
+      <p>{t().unknownMeans(hash)}</p>
+      <p>
+        <a href={hrefOf({ view: 'databases' })}>{t().toDatabases}</a>
+      </p>
+    </>
+  )
 }
 
 const TABS: readonly { readonly to: Route; readonly views: readonly Route['view'][] }[] = [
   { to: { view: 'databases' }, views: ['databases', 'items', 'item'] },
-  { to: { view: 'ledger', height: null }, views: ['ledger'] },
+  { to: ledgerAt(null), views: ['ledger'] },
   { to: { view: 'verification' }, views: ['verification'] },
   { to: { view: 'node' }, views: ['node'] },
 ]

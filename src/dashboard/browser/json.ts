@@ -18,7 +18,7 @@ export type Checked =
     }
   | { readonly reason: 'not-object' | 'id-not-text' | 'id-changed' }
 
-/** Checks `text` like the node does; `id` is the id of the item, or null for a new one. */
+/** Checks `text` like the node does; `id` is the id of the item, or null for a new item. */
 export function checkedItem(text: string, id: string | null): Checked {
   let value: Json
   try {

@@ -1,11 +1,13 @@
 import { render } from 'preact'
+import { followAddress } from './address.ts'
 import { App } from './app.tsx'
 import { applyLanguage } from './language/language.ts'
 import { followChanges, followStanding } from './node/live.ts'
-import { followAddress } from './routes.ts'
+import { rememberScroll } from './scroll.ts'
 
 applyLanguage()
 followAddress()
+rememberScroll()
 // Starts the feed before any view is loaded, so that no view misses a change.
 await followChanges()
 followStanding()

@@ -1,46 +1,144 @@
-import { signal } from '@preact/signals'
+/** The shown part of a database. */
+export interface ItemList {
+  /** Page number, starting with 1. */
+  readonly page: number
+  /** Items per page, one of PAGE_SIZES. */
+  readonly size: number
+  /** Conditions as JSON, or null for all items. */
+  readonly where: string | null
+  /** For example `price DESC`; null for the order of creation. */
+  readonly order: string | null
+  /** Paths of the shown members; if the list is empty, each item is shown as JSON. */
+  readonly columns: readonly string[]
+}
 
-/** A view of the page. It is stored in the fragment of the URL, so that links and “back” work. */
+/** A view of the page. It is stored in the fragment of the URL, so that links, “back” and “reload” work. */
 export type Route =
   | { readonly view: 'databases' }
-  | { readonly view: 'items'; readonly db: string }
+  | { readonly view: 'items'; readonly db: string; readonly list: ItemList }
   | { readonly view: 'item'; readonly db: string; readonly id: string }
-  | { readonly view: 'ledger'; readonly height: number | null }
+  | LedgerRoute
   | { readonly view: 'verification' }
   | { readonly view: 'node' }
+  /** A fragment that no view has. */
+  | { readonly view: 'unknown'; readonly hash: string }
 
-const FIRST: Route = { view: 'databases' }
+interface LedgerRoute {
+  readonly view: 'ledger'
+  /** Is null for the newest block. */
+  readonly height: number | null
+  /** The database and the method of the wanted entries; empty for all. */
+  readonly db: string
+  readonly method: string
+}
+
+export const PAGE_SIZES: readonly number[] = [50, 200, 1_000]
+/** Larger pages are unknown routes. */
+const PAGE_MAX = 1_000_000
+const COLUMNS_MAX = 30
+/** The first view. */
+export const FIRST: Route = { view: 'databases' }
+const FIRST_PAGE: ItemList = {
+  page: 1,
+  size: PAGE_SIZES[0] ?? 50,
+  where: null,
+  order: null,
+  columns: [],
+}
+
+/** The items of a database, without a filter if `list` is absent. */
+export function itemsOf(db: string, list: Partial<ItemList> = {}): Route {
+  return { view: 'items', db, list: { ...FIRST_PAGE, ...list } }
+}
+
+/** The blocks of the chain from `height` on. */
+export function ledgerAt(height: number | null): LedgerRoute {
+  return { view: 'ledger', height, db: '', method: '' }
+}
 
 export function hrefOf(route: Route): string {
   switch (route.view) {
     case 'databases':
       return '#/'
     case 'items':
-      return `#/db/${encodeURIComponent(route.db)}`
+      return `#/db/${encodeURIComponent(route.db)}${queryOf(route.list)}`
     case 'item':
       return `#/db/${encodeURIComponent(route.db)}/${encodeURIComponent(route.id)}`
-    case 'ledger':
-      return route.height === null ? '#/ledger' : `#/ledger/${route.height}`
+    case 'ledger': {
+      const path = route.height === null ? '#/ledger' : `#/ledger/${route.height}`
+      return path + queryText({ db: [route.db], method: [route.method] })
+    }
     case 'verification':
       return '#/verify'
     case 'node':
       return '#/node'
+    case 'unknown':
+      return route.hash
   }
 }
 
-/** Parses the fragment `hash`; an unknown fragment shows the databases. */
-function parseRoute(hash: string): Route {
-  const [, view = '', first = '', second] = hash.split('/').map(decoded)
-  if (view === 'db' && first !== '') {
-    return second === undefined
-      ? { view: 'items', db: first }
-      : { view: 'item', db: first, id: second }
+function queryOf({ page, size, where, order, columns }: ItemList): string {
+  return queryText({
+    where: [where ?? ''],
+    order: [order ?? ''],
+    column: columns,
+    size: [size === FIRST_PAGE.size ? '' : `${size}`],
+    page: [page === 1 ? '' : `${page}`],
+  })
+}
+
+/** The query with all values that are not empty. */
+function queryText(values: Readonly<Record<string, readonly string[]>>): string {
+  const pairs = Object.entries(values).flatMap(([name, texts]) =>
+    texts.filter((text) => text !== '').map((text): [string, string] => [name, text]),
+  )
+  return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs)}`
+}
+
+/** Parses the fragment `hash`. */
+export function parseRoute(hash: string): Route {
+  const unknown = { view: 'unknown', hash } as const
+  const at = hash.indexOf('?')
+  const path = at === -1 ? hash : hash.slice(0, at)
+  const query = new URLSearchParams(at === -1 ? '' : hash.slice(at + 1))
+  const [start, view = '', first = null, second = null, ...more] = path.split('/').map(decoded)
+  if (more.length > 0 || (start !== '#' && start !== '')) return unknown
+  switch (view) {
+    case '':
+      return first === null ? FIRST : unknown
+    case 'db': {
+      if (first === null || first === '') return unknown
+      if (second !== null) return { view: 'item', db: first, id: second }
+      const list = listIn(query)
+      return list === null ? unknown : { view: 'items', db: first, list }
+    }
+    case 'ledger': {
+      if (second !== null || (first !== null && !/^\d{1,15}$/.test(first))) return unknown
+      const height = first === null ? null : Number(first)
+      return {
+        view: 'ledger',
+        height,
+        db: query.get('db') ?? '',
+        method: query.get('method') ?? '',
+      }
+    }
+    case 'verify':
+      return first === null ? { view: 'verification' } : unknown
+    case 'node':
+      return first === null ? { view: 'node' } : unknown
+    default:
+      return unknown
   }
-  if (view === 'ledger')
-    return { view: 'ledger', height: /^\d{1,15}$/.test(first) ? Number(first) : null }
-  if (view === 'verify') return { view: 'verification' }
-  if (view === 'node') return { view: 'node' }
-  return FIRST
+}
+
+/** Returns null for a page or a size out of range. */
+function listIn(query: URLSearchParams): ItemList | null {
+  const page = Number(query.get('page') ?? FIRST_PAGE.page)
+  const size = Number(query.get('size') ?? FIRST_PAGE.size)
+  if (!Number.isInteger(page) || page < 1 || page > PAGE_MAX) return null
+  if (!PAGE_SIZES.includes(size)) return null
+  const columns = [...new Set(query.getAll('column'))].slice(0, COLUMNS_MAX)
+  return { page, size, where: query.get('where'), order: query.get('order'), columns }
 }
 
 function decoded(part: string): string {
@@ -49,20 +147,4 @@ function decoded(part: string): string {
   } catch {
     return ''
   }
-}
-
-/** The current view. */
-export const route = signal<Route>(FIRST)
-
-/** Updates `route` whenever the address changes. */
-export function followAddress(): void {
-  const follow = () => {
-    route.value = parseRoute(location.hash)
-  }
-  addEventListener('hashchange', follow)
-  follow()
-}
-
-export function goTo(to: Route): void {
-  location.hash = hrefOf(to)
 }

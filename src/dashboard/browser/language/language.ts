@@ -50,12 +50,45 @@ function stored(): string | null {
   }
 }
 
-/** A timestamp, milliseconds since the Unix epoch, in the current language. */
+/**
+ * The locale of the browser if its language is the language of the page, so that a British browser shows British dates.
+ */
+function locale(): string {
+  return navigator.languages.find((tag) => tag.startsWith(language.value)) ?? language.value
+}
+
+/** A timestamp, milliseconds since the Unix epoch, in the browser's locale and time zone. */
 export function timeText(timestamp: number): string {
-  return new Date(timestamp).toLocaleString(language.value, {
-    dateStyle: 'medium',
-    timeStyle: 'medium',
+  return new Date(timestamp).toLocaleString(locale(), {
+    year: 'numeric',
+    month: 'short',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: '2-digit',
+    second: '2-digit',
+    timeZoneName: 'short',
   })
+}
+
+/** The hour and minute of a timestamp, in the browser's locale and time zone. */
+export function clockText(timestamp: number): string {
+  return new Date(timestamp).toLocaleTimeString(locale(), { hour: 'numeric', minute: '2-digit' })
+}
+
+/** A number in the browser's locale. */
+export function numberText(value: number): string {
+  return value.toLocaleString(locale(), { maximumFractionDigits: value < 10 ? 2 : 0 })
+}
+
+const UNITS = ['kB', 'MB', 'GB', 'TB'] as const
+
+/** A number of bytes with a decimal unit. */
+export function bytesText(bytes: number): string {
+  const power = bytes < 1_000 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), UNITS.length)
+  const value = (bytes / 1_000 ** power).toLocaleString(locale(), {
+    maximumFractionDigits: power === 0 ? 0 : 1,
+  })
+  return `${value} ${UNITS[power - 1] ?? 'B'}`
 }
 
 /** The name of a method in the current language. */

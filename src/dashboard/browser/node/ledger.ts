@@ -52,19 +52,43 @@ export async function blocksFrom(
 /** Returns the text at `path` below the chain of the node. Errors: ClientError. */
 export async function textOfChain(path: string, signal?: AbortSignal): Promise<string> {
   const serverid = await ledger.serverId({ signal })
-  const address = `${base}api/ledgers/${serverid}/${path}`
-  const reply = await session.fetch(address, { cache: 'no-cache', signal: signal ?? null })
-  if (!reply.ok) throw await refusalIn(reply)
-  return reply.text()
+  return (await blobAt(`api/ledgers/${serverid}/${path}`, signal)).text()
 }
 
-/** Returns the reason why the node accepts no changes; null if it accepts them or does not answer. */
-export async function writesRefused(signal: AbortSignal): Promise<ClientError | null> {
+/** Returns the bytes at `path` of the node. Errors: ClientError, as for `fetch`. */
+export async function blobAt(path: string, signal?: AbortSignal): Promise<Blob> {
+  const reply = await session.fetch(base + path, { cache: 'no-cache', signal: signal ?? null })
+  if (!reply.ok) throw await refusalIn(reply)
+  return reply.blob()
+}
+
+/** The result of the scheduled verification of the node. */
+export interface ScheduledVerification {
+  readonly result: 'pending' | 'passed' | 'failed' | 'unfinished'
+  /** End of the verification, milliseconds since the Unix epoch. */
+  readonly time?: number
+  /** The first difference of a failed verification. */
+  readonly finding?: string
+  /** Why a verification is unfinished. */
+  readonly reason?: string
+}
+
+export interface Readiness {
+  /** Reason why the node accepts no changes, or null. */
+  readonly refusal: ClientError | null
+  /** Is null if the node verifies nothing on a schedule. */
+  readonly verification: ScheduledVerification | null
+}
+
+/** Returns whether the node accepts changes, and its last verification; both are null if it does not answer. */
+export async function readiness(signal: AbortSignal): Promise<Readiness> {
   try {
     const reply = await session.fetch(`${base}readyz`, { cache: 'no-store', signal })
-    return reply.status === 503 ? await refusalIn(reply) : null
+    if (reply.status === 503) return { refusal: await refusalIn(reply), verification: null }
+    const { verification = null } = Object(await reply.json())
+    return { refusal: null, verification }
   } catch {
-    return null
+    return { refusal: null, verification: null }
   }
 }
 

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type Change, ClientError, type Operations } from '../../../client/index.ts'
-import { chainSize, ledger, sessionState, writesRefused } from './ledger.ts'
+import { chainSize, ledger, type Readiness, readiness, sessionState } from './ledger.ts'
 
 /** The last reported entry. */
 const latest = signal<Change | null>(null)
@@ -12,6 +12,8 @@ export const isLive = signal(false)
 
 /** Delay after a change, so that a burst of changes causes one reload. */
 const PAUSE_MS = 250
+/** Delay before items are counted again, which can take long in a large database. */
+export const COUNT_PAUSE_MS = 5_000
 const RETRY_MS = 3_000
 
 /**
@@ -70,8 +72,12 @@ async function follow(start: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Calls `reload` shortly after a change that `concerns` the view, and when changes may have been missed. */
-export function useChanges(concerns: (change: Change) => boolean, reload: () => void): void {
+/** Calls `reload` within `pauseMs` after a change that `concerns` the view, and when changes may have been missed. */
+export function useChanges(
+  concerns: (change: Change) => boolean,
+  reload: () => void,
+  pauseMs = PAUSE_MS,
+): void {
   const now = useRef({ concerns, reload })
   now.current = { concerns, reload }
   useEffect(() => {
@@ -80,7 +86,7 @@ export function useChanges(concerns: (change: Change) => boolean, reload: () => 
       timer ??= setTimeout(() => {
         timer = undefined
         now.current.reload()
-      }, PAUSE_MS)
+      }, pauseMs)
     }
     let isFirst = true
     const unfollow = [
@@ -106,13 +112,11 @@ export type Peer = PeersReply['peers'][number]
 /** The proof that a key has signed two histories. */
 export type Evidence = NonNullable<Peer['evidence']>
 
-export interface Standing {
+export interface Standing extends Readiness {
   /** Is `hidden` if the session may not read the peers, or the error of the request. */
   readonly peers: readonly Peer[] | 'hidden' | ClientError
   /** The proof that the node's own key has signed two histories. */
   readonly evidence: Evidence | null
-  /** Reason why the node accepts no changes, or null. */
-  readonly refusal: ClientError | null
 }
 
 /** Peers are polled, because their state changes without an entry on this node. */
@@ -121,12 +125,12 @@ const POLL_MS = 3_000
 /** Is null until it is loaded. */
 export const nodeStatus = signal<Standing | null>(null)
 
-/** Keeps `standing` up to date while the page is visible. */
+/** Keeps `nodeStatus` up to date while the page is visible. */
 export function followStanding(): void {
   void whileVisible(async (signal) => {
     while (!signal.aborted && sessionState.peek() !== 'ended') {
-      const [peers, refusal] = await Promise.all([peerStanding(signal), writesRefused(signal)])
-      if (!signal.aborted) nodeStatus.value = { ...peers, refusal }
+      const [peers, ready] = await Promise.all([peerStanding(signal), readiness(signal)])
+      if (!signal.aborted) nodeStatus.value = { ...peers, ...ready }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     }
   })
@@ -135,7 +139,7 @@ export function followStanding(): void {
 /** Statuses if the session may not read the peers, or if a proxy blocks the request. All other views still work. */
 const HIDDEN: ReadonlySet<number> = new Set([401, 403, 404])
 
-async function peerStanding(signal: AbortSignal): Promise<Omit<Standing, 'refusal'>> {
+async function peerStanding(signal: AbortSignal): Promise<Omit<Standing, keyof Readiness>> {
   try {
     return await ledger.request('GET /api/config/peers', {}, { signal })
   } catch (error) {

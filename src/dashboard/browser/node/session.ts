@@ -8,7 +8,7 @@ export interface SessionDeps {
   readonly onState: (state: SessionState) => void
 }
 
-/** `lost`: the node did not answer; `ended`: it rejects the name and the password. */
+/** `lost`: the node did not answer. `ended`: the node rejects the name and the password. */
 export type SessionState = 'open' | 'lost' | 'ended'
 
 /** A token is renewed this long before it expires. */
@@ -33,7 +33,7 @@ export class Session {
     this.#deps = deps
   }
 
-  /** Like `fetch`, with the token. Errors: those of `fetch`. */
+  /** Like `fetch`, with the token. Errors: as for `fetch`. */
   readonly fetch = async (
     input: string | URL | Request,
     init: RequestInit = {},

@@ -37,8 +37,8 @@ export type Loaded<Value> =
   | { readonly state: 'loaded'; readonly value: Value }
 
 /**
- * Calls `load` when `key` changes and when the returned function is called. The value is kept until a newer one for
- * the same key is loaded.
+ * Calls `load` when `key` changes and when the returned function is called. The last value is returned until a newer
+ * value for the same key is loaded.
  */
 export function useLoaded<Value>(
   key: string,

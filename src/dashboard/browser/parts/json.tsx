@@ -14,6 +14,11 @@ export function ShortJson(props: { value: unknown }): JSX.Element {
   return <code class="short">{isLong ? `${text.slice(0, SHORT)}…` : text}</code>
 }
 
+/** A text on one line, truncated. */
+export function ShortText({ text }: { text: string }): JSX.Element {
+  return <>{text.length > SHORT ? `${text.slice(0, SHORT)}…` : text}</>
+}
+
 export function WholeJson(props: { value: unknown }): JSX.Element {
   return <LongText text={JSON.stringify(props.value, null, 2)} />
 }
@@ -30,26 +35,35 @@ export function LongText(props: { text: string }): JSX.Element {
 
 /** An id or a key with a button to copy it. */
 export function Copied(props: { text: string; label: string }): JSX.Element {
-  const [isCopied, setCopied] = useState(false)
-  const copy = async () => {
-    // Browsers provide it only on HTTPS and loopback.
-    await navigator.clipboard?.writeText(props.text)
-    setCopied(true)
-  }
   return (
     <span class="copied">
       <code>{props.text}</code>
-      {'clipboard' in navigator && (
-        <button
-          type="button"
-          class="plain"
-          aria-label={`${t().copy}: ${props.label}`}
-          onClick={() => void copy().catch(() => {})}
-        >
-          {isCopied ? t().copied : t().copy}
-        </button>
-      )}
+      <CopyButton {...props} />
     </span>
+  )
+}
+
+/** Copies a text. Is absent if the browser has no clipboard: browsers provide it only on HTTPS and loopback. */
+export function CopyButton(props: {
+  text: string | (() => string)
+  label: string
+}): JSX.Element | null {
+  const [isCopied, setCopied] = useState(false)
+  if (!('clipboard' in navigator)) return null
+  const { text, label } = props
+  const copy = async () => {
+    await navigator.clipboard.writeText(typeof text === 'string' ? text : text())
+    setCopied(true)
+  }
+  return (
+    <button
+      type="button"
+      class="plain"
+      aria-label={`${t().copy}: ${label}`}
+      onClick={() => void copy().catch(() => {})}
+    >
+      {isCopied ? t().copied : t().copy}
+    </button>
   )
 }
 

@@ -44,6 +44,32 @@ export function Field(
   )
 }
 
+/** A choice between named values. */
+export function Choice(props: {
+  label: string
+  title?: string
+  value: string
+  options: readonly (readonly [value: string, text: string])[]
+  choose: (value: string) => void
+}): JSX.Element {
+  const { label, title = '', value, options, choose } = props
+  const id = useId()
+  return (
+    <div>
+      <label for={id} title={title}>
+        {label}
+      </label>
+      <select id={id} value={value} onChange={({ currentTarget }) => choose(currentTarget.value)}>
+        {options.map(([option, text]) => (
+          <option key={option} value={option}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+}
+
 /** Buttons for the previous and the next page; null disables a button. */
 export function Pages(props: {
   back: readonly [text: string, go: (() => void) | null]

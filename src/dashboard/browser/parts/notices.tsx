@@ -16,7 +16,7 @@ export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
   )
 }
 
-/** The message of an error, from the node if it sent one. */
+/** The message of an error, from the node if it sent a message. */
 export function failureText(error: unknown): string {
   if (sessionState.value === 'ended') return t().ended
   if (!(error instanceof ClientError)) return t().unreachable

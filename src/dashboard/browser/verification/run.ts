@@ -1,6 +1,10 @@
 import { signal } from '@preact/signals'
+import { ClientError } from '../../../client/index.ts'
 import { base } from '../node/ledger.ts'
-import type { Progress, Remembered, Verdict, VerifyRequest, WorkerMessage } from './verify-chain.ts'
+import type { ItemVerdict, ShownItem } from './item-proof.ts'
+import { remember, rememberedChains } from './memory.ts'
+import type { VerifyRequest, WorkerMessage } from './messages.ts'
+import type { Progress, Verdict } from './verify-chain.ts'
 
 export type Run =
   | { readonly state: 'idle' | 'stopped' }
@@ -11,9 +15,42 @@ export type Run =
 /** Not part of a view, because a verification continues while another view is shown. */
 export const run = signal<Run>({ state: 'idle' })
 
-/** Starts a verification in a worker. */
+function newWorker(): Worker {
+  return new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' })
+}
+
+/** The result of the verification of a revision. */
+export interface ItemOutcome {
+  readonly serverId: number
+  readonly verdict: ItemVerdict
+}
+
+/** Verifies a revision in a worker, and remembers the checkpoint. Errors: ClientError. */
+export async function verifyItem(item: ShownItem): Promise<ItemOutcome> {
+  const worker = newWorker()
+  try {
+    const message = await new Promise<WorkerMessage>((resolve, reject) => {
+      worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => resolve(data)
+      worker.onerror = ({ message }) => reject(failed(message))
+      const request: VerifyRequest = { base, remembered: rememberedChains(), item }
+      worker.postMessage(request)
+    })
+    if (message.kind !== 'item') throw failed('message' in message ? message.message : '')
+    const { verdict, serverId } = message
+    if (verdict.refused === null) remember(serverId, verdict.remember)
+    return { verdict, serverId }
+  } finally {
+    worker.terminate()
+  }
+}
+
+function failed(message: string): ClientError {
+  return new ClientError('REPLY_MALFORMED', 500, message)
+}
+
+/** Starts a verification of the chain in a worker. */
 export function start(): void {
-  const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' })
+  const worker = newWorker()
   const remembered = rememberedChains()
   end({ state: 'running', progress: null, worker })
   worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
@@ -21,7 +58,9 @@ export function start(): void {
     if (data.kind === 'failed') end({ state: 'failed', message: data.message })
     if (data.kind === 'verdict') {
       const { verdict, serverId } = data
-      if (verdict.remember !== null) remember(serverId, verdict.remember)
+      if (verdict.remember !== null) {
+        remember(serverId, { ...verdict.remember, verifiedAt: Date.now() })
+      }
       end({ state: 'done', verdict, hadMemory: remembered[serverId] !== undefined })
     }
   }
@@ -38,36 +77,4 @@ function end(result: Run): void {
   const last = run.peek()
   if (last.state === 'running') last.worker.terminate()
   run.value = result
-}
-
-const STORAGE_KEY = 'daicho.verified'
-/** Maximum number of remembered nodes. A node without a folder has a new id after each start. */
-const CHAINS_MAX = 20
-
-/** Chains that this browser has verified at this address, by server id. */
-function rememberedChains(): Readonly<Record<string, Remembered>> {
-  try {
-    const value: unknown = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? '{}')
-    const chains = Object.entries(Object(value)).filter((pair): pair is [string, Remembered] =>
-      isRemembered(pair[1]),
-    )
-    return Object.fromEntries(chains)
-  } catch {
-    return {}
-  }
-}
-
-function remember(serverId: number, chain: Remembered): void {
-  const others = Object.entries(rememberedChains()).filter(([id]) => id !== `${serverId}`)
-  const chainsToKeep = [...others.slice(-(CHAINS_MAX - 1)), [`${serverId}`, chain] as const]
-  try {
-    localStorage.setItem(STORAGE_KEY, JSON.stringify(Object.fromEntries(chainsToKeep)))
-  } catch {
-    // Without storage, the next verification has no earlier result to compare with.
-  }
-}
-
-function isRemembered(value: unknown): value is Remembered {
-  const { verifierKey, size, root } = Object(value)
-  return typeof verifierKey === 'string' && Number.isSafeInteger(size) && typeof root === 'string'
 }

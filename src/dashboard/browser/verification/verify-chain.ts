@@ -56,6 +56,8 @@ export interface Remembered {
   readonly size: number
   /** Root of the log of that size, base64. */
   readonly root: string
+  /** When this browser verified the whole chain, milliseconds since the Unix epoch. */
+  readonly verifiedAt?: number
 }
 
 export interface ChainSource {
@@ -91,26 +93,14 @@ export interface Verdict extends Progress {
   readonly remember: Remembered | null
 }
 
-/** The only message of the page to its worker. */
-export interface VerifyRequest {
-  readonly base: string
-  readonly remembered: Readonly<Record<string, Remembered>>
-}
-
-/** The messages of the worker to the page. */
-export type WorkerMessage =
-  | { readonly kind: 'progress'; readonly progress: Progress }
-  | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly serverId: number }
-  | { readonly kind: 'failed'; readonly message: string }
-
-/** Target number of entries per request, and maximum number of blocks. */
+/** Target number of entries per request, which is also the maximum number of blocks. */
 const ENTRIES_PER_PAGE = 2_000
 const BLOCKS_MAX = 256
 
 /**
  * Verifies the whole chain of a node: the key and the signature of the checkpoint, every block, the signed root, and
  * that the chain continues the previously verified chain. Blocks after the checkpoint are verified by their links.
- * Errors: errors of `source.blocks` other than UnreadableReply.
+ * Errors: the errors of `source.blocks` other than UnreadableReply.
  */
 export async function verifyChain(
   verifySignature: VerifySignature,
@@ -239,8 +229,8 @@ export interface VerifiedBlock {
 }
 
 /**
- * Verifies a block of node `serverId` after `head`, as returned by `GET /api/ledgers?proof=1`. The text of each
- * entry is printed from its value, so that the verified value is the displayed one. Source:
+ * Verifies a block of node `serverId` after `head`, as returned by `GET /api/ledgers?proof=1`. The text of each entry
+ * is printed from its value, so that the page verifies the value that it displays. Source:
  * docs/reference/ledger/chain-format.md.
  */
 export function verifyListedBlock(
@@ -297,8 +287,8 @@ const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
 const BLOCK_CHECKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
 
 /**
- * Returns the state of each check. A verification stops at the first fault: later checks, and checks that were done
- * only for the blocks before the fault, are open.
+ * Returns the state of each check. A verification stops at the first fault. Checks that come later, or that cover only
+ * the blocks before the fault, are `open`.
  */
 export function checkStates(
   fault: Fault | null,

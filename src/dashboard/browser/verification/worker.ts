@@ -1,14 +1,11 @@
 import { isJsonObject, type Json, parseJsonOrNull } from '../../../base/json.ts'
 import { Session } from '../node/session.ts'
+import { proveItem } from './item-proof.ts'
+import type { VerifyRequest, WorkerMessage } from './messages.ts'
 import { verifySignature } from './signature.ts'
-import {
-  UnreadableReply,
-  type VerifyRequest,
-  verifyChain,
-  type WorkerMessage,
-} from './verify-chain.ts'
+import { UnreadableReply, verifyChain } from './verify-chain.ts'
 
-// The worker that verifies the chain of a node.
+// The worker that verifies the chain of a node, or a revision of an item.
 
 /** The node rejected a request. */
 class RefusedError extends Error {
@@ -31,7 +28,7 @@ function report(message: WorkerMessage): void {
   postMessage(message)
 }
 
-async function verify({ base, remembered }: VerifyRequest): Promise<WorkerMessage> {
+async function verify({ base, remembered, item }: VerifyRequest): Promise<WorkerMessage> {
   const session = new Session({
     fetch: (input, init) => fetch(input, init),
     base,
@@ -47,6 +44,18 @@ async function verify({ base, remembered }: VerifyRequest): Promise<WorkerMessag
   }
   const { serverid: serverId } = objectIn(await textAt('serverid'))
   if (typeof serverId !== 'number') throw new RefusedError(0, 'no server id')
+  if (item !== undefined) {
+    const source = {
+      serverId,
+      verifierKey: (await textAt(`ledgers/${serverId}/vkey`)).trim(),
+      remembered: remembered[serverId] ?? null,
+      fetch: async (path: string) => {
+        const reply = await session.fetch(base + path.slice(1), { cache: 'no-store' })
+        return { status: reply.status, text: await reply.text() }
+      },
+    }
+    return { kind: 'item', verdict: await proveItem(verifySignature, source, item), serverId }
+  }
   const [verifierKey, checkpoint] = await Promise.all([
     textAt(`ledgers/${serverId}/vkey`),
     textAt(`ledgers/${serverId}/checkpoint`).catch((error: unknown) => {

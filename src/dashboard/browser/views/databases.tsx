@@ -1,23 +1,45 @@
 import type { JSX } from 'preact'
 import { useId, useState } from 'preact/hooks'
+import { ClientError } from '../../../client/index.ts'
+import { goTo } from '../address.ts'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
-import { useChanges } from '../node/live.ts'
+import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
 import { Dialog } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
 import { Field, ViewHead } from '../parts/layout.tsx'
 import { showMessage, Waiting } from '../parts/notices.tsx'
-import { goTo, hrefOf } from '../routes.ts'
+import { hrefOf, itemsOf } from '../routes.ts'
 
 /** Maximum number of names shown; the others can be searched for. */
 const SHOWN_MAX = 200
 
+interface CountedDatabase {
+  readonly name: string
+  /** Number of items; null if counting failed, for example because it takes too long. */
+  readonly items: number | null
+}
+
+async function countedDatabases(signal: AbortSignal): Promise<readonly CountedDatabase[]> {
+  try {
+    const query = { count: 'true' as const }
+    const { dbs, counts } = await ledger.request('GET /api/dbs', { query }, { signal })
+    return dbs.map((name, at) => ({ name, items: counts?.[at] ?? null }))
+  } catch (error) {
+    if (!(error instanceof ClientError) || !error.code.startsWith('SEARCH_')) throw error
+    const names = await ledger.databases({ signal })
+    return names.map((name) => ({ name, items: null }))
+  }
+}
+
 /** Lists the databases, and lets the user open, create and delete them. */
 export function Databases(): JSX.Element {
-  const [loaded, reload] = useLoaded('databases', (signal) => ledger.databases({ signal }))
+  const [loaded, reload] = useLoaded('databases', countedDatabases)
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
   const isOfDatabases = (method: string) => method === 'create_db' || method === 'delete_db'
+  const isOfItems = (method: string) => method === 'create_item' || method === 'delete_item'
   useChanges(({ entry }) => isOfDatabases(entry.method), reload)
+  useChanges(({ entry }) => isOfItems(entry.method), reload, COUNT_PAUSE_MS)
   const close = () => setAsking(null)
   return (
     <>
@@ -27,11 +49,11 @@ export function Databases(): JSX.Element {
         </button>
       </ViewHead>
       <Waiting loaded={loaded} again={reload}>
-        {(names) =>
-          names.length === 0 ? (
+        {(databases) =>
+          databases.length === 0 ? (
             <p class="empty">{t().noDatabases}</p>
           ) : (
-            <NameList names={names} remove={(db) => setAsking({ delete: db })} />
+            <DatabaseList databases={databases} remove={(db) => setAsking({ delete: db })} />
           )
         }
       </Waiting>
@@ -43,12 +65,15 @@ export function Databases(): JSX.Element {
   )
 }
 
-function NameList(props: { names: readonly string[]; remove: (db: string) => void }): JSX.Element {
+function DatabaseList(props: {
+  databases: readonly CountedDatabase[]
+  remove: (db: string) => void
+}): JSX.Element {
   const [wanted, setWanted] = useState('')
-  const found = props.names.filter((name) => name.includes(wanted))
+  const found = props.databases.filter(({ name }) => name.includes(wanted))
   return (
     <>
-      {props.names.length > 20 && (
+      {props.databases.length > 20 && (
         <input
           type="search"
           aria-label={t().filter}
@@ -58,9 +83,10 @@ function NameList(props: { names: readonly string[]; remove: (db: string) => voi
         />
       )}
       <ul class="rows">
-        {found.slice(0, SHOWN_MAX).map((db) => (
+        {found.slice(0, SHOWN_MAX).map(({ name: db, items }) => (
           <li key={db}>
-            <a href={hrefOf({ view: 'items', db })}>{db}</a>
+            <a href={hrefOf(itemsOf(db))}>{db}</a>
+            {items !== null && <span class="soft">{t().items(items)}</span>}
             <button
               type="button"
               class="secondary small"
@@ -86,7 +112,7 @@ function NewDatabase(props: { close: () => void; done: () => void }): JSX.Elemen
     props.close()
     props.done()
     showMessage(t().databaseCreated(name))
-    goTo({ view: 'items', db: name })
+    goTo(itemsOf(name))
   }
   return (
     <Dialog

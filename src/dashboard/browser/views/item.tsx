@@ -1,16 +1,18 @@
 import type { JSX } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { ClientError, type Read } from '../../../client/index.ts'
-import { checkedItem, type Difference, differences } from '../json.ts'
-import { methodText, t } from '../language/language.ts'
+import { checkedItem } from '../json.ts'
+import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
 import { Dialog } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
-import { ItemEditor, ShortJson, WholeJson } from '../parts/json.tsx'
-import { Time } from '../parts/layout.tsx'
+import { CopyButton, ItemEditor, WholeJson } from '../parts/json.tsx'
 import { Failure, showMessage, Waiting } from '../parts/notices.tsx'
-import { hrefOf } from '../routes.ts'
+import { hrefOf, itemsOf } from '../routes.ts'
+import { Attachments } from './attachments.tsx'
+import { History } from './item-history.tsx'
+import { ItemProof } from './item-proof.tsx'
 
 type ReadItem = Read<Record<string, unknown>>
 
@@ -30,7 +32,7 @@ export function Item({ db, id }: { db: string; id: string }): JSX.Element {
     <>
       <nav class="trail" aria-label={t().databases}>
         <a href={hrefOf({ view: 'databases' })}>{t().databases}</a> <span aria-hidden>›</span>{' '}
-        <a href={hrefOf({ view: 'items', db })}>{db}</a> <span aria-hidden>›</span>
+        <a href={hrefOf(itemsOf(db))}>{db}</a> <span aria-hidden>›</span>
       </nav>
       <h1 class="name">{id}</h1>
       <Waiting loaded={loaded} again={reload}>
@@ -51,6 +53,7 @@ export function Item({ db, id }: { db: string; id: string }): JSX.Element {
             <section class="card">
               <WholeJson value={read.item} />
               <div class="buttons">
+                <CopyButton text={textOf(read)} label={t().json} />
                 <button type="button" class="secondary" onClick={() => setMode('deleting')}>
                   {t().delete}
                 </button>
@@ -58,6 +61,10 @@ export function Item({ db, id }: { db: string; id: string }): JSX.Element {
                   {t().edit}
                 </button>
               </div>
+              <ItemProof
+                key={read.position}
+                shown={{ db, id, position: read.position, item: read.item }}
+              />
             </section>
           )
         }}
@@ -65,7 +72,8 @@ export function Item({ db, id }: { db: string; id: string }): JSX.Element {
       {mode === 'deleting' && (
         <DeleteItem db={db} id={id} close={() => setMode('shown')} done={changed} />
       )}
-      <History db={db} id={id} version={version} />
+      <Attachments db={db} id={id} version={version} />
+      <History db={db} id={id} version={version} changed={changed} />
     </>
   )
 }
@@ -171,125 +179,5 @@ export function DeleteItem(props: {
     >
       <p>{t().deleteItemMeans}</p>
     </Dialog>
-  )
-}
-
-const STEP = 20
-
-interface ShownRevision {
-  readonly position: string
-  readonly timestamp: number
-  readonly method: string
-  readonly item?: unknown
-  readonly erased?: true
-}
-
-/** Returns the `count` newest revisions, and one older revision for the comparison with the last of them. */
-async function revisionsOf(
-  db: string,
-  id: string,
-  count: number,
-  signal: AbortSignal,
-): Promise<readonly ShownRevision[]> {
-  const query = { order: 'newest' as const, limit: count + 1 }
-  try {
-    const path = { db, id }
-    const { history } = await ledger.request(
-      'GET /api/{db}/{id}/history',
-      { path, query },
-      { signal },
-    )
-    return history
-  } catch (error) {
-    if (error instanceof ClientError && error.code === 'ITEM_NOT_FOUND') return []
-    throw error
-  }
-}
-
-/** Lists the revisions of an item, newest first, with their differences; reloads when `version` changes. */
-function History(props: { db: string; id: string; version: number }): JSX.Element {
-  const { db, id, version } = props
-  const [count, setCount] = useState(STEP)
-  const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
-    revisionsOf(db, id, count, signal),
-  )
-  useEffect(reload, [version])
-  return (
-    <section class="history" aria-labelledby="history-title">
-      <h2 id="history-title">{t().history}</h2>
-      <Waiting loaded={loaded} again={reload}>
-        {(revisions) => (
-          <>
-            {revisions.length === 0 && <p class="empty">{t().noHistory}</p>}
-            <ol class="revisions">
-              {revisions.slice(0, count).map((revision, at) => (
-                <RevisionRow
-                  key={revision.position}
-                  revision={revision}
-                  before={revisions[at + 1]}
-                />
-              ))}
-            </ol>
-            {revisions.length > count && (
-              <button type="button" class="secondary" onClick={() => setCount(count + STEP)}>
-                {t().older}
-              </button>
-            )}
-          </>
-        )}
-      </Waiting>
-    </section>
-  )
-}
-
-function RevisionRow(props: {
-  revision: ShownRevision
-  before: ShownRevision | undefined
-}): JSX.Element {
-  const { position, timestamp, method, item, erased } = props.revision
-  const height = Number(position.split('.')[0])
-  // An erased revision cannot be compared.
-  const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
-  const changes = isCompared ? differences(props.before?.item, item) : null
-  return (
-    <li class="card">
-      <p class="revision-head">
-        <strong>{methodText(method)}</strong> <Time at={timestamp} />{' '}
-        <a href={hrefOf({ view: 'ledger', height })}>{t().revision(position)}</a>
-      </p>
-      {erased === true && <p>{t().erasedRevision}</p>}
-      {changes?.length === 0 && <p>{t().noDifference}</p>}
-      {changes !== null && changes.length > 0 && (
-        <ul class="differences">
-          {changes.map((change) => (
-            <DifferenceRow key={change.path} change={change} />
-          ))}
-        </ul>
-      )}
-      {item !== undefined && (
-        <details>
-          <summary>{t().wholeItem}</summary>
-          <WholeJson value={item} />
-        </details>
-      )}
-    </li>
-  )
-}
-
-function DifferenceRow({ change }: { change: Difference }): JSX.Element {
-  return (
-    <li>
-      <code class="path">{change.path}</code> <span class="kind">{t()[change.kind]}</span>
-      {change.kind !== 'added' && (
-        <del>
-          <ShortJson value={change.before} />
-        </del>
-      )}
-      {change.kind !== 'removed' && (
-        <ins>
-          <ShortJson value={change.after} />
-        </ins>
-      )}
-    </li>
   )
 }

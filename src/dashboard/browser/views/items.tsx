@@ -1,86 +1,125 @@
 import type { JSX } from 'preact'
-import { useId, useState } from 'preact/hooks'
-import { checkedItem, type Operator, simpleWhere } from '../json.ts'
+import { useState } from 'preact/hooks'
+import { goTo } from '../address.ts'
+import { checkedItem } from '../json.ts'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
-import { useChanges } from '../node/live.ts'
+import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
 import { Dialog } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
-import { ItemEditor, ShortJson } from '../parts/json.tsx'
-import { Field, Pages, ViewHead } from '../parts/layout.tsx'
+import { ItemEditor } from '../parts/json.tsx'
+import { Choice, Field, Pages, ViewHead } from '../parts/layout.tsx'
 import { showMessage, Waiting } from '../parts/notices.tsx'
-import { hrefOf } from '../routes.ts'
+import { hrefOf, type ItemList, itemsOf, PAGE_SIZES } from '../routes.ts'
+import type { ListedItem } from '../table.ts'
 import { DeleteItem } from './item.tsx'
-
-const PAGE = 50
+import { ItemFilter } from './item-filter.tsx'
+import { ItemSummary } from './item-summary.tsx'
+import { ColumnChoice, ItemExport, ItemTable } from './item-table.tsx'
 
 interface ItemPage {
-  readonly items: readonly { readonly id: string; readonly [member: string]: unknown }[]
+  readonly items: readonly ListedItem[]
   readonly hasNext: boolean
 }
 
-async function pageOf(
-  db: string,
-  filter: string | null,
-  after: string | undefined,
-  signal: AbortSignal,
-): Promise<ItemPage> {
+async function pageOf(db: string, list: ItemList, signal: AbortSignal): Promise<ItemPage> {
+  const { page, size, where, order } = list
+  const parts = [
+    ...(where === null ? [] : [`"where":${where}`]),
+    ...(order === null ? [] : [`"order":${JSON.stringify(order)}`]),
+  ]
   const query = {
-    limit: PAGE + 1,
+    limit: size + 1,
+    offset: (page - 1) * size,
     docs: 'true' as const,
-    ...(filter === null ? {} : { filter }),
-    ...(after === undefined ? {} : { after }),
+    ...(parts.length === 0 ? {} : { filter: `{${parts.join()}}` }),
   }
   const reply = await ledger.request('GET /api/{db}', { path: { db }, query }, { signal })
   const docs = reply.docs ?? []
   const items = reply.items.map((id, at) => ({ ...docs[at], id }))
-  return { items: items.slice(0, PAGE), hasNext: items.length > PAGE }
+  return { items: items.slice(0, size), hasNext: items.length > size }
+}
+
+/** Returns the number of items that match; null if it cannot be counted, for example because that takes too long. */
+async function countOf(
+  db: string,
+  where: string | null,
+  signal: AbortSignal,
+): Promise<number | null> {
+  const filter = where === null ? {} : { filter: `{"where":${where}}` }
+  const query = { limit: 1, count: 'true' as const, ...filter }
+  try {
+    const { count } = await ledger.request('GET /api/{db}', { path: { db }, query }, { signal })
+    return count ?? null
+  } catch {
+    return null
+  }
 }
 
 /** The items of a database, page by page. */
-export function Items({ db }: { db: string }): JSX.Element {
-  const [filter, setFilter] = useState<string | null>(null)
-  /** The last id of each previous page. */
-  const [trail, setTrail] = useState<readonly string[]>([])
+export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element {
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
-  const after = trail.at(-1)
-  const key = JSON.stringify([db, filter, after])
-  const [loaded, reload] = useLoaded(key, (signal) => pageOf(db, filter, after, signal))
+  const { columns: _, ...loadedBy } = list
+  const key = JSON.stringify([db, loadedBy])
+  const [loaded, reload] = useLoaded(key, (signal) => pageOf(db, list, signal))
+  const [counted, recount] = useLoaded(JSON.stringify([db, list.where]), (signal) =>
+    countOf(db, list.where, signal),
+  )
+  const count = counted.state === 'loaded' ? counted.value : null
   useChanges(({ entry }) => entry.db === db, reload)
+  useChanges(({ entry }) => entry.db === db, recount, COUNT_PAUSE_MS)
   const close = () => setAsking(null)
+  const show = (change: Partial<ItemList>) => goTo(itemsOf(db, { ...list, ...change }))
+  const { page, columns } = list
   return (
     <>
       <nav class="trail" aria-label={t().databases}>
         <a href={hrefOf({ view: 'databases' })}>{t().databases}</a> <span aria-hidden>›</span>
       </nav>
       <ViewHead title={db}>
+        {count !== null && (
+          <p class="count" role="status">
+            {list.where === null ? t().items(count) : t().matches(count)}
+          </p>
+        )}
         <button type="button" onClick={() => setAsking('new')}>
           {t().addItem}
         </button>
       </ViewHead>
-      <ItemFilter
-        apply={(wanted) => {
-          setFilter(wanted)
-          setTrail([])
-        }}
-      />
+      <div class="tools">
+        <OpenItem db={db} />
+        <div class="inline">
+          <Order db={db} order={list.order} choose={(order) => show({ order, page: 1 })} />
+          <Choice
+            label={t().perPage}
+            value={`${list.size}`}
+            options={PAGE_SIZES.map((size) => [`${size}`, size.toLocaleString()])}
+            choose={(size) => show({ size: Number(size), page: 1 })}
+          />
+        </div>
+      </div>
+      <ItemFilter where={list.where} apply={(where) => show({ where, page: 1 })} />
       <Waiting loaded={loaded} again={reload}>
-        {(page) => (
+        {({ items, hasNext }) => (
           <>
-            {page.items.length === 0 ? (
-              <p class="empty">{filter === null ? t().noItems : t().noMatches}</p>
+            <ColumnChoice {...{ items, columns }} choose={(chosen) => show({ columns: chosen })} />
+            <ItemSummary {...{ db, items }} where={list.where} />
+            {items.length === 0 ? (
+              <p class="empty">{emptyText(list)}</p>
             ) : (
-              <ItemTable db={db} page={page} remove={(id) => setAsking({ delete: id })} />
+              <>
+                <ItemTable {...{ db, items, columns }} remove={(id) => setAsking({ delete: id })} />
+                <ItemExport {...{ db, items, columns }} />
+              </>
             )}
-            {(trail.length > 0 || page.hasNext) && (
+            {(page > 1 || hasNext) && (
               <Pages
-                back={[t().previous, trail.length > 0 ? () => setTrail(trail.slice(0, -1)) : null]}
-                forward={[
-                  t().next,
-                  page.hasNext ? () => setTrail([...trail, page.items.at(-1)?.id ?? '']) : null,
-                ]}
+                back={[t().previous, page > 1 ? () => show({ page: page - 1 }) : null]}
+                forward={[t().next, hasNext ? () => show({ page: page + 1 }) : null]}
               >
-                {t().pageOf(trail.length + 1)}
+                {count === null
+                  ? t().pageOf(page)
+                  : t().pageOfPages(page, Math.max(page, Math.ceil(count / list.size)))}
               </Pages>
             )}
           </>
@@ -94,47 +133,72 @@ export function Items({ db }: { db: string }): JSX.Element {
   )
 }
 
-function ItemTable(props: {
-  db: string
-  page: ItemPage
-  remove: (id: string) => void
-}): JSX.Element {
-  const { db, page, remove } = props
+function emptyText({ page, where }: ItemList): string {
+  if (page > 1) return t().noSuchPage(page)
+  return where === null ? t().noItems : t().noMatches
+}
+
+/** Opens an item by its id. */
+function OpenItem({ db }: { db: string }): JSX.Element {
+  const [id, setId] = useState('')
   return (
-    <table class="items">
-      <thead>
-        <tr>
-          <th scope="col">{t().id}</th>
-          <th scope="col">{t().content}</th>
-          <th scope="col">
-            <span class="for-readers">{t().actions}</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {page.items.map(({ id, ...rest }) => (
-          <tr key={id}>
-            <th scope="row">
-              <a href={hrefOf({ view: 'item', db, id })}>{id}</a>
-            </th>
-            <td>
-              <ShortJson value={rest} />
-            </td>
-            <td>
-              <button
-                type="button"
-                class="secondary small"
-                aria-label={`${t().delete}: ${id}`}
-                onClick={() => remove(id)}
-              >
-                {t().delete}
-              </button>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <form
+      class="inline jump"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (id !== '') goTo({ view: 'item', db, id })
+      }}
+    >
+      <Field label={t().openId} value={id} change={setId} spellcheck={false} />
+      <button type="submit" class="secondary" disabled={id === ''}>
+        {t().open}
+      </button>
+    </form>
   )
+}
+
+/** Returns the indexed paths of `db`; none if the session may not read them. */
+async function indexedPaths(db: string, signal: AbortSignal): Promise<readonly string[]> {
+  try {
+    const { indexes } = await ledger.request('GET /api/config/indexes', {}, { signal })
+    const ready = indexes.filter((index) => index.db === db && index.state === 'ready')
+    return ready.map(({ path }) => path)
+  } catch {
+    return []
+  }
+}
+
+/** Lets the user choose the order: of creation, or by an indexed member. */
+function Order(props: {
+  db: string
+  order: string | null
+  choose: (order: string | null) => void
+}): JSX.Element {
+  const { db, order, choose } = props
+  const [indexed] = useLoaded(`indexes ${db}`, (signal) => indexedPaths(db, signal))
+  const paths = indexed.state === 'loaded' ? indexed.value : []
+  const orders = new Set([
+    ...(order === null ? [] : [order]),
+    ...paths.flatMap((path) => [`${path} ASC`, `${path} DESC`]),
+  ])
+  return (
+    <Choice
+      label={t().order}
+      title={t().orderHint}
+      value={order ?? ''}
+      options={[
+        ['', t().ofCreation],
+        ...[...orders].map((text) => [text, orderText(text)] as const),
+      ]}
+      choose={(chosen) => choose(chosen === '' ? null : chosen)}
+    />
+  )
+}
+
+function orderText(order: string): string {
+  const [, path, direction] = /^(\S+) (ASC|DESC)$/.exec(order) ?? []
+  if (path === undefined) return order
+  return direction === 'ASC' ? t().ascending(path) : t().descending(path)
 }
 
 function NewItem(props: { db: string; close: () => void; done: () => void }): JSX.Element {
@@ -164,77 +228,5 @@ function NewItem(props: { db: string; close: () => void; done: () => void }): JS
     >
       <ItemEditor text={text} id={null} change={setText} />
     </Dialog>
-  )
-}
-
-const OPERATORS: readonly Operator[] = [
-  ...(['eq', 'neq', 'gt', 'gte', 'lt', 'lte'] as const),
-  ...(['like', 'regexp', 'exists'] as const),
-]
-
-/** Builds a filter of items; calls `apply` with its JSON text, or with null for no filter. */
-function ItemFilter(props: { apply: (filter: string | null) => void }): JSX.Element {
-  const [member, setMember] = useState('')
-  const [operator, setOperator] = useState<Operator>('eq')
-  const [value, setValue] = useState('')
-  const [json, setJson] = useState('')
-  const operatorId = useId()
-  const where = json.trim() === '' ? simpleWhere(member, operator, value) : json
-  return (
-    <details class="filter">
-      <summary>{t().filter}</summary>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          props.apply(where === null ? null : `{"where":${where}}`)
-        }}
-        onReset={() => {
-          setMember('')
-          setOperator('eq')
-          setValue('')
-          setJson('')
-          props.apply(null)
-        }}
-      >
-        <div class="fields">
-          <Field
-            label={t().member}
-            placeholder={t().memberHint}
-            value={member}
-            change={setMember}
-          />
-          <div>
-            <label for={operatorId}>{t().condition}</label>
-            <select
-              id={operatorId}
-              value={operator}
-              onChange={({ currentTarget }) =>
-                setOperator(OPERATORS.find((one) => one === currentTarget.value) ?? 'eq')
-              }
-            >
-              {OPERATORS.map((one) => (
-                <option key={one} value={one}>
-                  {t().operators[one]}
-                </option>
-              ))}
-            </select>
-          </div>
-          <Field label={t().value} value={value} change={setValue} />
-        </div>
-        <Field
-          label={t().filterAsJson}
-          class="mono"
-          placeholder={t().filterAsJsonHint}
-          value={json}
-          change={setJson}
-        />
-        <div class="buttons">
-          <button type="reset" class="secondary">
-            {t().clear}
-          </button>
-          <button type="submit">{t().show}</button>
-        </div>
-      </form>
-    </details>
   )
 }

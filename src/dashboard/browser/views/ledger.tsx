@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { goTo } from '../address.ts'
 import { methodText, t } from '../language/language.ts'
 import {
   blocksFrom,
@@ -11,31 +12,29 @@ import {
 import { useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
-import { Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
+import { Choice, Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, Waiting } from '../parts/notices.tsx'
-import { goTo, hrefOf } from '../routes.ts'
+import { hrefOf, itemsOf, ledgerAt } from '../routes.ts'
 
 /** Maximum blocks per page. A page with ENTRIES_PER_PAGE entries contains no further blocks. */
 const PAGE = 20
 const ENTRIES_PER_PAGE = 1_000
 
-/** Lists the blocks of the chain, newest first; starts at `height` if it is not null. */
-export function Ledger({ height }: { height: number | null }): JSX.Element {
-  const [wanted, setWanted] = useState<EntryFilter>({ db: '', method: '' })
-  const isSearch = wanted.db !== '' || wanted.method !== ''
+type LedgerRoute = ReturnType<typeof ledgerAt>
+
+/** Lists the blocks of the chain, newest first; starts at a height if it is not null. */
+export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
+  const { height, db, method } = now
+  const isSearch = db !== '' || method !== ''
   return (
     <>
       <ViewHead title={t().ledger} text={t().ledgerIs} />
       <div class="tools">
-        <HeightForm height={height} />
-        <WantedForm wanted={wanted} change={setWanted} />
+        <HeightForm now={now} />
+        <WantedForm now={now} />
       </div>
       {isSearch ? (
-        <EntrySearch
-          key={`${height} ${wanted.db} ${wanted.method}`}
-          wanted={wanted}
-          from={height}
-        />
+        <EntrySearch key={hrefOf(now)} wanted={now} from={height} />
       ) : (
         <BlockPage height={height} />
       )}
@@ -76,6 +75,7 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
     <Waiting loaded={loaded} again={reload}>
       {({ size, top, blocks, from }) => {
         if (blocks.length === 0) return <p class="empty">{t().noBlocks}</p>
+        if (height !== null && height >= size) return <OutOfRange height={height} size={size} />
         const isNewest = height === null || top >= size - 1
         const newer = top + PAGE >= size - 1 ? null : top + PAGE
         return (
@@ -86,11 +86,8 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
               ))}
             </ol>
             <Pages
-              back={[t().newer, isNewest ? null : () => goTo({ view: 'ledger', height: newer })]}
-              forward={[
-                t().older,
-                from === 0 ? null : () => goTo({ view: 'ledger', height: from - 1 }),
-              ]}
+              back={[t().newer, isNewest ? null : () => goTo(ledgerAt(newer))]}
+              forward={[t().older, from === 0 ? null : () => goTo(ledgerAt(from - 1))]}
             >
               {t().blocks(size)}
             </Pages>
@@ -101,15 +98,24 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
   )
 }
 
-function HeightForm({ height }: { height: number | null }): JSX.Element {
+function OutOfRange({ height, size }: { height: number; size: number }): JSX.Element {
+  return (
+    <p class="empty">
+      {t().heightOutOfRange(height, size - 1)} <a href={hrefOf(ledgerAt(null))}>{t().toNewest}</a>
+    </p>
+  )
+}
+
+function HeightForm({ now }: { now: LedgerRoute }): JSX.Element {
+  const { height } = now
   const [text, setText] = useState(height === null ? '' : `${height}`)
   useEffect(() => setText(height === null ? '' : `${height}`), [height])
   return (
     <form
-      class="inline"
+      class="inline jump"
       onSubmit={(event) => {
         event.preventDefault()
-        goTo({ view: 'ledger', height: text === '' ? null : Number(text) })
+        goTo({ ...now, height: text === '' ? null : Number(text) })
       }}
     >
       <Field
@@ -127,14 +133,11 @@ function HeightForm({ height }: { height: number | null }): JSX.Element {
   )
 }
 
-function WantedForm(props: {
-  wanted: EntryFilter
-  change: (wanted: EntryFilter) => void
-}): JSX.Element {
-  const { wanted, change } = props
+function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
+  const change = (wanted: Partial<EntryFilter>) => goTo({ ...now, ...wanted })
   const [databases, reload] = useLoaded('names', (signal) => ledger.databases({ signal }))
   useChanges(({ entry }) => entry.method === 'create_db', reload)
-  const [dbId, listId, methodId] = [useId(), useId(), useId()]
+  const [dbId, listId] = [useId(), useId()]
   const names = databases.state === 'loaded' ? databases.value : []
   return (
     <div class="inline">
@@ -146,8 +149,8 @@ function WantedForm(props: {
           autocomplete="off"
           autocapitalize="off"
           placeholder={t().all}
-          value={wanted.db}
-          onChange={({ currentTarget }) => change({ ...wanted, db: currentTarget.value })}
+          value={now.db}
+          onChange={({ currentTarget }) => change({ db: currentTarget.value })}
         />
         <datalist id={listId}>
           {names.slice(0, 200).map((name) => (
@@ -155,21 +158,17 @@ function WantedForm(props: {
           ))}
         </datalist>
       </div>
-      <div>
-        <label for={methodId}>{t().method}</label>
-        <select
-          id={methodId}
-          value={wanted.method}
-          onChange={({ currentTarget }) => change({ ...wanted, method: currentTarget.value })}
-        >
-          <option value="">{t().all}</option>
-          {Object.entries(t().methods).map(([method, text]) => (
-            <option key={method} value={method}>
-              {text} ({method})
-            </option>
-          ))}
-        </select>
-      </div>
+      <Choice
+        label={t().method}
+        value={now.method}
+        options={[
+          ['', t().all],
+          ...Object.entries(t().methods).map(
+            ([method, text]) => [method, `${text} (${method})`] as const,
+          ),
+        ]}
+        choose={(method) => change({ method })}
+      />
     </div>
   )
 }
@@ -195,7 +194,7 @@ function BlockCard(props: {
     <li class="card block" data-height={height}>
       <p class="block-head">
         <strong>
-          <a href={hrefOf({ view: 'ledger', height })}>{t().block(height)}</a>
+          <a href={hrefOf(ledgerAt(height))}>{t().block(height)}</a>
         </strong>{' '}
         <Time at={last} /> <span>{t().entries(block.body.length)}</span>
       </p>
@@ -229,17 +228,24 @@ function BlockCard(props: {
 function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
   const { method, db, serverid: _, ...rest } = entry
   const id = rest.id ?? Object(rest.item).id
+  const attachment: unknown = Object(rest.attachment).name
   return (
     <li class="entry">
       <span class={`method ${method}`} title={method}>
         {methodText(method)}
       </span>{' '}
       <span class="where">
-        <a href={hrefOf({ view: 'items', db })}>{db}</a>
+        <a href={hrefOf(itemsOf(db))}>{db}</a>
         {typeof id === 'string' && (
           <>
             {' '}
             <span aria-hidden>›</span> <a href={hrefOf({ view: 'item', db, id })}>{id}</a>
+          </>
+        )}
+        {typeof attachment === 'string' && (
+          <>
+            {' '}
+            <span aria-hidden>›</span> {attachment}
           </>
         )}
       </span>
@@ -250,6 +256,9 @@ function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
           </summary>
           <WholeJson value={rest.item} />
         </details>
+      )}
+      {Array.isArray(rest.positions) && (
+        <small>{t().erasedPositions(rest.positions.join(', '))}</small>
       )}
     </li>
   )

@@ -1,12 +1,23 @@
 import type { JSX } from 'preact'
+import { route } from '../address.ts'
 import { t } from '../language/language.ts'
-import { base, blocksFrom, chainSize, ledger, sessionState, textOfChain } from '../node/ledger.ts'
+import {
+  base,
+  blocksFrom,
+  chainSize,
+  ledger,
+  type ScheduledVerification,
+  sessionState,
+  textOfChain,
+} from '../node/ledger.ts'
 import { type Evidence, nodeStatus, type Peer, useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { Copied, LongText } from '../parts/json.tsx'
 import { Fact, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, failureText, Loading, Waiting } from '../parts/notices.tsx'
-import { hrefOf, route } from '../routes.ts'
+import { hrefOf, ledgerAt } from '../routes.ts'
+import { ActivitySection } from './activity.tsx'
+import { TokensSection } from './tokens.tsx'
 
 interface NodeFacts {
   readonly serverId: number
@@ -52,9 +63,7 @@ export function Node(): JSX.Element {
               {head === null ? (
                 t().noBlocks
               ) : (
-                <a href={hrefOf({ view: 'ledger', height: head.height })}>
-                  {t().block(head.height)}
-                </a>
+                <a href={hrefOf(ledgerAt(head.height))}>{t().block(head.height)}</a>
               )}
             </Fact>
             {head !== null && (
@@ -76,7 +85,9 @@ export function Node(): JSX.Element {
           </dl>
         )}
       </Waiting>
+      <ActivitySection />
       <Peers />
+      <TokensSection />
     </>
   )
 }
@@ -181,8 +192,8 @@ function isVerifiable({ notes, proof }: Evidence): boolean {
 
 /** Alerts above every view. */
 export function Alerts(): JSX.Element {
-  const { peers, evidence = null, refusal = null } = nodeStatus.value ?? {}
-  // The view of the node shows them itself.
+  const { peers, evidence = null, refusal = null, verification = null } = nodeStatus.value ?? {}
+  // The view of the node shows these alerts itself.
   const isElsewhere = route.value.view !== 'node'
   const frozen = new Set(
     Array.isArray(peers) && isElsewhere
@@ -199,6 +210,7 @@ export function Alerts(): JSX.Element {
           </span>
         </p>
       )}
+      {verification !== null && <VerificationAlert verification={verification} />}
       {evidence !== null && <EvidenceNotice title={t().ownKeyTwice} evidence={evidence} />}
       {[...frozen].map((serverid) => (
         <p key={serverid} class="notice bad">
@@ -207,6 +219,25 @@ export function Alerts(): JSX.Element {
         </p>
       ))}
     </div>
+  )
+}
+
+/** Reports a scheduled verification that failed, or did not run to its end. */
+function VerificationAlert(props: { verification: ScheduledVerification }): JSX.Element | null {
+  const { result, time, finding, reason } = props.verification
+  if (result !== 'failed' && result !== 'unfinished') return null
+  return (
+    <p class={result === 'failed' ? 'notice bad' : 'notice'}>
+      <span>
+        <strong>{result === 'failed' ? t().scheduledFailed : t().scheduledUnfinished}</strong>{' '}
+        {finding ?? reason}{' '}
+        {time !== undefined && (
+          <>
+            (<Time at={time} />)
+          </>
+        )}
+      </span>
+    </p>
   )
 }
 

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import { ViewHead } from '../parts/layout.tsx'
 import { Sign } from '../parts/notices.tsx'
-import { hrefOf } from '../routes.ts'
+import { hrefOf, ledgerAt } from '../routes.ts'
 import { type Run, run, start, stop } from '../verification/run.ts'
 import {
   type CheckState,
@@ -91,7 +91,7 @@ function FaultText({ fault: { code, height, index } }: { fault: Fault }): JSX.El
   return (
     <p>
       <strong>
-        <a href={hrefOf({ view: 'ledger', height })}>
+        <a href={hrefOf(ledgerAt(height))}>
           {index === null ? t().badBlock(height) : t().badEntry(`${height}.${index}`)}
         </a>
       </strong>{' '}

@@ -1,0 +1,61 @@
+import type { Operations } from '../../client/index.ts'
+
+export type ActivityReply = Operations['GET /api/config/activity']['reply']
+
+/** Minutes per bar, and bars of a day. */
+const BAR_MINUTES = 10
+const BARS = 144
+const BAR_MS = BAR_MINUTES * 60_000
+
+/** The changes of the last 24 hours as values for a chart, oldest first. */
+export interface ActivityChart {
+  /** Start of the first bar, milliseconds since the Unix epoch. */
+  readonly from: number
+  readonly to: number
+  /** Average number of entries per minute, for each bar; null before the start of the process. */
+  readonly rates: readonly (number | null)[]
+  /** Size of the store in bytes at the end of each bar; null if it is unknown. */
+  readonly sizes: readonly (number | null)[]
+  readonly entries: number
+  readonly blocks: number
+}
+
+/** Returns the values of the 144 bars that end now. */
+export function chartOf({ since, now, minutes, store_bytes }: ActivityReply): ActivityChart {
+  const to = Math.ceil((now + 1) / BAR_MS) * BAR_MS
+  const from = to - BARS * BAR_MS
+  const barOf = (time: number) => Math.floor((time - from) / BAR_MS)
+  const counts = new Map<number, number>()
+  const known = new Map<number, number>()
+  for (const { time, entries, store_bytes: bytes } of minutes) {
+    const bar = barOf(time)
+    counts.set(bar, (counts.get(bar) ?? 0) + entries)
+    // The size at the first block of a bar is the size at the end of the bar before it.
+    if (bytes !== null && !known.has(bar - 1)) known.set(bar - 1, bytes)
+  }
+  known.set(BARS - 1, store_bytes)
+  const first = Math.max(0, barOf(since))
+  const rates = Array.from({ length: BARS }, (_, bar) =>
+    bar < first ? null : (counts.get(bar) ?? 0) / BAR_MINUTES,
+  )
+  const sum = (of: 'entries' | 'blocks') => minutes.reduce((total, one) => total + one[of], 0)
+  return {
+    from,
+    to,
+    rates,
+    sizes: sizesOf(known, first),
+    entries: sum('entries'),
+    blocks: sum('blocks'),
+  }
+}
+
+/** The size changes only with blocks, so bars without a known size have the next known size. */
+function sizesOf(known: ReadonlyMap<number, number>, first: number): readonly (number | null)[] {
+  const sizes: (number | null)[] = []
+  let next: number | null = null
+  for (let bar = BARS - 1; bar >= 0; bar -= 1) {
+    next = known.get(bar) ?? next
+    sizes.push(bar < first ? null : next)
+  }
+  return sizes.reverse()
+}

@@ -1,0 +1,18 @@
+import { signal } from '@preact/signals'
+import { FIRST, hrefOf, parseRoute, type Route } from './routes.ts'
+
+/** The current view. */
+export const route = signal<Route>(FIRST)
+
+/** Updates `route` whenever the address changes. */
+export function followAddress(): void {
+  const follow = () => {
+    route.value = parseRoute(location.hash)
+  }
+  addEventListener('hashchange', follow)
+  follow()
+}
+
+export function goTo(to: Route): void {
+  location.hash = hrefOf(to)
+}

@@ -1,0 +1,22 @@
+/** Time after which a saved file is released; browsers have read it by then. */
+const RELEASE_MS = 60_000
+
+/** Saves `content` as a download. */
+export function saveFile(name: string, content: Blob | string, type = 'text/plain'): void {
+  const blob = typeof content === 'string' ? new Blob([content], { type }) : content
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(blob)
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), RELEASE_MS)
+}
+
+/** Returns `content` as a URL for an image. The Content-Security-Policy of the page forbids `blob:` URLs. */
+export function dataUrlOf(content: Blob, type: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader()
+    reader.onload = () => resolve(String(reader.result))
+    reader.onerror = () => reject(reader.error)
+    reader.readAsDataURL(new Blob([content], { type }))
+  })
+}

@@ -1,0 +1,121 @@
+import { fromBase64, toBase64 } from '../../../base/base64.ts'
+import {
+  type Checkpoint,
+  type Fetch,
+  ProofError,
+  type ProofErrorCode,
+  serverIdOfRaw,
+  type VerifierKey,
+  VerifyingReader,
+  type VerifySignature,
+  verifierKeyOf,
+} from '../../../chain/portable.ts'
+import { differences } from '../json.ts'
+import type { Remembered } from './verify-chain.ts'
+
+/** The node that must prove a revision. */
+export interface ProofSource {
+  readonly serverId: number
+  /** The verifier key, as returned by the node. */
+  readonly verifierKey: string
+  /** The stored result of an earlier verification; null the first time. */
+  readonly remembered: Remembered | null
+  readonly fetch: Fetch
+}
+
+/** A revision as shown by the page. */
+export interface ShownItem {
+  readonly db: string
+  readonly id: string
+  /** `<height>.<index>` of its entry. */
+  readonly position: string
+  /** Is undefined if the revision deleted the item or was erased. */
+  readonly item: unknown
+}
+
+/** Reasons why a revision is not proven. The page has a sentence for each. */
+export type RefusalCode =
+  | 'key'
+  | 'keyChanged'
+  | 'signature'
+  | 'checkpoint'
+  | 'rolledBack'
+  | 'forked'
+  | 'proof'
+  | 'otherItem'
+  | 'unanswered'
+
+export type ItemVerdict =
+  | { readonly refused: RefusalCode }
+  | {
+      readonly refused: null
+      /** Blocks of the chain under the checkpoint. */
+      readonly size: number
+      /** Milliseconds since the Unix epoch, by the clock of the node; null if the revision was erased. */
+      readonly timestamp: number | null
+      readonly isErased: boolean
+      /** Whether this browser has verified the node with the same key before. */
+      readonly isKeyKnown: boolean
+      /** The result to remember. */
+      readonly remember: Remembered
+    }
+
+const REFUSALS: Readonly<Partial<Record<ProofErrorCode, RefusalCode>>> = {
+  NOTE_UNSIGNED: 'signature',
+  NOTE_FORGED: 'signature',
+  NOTE_MALFORMED: 'checkpoint',
+  CHECKPOINT_MALFORMED: 'checkpoint',
+  CHECKPOINT_FOREIGN: 'checkpoint',
+  LOG_ROLLED_BACK: 'rolledBack',
+  LOG_FORKED: 'forked',
+  ITEM_OTHER: 'otherItem',
+  SERVER_FAILED: 'unanswered',
+}
+
+/**
+ * Verifies that the shown revision is under a checkpoint that the key of the node has signed, and that the checkpoint
+ * continues the remembered checkpoint. It does not show that the revision is the newest. Errors: as for `source.fetch`.
+ */
+export async function proveItem(
+  verifySignature: VerifySignature,
+  { serverId, verifierKey, remembered, fetch }: ProofSource,
+  { db, id, position, item }: ShownItem,
+): Promise<ItemVerdict> {
+  const key = keyIn(verifierKey)
+  if (key === null || serverIdOfRaw(key.publicKey) !== serverId) return { refused: 'key' }
+  if (remembered !== null && remembered.verifierKey !== verifierKey)
+    return { refused: 'keyChanged' }
+  const checkpoint = checkpointIn(remembered, key)
+  const reader = new VerifyingReader({ verifySignature, key, checkpoint, fetch })
+  try {
+    const proven = await reader.readEntry(db, id, position)
+    const isShown = proven.entry === null || differences(item, proven.entry.item).length === 0
+    if (!isShown) return { refused: 'otherItem' }
+    const { size, root } = reader.checkpoint ?? proven.checkpoint
+    return {
+      refused: null,
+      size: proven.checkpoint.size,
+      timestamp: proven.timestamp,
+      isErased: proven.entry === null,
+      isKeyKnown: remembered !== null,
+      remember: { verifierKey, size, root: toBase64(root) },
+    }
+  } catch (error) {
+    if (error instanceof ProofError) return { refused: REFUSALS[error.code] ?? 'proof' }
+    throw error
+  }
+}
+
+function keyIn(text: string): VerifierKey | null {
+  try {
+    return verifierKeyOf(text)
+  } catch {
+    return null
+  }
+}
+
+function checkpointIn(remembered: Remembered | null, key: VerifierKey): Checkpoint | null {
+  const root = fromBase64(remembered?.root ?? '')
+  if (remembered === null || root === null || remembered.size === 0) return null
+  return { origin: key.name, size: remembered.size, root }
+}

@@ -1,0 +1,36 @@
+import type { Remembered } from './verify-chain.ts'
+
+const STORAGE_KEY = 'daicho.verified'
+/** Maximum number of remembered nodes. A node without a folder has a new id after each start. */
+const CHAINS_MAX = 20
+
+/** Chains that this browser has verified at this address, by server id. */
+export function rememberedChains(): Readonly<Record<string, Remembered>> {
+  try {
+    const value: unknown = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? '{}')
+    const chains = Object.entries(Object(value)).filter((pair): pair is [string, Remembered] =>
+      isRemembered(pair[1]),
+    )
+    return Object.fromEntries(chains)
+  } catch {
+    return {}
+  }
+}
+
+/** Stores a verified key, size and root, to compare later verifications with. Keeps an earlier `verifiedAt`. */
+export function remember(serverId: number, chain: Remembered): void {
+  const known = rememberedChains()
+  const others = Object.entries(known).filter(([id]) => id !== `${serverId}`)
+  const merged = { ...known[serverId], ...chain }
+  const chainsToKeep = [...others.slice(-(CHAINS_MAX - 1)), [`${serverId}`, merged] as const]
+  try {
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(Object.fromEntries(chainsToKeep)))
+  } catch {
+    // Without storage, the next verification has no earlier result to compare with.
+  }
+}
+
+function isRemembered(value: unknown): value is Remembered {
+  const { verifierKey, size, root } = Object(value)
+  return typeof verifierKey === 'string' && Number.isSafeInteger(size) && typeof root === 'string'
+}

@@ -1,0 +1,17 @@
+import type { ItemVerdict, ShownItem } from './item-proof.ts'
+import type { Progress, Remembered, Verdict } from './verify-chain.ts'
+
+/** The only message of the page to a worker. */
+export interface VerifyRequest {
+  readonly base: string
+  readonly remembered: Readonly<Record<string, Remembered>>
+  /** The revision to verify; absent for the whole chain. */
+  readonly item?: ShownItem
+}
+
+/** The messages of a worker to the page. */
+export type WorkerMessage =
+  | { readonly kind: 'progress'; readonly progress: Progress }
+  | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly serverId: number }
+  | { readonly kind: 'item'; readonly verdict: ItemVerdict; readonly serverId: number }
+  | { readonly kind: 'failed'; readonly message: string }

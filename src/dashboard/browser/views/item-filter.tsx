@@ -1,0 +1,77 @@
+import type { JSX } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { type Operator, simpleWhere } from '../json.ts'
+import { t } from '../language/language.ts'
+import { Choice, Field } from '../parts/layout.tsx'
+
+const OPERATORS: readonly Operator[] = [
+  ...(['eq', 'neq', 'gt', 'gte', 'lt', 'lte'] as const),
+  ...(['like', 'regexp', 'exists'] as const),
+]
+
+/** Builds the conditions of a filter; calls `apply` with their JSON text, or with null for all items. */
+export function ItemFilter(props: {
+  /** The applied conditions. */
+  where: string | null
+  apply: (where: string | null) => void
+}): JSX.Element {
+  const [member, setMember] = useState('')
+  const [operator, setOperator] = useState<Operator>('eq')
+  const [value, setValue] = useState('')
+  const [json, setJson] = useState('')
+  const where = json.trim() === '' ? simpleWhere(member, operator, value) : json
+  // Conditions from the address, for example after “back”, are shown as JSON.
+  useEffect(() => {
+    if (props.where === where) return
+    setMember('')
+    setValue('')
+    setJson(props.where ?? '')
+  }, [props.where])
+  return (
+    <details class="filter" open={props.where !== null}>
+      <summary>{t().filter}</summary>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          props.apply(where)
+        }}
+        onReset={() => {
+          setMember('')
+          setOperator('eq')
+          setValue('')
+          setJson('')
+          props.apply(null)
+        }}
+      >
+        <div class="fields">
+          <Field
+            label={t().member}
+            placeholder={t().memberHint}
+            value={member}
+            change={setMember}
+          />
+          <Choice
+            label={t().condition}
+            value={operator}
+            options={OPERATORS.map((one) => [one, t().operators[one]])}
+            choose={(chosen) => setOperator(OPERATORS.find((one) => one === chosen) ?? 'eq')}
+          />
+          <Field label={t().value} value={value} change={setValue} />
+        </div>
+        <Field
+          label={t().filterAsJson}
+          class="mono"
+          placeholder={t().filterAsJsonHint}
+          value={json}
+          change={setJson}
+        />
+        <div class="buttons">
+          <button type="reset" class="secondary">
+            {t().clear}
+          </button>
+          <button type="submit">{t().show}</button>
+        </div>
+      </form>
+    </details>
+  )
+}

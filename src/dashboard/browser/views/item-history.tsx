@@ -1,0 +1,218 @@
+import type { JSX } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { ClientError } from '../../../client/index.ts'
+import { type Difference, differences } from '../json.ts'
+import { methodText, t } from '../language/language.ts'
+import { ledger } from '../node/ledger.ts'
+import { Dialog } from '../parts/dialog.tsx'
+import { useAction, useLoaded } from '../parts/hooks.ts'
+import { ShortJson, WholeJson } from '../parts/json.tsx'
+import { Field, Time } from '../parts/layout.tsx'
+import { showMessage, Waiting } from '../parts/notices.tsx'
+import { hrefOf, ledgerAt } from '../routes.ts'
+import { ItemProof } from './item-proof.tsx'
+
+const STEP = 20
+
+interface ShownRevision {
+  readonly position: string
+  readonly timestamp: number
+  readonly method: string
+  readonly item?: unknown
+  readonly erased?: true
+}
+
+/** Returns the `count` newest revisions, and one more revision, with which the oldest of them is compared. */
+async function revisionsOf(
+  db: string,
+  id: string,
+  count: number,
+  signal: AbortSignal,
+): Promise<readonly ShownRevision[]> {
+  const query = { order: 'newest' as const, limit: count + 1 }
+  try {
+    const path = { db, id }
+    const { history } = await ledger.request(
+      'GET /api/{db}/{id}/history',
+      { path, query },
+      { signal },
+    )
+    return history
+  } catch (error) {
+    if (error instanceof ClientError && error.code === 'ITEM_NOT_FOUND') return []
+    throw error
+  }
+}
+
+/**
+ * Lists the revisions of an item, newest first, with their differences, and erases former revisions; reloads when
+ * `version` changes.
+ */
+export function History(props: {
+  db: string
+  id: string
+  version: number
+  changed: () => void
+}): JSX.Element {
+  const { db, id, version } = props
+  const [count, setCount] = useState(STEP)
+  const [erasing, setErasing] = useState<readonly string[] | 'former' | null>(null)
+  const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
+    revisionsOf(db, id, count, signal),
+  )
+  useEffect(reload, [version])
+  return (
+    <section class="history" aria-labelledby="history-title">
+      <header class="head">
+        <h2 id="history-title">{t().history}</h2>
+        {loaded.state === 'loaded' && loaded.value.some(isErasable) && (
+          <button type="button" class="secondary small" onClick={() => setErasing('former')}>
+            {t().eraseFormer}
+          </button>
+        )}
+      </header>
+      <Waiting loaded={loaded} again={reload}>
+        {(revisions) => (
+          <>
+            {revisions.length === 0 && <p class="empty">{t().noHistory}</p>}
+            <ol class="revisions">
+              {revisions.slice(0, count).map((revision, at) => (
+                <RevisionRow
+                  key={revision.position}
+                  item={{ db, id }}
+                  revision={revision}
+                  before={revisions[at + 1]}
+                  erase={isErasable(revision, at) ? () => setErasing([revision.position]) : null}
+                />
+              ))}
+            </ol>
+            {revisions.length > count && (
+              <button type="button" class="secondary" onClick={() => setCount(count + STEP)}>
+                {t().older}
+              </button>
+            )}
+          </>
+        )}
+      </Waiting>
+      {erasing !== null && (
+        <EraseRevisions
+          {...{ db, id }}
+          positions={erasing}
+          close={() => setErasing(null)}
+          done={props.changed}
+        />
+      )}
+    </section>
+  )
+}
+
+/** Whether the revision has content and is not the newest, which has the index `at` 0. */
+function isErasable({ item }: ShownRevision, at: number): boolean {
+  return at > 0 && item !== undefined
+}
+
+/** Asks for confirmation, and erases one revision or all that are no longer current. */
+function EraseRevisions(props: {
+  db: string
+  id: string
+  positions: readonly string[] | 'former'
+  close: () => void
+  done: () => void
+}): JSX.Element {
+  const { db, id, positions } = props
+  const [typed, setTyped] = useState('')
+  const action = useAction()
+  const erase = async () => {
+    let erased: readonly string[] = []
+    const isDone = await action.run(async () => {
+      const body = positions === 'former' ? {} : { positions: [...positions] }
+      const path = { db, id }
+      erased = (await ledger.request('POST /api/{db}/{id}/erase', { path, body })).positions
+    })
+    if (!isDone) return
+    props.close()
+    props.done()
+    showMessage(t().itemErased(erased.length))
+  }
+  return (
+    <Dialog
+      title={positions === 'former' ? t().eraseFormerTitle : t().eraseTitle(positions.join(', '))}
+      submitText={t().erase}
+      danger
+      disabled={typed !== id}
+      close={props.close}
+      submit={() => void erase()}
+      {...action}
+    >
+      <p>{t().eraseMeans}</p>
+      <p>{t().eraseLeaves}</p>
+      <Field label={t().typeName(id)} spellcheck={false} value={typed} change={setTyped} />
+    </Dialog>
+  )
+}
+
+function RevisionRow(props: {
+  item: { readonly db: string; readonly id: string }
+  revision: ShownRevision
+  before: ShownRevision | undefined
+  /** Is null if the revision cannot be erased. */
+  erase: (() => void) | null
+}): JSX.Element {
+  const { position, timestamp, method, item, erased } = props.revision
+  const height = Number(position.split('.')[0])
+  // An erased revision cannot be compared.
+  const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
+  const changes = isCompared ? differences(props.before?.item, item) : null
+  return (
+    <li class="card">
+      <p class="revision-head">
+        <strong>{methodText(method)}</strong> <Time at={timestamp} />{' '}
+        <a href={hrefOf(ledgerAt(height))}>{t().revision(position)}</a>
+      </p>
+      {erased === true && <p>{t().erasedRevision}</p>}
+      {changes?.length === 0 && <p>{t().noDifference}</p>}
+      {changes !== null && changes.length > 0 && (
+        <ul class="differences">
+          {changes.map((change) => (
+            <DifferenceRow key={change.path} change={change} />
+          ))}
+        </ul>
+      )}
+      {item !== undefined && (
+        <details>
+          <summary>{t().wholeItem}</summary>
+          <WholeJson value={item} />
+        </details>
+      )}
+      <details>
+        <summary>{t().proof}</summary>
+        <ItemProof shown={{ ...props.item, position, item }} />
+      </details>
+      {props.erase !== null && (
+        <div class="buttons">
+          <button type="button" class="secondary small" onClick={props.erase}>
+            {t().erase}
+          </button>
+        </div>
+      )}
+    </li>
+  )
+}
+
+function DifferenceRow({ change }: { change: Difference }): JSX.Element {
+  return (
+    <li>
+      <code class="path">{change.path}</code> <span class="kind">{t()[change.kind]}</span>
+      {change.kind !== 'added' && (
+        <del>
+          <ShortJson value={change.before} />
+        </del>
+      )}
+      {change.kind !== 'removed' && (
+        <ins>
+          <ShortJson value={change.after} />
+        </ins>
+      )}
+    </li>
+  )
+}

@@ -1,0 +1,105 @@
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import { numberText, t } from '../language/language.ts'
+import { ledger } from '../node/ledger.ts'
+import { useLoaded } from '../parts/hooks.ts'
+import { ShortJson, ShortText } from '../parts/json.tsx'
+import { Choice } from '../parts/layout.tsx'
+import { Waiting } from '../parts/notices.tsx'
+import { type ListedItem, memberPaths } from '../table.ts'
+
+/** Maximum number of groups shown. */
+const SHOWN_MAX = 100
+const VALUES = ['sum', 'avg', 'min', 'max'] as const
+
+interface Source {
+  readonly db: string
+  /** Conditions as JSON, or null for all items. */
+  readonly where: string | null
+}
+
+/** Counts the matching items by a member, and sums up another member. */
+export function ItemSummary(props: Source & { items: readonly ListedItem[] }): JSX.Element {
+  const [isOpen, setOpen] = useState(false)
+  const [group, setGroup] = useState('')
+  const [of, setOf] = useState('')
+  const none = ['', t().none] as const
+  const options = [none, ...memberPaths(props.items).map((path) => [path, path] as const)]
+  return (
+    <details class="filter" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>{t().summary}</summary>
+      {isOpen && (
+        <>
+          <div class="inline">
+            <Choice label={t().groupBy} value={group} options={options} choose={setGroup} />
+            <Choice label={t().valuesOf} value={of} options={options} choose={setOf} />
+          </div>
+          <Groups db={props.db} where={props.where} group={group} of={of} />
+        </>
+      )}
+    </details>
+  )
+}
+
+function Groups(props: Source & { group: string; of: string }): JSX.Element {
+  const { db, where, group, of } = props
+  const [loaded, reload] = useLoaded(JSON.stringify(props), (signal) => {
+    const query = {
+      db,
+      ...(group === '' ? {} : { group }),
+      ...(of === '' ? {} : { sum: of, avg: of, min: of, max: of }),
+      ...(where === null ? {} : { filter: `{"where":${where}}` }),
+    }
+    return ledger.request('GET /api/config/aggregate', { query }, { signal })
+  })
+  return (
+    <Waiting loaded={loaded} again={reload}>
+      {({ groups }) => (
+        <div class="table-frame">
+          <table class="items columns summary">
+            <thead>
+              <tr>
+                {group !== '' && <th scope="col">{group}</th>}
+                <th scope="col">{t().count}</th>
+                {of !== '' &&
+                  VALUES.map((name) => (
+                    <th key={name} scope="col">
+                      {t().values[name]}
+                    </th>
+                  ))}
+              </tr>
+            </thead>
+            <tbody>
+              {groups.slice(0, SHOWN_MAX).map((one, at) => (
+                <tr key={at}>
+                  {group !== '' && (
+                    <th scope="row">
+                      <Value value={one.group[group]} />
+                    </th>
+                  )}
+                  <td data-label={t().count}>{numberText(one.count)}</td>
+                  {of !== '' &&
+                    VALUES.map((name) => (
+                      <td key={name} data-label={t().values[name]}>
+                        <Value value={one[name]?.[of]} />
+                      </td>
+                    ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {groups.length > SHOWN_MAX && <p class="soft">{t().firstOnly(SHOWN_MAX)}</p>}
+        </div>
+      )}
+    </Waiting>
+  )
+}
+
+function Value({ value }: { value: unknown }): JSX.Element {
+  if (typeof value === 'number') return <>{numberText(value)}</>
+  return typeof value === 'string' ? (
+    <ShortText text={value} />
+  ) : (
+    <ShortJson value={value ?? null} />
+  )
+}

@@ -1,0 +1,131 @@
+import type { JSX } from 'preact'
+import { t } from '../language/language.ts'
+import { saveFile } from '../node/files.ts'
+import { CopyButton, ShortJson, ShortText } from '../parts/json.tsx'
+import { hrefOf } from '../routes.ts'
+import { csvOf, type ListedItem, memberPaths, ndjsonOf, valueAt } from '../table.ts'
+
+interface Shown {
+  readonly db: string
+  readonly items: readonly ListedItem[]
+  readonly columns: readonly string[]
+}
+
+/** The items of a page with their chosen members, or each as JSON. */
+export function ItemTable(props: Shown & { remove: (id: string) => void }): JSX.Element {
+  const { db, items, columns, remove } = props
+  return (
+    <div class="table-frame">
+      <table class={columns.length === 0 ? 'items' : 'items columns'}>
+        <thead>
+          <tr>
+            <th scope="col">{t().id}</th>
+            {columns.length === 0 && <th scope="col">{t().content}</th>}
+            {columns.map((path) => (
+              <th key={path} scope="col">
+                {path}
+              </th>
+            ))}
+            <th scope="col">
+              <span class="for-readers">{t().actions}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((item) => (
+            <tr key={item.id}>
+              <th scope="row">
+                <a href={hrefOf({ view: 'item', db, id: item.id })}>{item.id}</a>
+              </th>
+              {columns.length === 0 && <Content item={item} />}
+              {columns.map((path) => (
+                <td key={path} data-label={path}>
+                  <Cell value={valueAt(item, path)} />
+                </td>
+              ))}
+              <td>
+                <button
+                  type="button"
+                  class="secondary small"
+                  aria-label={`${t().delete}: ${item.id}`}
+                  onClick={() => remove(item.id)}
+                >
+                  {t().delete}
+                </button>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Content({ item: { id: _, ...rest } }: { item: ListedItem }): JSX.Element {
+  return (
+    <td>
+      <ShortJson value={rest} />
+    </td>
+  )
+}
+
+function Cell({ value }: { value: unknown }): JSX.Element | null {
+  if (value === undefined) return null
+  return typeof value === 'string' ? <ShortText text={value} /> : <ShortJson value={value} />
+}
+
+/** Lets the user choose the members that are shown as columns. */
+export function ColumnChoice(props: {
+  items: readonly ListedItem[]
+  columns: readonly string[]
+  choose: (columns: readonly string[]) => void
+}): JSX.Element {
+  const { items, columns, choose } = props
+  const paths = [...new Set([...columns, ...memberPaths(items)])]
+  return (
+    <details class="filter">
+      <summary>{t().columns}</summary>
+      <fieldset class="choices">
+        <legend class="for-readers">{t().columns}</legend>
+        {paths.map((path) => (
+          <label key={path}>
+            <input
+              type="checkbox"
+              checked={columns.includes(path)}
+              onChange={({ currentTarget }) => {
+                const others = columns.filter((column) => column !== path)
+                choose(currentTarget.checked ? [...others, path] : others)
+              }}
+            />
+            {path}
+          </label>
+        ))}
+      </fieldset>
+      <small>{t().columnsHint}</small>
+    </details>
+  )
+}
+
+/** Copies and saves the items of a page. */
+export function ItemExport({ db, items, columns }: Shown): JSX.Element {
+  return (
+    <div class="buttons export">
+      <span class="soft">{t().shownItems(items.length)}</span>
+      <CopyButton text={() => csvOf(items, columns, '\t')} label={t().table} />
+      <button
+        type="button"
+        class="plain"
+        onClick={() => saveFile(`${db}.csv`, csvOf(items, columns), 'text/csv')}
+      >
+        {t().saveAs('CSV')}
+      </button>
+      <button
+        type="button"
+        class="plain"
+        onClick={() => saveFile(`${db}.ndjson`, ndjsonOf(items, columns), 'application/x-ndjson')}
+      >
+        {t().saveAs('NDJSON')}
+      </button>
+    </div>
+  )
+}

@@ -1,0 +1,121 @@
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import type { Operations } from '../../../client/index.ts'
+import { t } from '../language/language.ts'
+import { ledger } from '../node/ledger.ts'
+import { useChanges } from '../node/live.ts'
+import { Dialog } from '../parts/dialog.tsx'
+import { useAction, useLoaded } from '../parts/hooks.ts'
+import { Time } from '../parts/layout.tsx'
+import { showMessage, Waiting } from '../parts/notices.tsx'
+
+type Token = Operations['GET /api/config/tokens']['reply']['tokens'][number]
+
+/** Number of tokens shown at first, and added per click. */
+const STEP = 20
+
+/** Lists the tokens in use, and revokes them. */
+export function TokensSection(): JSX.Element {
+  const [loaded, reload] = useLoaded('tokens', (signal) =>
+    ledger.request('GET /api/config/tokens', {}, { signal }),
+  )
+  useChanges(() => true, reload)
+  const [count, setCount] = useState(STEP)
+  const [revoking, setRevoking] = useState<Token | null>(null)
+  return (
+    <section class="tokens" aria-labelledby="tokens-title">
+      <h2 id="tokens-title">{t().tokens}</h2>
+      <Waiting loaded={loaded} again={reload}>
+        {({ required, since, tokens }) => {
+          if (!required || since === null) return <p class="empty">{t().tokensDisabled}</p>
+          return (
+            <>
+              <p class="soft">
+                {t().tokensAre} <Time at={since} />
+              </p>
+              <ul class="rows">
+                {tokens.slice(0, count).map((token) => (
+                  <TokenRow key={token.jti} token={token} revoke={() => setRevoking(token)} />
+                ))}
+              </ul>
+              {tokens.length > count && (
+                <button type="button" class="secondary" onClick={() => setCount(count + STEP)}>
+                  {t().more(tokens.length - count)}
+                </button>
+              )}
+            </>
+          )
+        }}
+      </Waiting>
+      {revoking !== null && (
+        <RevokeToken token={revoking} close={() => setRevoking(null)} done={reload} />
+      )}
+    </section>
+  )
+}
+
+function TokenRow({ token, revoke }: { token: Token; revoke: () => void }): JSX.Element {
+  const { jti, subject, audience, scopes, last_used, expires_at, revoked } = token
+  return (
+    <li class="token">
+      <div>
+        <strong class="name">{subject}</strong>{' '}
+        {scopes.map((scope) => (
+          <code key={scope}>{scope}</code>
+        ))}
+        {scopes.length === 0 && <code>{audience}</code>}
+        <small>
+          {last_used === null ? (
+            t().neverUsed
+          ) : (
+            <>
+              {t().lastUsed} <Time at={last_used} />
+            </>
+          )}{' '}
+          · {t().expires} <Time at={expires_at} /> · <code>{jti}</code>
+        </small>
+      </div>
+      {revoked ? (
+        <span class="state failing">{t().revoked}</span>
+      ) : (
+        <button
+          type="button"
+          class="secondary small"
+          aria-label={`${t().revoke}: ${subject} ${jti}`}
+          onClick={revoke}
+        >
+          {t().revoke}
+        </button>
+      )}
+    </li>
+  )
+}
+
+function RevokeToken(props: { token: Token; close: () => void; done: () => void }): JSX.Element {
+  const { jti, subject } = props.token
+  const action = useAction()
+  const revoke = async () => {
+    const isDone = await action.run(async () => {
+      await ledger.request('DELETE /api/config/tokens/{jti}', { path: { jti } })
+    })
+    if (!isDone) return
+    props.close()
+    props.done()
+    showMessage(t().tokenRevoked(subject))
+  }
+  return (
+    <Dialog
+      title={t().revokeTitle(subject)}
+      submitText={t().revoke}
+      danger
+      close={props.close}
+      submit={() => void revoke()}
+      {...action}
+    >
+      <p>{t().revokeMeans}</p>
+      <p>
+        <code>{jti}</code>
+      </p>
+    </Dialog>
+  )
+}

@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest'
+import { chartOf } from '../../src/dashboard/browser/activity.ts'
+
+const MINUTE = 60_000
+const NOW = 1_800_000_000_000
+const DAY = 24 * 60 * MINUTE
+
+const minute = (ago: number, entries: number, bytes: number | null) => ({
+  ...{ time: NOW - ago * MINUTE, blocks: 1, entries, bytes: 9, store_bytes: bytes },
+})
+
+it('averages the entries of ten minutes per bar, and ends the last bar after the current time', () => {
+  const chart = chartOf({
+    ...{ status: true, since: NOW - 2 * DAY, now: NOW, store_bytes: 500 },
+    minutes: [minute(1_435, 5, 100), minute(12, 20, 300), minute(11, 10, 310), minute(1, 7, 400)],
+  })
+  expect([chart.rates.length, chart.sizes.length]).toEqual([144, 144])
+  expect([chart.to - NOW, chart.to - chart.from]).toEqual([10 * MINUTE, DAY])
+  expect(chart.rates.slice(-3)).toEqual([3, 0.7, 0])
+  expect(chart.rates.reduce<number>((sum, rate) => sum + (rate ?? 0) * 10, 0)).toBeCloseTo(37)
+  expect([chart.entries, chart.blocks]).toEqual([42, 4])
+  // The size at the end of each bar.
+  expect(chart.sizes.slice(-4)).toEqual([300, 400, 500, 500])
+})
+
+it('shows no bar before the start of the process, and shows the current size if there were no changes', () => {
+  const since = NOW - 25 * MINUTE
+  const chart = chartOf({ status: true, since, now: NOW, store_bytes: 5, minutes: [] })
+  expect(chart.rates.slice(-5)).toEqual([null, 0, 0, 0, 0])
+  expect(chart.sizes.slice(-5)).toEqual([null, 5, 5, 5, 5])
+  expect(chart.rates.filter((rate) => rate !== null)).toHaveLength(4)
+})

@@ -1,0 +1,106 @@
+// The verification of an item in the page, against a node in this process and replies that were changed.
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import {
+  type ItemVerdict,
+  type ProofSource,
+  proveItem,
+} from '../../src/dashboard/browser/verification/item-proof.ts'
+import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
+import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+
+let node: LedgerNode
+let verifierKey = ''
+beforeAll(async () => {
+  node = await startLedgerNode()
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', { id: 'plum', price: 90 })
+  await node.send('POST', '/api/fruit/plum', { price: 80 })
+  const path = `/api/ledgers/${node.service.serverId}/vkey`
+  verifierKey = (await node.send('GET', path)).text.trim()
+})
+afterAll(() => node.close())
+
+const PLUM = { db: 'fruit', id: 'plum', position: '2.0', item: { id: 'plum', price: 80 } }
+
+function prove(change: Partial<ProofSource> = {}, shown = PLUM): Promise<ItemVerdict> {
+  const source = {
+    serverId: node.service.serverId,
+    verifierKey,
+    remembered: null,
+    fetch: (path: string) => node.send('GET', path),
+    ...change,
+  }
+  return proveItem(verifySignature, source, shown)
+}
+
+it('proves current and former revisions under a signed checkpoint, which must continue the remembered checkpoint', async () => {
+  const first = await prove()
+  expect(first).toMatchObject({ refused: null, size: 3, isErased: false, isKeyKnown: false })
+  if (first.refused !== null) throw new Error('refused')
+  expect(first.remember).toMatchObject({ verifierKey, size: 3 })
+  await node.send('POST', '/api/fruit', { id: 'fig' })
+  const former = { ...PLUM, position: '1.0', item: { id: 'plum', price: 90 } }
+  const second = await prove({ remembered: first.remember }, former)
+  expect(second).toMatchObject({ refused: null, isKeyKnown: true })
+})
+
+it('proves only the position of an erased revision', async () => {
+  await node.send('POST', '/api/fruit', { id: 'old', name: 'Ann' })
+  const { headers } = await node.send('POST', '/api/fruit/old', {})
+  const last = Number(headers.get('ledger-position')?.split('/')[1]?.split('.')[0])
+  await node.send('POST', '/api/fruit/old/erase')
+  const shown = { db: 'fruit', id: 'old', position: `${last - 1}.0`, item: undefined }
+  const verdict = await proveItem(
+    verifySignature,
+    {
+      serverId: node.service.serverId,
+      verifierKey,
+      remembered: null,
+      fetch: (path) => node.send('GET', path),
+    },
+    shown,
+  )
+  expect(verdict).toMatchObject({ refused: null, isErased: true, timestamp: null })
+})
+
+it('rejects shown content that differs from the proven content', async () => {
+  const other = { ...PLUM, item: { id: 'plum', price: 81 } }
+  expect(await prove({}, other)).toEqual({ refused: 'otherItem' })
+  expect(await prove({}, { ...PLUM, position: '3.0' })).toEqual({ refused: 'unanswered' })
+})
+
+it.each<[string, () => Partial<ProofSource>, string]>([
+  ['a key of another server id', () => ({ serverId: 1 }), 'key'],
+  ['a text that is no key', () => ({ verifierKey: 'daicho/1+00000000+AA==' }), 'key'],
+  [
+    'a key that differs from the remembered one',
+    () => ({ remembered: { verifierKey: `${verifierKey}x`, size: 1, root: '' } }),
+    'keyChanged',
+  ],
+  [
+    'a chain that is shorter than the remembered one',
+    () => ({ remembered: { verifierKey, size: 99, root: btoa('\0'.repeat(32)) } }),
+    'rolledBack',
+  ],
+  [
+    'a chain that does not continue the remembered one',
+    () => ({ remembered: { verifierKey, size: 1, root: btoa('\0'.repeat(32)) } }),
+    'forked',
+  ],
+  ['a wrong signature', () => ({ fetch: changed(/\n(— \S+ \S{10})\S/, '\n$1/') }), 'signature'],
+  ['a wrong hash', () => ({ fetch: changed(/\n(index \d+\n)./, '\n$1/') }), 'proof'],
+  ['a text that is no proof', () => ({ fetch: changed(/^c2sp/, 'x') }), 'proof'],
+  ['no proof', () => ({ fetch: async () => ({ status: 503, text: '' }) }), 'unanswered'],
+])('refuses %s', async (_, change, refused) => {
+  expect(await prove(change())).toEqual({ refused })
+})
+
+/** Changes the proof in transit. */
+function changed(from: RegExp, to: string): ProofSource['fetch'] {
+  return async (path) => {
+    const { status, text } = await node.send('GET', path)
+    const other = text.replace(from, to)
+    expect(other).not.toBe(text)
+    return { status, text: other }
+  }
+}
