@@ -6,7 +6,7 @@ export interface Credentials {
   readonly password: string
 }
 
-/** Maximum length of an `Authorization` header; longer ones are rejected. */
+/** Maximum length of an `Authorization` header; longer headers are rejected. */
 const HEADER_LENGTH_MAX = 4096
 
 /**

@@ -26,7 +26,6 @@ async function listen(bodiesBytesMax: number) {
   const sockets = new Set<Socket>()
   const component: HttpComponent = {
     name: 'tested',
-    defaultPort: 0,
     limits: { bodyBytesMax: 10 * MI, bodiesBytesMax, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
     statusOf: {},
@@ -87,7 +86,7 @@ it.each([
   expect(await body).toBe(code ?? length)
 })
 
-it('rejects with BODY_INCOMPLETE when the connection closes within the body', async () => {
+it('rejects a body with BODY_INCOMPLETE when the connection closes before the end of the body', async () => {
   const stream = new PassThrough()
   const body = reading(stream, 1_000)
   stream.write('half')
@@ -95,7 +94,7 @@ it('rejects with BODY_INCOMPLETE when the connection closes within the body', as
   await expect(body).rejects.toMatchObject({ status: 400, code: 'BODY_INCOMPLETE' })
 })
 
-it('reads at most 64 KiB of tiny chunks from a connection per turn of the event loop', async () => {
+it('reads at most 64 KiB of tiny chunks from a connection per event-loop iteration', async () => {
   const { url, sockets } = await listen(10 * MI)
   let before = 0
   let mostBytes = 0
@@ -211,7 +210,7 @@ it('returns at once if the body is already complete, and rejects at once if the 
   await expect(arriving(destroyed).body.next()).rejects.toMatchObject(BROKEN)
 })
 
-it('rejects with REQUEST_TIMEOUT if the client is too slow, but not if the reader is slow', async () => {
+it('rejects a body with REQUEST_TIMEOUT if the client is too slow, but not if the reader is slow', async () => {
   vi.useFakeTimers()
   const { request, body } = arriving()
   const first = body.next()

@@ -13,11 +13,11 @@ declare module 'fastify' {
   }
 }
 
-/** Maximum number of pieces of a body handled in one turn of the event loop. */
-const PIECES_PER_TURN = 256
+/** Maximum number of pieces of a body handled in one event-loop iteration. */
+const PIECES_PER_ITERATION = 256
 /** Initial buffer size for a body of unknown length; doubled when full. */
 const FIRST_BYTES = 16 * 1024
-/** The buffer object of a piece shorter than this takes more memory than its bytes. */
+/** Below this length, the buffer object of a piece takes more memory than its bytes. */
 const SMALL_PIECE_BYTES = 1_024
 const JSON_TYPES = ['application/json', 'application/merge-patch+json']
 
@@ -59,8 +59,8 @@ export function holdSocket(socket: Socket): () => void {
 }
 
 /**
- * Returns a function to call for each piece of a body; it postpones further pieces to the next turn of the
- * event loop after PIECES_PER_TURN. Otherwise one turn could handle 2 MiB of one-byte chunks from one
+ * Returns a function to call for each piece of a body; it postpones further pieces to the next event-loop
+ * iteration after PIECES_PER_ITERATION. Otherwise one iteration could handle 2 MiB of one-byte chunks from one
  * connection, which takes half a second.
  */
 export function pieceLimit({ socket }: IncomingMessage): () => void {
@@ -68,7 +68,7 @@ export function pieceLimit({ socket }: IncomingMessage): () => void {
   let isHeld = false
   return () => {
     pieces += 1
-    if (isHeld || pieces % PIECES_PER_TURN !== 0 || !(socket instanceof Socket)) return
+    if (isHeld || pieces % PIECES_PER_ITERATION !== 0 || !(socket instanceof Socket)) return
     isHeld = true
     const release = holdSocket(socket)
     setImmediate(() => {
@@ -172,7 +172,7 @@ export async function* arrivingBody(
   let bytes = 0
   let waited = true
   const watch = setInterval(() => {
-    // Time in which the reader was busy does not count against the client.
+    // The pace is checked only while the reader waits, so that a slow reader does not fail the client.
     if (waited && pieces.isAwaited && bytes < pace.bytesMin) pieces.fail(STALLED)
     waited = pieces.isAwaited
     bytes = 0

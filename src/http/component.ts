@@ -37,7 +37,7 @@ export interface RefusalReply {
 
 /** Limits of a listener. */
 export interface HttpLimits {
-  /** Maximum length of a request body; longer ones get 413. */
+  /** Maximum length of a request body; longer bodies get 413. */
   readonly bodyBytesMax: number
   /** Total memory for all long bodies; above it, requests get 503. 256 MiB by default. */
   readonly bodiesBytesMax?: number
@@ -54,9 +54,8 @@ export interface HttpLimits {
  * guards and logging.
  */
 export interface HttpComponent {
-  /** The name used by `--only`, in the output of `--json` and in the logs. */
+  /** The name in `--only`, in the output of `--json` and in the logs. */
   readonly name: string
-  readonly defaultPort: number
   readonly limits: HttpLimits
   /** Whether to refuse requests from pages of other sites (`cross-origin-guard.ts`). */
   readonly sameOriginOnly: boolean

@@ -11,7 +11,6 @@ async function listen(): Promise<number> {
   const upgraded: { destroy(): void }[] = []
   const component: HttpComponent = {
     name: 'tested',
-    defaultPort: 0,
     limits: { bodyBytesMax: 1, requestTimeoutMs: 30_000, socketsMax: 4 },
     sameOriginOnly: false,
     statusOf: {},
@@ -81,7 +80,7 @@ it('closes the least recently used idle connection for a new one when the limit 
   expect(await stillOpen([...clients, newcomer])).toEqual([true, false, true, true, true])
 })
 
-it('closes connections that have sent nothing when other clients connect', async () => {
+it('closes connections on which nothing was sent when other clients connect', async () => {
   const port = await listen()
   const silent = Array.from({ length: 20 }, () => new Client(port))
   for (const address of ['127.0.0.1', '127.0.0.2', '127.0.0.3']) {
@@ -90,7 +89,7 @@ it('closes connections that have sent nothing when other clients connect', async
   expect((await stillOpen(silent)).filter((isOpen) => isOpen).length).toBeLessThanOrEqual(1)
 })
 
-it('rejects a new connection of the client that already has the most, and closes no busy connection for it', async () => {
+it('at the limit, rejects a new connection of the client with the most connections, and closes no busy connection for it', async () => {
   const port = await listen()
   const busy = Array.from({ length: 3 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)
@@ -105,7 +104,7 @@ it('closes the oldest busy connection of a client that has more than half of all
   const busy = Array.from({ length: 4 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)
   const otherClient = () => new Client(port, '127.0.0.2').get('/slow')
-  // After two requests each client has half of the connections, and all are busy.
+  // After two requests each client has half of the connections, and all connections are busy.
   expect([await otherClient(), await otherClient(), await otherClient()]).toEqual([200, 200, null])
   await Promise.all(busy.slice(0, 2).map(({ closed }) => closed))
   expect(busy.map(({ socket }) => socket.closed)).toEqual([true, true, false, false])

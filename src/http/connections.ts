@@ -27,13 +27,13 @@ const WAITING_MAX = 20_000
 /**
  * The connections of a listener, each with at most one request in progress.
  *
- * When `max` connections are open and another one arrives, let A be the client with the most connections. The
+ * When `max` connections are open and another connection arrives, let A be the client with the most connections. The
  * listener closes the first of these that exists; if there are several, the least recently used connection:
  * 1. an idle connection of A;
  * 2. an idle connection of any client, unless the new connection is from A;
  * 3. a busy connection of A, if A has more than half of all connections and the new connection is not from A;
- * 4. the new connection.
- * So no client can lock out others, but a reverse proxy, which appears as one client, can use all connections.
+ * 4. the new connection. So no client can lock out others, but a reverse proxy, which appears as one client, can use
+ *    all connections.
  *
  * A pipelined request starts after the previous reply was sent. While a request waits, its connection is paused: Node
  * has parsed at most one read of 64 KiB, and the system buffers any further bytes.
@@ -118,7 +118,7 @@ export class Connections {
     })
   }
 
-  /** Closes a connection so that `client` can open one; returns false if no connection may be closed. */
+  /** Closes a connection so that `client` can open a connection; returns false if no connection may be closed. */
   #closeOneFor(client: string): boolean {
     const [largest, most] = [...this.#clients].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
     const isIdle = ({ latest, isUpgraded }: Connection) =>

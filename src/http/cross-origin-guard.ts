@@ -17,13 +17,15 @@ const OPEN_PATH = /^\/doc(?:[/?]|$)/
  * - `Sec-Fetch-Site`: must be `same-origin`, or `none` (the user typed the address); otherwise 403.
  * - `Origin`: if sent, must be this host; otherwise 403. `null` counts as another site.
  *
- * `publicHosts` contains host names in lower case, without ports.
+ * Pages of `allowedOrigins` only need a trusted `Host`. `publicHosts` contains host names in lower case, without
+ * ports.
  * Source: specification, L 7; docs/decisions/0006-cross-origin-guard.md.
  */
 export function crossOriginRefusal(
   url: string,
   { host, site, origin }: RequestHeaders,
   publicHosts: ReadonlySet<string>,
+  allowedOrigins: ReadonlySet<string> = new Set(),
 ): Refusal | null {
   if (!url.startsWith('/') && url !== '*') {
     return {
@@ -41,6 +43,7 @@ export function crossOriginRefusal(
       message: 'this node does not serve this Host; the operator can add it to PUBLIC_HOSTS',
     }
   }
+  if (origin !== undefined && allowedOrigins.has(origin)) return null
   if (site !== undefined && site !== 'same-origin' && site !== 'none') {
     return { status: 403, code: 'CROSS_ORIGIN', message: 'requests from other sites are blocked' }
   }

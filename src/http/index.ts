@@ -1,6 +1,7 @@
 export { type Credentials, equalCredentials, parseBasic } from './basic-credentials.ts'
 export { acceptStrictJson, arrivingBody, type Pace, readBody } from './body-readers.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
+export { varyByOrigin } from './cross-origin-access.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
 export type { ReplyBudget } from './memory-budgets.ts'

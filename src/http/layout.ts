@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { HttpApp } from './component.ts'
@@ -49,18 +49,23 @@ const LANGUAGES = `<select class="language" aria-label="Language" data-ja-aria-l
 
 const layoutFile = (name: string) => readFileSync(new URL(`./layout/${name}`, import.meta.url))
 
+/** Reads a file of Swagger UI. The build copies it into `layout/`; a clone reads it from the package. */
+function swaggerUiFile(name: string): Buffer {
+  const copied = new URL(`./layout/${name}`, import.meta.url)
+  if (existsSync(copied)) return readFileSync(copied)
+  const main = createRequire(import.meta.url).resolve('@fastify/swagger-ui')
+  return readFileSync(join(main, '../static', name))
+}
+
 /** Returns the files that all pages of a listener share, including Swagger UI, with paths below `base`. */
 export function assetFiles(base: string): readonly PageFile[] {
-  const swaggerUi = join(createRequire(import.meta.url).resolve('@fastify/swagger-ui'), '../static')
   const css = () => Buffer.concat(['palette.css', 'frame.css', 'page.css'].map(layoutFile))
   return [
     pageFile(`${base}/layout.css`, 'layout.css', css),
     ...['icon.svg', 'language.js', 'swagger.css', 'swagger-start.js'].map((name) =>
       pageFile(`${base}/${name}`, name, () => layoutFile(name)),
     ),
-    ...SWAGGER_UI.map((name) =>
-      pageFile(`${base}/${name}`, name, () => readFileSync(join(swaggerUi, name))),
-    ),
+    ...SWAGGER_UI.map((name) => pageFile(`${base}/${name}`, name, () => swaggerUiFile(name))),
   ]
 }
 

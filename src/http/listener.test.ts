@@ -5,6 +5,7 @@ import { pino } from 'pino'
 import { Type } from 'typebox'
 import { expect, it, onTestFinished } from 'vitest'
 import { exchange } from '../../test/support/raw-socket.ts'
+import { CodedError } from '../base/coded-error.ts'
 import { readBody } from './body-readers.ts'
 import type { HttpComponent } from './component.ts'
 import { buildApp, startListener } from './listener.ts'
@@ -14,7 +15,6 @@ import { HttpRefusal, statusFalseReply } from './refusal.ts'
 function thrower(error: Error): HttpComponent {
   return {
     name: 'thrower',
-    defaultPort: 0,
     limits: { bodyBytesMax: 1_000, requestTimeoutMs: 1_000 },
     sameOriginOnly: false,
     statusOf: {},
@@ -48,7 +48,33 @@ it.each([
   expect(lines.every((line) => line.err === undefined)).toBe(true)
 })
 
-it('logs a failure that rejects many requests only once, as an error if its code is an alarm', async () => {
+it('logs the cause of an error that a component does not expect, and the reply has no detail', async () => {
+  const lines: { msg: string; reason?: string }[] = []
+  const sink = new Writable({
+    write(line, _encoding, done) {
+      lines.push(JSON.parse(String(line)))
+      done()
+    },
+  })
+  class FileError extends CodedError<'UNREADABLE'> {}
+  const error = new FileError('UNREADABLE', 'tokens.json cannot be read: EACCES')
+  const component: HttpComponent = {
+    ...thrower(new HttpRefusal(503, 'STOPPED', 'unused')),
+    async register(app) {
+      app.get('/', async () => {
+        throw error
+      })
+    },
+  }
+  const options = { logger: pino({ level: 'info' }, sink), publicHosts: new Set<string>() }
+  const app = await buildApp(component, options)
+  const reply = await app.inject('/')
+  await app.close()
+  expect(lines).toMatchObject([{ msg: 'INTERNAL', reason: 'tokens.json cannot be read: EACCES' }])
+  expect(reply.body).not.toContain('tokens.json')
+})
+
+it('logs a failure once, however many requests it affects, with level error if its code is in the alarm list', async () => {
   const lines: { level: number; msg: string; reason?: string; err?: unknown }[] = []
   const sink = new Writable({
     write(line, _encoding, done) {
@@ -74,7 +100,7 @@ it('logs a failure that rejects many requests only once, as an error if its code
   expect(lines[0]).not.toHaveProperty('err')
 })
 
-it('logs no error when a client disconnects before the first piece of a list', async () => {
+it('logs no error when a client disconnects before the first piece of a list, or during a search', async () => {
   const lines: { level: number; msg: string }[] = []
   const sink = new Writable({
     write(line, _encoding, done) {
@@ -85,6 +111,7 @@ it('logs no error when a client disconnects before the first piece of a list', a
   const started = Promise.withResolvers<void>()
   const left = Promise.withResolvers<void>()
   const finished = Promise.withResolvers<void>()
+  const searching = Promise.withResolvers<void>()
   const component: HttpComponent = {
     ...thrower(new Error('unused')),
     async register(app) {
@@ -98,6 +125,12 @@ it('logs no error when a client disconnects before the first piece of a list', a
         }
         return reply.send(Readable.from(pieces(), { objectMode: false }))
       })
+      app.get('/search', async (_request, reply) => {
+        const closed = new Promise<void>((resolve) => reply.raw.on('close', resolve))
+        searching.resolve()
+        await closed
+        throw new HttpRefusal(503, 'SEARCH_INTERRUPTED', 'the client has disconnected')
+      })
     },
   }
   const logger = pino({ level: 'info' }, sink)
@@ -110,11 +143,15 @@ it('logs no error when a client disconnects before the first piece of a list', a
   client.destroy()
   await left.promise
   finished.resolve()
+  const searcher = connect(Number(new URL(url).port), '127.0.0.1')
+  searcher.write('GET /search HTTP/1.1\r\nHost: a\r\n\r\n')
+  await searching.promise
+  searcher.destroy()
   for (let count = 0; count < 3; count += 1) expect(await (await fetch(url)).text()).toBe('here')
   expect(lines).toMatchObject([{ level: 30, msg: 'listening' }])
 })
 
-it('answers requests with a Content-Type but no body, and the requests after them', async () => {
+it('answers a request that has a Content-Type but no body, and the next requests on the connection', async () => {
   const component: HttpComponent = {
     ...thrower(new Error('unused')),
     async register(app) {
@@ -160,7 +197,7 @@ it('returns 404 for an unknown path, whatever the request body contains', async 
   }
 })
 
-it('discards the body of a request to an unknown path and answers the requests after it', async () => {
+it('discards the body of a request to an unknown path, and answers the next requests on the connection', async () => {
   const component: HttpComponent = {
     ...thrower(new Error('unused')),
     async register(app) {
@@ -186,7 +223,7 @@ it('discards the body of a request to an unknown path and answers the requests a
   expect(replies.map(({ headers }) => headers.get('connection'))).not.toContain('close')
 })
 
-it('names the invalid parameter or header, or the location in the body, in a 400', async () => {
+it('answers an invalid parameter, header or body with 400 and names the invalid part', async () => {
   const component: HttpComponent = {
     ...thrower(new Error()),
     async register(app) {

@@ -7,6 +7,7 @@ import { CodedError } from '../base/coded-error.ts'
 import { readBody } from './body-readers.ts'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { Connections } from './connections.ts'
+import { answerPreflight, CrossOriginAccess, varyByOrigin } from './cross-origin-access.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { BodyBudget, ReplyBudget } from './memory-budgets.ts'
 import { invalidText, refusalOf } from './refusal.ts'
@@ -18,7 +19,7 @@ import {
 } from './refusal-replies.ts'
 import { encodingRefusal, hostsRefusal, requestHeadersOf } from './request-headers.ts'
 import { serializerCompiler, validatorCompiler } from './schema-compilers.ts'
-import { DeclaredRoutes, unroutedRefusal } from './unknown-routes.ts'
+import { RouteTable, unroutedRefusal } from './unknown-routes.ts'
 
 /** Maximum number of open connections, unless the component sets its own. */
 const SOCKETS_MAX = 1_000
@@ -41,6 +42,8 @@ export interface ListenOptions {
   readonly logger: FastifyBaseLogger
   /** Accepted values of `Host` besides local names, in lower case, without ports. */
   readonly publicHosts: ReadonlySet<string>
+  /** Origins whose pages may call the listener (`cross-origin-access.ts`); default: none. */
+  readonly allowedOrigins?: ReadonlySet<string>
 }
 
 declare module 'fastify' {
@@ -66,6 +69,12 @@ export interface Listener {
 }
 
 /**
+ * Codes of errors that a disconnection of the client causes: Fastify destroys the stream of the reply, and a component
+ * ends a search early.
+ */
+const DISCONNECTED = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'SEARCH_INTERRUPTED'])
+
+/**
  * Builds the app of `component` without listening. Tests call its `inject`.
  *
  * Adds to the component's routes: timeouts, a limit of connections, memory budgets, and error replies in the
@@ -74,16 +83,18 @@ export interface Listener {
  */
 export async function buildApp(
   component: HttpComponent,
-  options: Pick<ListenOptions, 'logger' | 'publicHosts'>,
+  options: Pick<ListenOptions, 'logger' | 'publicHosts' | 'allowedOrigins'>,
 ): Promise<HttpApp> {
   const { limits } = component
   const refuse = (error: unknown) => refusalOf(component, error)
   const logger = options.logger.child({ component: component.name })
   const pacedSockets = new WeakSet<object>()
+  const { allowedOrigins = new Set() } = options
+  const access = allowedOrigins.size === 0 ? null : new CrossOriginAccess(allowedOrigins)
   const replies = new ReplyBudget(limits.repliesMax)
   const bodies = new BodyBudget(limits.bodiesBytesMax)
   const refuseBroken = brokenRequestRefuser(component, () => connections.pendingReplies())
-  // Fastify's own logging is off: it creates a logger per request, and logs the query.
+  // Fastify's own logging is disabled, because it creates a logger per request and logs the query.
   const app: HttpApp = fastify({
     bodyLimit: limits.bodyBytesMax,
     requestTimeout: limits.requestTimeoutMs,
@@ -115,9 +126,9 @@ export async function buildApp(
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
   const connections = new Connections(app.server, limits.socketsMax ?? SOCKETS_MAX, replies)
-  const declaredRoutes = new DeclaredRoutes()
+  const routeTable = new RouteTable()
   app.decorate('connections', connections)
-  app.decorate('declaredRoutes', declaredRoutes)
+  app.decorate('routeTable', routeTable)
   app.decorate('pacedSockets', pacedSockets)
   app.decorate('replyBudget', replies)
   app.decorateRequest('arrivedMs', 0)
@@ -133,7 +144,7 @@ export async function buildApp(
   app.setSerializerCompiler(serializerCompiler)
   app.setSchemaErrorFormatter((errors, part) => new Error(invalidText(errors, part)))
   refuseExpectAndConnect(component, app.server)
-  handleUpgrades(component, app.server, options.publicHosts)
+  handleUpgrades(component, app.server, options)
   let closing = false
   /** Failures already logged: one failure, e.g. of the disk, may refuse thousands of requests. */
   const logged = new WeakSet<Error>()
@@ -148,18 +159,26 @@ export async function buildApp(
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     const headers = requestHeadersOf(raw)
+    access?.allow(reply.raw, headers.origin)
     const refusal =
       hostsRefusal(headers, raw.httpVersion) ??
       (component.sameOriginOnly
-        ? crossOriginRefusal(raw.url ?? '', headers, options.publicHosts)
+        ? crossOriginRefusal(raw.url ?? '', headers, options.publicHosts, allowedOrigins)
         : null) ??
       encodingRefusal(headers) ??
       (bodies.counts(headers) && request.routeOptions.config.streamsBody !== true
         ? bodies.reserve(request, headers, request.routeOptions.bodyLimit, reply.raw)
         : null)
-    if (refusal === null) done()
+    if (refusal === null && access?.isPreflight(raw, headers.origin)) answerPreflight(reply)
+    else if (refusal === null) done()
     else sendRefusal(component, request, reply, refusal)
   })
+  if (access !== null) {
+    app.addHook('onSend', (_request, reply, payload, done) => {
+      varyByOrigin(reply)
+      done(null, payload)
+    })
+  }
   app.addHook('onSend', (request, { raw }, payload, done) => {
     const refusal = replies.refusal(payload)
     if (refusal !== null) return done(refusal)
@@ -177,9 +196,7 @@ export async function buildApp(
   /** Returns the refusal for `error`; logs it once if its status is 500 or above. */
   const report = (request: FastifyRequest, error: unknown): Refusal => {
     const refusal = refuse(error)
-    // When a client disconnects, Fastify destroys the stream of its reply and reports that as an error.
-    const isDisconnected =
-      request.raw.socket.destroyed && codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE'
+    const isDisconnected = request.raw.socket.destroyed && DISCONNECTED.has(String(codeOf(error)))
     if (refusal.status < 500 || isDisconnected) return refusal
     const failure = error instanceof Error ? error : new Error(String(error))
     const isAlarm = !closing && component.alarms?.has(refusal.code) === true
@@ -202,14 +219,14 @@ export async function buildApp(
   app.setNotFoundHandler((request, reply) => {
     return sendRefusal(component, request, reply, unroutedRefusal(request))
   })
-  app.addHook('onRoute', (route) => declaredRoutes.add(route))
+  app.addHook('onRoute', (route) => routeTable.add(route))
   await component.register(app)
   if (component.close !== undefined) app.addHook('onClose', () => component.close?.())
   await app.ready()
   return app
 }
 
-/** Starts a listener for `component`. Errors: those of `net.Server.listen`, e.g. EADDRINUSE. */
+/** Starts a listener for `component`. Errors: as for `net.Server.listen`, e.g. EADDRINUSE. */
 export async function startListener(
   component: HttpComponent,
   options: ListenOptions,
@@ -276,7 +293,9 @@ function logFailure(
   if (status === 503 && !isAlarm) {
     logger.warn({ ...fields, reason: message }, code)
   } else if (error instanceof CodedError) {
-    logger.error({ ...fields, reason: message }, code)
+    // The reply to an unexpected error has no detail; the log has the cause.
+    const reason = code === 'INTERNAL' ? error.message : message
+    logger.error({ ...fields, reason }, code)
   } else {
     logger.error({ err: error, ...fields }, code)
   }

@@ -9,7 +9,7 @@ import { ReplyBudget } from './memory-budgets.ts'
 import { statusFalseReply } from './refusal.ts'
 
 const MI = 1024 * 1024
-/** More than the system buffers for a connection whose client does not read. */
+/** More bytes than the system buffers for a connection whose client does not read. */
 const LONG = 32 * MI
 
 /** Yields a stream of length LONG. */
@@ -17,7 +17,7 @@ async function* pieces() {
   for (let at = 0; at < LONG / MI; at += 1) yield 'x'.repeat(MI)
 }
 
-it('accepts short replies always, long replies within the budget, and any reply if no other is pending', () => {
+it('accepts short replies always, long replies within the budget, and any single reply', () => {
   const budget = new ReplyBudget(2 * MI)
   const [slow, slower] = [new Socket(), new Socket()]
   expect(budget.refusal('x'.repeat(3 * MI))).toBeNull()
@@ -38,7 +38,7 @@ it('accepts short replies always, long replies within the budget, and any reply 
   expect(budget.refusal(Buffer.alloc(2 * MI + 1))).toBeNull()
 })
 
-it('closes only the connections that have waited longest, above twice the budget', () => {
+it('closes the connections that have waited longest when twice the budget is exceeded, and no others', () => {
   const budget = new ReplyBudget(2 * MI)
   const sockets = Array.from({ length: 6 }, () => new Socket())
   for (const socket of sockets) budget.add(socket, 'x'.repeat(MI))
@@ -49,7 +49,7 @@ it('closes only the connections that have waited longest, above twice the budget
   expect([sockets.every(({ destroyed }) => destroyed), alone.destroyed]).toEqual([true, false])
 })
 
-it('subtracts the writes of a closed connection only once', () => {
+it('subtracts the pending bytes of a closed connection only once', () => {
   const budget = new ReplyBudget(2 * MI)
   const [closed, slow] = [new Socket(), new Socket()]
   const length = budget.add(closed, 'x'.repeat(MI))
@@ -63,11 +63,10 @@ it('subtracts the writes of a closed connection only once', () => {
 })
 
 it.each(['text', 'stream'])(
-  'rejects requests for long replies while a %s waits for a slow client, until the client disconnects',
+  'rejects requests for long replies while a %s waits for a slow client, and accepts them after the client disconnects',
   async (kind) => {
     const component: HttpComponent = {
       name: 'replies',
-      defaultPort: 0,
       limits: { bodyBytesMax: 1_000, requestTimeoutMs: 30_000, repliesMax: MI },
       sameOriginOnly: false,
       statusOf: {},

@@ -94,8 +94,8 @@ export class ReplyBudget {
   }
 
   /**
-   * Returns a refusal if there is no budget for a reply of `payload` (text, bytes or a stream), or else null. A
-   * reply longer than the whole budget is accepted if nothing else is pending.
+   * Returns a refusal if there is no budget for a reply of `payload` (text, bytes or a stream), or else null. A reply
+   * longer than the whole budget is accepted if no other reply is pending.
    */
   refusal(payload: unknown): HttpRefusal | null {
     const length = lengthOf(payload)

@@ -19,7 +19,6 @@ async function listen(): Promise<{ url: string; arrived: Promise<void>; release:
   const released = Promise.withResolvers<void>()
   const component: HttpComponent = {
     name: 'tested',
-    defaultPort: 0,
     limits: { bodyBytesMax: 1, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
     statusOf: {},

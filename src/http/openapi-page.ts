@@ -6,8 +6,8 @@ import { pageFile, servePageFiles } from './page-files.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Schema of the request headers, only for the OpenAPI document. If a route's own schema had it, Node would
-     * build an object of all headers for each request.
+     * Schema of the request headers, only for the OpenAPI document. It is not a part of the route's own schema, because
+     * Node would then build an object of all headers for each request.
      */
     documentedHeaders?: unknown
   }
@@ -22,7 +22,7 @@ export interface OpenApiPage {
   /** Path of the page, e.g. `/doc`; the OpenAPI document is at `<path>/json` and `<path>/yaml`. */
   readonly path: string
   readonly title: string
-  /** Links to all pages of the listener, including this one. */
+  /** Links to all pages of the listener, including this page. */
   readonly links: readonly PageLink[]
   /** Markdown shown above the operations. */
   readonly description: string
@@ -108,14 +108,14 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
 }
 
 /**
- * Renames `shownPattern` to `pattern`: handlers check such patterns, because they have a special error code. Gives
- * the rest of a path, `*` in Fastify, the name `path`. Shows bytes of any type as `application/octet-stream`: code
- * generators do not know wildcards. Marks a body as optional if its schema accepts null, because Fastify represents
- * a missing body as null.
+ * Renames `documentedPattern` to `pattern`: handlers check such patterns, because violations of these patterns have a
+ * special error code. Gives the rest of a path, `*` in Fastify, the name `path`. Shows bytes of any type as
+ * `application/octet-stream`: code generators do not support wildcards. Marks a body as optional if its schema accepts
+ * null, because Fastify represents a missing body as null.
  */
 function finishDocument<Document extends object>(document: Document): Document {
   const text = JSON.stringify(document)
-    .replaceAll('"shownPattern":', '"pattern":')
+    .replaceAll('"documentedPattern":', '"pattern":')
     .replaceAll('/{*}"', '/{path}"')
     .replaceAll('"name":"*"', '"name":"path"')
     .replaceAll(

@@ -45,10 +45,9 @@ export interface OutboundReply {
 /**
  * Sends one GET to a URL configured by the operator, within the limits of `policy`.
  *
- * Checks the host and every address it resolves to. The connection uses the result of the checked lookup, so DNS
- * cannot return another address in between. Redirects are errors. The body is counted as it arrives and the
- * connection is closed at the limit, so a decompression bomb cannot use more memory than that. Connections are not
- * reused.
+ * Checks the host and every address it resolves to. The connection uses the result of the checked lookup, so DNS cannot
+ * return another address in between. Redirects are errors. Bytes are counted as they arrive, and the connection is
+ * closed at the limit, so a decompression bomb cannot use more memory. Connections are not reused.
  *
  * Errors: OutboundError.
  */
@@ -70,7 +69,7 @@ function outboundPost(
   return exchange(url, { method: 'POST', headers, body }, policy)
 }
 
-/** Sends outbound requests; an interface so that tests can replace it. */
+/** Sends outbound requests. Tests replace it. */
 export interface Outbound {
   readonly get: typeof outboundGet
   readonly post: typeof outboundPost
@@ -151,7 +150,7 @@ function send(
     const request =
       url.protocol === 'https:' ? tlsRequest(url, options) : plainRequest(url, options)
     request.once('response', resolve)
-    // `on`, not `once`: a reset after the reply emits another error, which must have a listener.
+    // Uses `on` instead of `once`, because a reset after the reply emits another error, which must have a listener.
     request.on('error', reject)
     request.end(body ?? undefined)
   })

@@ -9,7 +9,7 @@ import type { HttpApp, HttpComponent } from './component.ts'
 import { startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
 
-/** More than the system buffers for a connection whose client does not read. */
+/** More bytes than the system buffers for a connection whose client does not read. */
 const LONG = 'x'.repeat(32 * 1024 * 1024)
 
 /** Starts a listener. `/slow` replies after a call of `release`; `started` lists the requests that reached a handler. */
@@ -20,7 +20,6 @@ async function listen(requestTimeoutMs = 30_000, extra: (app: HttpApp) => void =
   const released = Promise.withResolvers<void>()
   const component: HttpComponent = {
     name: 'tested',
-    defaultPort: 0,
     limits: { bodyBytesMax: 1_000_000, requestTimeoutMs },
     sameOriginOnly: false,
     statusOf: {},
@@ -86,7 +85,7 @@ it('starts a pipelined request after the previous reply was sent, and replies in
   expect(started).toEqual(['slow', ...ids])
 })
 
-it('starts only the first of 200 requests while the client does not read, and the others once the client reads', async () => {
+it('starts only the first of 200 pipelined requests while the client reads nothing, and the other requests once it reads', async () => {
   const { url, started } = await listen()
   const client = connectTo(url)
   client.write(get('/long') + get('/items/1').repeat(199))
@@ -103,7 +102,7 @@ it('starts only the first of 200 requests while the client does not read, and th
   expect(started).toEqual(['long', ...Array(199).fill('1')])
 })
 
-it('stops reading from a connection with waiting requests, and answers the other requests later', async () => {
+it('stops reading from a connection that has waiting requests, and answers further requests later', async () => {
   const { url, started, sockets, reached, release } = await listen()
   const count = 3_000
   const pipelined = exchange(url, [get('/slow') + get('/items/1').repeat(count)], {
@@ -121,7 +120,7 @@ it('stops reading from a connection with waiting requests, and answers the other
   expect(started.length).toBe(count + 1)
 })
 
-it('answers pipelined bodies, HEAD and unknown paths in order', async () => {
+it('answers pipelined requests in order, even with bodies, HEAD and unknown paths', async () => {
   const { url, reached, release } = await listen()
   const type = 'Host: a\r\nContent-Type: text/plain\r\n'
   const body = 'b'.repeat(300_000)
@@ -145,7 +144,7 @@ it('answers pipelined bodies, HEAD and unknown paths in order', async () => {
   expect([replies[0]?.body, replies[6]?.body, closed]).toEqual(['slow', '2', false])
 })
 
-it('answers the requests that follow a rejected body, after reading that body to its end', async () => {
+it('reads a rejected body to its end, and answers the next requests on the connection', async () => {
   const { url } = await listen(30_000, (app) => {
     app.addContentTypeParser('text/refused', async (request: FastifyRequest) => {
       await readBody(request)
@@ -180,7 +179,7 @@ it('ignores an upgrade while a reply on the connection is pending', async () => 
   expect(String(await once(client, 'data'))).toMatch(/^HTTP\/1.1 403 Forbidden\r\n/)
 })
 
-it('does not time out an incomplete request while its connection is paused', async () => {
+it('does not time out an incomplete request while the server has paused its connection', async () => {
   const { url, reached, release } = await listen(200)
   const client = connectTo(url)
   client.write(get('/slow') + get('/items/1') + get('/items/2').slice(0, 20))

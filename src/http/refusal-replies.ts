@@ -100,7 +100,7 @@ export function brokenRequestRefuser(
   component: HttpComponent,
   pendingReplies: () => Iterable<ServerResponse>,
 ): (error: NodeJS.ErrnoException, socket: Socket) => void {
-  /** Refused connections; further bytes from them are ignored. */
+  /** Refused connections, whose further bytes are ignored. */
   const refused = new WeakSet<Socket>()
   return (error, socket) => {
     if (refused.has(socket)) return
@@ -164,7 +164,10 @@ export function refuseExpectAndConnect(component: HttpComponent, server: Server)
 export function handleUpgrades(
   component: HttpComponent,
   server: Server,
-  publicHosts: ReadonlySet<string>,
+  guard: {
+    readonly publicHosts: ReadonlySet<string>
+    readonly allowedOrigins?: ReadonlySet<string>
+  },
 ): void {
   const { upgrade } = component
   if (upgrade === undefined) return
@@ -174,7 +177,7 @@ export function handleUpgrades(
     const refusal =
       hostsRefusal(headers, request.httpVersion) ??
       (component.sameOriginOnly
-        ? crossOriginRefusal(request.url ?? '', headers, publicHosts)
+        ? crossOriginRefusal(request.url ?? '', headers, guard.publicHosts, guard.allowedOrigins)
         : null)
     if (refusal !== null) {
       refuseSocket(component, socket, refusal, WEBSOCKET_VERSION)

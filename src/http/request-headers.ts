@@ -43,7 +43,7 @@ export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeader
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? ''
     const value = rawHeaders[at + 1] ?? ''
-    // Compares the length first: few headers have one of these lengths.
+    // Compares the length first, because few headers have the length of a wanted name.
     if (name.length === 4 && name.toLowerCase() === 'host') {
       hosts += 1
       host = joined(host, value)

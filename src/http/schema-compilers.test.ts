@@ -30,7 +30,7 @@ it('serializes each reply by the schema of its route, in several listeners', asy
   for (const name of ['first', 'second']) {
     const app = await buildApp(
       {
-        ...{ name, defaultPort: 0, sameOriginOnly: false, statusOf: {}, register },
+        ...{ name, sameOriginOnly: false, statusOf: {}, register },
         ...{ limits: { bodyBytesMax: 1, requestTimeoutMs: 1_000 }, refusalReply: statusFalseReply },
       },
       { logger: pino({ level: 'silent' }), publicHosts: new Set() },

@@ -36,7 +36,7 @@ export class FailureThrottle {
   readonly #limits: ThrottleLimits
   readonly #windows = new Map<string, { endsAt: number; failures: number }>()
 
-  /** `clock` must be monotonic: setting back the system clock would prolong the wait. */
+  /** `clock` must be monotonic, because setting back the system clock would prolong the wait. */
   constructor(clock: Clock, limits: ThrottleLimits) {
     this.#clock = clock
     this.#limits = limits

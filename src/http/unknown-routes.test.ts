@@ -10,7 +10,6 @@ const OPTIONS = { logger: pino({ level: 'silent' }), publicHosts: new Set<string
 async function appWith(register: (app: HttpApp) => Promise<void>): Promise<HttpApp> {
   const component: HttpComponent = {
     name: 'example',
-    defaultPort: 0,
     limits: { bodyBytesMax: 100, requestTimeoutMs: 1_000 },
     sameOriginOnly: true,
     statusOf: {},
@@ -32,7 +31,7 @@ const register = async (app: HttpApp) => {
 }
 
 async function send(app: HttpApp, method: string, url: string, headers = {}) {
-  // Fastify's types know fewer methods than its router.
+  // Fastify's types allow fewer methods than its router.
   const reply = await app.inject({
     method: method as 'GET',
     url,
@@ -61,7 +60,7 @@ it.each([
   expect(outcome).toEqual([status, allow])
 })
 
-it('rejects a method with an error in the shape of the component', async () => {
+it('rejects a wrong method with an error in the shape of the component', async () => {
   const { reply } = await send(await appWith(register), 'PUT', '/api/dbs')
   expect(reply.headers['content-type']).toBe('application/json; charset=utf-8')
   expect(reply.json()).toEqual({

@@ -5,11 +5,11 @@ import { HttpRefusal } from './refusal.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    declaredRoutes: DeclaredRoutes
+    routeTable: RouteTable
   }
 }
 
-interface DeclaredPath {
+interface RoutePath {
   readonly pattern: RegExp
   /** Number of parameters and wildcards in the path: fewer is more specific. */
   readonly parameters: number
@@ -17,12 +17,12 @@ interface DeclaredPath {
 }
 
 /** The paths declared by a listener's routes, with their methods. */
-export class DeclaredRoutes {
+export class RouteTable {
   /** Keys are paths as routes declare them, e.g. `/api/:db`. */
-  readonly #paths = new Map<string, DeclaredPath>()
+  readonly #paths = new Map<string, RoutePath>()
 
   add({ url, method }: Pick<RouteOptions, 'url' | 'method'>): void {
-    const path = this.#paths.get(url) ?? declaredPath(url)
+    const path = this.#paths.get(url) ?? parseRoutePath(url)
     this.#paths.set(url, path)
     for (const each of [method].flat()) path.methods.add(each)
   }
@@ -47,7 +47,7 @@ export function acceptAllMethods(app: HttpApp): string[] {
 
 /** Returns the refusal of a request without a route: 405 if other methods have a route at its path, else 404. */
 export function unroutedRefusal({ server, url, method }: FastifyRequest): HttpRefusal {
-  const methods = server.declaredRoutes.methodsAt(decodedPath(url))
+  const methods = server.routeTable.methodsAt(decodedPath(url))
   if (methods.length > 0 && !methods.includes(method)) return methodRefusal(methods)
   return new HttpRefusal(404, 'PATH_UNKNOWN', 'nothing is served at this path')
 }
@@ -59,7 +59,7 @@ export function methodRefusal(methods: readonly string[]): HttpRefusal {
 }
 
 /** Parses a path in Fastify's syntax: `:name` matches one segment, `*` everything. */
-function declaredPath(url: string): DeclaredPath {
+function parseRoutePath(url: string): RoutePath {
   const parts = url.split(/(:\w+|\*)/)
   const source = parts.map((part, at) => {
     if (at % 2 === 0) return part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
