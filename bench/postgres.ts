@@ -1,6 +1,6 @@
 // The ledger on PostgreSQL compared with an application that inserts one row per request into the same server:
 // interleaved rounds in one run, medians. BENCH_PG_URL names a server on which databases can be created; without the
-// variable, a server is started from the npm binaries, in memory if the machine has such a folder.
+// variable, a server is started from the npm binaries, in memory if the computer has such a folder.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'

@@ -12,7 +12,7 @@ import {
   WrittenReply,
 } from '../../src/ledger/api/schemas.ts'
 
-/** More connections only make the baseline slower on a small machine. */
+/** More connections only make the baseline slower on a small computer. */
 const CONNECTIONS = 32
 
 const pool = new pg.Pool({ connectionString: process.argv[2] ?? '', max: CONNECTIONS })

@@ -31,14 +31,10 @@ async function startProgram(args: string[], env: Record<string, string>): Promis
 }
 
 async function startListeners(args: string[], env: Record<string, string>) {
-  const child = spawn(
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, ...args],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-      env: { PATH: process.env.PATH, LOG_LEVEL: 'error', ...env },
-    },
-  )
+  const child = spawn(process.execPath, [...NODE_FLAGS, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'error', ...env },
+  })
   if (child.stdout === null) throw new Error('no output of the server')
   const [line]: unknown[] = await once(child.stdout, 'data')
   const addresses: Record<string, string> = JSON.parse(String(line))

@@ -35,7 +35,7 @@ class Stream {
       this.events += 1
       at = found + EVENT.length
     }
-    // The longest prefix of an event that a match could still need: its id and first words.
+    // The part of the last event that the next match may need: its id and its first bytes.
     this.#rest = Buffer.from(text.subarray(Math.max(at, text.length - 64)))
   }
 
@@ -82,6 +82,6 @@ async function main([address = '', path = '', reading = '0', stalled = '0']: str
   }
 }
 
-// Subscribers would normally run on other machines: their processor time is not the node's.
+// Lowers the priority, because subscribers normally run on other computers.
 if (import.meta.main) setPriority(constants.priority.PRIORITY_LOW)
 if (import.meta.main) await main(process.argv.slice(2))

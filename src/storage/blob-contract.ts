@@ -194,7 +194,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.blobs.read({ sha256: sha256OfText('none'), length: 0 })).toBeNull()
     })
 
-    it('that are damaged are found, and repaired by another upload', async () => {
+    it('are found when they are damaged, and are repaired by another upload', async () => {
       await stage.put('one', 'precious')
       await stage.under.damage(sha256OfText('precious'), Buffer.from('precioux'))
       expect(await stage.finding()).toContain('does not match its SHA-256')
@@ -206,7 +206,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toContain('is missing')
     })
 
-    it('leave nothing of aborted uploads and rejected entries', async () => {
+    it('leave no bytes after an aborted upload or a rejected entry', async () => {
       async function* broken(): AsyncGenerator<Uint8Array> {
         yield Buffer.alloc(600_000)
         throw new Error('broken off')
@@ -219,7 +219,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toBeNull()
     })
 
-    it('stay while another upload has recorded them or will record them', async () => {
+    it('stay while another upload of the same bytes has recorded them or will record them', async () => {
       const steps: string[] = []
       let goOn = () => {}
       const halted = new Promise<void>((resolve) => {
@@ -240,7 +240,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.stored('shared')).toBe('shared')
     })
 
-    it('without a recorded entry are removed, unless other entries name them', async () => {
+    it('are removed if no entry was recorded for them, unless other entries name them', async () => {
       await stage.put('one', 'named')
       const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
       for (const text of ['named', 'unnamed']) {
@@ -319,7 +319,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await stage.blobs.progress(content)).toEqual(complete)
         expect(await stage.stored(text)).toBe(text)
         expect(await stage.under.unfinished()).toBe(0)
-        // A repetition changes nothing.
+        // A repeated part changes nothing.
         expect(await add(0, 'x')).toBe(text.length)
         expect(await stage.stored(text)).toBe(text)
         expect(await stage.finding()).toBeNull()
@@ -363,7 +363,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
         expect(await add(0, text)).toBe(text.length)
       })
 
-      it('without bytes are complete after their first part', async () => {
+      it('are complete after their first part if they are empty', async () => {
         const empty = { sha256: sha256OfText(''), length: 0 }
         await stage.record('n', '')
         expect(await stage.blobs.progress(empty)).toEqual({ isComplete: false, bytes: 0 })

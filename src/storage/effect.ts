@@ -53,8 +53,8 @@ export interface AttachmentEffect {
 }
 
 /**
- * Returns the effect of `entry` at `position`. This is the only rule by which a chain determines the
- * databases, so that a replay gives the same databases as the original writes.
+ * Returns the effect of `entry` at `position`. Only this function determines the databases of a chain, so that a replay
+ * gives the same databases as the original writes.
  */
 export function effectOf(entry: Entry, position: number): Effect {
   const { method: kind, db } = entry

@@ -34,7 +34,7 @@ function sealedLike(block: ReturnType<typeof blockOf>): Block {
 
 const LEFT = '{"db":"fruit","item":{"id":"a"},"method":"update_item","serverid":4126}'
 
-it('an erased entry must be erased by a later entry for the same item', () => {
+it('requires for each erased entry a later entry that erases the same item', () => {
   const check = new ErasureCheck()
   expect(check.block(sealedLike(blockOf(3, ['{}', LEFT], [1])), [])).toBeNull()
   expect([check.erased, check.end()]).toEqual([
@@ -54,11 +54,11 @@ it('an erased entry must be erased by a later entry for the same item', () => {
   }
   expect(gone(check, 4, [entry.erase('fruit', 'a', ['3.1'])])).toBeNull()
   expect([check.erased, check.end()]).toEqual([1, null])
-  // And only once.
+  // An entry must be erased only once.
   expect(gone(check, 5, [entry.erase('fruit', 'a', ['3.1'])])).toMatchObject({ index: 0 })
 })
 
-it('the remnant of an erased entry is its id alone; an entry with more content was not erased', () => {
+it('requires that an erased entry contains only its id; an entry with more content was not erased', () => {
   const check = new ErasureCheck()
   const more = LEFT.replace('"id":"a"', '"id":"a","n":1')
   expect(check.block(sealedLike(blockOf(0, [more], [0])), [])).toBeNull()

@@ -25,7 +25,7 @@ export function erasedEntryText(text: string, db: string, id: string): string | 
   return entryText.item(entry.method, entry.serverid, db, `{"id":${canonicalString(id)}}`)
 }
 
-/** Returns the parsed entry, or null if `text` is not one. */
+/** Returns the parsed entry, or null if `text` is not an entry. */
 export function parseEntry(text: string): Entry | null {
   try {
     return entryOf(parseJson(text))

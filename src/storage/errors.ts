@@ -12,8 +12,8 @@ export type StoreErrorCode =
   | 'STORE_DAMAGED' // a part of the file is unreadable or wrong; the rest may be fine
   | 'HEAD_MOVED' // the block does not follow the head
   | 'EFFECT_IMPOSSIBLE' // an effect does not apply to the databases
-  | 'SEARCH_TOO_LARGE' // too many items to sort without an index
-  | 'SEARCH_INTERRUPTED' // the index of the search was removed during the search
+  | 'SEARCH_TOO_LARGE' // too many items to sort without an index, or to count in time
+  | 'SEARCH_INTERRUPTED' // the index of the search was removed during the search, or the client has disconnected
   | 'CONTENT_DIFFERS' // the bytes do not have the SHA-256
   | 'STORE_FULL' // the disk is full
   | 'STORE_UNAVAILABLE' // the database server cannot be reached or refuses work now; nothing was written
@@ -96,7 +96,7 @@ function codeOf(error: unknown): number {
 
 export function damageText(error: Error): string {
   if (error instanceof StoreError) return error.message
-  // Replaced, because the message of a SyntaxError quotes the text.
+  // The message of a SyntaxError is replaced, because it quotes the text.
   if (error instanceof SyntaxError) return 'a text in the store is not JSON'
   return `the file of the store cannot be read: ${error.message}`
 }

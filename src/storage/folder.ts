@@ -2,6 +2,7 @@ import {
   accessSync,
   constants,
   existsSync,
+  lchownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -23,6 +24,8 @@ export interface Folder {
 }
 
 const LOCK_FILE = 'ledger.lock'
+/** Result code of SQLite: another connection has the lock. */
+const SQLITE_BUSY = 5
 /** Files that `lockFolder` leaves. */
 export const LOCK_FILES: readonly string[] = [LOCK_FILE, `${LOCK_FILE}-journal`]
 const STORE_FILE = 'ledger.db'
@@ -53,6 +56,17 @@ function createMissing(path: string): void {
   const parent = dirname(path)
   if (!existsSync(parent)) createMissing(parent)
   mkdirSync(path, { mode: 0o700 })
+  inheritOwner(path)
+}
+
+/**
+ * Gives a new file or folder the owner of its parent folder, if this process runs as root: a command that root runs
+ * must leave no file that the user of the node cannot read.
+ */
+export function inheritOwner(path: string): void {
+  if (process.geteuid?.() !== 0) return
+  const { uid, gid } = statSync(dirname(path))
+  if (uid !== 0) lchownSync(path, uid, gid)
 }
 
 /**
@@ -96,11 +110,11 @@ export function closedStoreIn(folder: string): string {
 }
 
 /**
- * Locks the data folder at `path` for this process, creating it (mode 0700) if it is missing; without a
- * path, creates a temporary folder.
+ * Locks the data folder at `path` for this process, creating it (mode 0700) if it is missing; without a path, creates a
+ * temporary folder.
  *
- * The lock is an exclusive transaction on a file, so it ends with the process, even after a kill. The
- * temporary folders of killed processes are removed when the next one is created.
+ * The lock is an exclusive transaction on a file, so it ends with the process, even after a kill. The temporary folders
+ * of killed processes are removed when the next temporary folder is created.
  * Errors: FOLDER_IN_USE, FOLDER_UNUSABLE.
  */
 export function lockFolder(path: string | null): Folder {
@@ -132,11 +146,12 @@ function lock(path: string): DatabaseSync {
     // SQLite does not report why it cannot open a file.
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
     database = new DatabaseSync(lockPath, { timeout: 0 })
+    inheritOwner(lockPath)
     database.exec('PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE')
     return database
   } catch (error) {
     database?.close()
-    if (error instanceof Error && error.message.includes('locked')) {
+    if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
       throw new StoreError('FOLDER_IN_USE', `another daicho is using the folder ${path}`)
     }
     throw new StoreError(

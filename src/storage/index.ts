@@ -28,6 +28,7 @@ export {
   createFolder as makeFolder,
   type Folder,
   fileExists,
+  inheritOwner,
   LOCK_FILES,
   lockFolder,
   requireStoreFile,
@@ -74,6 +75,7 @@ export {
 } from './verify/chain-walk.ts'
 export {
   type Verification,
+  type VerifyOptions,
   verifyStore,
 } from './verify/verify.ts'
 export {

@@ -11,12 +11,15 @@ it.each([
   ['postgres://daicho:se@cr/et?#@db/ledger', 'postgres://daicho@db/ledger'],
   ['postgres://daicho:p@ss:word@db/ledger', 'postgres://daicho@db/ledger'],
   ['postgres://db/ledger?password=secret&user=daicho', 'postgres://db/ledger'],
-])('shows %s without its password', (location, shown) => {
+])('shows the location %s without its password', (location, shown) => {
   expect(isDatabaseUrl(location)).toBe(true)
   expect(displayName(location)).toBe(shown)
 })
 
-it.each(['./data', '/srv/postgres://db', 'C:\\data', 'postgres'])('%s is a folder', (location) => {
-  expect(isDatabaseUrl(location)).toBe(false)
-  expect(displayName(location)).toBe(location)
-})
+it.each(['./data', '/srv/postgres://db', 'C:\\data', 'postgres'])(
+  'treats %s as a folder',
+  (location) => {
+    expect(isDatabaseUrl(location)).toBe(false)
+    expect(displayName(location)).toBe(location)
+  },
+)

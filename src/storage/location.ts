@@ -8,7 +8,7 @@ export function isDatabaseUrl(location: StoreLocation): boolean {
   return DATABASE_URL.test(location)
 }
 
-/** Returns `location` for messages: without password and parameters, which may contain one. */
+/** Returns `location` for messages, without its password and parameters, which may contain a password. */
 export function displayName(location: StoreLocation): string {
   if (!isDatabaseUrl(location)) return location
   // Greedy up to the last @: a password that is not percent-encoded may contain any character.

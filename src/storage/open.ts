@@ -11,7 +11,7 @@ import { openSqliteStore } from './sqlite/store.ts'
 import type { Store, StoreReader } from './store.ts'
 
 export interface StoreOptions {
-  /** A data folder must be locked by this process. */
+  /** The location of the store. A data folder must be locked by this process. */
   readonly location: StoreLocation
   /** The node that owns the store. */
   readonly serverId: number
@@ -32,7 +32,9 @@ export async function openStore({ location, ...options }: StoreOptions): Promise
   return openPostgresStore({ url: location, ...options })
 }
 
-/** Returns why the server of a database could lose acknowledged writes in a failover, or null. Errors: StoreError. */
+/**
+ * Returns the reason why the database server could lose acknowledged writes in a failover, or null. Errors: StoreError.
+ */
 export async function storeWarning(location: StoreLocation): Promise<string | null> {
   if (!isDatabaseUrl(location)) return null
   return (await import('./postgres/connection.ts')).serverWarning(location)
@@ -45,7 +47,10 @@ export async function storeExists(location: StoreLocation): Promise<boolean> {
     await (await openStoreReader(location, { frozen: false })).close()
     return true
   } catch (error) {
-    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return false
+    if (!(error instanceof StoreError)) throw error
+    // A store of an older format exists: opening it for writing upgrades it.
+    if (error.code === 'STORE_TOO_OLD') return true
+    if (error.code === 'STORE_NOT_FOUND') return false
     throw error
   }
 }

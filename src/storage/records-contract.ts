@@ -71,7 +71,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       ])
     })
 
-    it('a page of a history is bounded by the length of the text read for it, and is never empty', async () => {
+    it('bounds a page of a history by the length of the text read for it; a page is never empty', async () => {
       await stage.open()
       const long = 'x'.repeat(PAGE_CHARACTERS)
       await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -83,7 +83,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       expect(await stage.store.revisions(0, 'a', range)).toHaveLength(1)
     })
 
-    it('the history of a deleted database is removed with its items, step by step', async () => {
+    it('removes the history of a deleted database with its items, step by step', async () => {
       await stage.open()
       const many = Array.from({ length: 600 }, (_, n) => entry.update('fruit', 'a', n))
       await appendEntries(stage.store, [
@@ -140,7 +140,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       ])
       await expect(refused).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
       expect(await stage.store.idempotencyRecord(key(9_000))).toBeNull()
-      // One millisecond before they expire.
+      // The records expire one millisecond later.
       await appendEntries(
         stage.store,
         [entry.createDb('veg')],
@@ -164,7 +164,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       const named = async (now: StoreReader, id: string) =>
         (await now.attachments.list('fruit', id, { limit: 10 })).map(({ name }) => name)
 
-      it('reflect their entries, by name, even after reopening', async () => {
+      it('are listed by name as their entries say, even after the store was reopened', async () => {
         await stage.open()
         await appendEntries(stage.store, [
           entry.createDb('fruit'),
@@ -195,7 +195,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         })
       })
 
-      it('are gone with their item or their database, and a new item or database of the same name has none', async () => {
+      it('are removed with their item or their database; a new item or database of the same name has no attachments', async () => {
         await stage.open()
         const made = [entry.create('fruit', 'a'), entry.attach('fruit', 'a', 'n', 'x')]
         await appendEntries(stage.store, [entry.createDb('fruit'), ...made])
@@ -210,7 +210,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         await stage.expectDurable(async (now) => expect(await named(now, 'a')).toEqual([]))
       })
 
-      it('cannot be added to a missing item, nor can a missing attachment be deleted', async () => {
+      it('cannot be added to a missing item, and cannot be deleted if they do not exist', async () => {
         await stage.open()
         await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
         for (const wrong of [
@@ -225,7 +225,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         expect((await stage.store.head(serverid))?.height).toBe(0)
       })
 
-      it('are removed when their entries are erased, but not while they are current', async () => {
+      it('are removed when their entries are erased, and cannot be erased while they are current', async () => {
         await stage.open()
         await appendEntries(stage.store, [
           entry.createDb('fruit'),

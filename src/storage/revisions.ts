@@ -4,10 +4,10 @@ import { parseEntry } from './erasure.ts'
 import { StoreError } from './errors.ts'
 import type { StoredRevision } from './store.ts'
 
-/** The columns of a block that its revisions are read from. */
+/** The columns of a block from which revisions are read. */
 export type LoadedBlock = Pick<Block, 'height' | 'entries' | 'timestamps' | 'blinds'>
 
-/** Returns the revision of item `id` by the entry `index` of `block`. Errors: STORE_DAMAGED. */
+/** Returns the revision of item `id` that the entry `index` of `block` created. Errors: STORE_DAMAGED. */
 export function revisionOf(
   id: string,
   position: number,

@@ -34,12 +34,12 @@ function damaged(column: string): StoreError {
   return new StoreError('STORE_DAMAGED', `column ${column} has an invalid value`)
 }
 
-/** Returns the only integer of a row; `what` names it in errors. */
+/** Returns the only integer of a row; `column` names it in errors. */
 export function integerOf([value]: Row, column: string): number {
   return integer(value, column)
 }
 
-/** Returns the only BLOB of a row; `what` names it in errors. */
+/** Returns the only BLOB of a row; `column` names it in errors. */
 export function bytesOf([value]: Row, column: string): Uint8Array {
   return bytes(value, column)
 }

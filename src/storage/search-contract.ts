@@ -60,6 +60,13 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       for await (const piece of pieces) items.push(...piece)
       return { index, items, ids: items.map(({ id }) => id) }
     }
+    const counted = async (db: string, where: Filter['where']) => {
+      const { created } = (await stage.store.database(db)) ?? { created: -1 }
+      const { index, pieces } = await stage.store.count(created, where)
+      let count = 0
+      for await (const piece of pieces) count += piece
+      return { index, count }
+    }
     const built = async () => {
       while (await stage.store.maintain());
     }
@@ -96,6 +103,8 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
                 const { where, order, limit } = filter
                 const { ids } = await found(db, { where, order, limit, offset: filter.offset ?? 0 })
                 expect(ids).toEqual(expectedIds(now, filter))
+                const all = expectedIds(now, { ...filter, limit: null, offset: null })
+                expect((await counted(db, where)).count).toBe(all.length)
               }
             }
             await appendEntries(stage.store, [entry.createDb(db)])
@@ -179,6 +188,47 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect(last.items.map(({ text }) => JSON.parse(text ?? '').n)).toEqual([2_999, 2_998])
     })
 
+    it('counts the matches of any where, from the index alone if all its entries match', async () => {
+      await fruit(3_000)
+      const cases: [Json, string | null, number][] = [
+        [{}, null, 3_000],
+        [{ odd: 1 }, 'odd', 1_500],
+        [{ tens: 4 }, 'tens', 10],
+        [{ n: { inq: [1, 2, 9_999] } }, 'n', 2],
+        [{ n: { gte: 10, lt: 20 } }, 'n', 10],
+        [{ n: { gte: 10, lt: 20 }, odd: 0 }, 'odd', 5],
+        [{ n: { lt: 2_500 } }, 'n', 2_500],
+        [{ id: { gte: '1', lt: '2' } }, 'id', 1_111],
+        [{ id: { gte: '1', lt: '2' }, n: { gt: 1_500 } }, 'n', 499],
+        [{ id: { like: '%7' } }, null, 300],
+        [{ odd: { neq: 1 } }, null, 1_500],
+        [{ none: 1 }, null, 0],
+      ]
+      for (const isIndexed of [false, true]) {
+        if (isIndexed)
+          for (const path of ['n', 'odd', 'tens']) await stage.store.addIndex('fruit', path)
+        await built()
+        for (const [where, index, count] of cases) {
+          const result = await counted('fruit', read({ where }).where)
+          const used = isIndexed || index === 'id' ? index : result.index
+          expect(result, JSON.stringify(where)).toEqual({ index: used, count })
+        }
+      }
+      expect((await counted('fruit', null)).count).toBe(3_000)
+      expect((await counted('nuts', null)).count).toBe(0)
+    })
+
+    it('fails a count with SEARCH_INTERRUPTED if its index is removed during the count', async () => {
+      await fruit(100)
+      await stage.store.addIndex('fruit', 'odd')
+      await built()
+      const { created } = (await stage.store.database('fruit')) ?? { created: -1 }
+      const { pieces } = await stage.store.count(created, read({ where: { odd: 1 } }).where)
+      await stage.store.removeIndex('fruit', 'odd')
+      const first = pieces[Symbol.asyncIterator]().next()
+      await expect(first).rejects.toMatchObject({ code: 'SEARCH_INTERRUPTED' })
+    })
+
     it('evaluates the largest possible where correctly', async () => {
       await fruit(30)
       const deep = (n: number) => ({ [`a.b.c.d.e.f.g.n${n}`]: { inq: [1, 'x', null] } })
@@ -190,7 +240,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await found('fruit', { where: none })).ids).toEqual([])
     })
 
-    it('scans a range of ids in the order of ids, both ways, with any other conditions, and counts the items', async () => {
+    it('scans a range of ids in the order of ids, in both directions, with any other conditions, and counts the items', async () => {
       await stage.open()
       const ids = ['b#2', 'a#10', 'a#9', 'a', 'a$', 'a#', 'a#é', 'a#🍎', 'a#\ue000', 'b#1']
       const made = [...ids, ...Array.from({ length: 2_500 }, (_, n) => `c#${10_000 + n}`)]
@@ -236,7 +286,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       }
     })
 
-    it('a search continues after a position, in creation order', async () => {
+    it('continues a search after a position, in creation order', async () => {
       await fruit(2_500)
       await stage.store.addIndex('fruit', 'odd')
       const after = (await stage.store.item('fruit', '2490'))?.created ?? null
@@ -257,7 +307,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       }
     })
 
-    it('an index is built step by step, reports its progress, survives a restart, and is used when complete', async () => {
+    it('builds an index step by step, reports its progress, keeps it across a restart, and uses it when it is complete', async () => {
       await fruit(2_200)
       const { where } = read({ where: { n: 7 } })
       await stage.store.addIndex('fruit', 'n')
@@ -273,7 +323,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.indexes()).toEqual([
         { db: 'fruit', path: 'n', isReady: false, done: 1, total: 4 },
       ])
-      // Concurrent changes affect neither the finished indexes nor the one being built.
+      // Concurrent changes affect neither the finished indexes nor the index that is being built.
       await appendEntries(stage.store, [
         update('fruit', { id: '3', n: 7 }),
         update('fruit', { id: '2100', n: 7 }),
@@ -293,7 +343,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
-    it('indexes are removed with their database or on request; a new index of the same name starts empty', async () => {
+    it('removes indexes with their database or on request; a new index of the same name starts empty', async () => {
       await fruit(1_500)
       await stage.store.addIndex('fruit', 'n')
       await stage.store.addIndex('fruit', 'odd')
@@ -332,7 +382,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
-    it('when the index of a search is removed during the search, the remaining items are scanned', async () => {
+    it('scans the remaining items if the index of a search is removed during the search', async () => {
       await fruit(5_000)
       await stage.store.addIndex('fruit', 'odd')
       await built()

@@ -51,7 +51,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
     })
 
-    it('computes the databases of the replay vectors, and the remnants of erased entries', async () => {
+    it('computes the databases of the replay examples, and the remnants of erased entries', async () => {
       const vectors = new URL('../../test/vectors/replay-v1.json', import.meta.url)
       const { blocks, databases, erased } = JSON.parse(readFileSync(vectors, 'utf8'))
       await stage.open()
@@ -222,7 +222,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(after.slice(0, 2)).toMatchObject([{ text: '{"id":"a","n":"new"}' }, null])
     })
 
-    it('lists ids in creation order, for any ids and changes', async () => {
+    it('lists ids in creation order, for any ids and any changes', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('other'), entry.createDb('fruit')])
       const { created } = (await stage.store.database('fruit')) ?? { created: -1 }
@@ -248,7 +248,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       )
     })
 
-    it('a page of items or blocks is bounded by its size, and never empty before the end', async () => {
+    it('bounds a page of items or blocks by its size; only a page after the end is empty', async () => {
       await stage.open()
       const half = 'x'.repeat(PAGE_CHARACTERS / 2)
       await appendEntries(stage.store, [entry.createDb('fruit')])
@@ -259,7 +259,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.blocks(serverid, 0, 10)).toHaveLength(2)
     })
 
-    it('a reused name is a new database; the items of the old database are removed step by step', async () => {
+    it('treats a reused name as a new database, and removes the items of the old database step by step', async () => {
       await stage.open()
       const many = Array.from({ length: 1_200 }, (_, n) => entry.create('fruit', `${n}`))
       await appendEntries(stage.store, [entry.createDb('fruit'), ...many])
@@ -281,7 +281,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await stage.store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
     })
 
-    it('of blocks appended together, either all become durable or none', async () => {
+    it('makes either all blocks of one call durable, or none of them', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('fruit')])
       await stage.store.transaction(async () => {
@@ -329,7 +329,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       await reader.close()
     })
 
-    it('a reader sees every append after its next refresh, and never a partial append', async () => {
+    it('a reader sees each append after its next refresh, and never a partial append', async () => {
       await stage.open()
       const reader = await stage.read()
       await appendEntries(stage.store, [entry.createDb('fruit')])

@@ -85,6 +85,14 @@ export interface FoundItems {
   readonly pieces: AsyncIterable<FoundItem[]>
 }
 
+/** The number of matches, in pieces. */
+export interface CountedItems {
+  /** See `FoundItems`. */
+  readonly index: string | null
+  /** Numbers to add up; between them the reader should yield to the event loop. */
+  readonly pieces: AsyncIterable<number>
+}
+
 export interface StoredIndex {
   readonly db: string
   /** Member names, separated by dots. */
@@ -132,7 +140,7 @@ export interface StoredBlob {
 }
 
 export interface AttachmentRange {
-  /** Only names that sort after this one, bytewise. */
+  /** Only names that sort after this name, bytewise. */
   readonly after?: string
   /** Number of attachments to skip. */
   readonly offset?: number
@@ -147,7 +155,7 @@ export interface AttachmentReader {
   current(db: string, id: string, name: string): Promise<StoredAttachment | null>
   /** Lists the current attachments of an item, by name; empty if the item does not exist. */
   list(db: string, id: string, range: AttachmentRange): Promise<StoredAttachment[]>
-  /** Lists all rows after `position`, in that order. */
+  /** Lists all rows after `position`, by ascending position. */
   byPosition(after: number, limit: number): Promise<AttachmentRow[]>
   /** Returns the newest row of this name before `position`, ended or not. */
   before(name: AttachmentKey, position: number): Promise<AttachmentRow | null>
@@ -218,9 +226,15 @@ export interface StoreReader {
    * Errors, while reading pieces: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED.
    */
   search(database: number, query: ItemSearch): Promise<FoundItems>
+  /**
+   * Counts the items that match `where` (null: all items) in the database created at `database`, from an
+   * index alone if all its entries match. Each piece is bounded work on the current state.
+   * Errors, while reading pieces: SEARCH_INTERRUPTED.
+   */
+  count(database: number, where: Where | null): Promise<CountedItems>
   /** Lists the declared indexes, ordered by database. */
   indexes(): Promise<StoredIndex[]>
-  /** Lists the items of all databases created after `after`, in that order; bounded by PAGE_CHARACTERS. */
+  /** Lists the items of all databases created after position `after`, in creation order; bounded by PAGE_CHARACTERS. */
   itemsByCreation(after: number, limit: number): Promise<ItemRow[]>
   /**
    * Compares the block of height `height` with the items: if it only created items with these `ids`, one
@@ -235,19 +249,18 @@ export interface StoreReader {
   isSuperseded(database: number, id: string, position: number): Promise<boolean>
   /** Counts the former revisions in the database created at `database`. */
   countSuperseded(database: number): Promise<number>
-  /** Returns the record of `key`, even an expired one, or null. */
+  /** Returns the record of `key`, even an expired record, or null. */
   idempotencyRecord(key: string): Promise<IdempotencyRecord | null>
-  /** Lists the records after position `after`, in that order. */
+  /** Lists the records after position `after`, by ascending position. */
   idempotencyRecords(after: number, limit: number): Promise<IdempotencyRecord[]>
   countItems(database: number): Promise<number>
   /** Counts the items with ids from `from` (inclusive) to `to` (exclusive), by code points. */
   countIds(database: number, from: string, to: string): Promise<number>
   /** Lists the creation positions of deleted databases that still take space. */
   droppedDatabases(): Promise<number[]>
-  /**
-   * Runs the engine's check of its own file; returns a description of the damage, for example a corrupt
-   * index, or null.
-   */
+  /** Runs the engine's check of its own tables and indexes; returns a description of the damage, or null. */
+  fileDamage(): Promise<string | null>
+  /** Like `fileDamage`; then compares the declared indexes with the items. */
   damage(): Promise<string | null>
   /** Returns the last block of the chain of `serverId`, or null if it is empty. */
   head(serverId: number): Promise<Head | null>
@@ -263,14 +276,14 @@ export interface StoreReader {
   treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]>
   /** Returns the hashes that each leaf completed (`grown`), concatenated, from leaf `from`. */
   treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]>
-  /** Returns the entry that erased the one at `position`, or null. */
+  /** Returns the position of the entry that erased the entry at `position`, or null. */
   eraser(position: number): Promise<number | null>
   countErased(): Promise<number>
   /** Lists erasing entries whose erased content may still be in free parts of the files. */
   uncompacted(): Promise<number[]>
   /**
-   * Repeats the last failed read (STORE_DAMAGED, STORE_FAILED), if any; returns its failure, or null once
-   * it succeeds.
+   * Repeats the last failed read (STORE_DAMAGED, STORE_FAILED). Returns its failure, or null if it succeeds or no read
+   * has failed.
    */
   readFailure(): StoreError | null
   /** Call after the writer has acknowledged an append, before clients are notified. */
@@ -293,14 +306,12 @@ export interface ExpectedReads {
  */
 export interface Store extends StoreReader {
   /**
-   * Appends `block` to the node's own chain and its Merkle log, applies `effects` and stores `records`,
-   * atomically.
+   * Appends `block` to the node's own chain and its Merkle log, applies `effects` and stores `records`, atomically.
    *
-   * When the promise resolves, the change survives a power cut. It rejects without any change with
-   * HEAD_MOVED unless the block follows the current head, with EFFECT_IMPOSSIBLE if an effect does not
-   * apply (creating an existing item, changing a missing one), with STORE_FULL if the disk is full, with
-   * DamageError if it needs an unreadable part of the store. STORE_FAILED means that the outcome is
-   * unknown: reopen the store.
+   * When the promise resolves, the change survives a power cut. It rejects without any change with HEAD_MOVED unless
+   * the block follows the current head, with EFFECT_IMPOSSIBLE if an effect does not apply (creating an existing item,
+   * changing a missing item), with STORE_FULL if the disk is full, with DamageError if it needs an unreadable part of
+   * the store. STORE_FAILED means that the outcome is unknown: reopen the store.
    */
   append(
     block: Block,
@@ -319,8 +330,8 @@ export interface Store extends StoreReader {
   ): Promise<Result>
 
   /**
-   * Runs `appends`, which may call `append` any number of times: all those blocks become durable together,
-   * or none of them if it rejects. No other call is allowed while it runs. Used by imports.
+   * Runs `appends`, which may call `append` any number of times: all their blocks become durable together, or no block
+   * if `appends` rejects. No other call is allowed while it runs. Used by imports.
    */
   transaction(appends: () => Promise<void>): Promise<void>
 

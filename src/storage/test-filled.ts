@@ -32,7 +32,7 @@ export async function fillStore(location: string, also: readonly Entry[] = []): 
   )
   await appendEntries(
     store,
-    [entry.update('fruit', 'a', 'changed'), entry.create('fruit', 'c')],
+    [entry.update('fruit', 'a', 'changed'), entry.create('fruit', 'c', [1, 2])],
     2_000,
     [{ key: 'aa'.repeat(32), fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }],
   )

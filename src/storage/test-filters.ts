@@ -74,14 +74,20 @@ const operators: fc.Arbitrary<Json> = fc.oneof(
   fc.record({ ilike: fc.constantFrom('b', 'A%') }),
   fc.record({ regexp: fc.constantFrom('^a', '[b-z]') }),
 )
-export const where = fc.letrec<{ where: Json }>((tie) => ({
-  where: fc.oneof(
-    { depthSize: 'small' },
-    fc.dictionary(shortPath, operators, { minKeys: 1, maxKeys: 3 }),
-    fc.record({ and: fc.array(tie('where'), { minLength: 1, maxLength: 2 }) }),
-    fc.record({ or: fc.array(tie('where'), { minLength: 1, maxLength: 3 }) }),
-  ),
-})).where
+/** Maximum patterns of a filter. */
+const PATTERNS_MAX = 16
+export const where = fc
+  .letrec<{ where: Json }>((tie) => ({
+    where: fc.oneof(
+      { depthSize: 'small' },
+      fc.dictionary(shortPath, operators, { minKeys: 1, maxKeys: 3 }),
+      fc.record({ and: fc.array(tie('where'), { minLength: 1, maxLength: 2 }) }),
+      fc.record({ or: fc.array(tie('where'), { minLength: 1, maxLength: 3 }) }),
+    ),
+  }))
+  .where.filter(
+    (where) => (JSON.stringify(where).match(/like":|regexp":/g) ?? []).length <= PATTERNS_MAX,
+  )
 export const order = fc.array(
   fc
     .tuple(

@@ -3,6 +3,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { afterEach } from 'vitest'
 import { canonicalJson } from '../base/canonical-json.ts'
+import type { Json } from '../base/json.ts'
 import {
   type Attachment,
   type Block,
@@ -59,7 +60,7 @@ const serverid = CONTRACT_SERVER_ID
 export const entry = {
   createDb: (db: string): Entry => ({ serverid, method: 'create_db', db }),
   deleteDb: (db: string): Entry => ({ serverid, method: 'delete_db', db }),
-  create: (db: string, id: string, n: number | string = 0): Entry => ({
+  create: (db: string, id: string, n: Json = 0): Entry => ({
     serverid,
     method: 'create_item',
     db,
@@ -101,7 +102,7 @@ export class StoreStage {
   #store: Store | null = null
   readonly #make: () => StoreUnderTest
 
-  /** Call where tests are described. */
+  /** Call it while tests are collected, outside of a test. */
   constructor(make: () => StoreUnderTest) {
     this.#make = make
     afterEach(async () => {
@@ -129,7 +130,7 @@ export class StoreStage {
     return opened(this.#under).read()
   }
 
-  /** Expects the same of the store before and after it is reopened. */
+  /** Checks the expectations before and after the store is reopened. */
   async expectDurable(expectations: (now: Store) => Promise<void>): Promise<void> {
     await expectations(this.store)
     await this.reopen()

@@ -41,13 +41,13 @@ export function describeVerify(
       expect(progressCalls).toEqual([6])
     })
 
-    it('cannot find a removed idempotency record, which only the node knows of', async () => {
+    it('does not report a removed idempotency record, which no entry proves', async () => {
       const { location, tamper } = await filled()
       await tamper('DELETE FROM answers')
       expect(await findingIn(location)).toBeNull()
     })
 
-    it('finds nothing if the chain ends with items that were created and deleted', async () => {
+    it('reports no difference if the chain ends with items that were created and deleted', async () => {
       const { location } = await filled()
       const store = await openStore({ location, serverId: CONTRACT_SERVER_ID, durable: false })
       for (const id of ['e', 'f', 'g']) {
@@ -213,7 +213,7 @@ export function describeVerify(
         canonicalJson(entry.create('fruit', 'z')),
         'neither item z of fruit nor its history has this revision',
       ],
-    ])('finds in a correctly sealed block: %s', async (_, text, what) => {
+    ])('finds this error in a correctly sealed block: %s', async (_, text, what) => {
       const { location } = await filled()
       const store = await openStore({ location, serverId: CONTRACT_SERVER_ID, durable: false })
       const block = sealBlock(await store.head(CONTRACT_SERVER_ID), {
@@ -229,7 +229,7 @@ export function describeVerify(
       expect(await findingIn(location)).toEqual({ height: 6, index: 1, what })
     })
 
-    it('finds a record of a deleted database that the chain does not delete', async () => {
+    it('finds a history record of a deleted database that no chain entry deletes', async () => {
       const { location, tamper } = await filled()
       await tamper('INSERT INTO dropped SELECT 77 FROM node')
       expect((await findingIn(location))?.what).toBe(
@@ -237,7 +237,7 @@ export function describeVerify(
       )
     })
 
-    it('finds content that replaces an erased entry', async () => {
+    it('finds content that was stored in the place of an erased entry', async () => {
       const { location, tamper } = await filled(ERASING)
       await tamper(`UPDATE blocks SET body = replace(body, '{"id":"a"}', '{"id":"a","n":5}')
       WHERE height = 1`)
@@ -254,7 +254,7 @@ export function describeVerify(
         (await store.indexes())
           .filter((one) => one.db === db)
           .map(({ done, total }) => [done, total])
-      // Created in the blocks of heights 1 and 3, of 6.
+      // The databases were created at heights 1 and 3 of a chain of 6 blocks.
       expect(await progress('fruit')).toEqual([[5, 5]])
       expect(await progress('veg')).toEqual([[0, 3]])
       while (await store.maintain());

@@ -195,8 +195,8 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
 }
 
 /**
- * Returns the first token in the request, of any type, or undefined. It does not skip invalid tokens: otherwise a
- * proxy that checks only the first token could see another caller.
+ * Returns the first token in the request, of any type, or undefined. It does not skip invalid tokens, because a proxy
+ * that checks only the first token could then assume a different caller.
  */
 function tokenOf({ query, headers }: FastifyRequest): unknown {
   // A string, or an array of strings if the name is repeated.
@@ -209,26 +209,26 @@ function tokenOf({ query, headers }: FastifyRequest): unknown {
 /** Verifies API tokens and returns their callers. */
 class Callers {
   readonly #tokens: TokenService
-  readonly #thisTurn = new Map<string, Caller>()
+  readonly #thisIteration = new Map<string, Caller>()
 
   constructor(tokens: TokenService) {
     this.#tokens = tokens
   }
 
   /**
-   * Returns the caller if `token` was verified in this turn of the event loop. So concurrent requests share one
+   * Returns the caller if `token` was verified in this event-loop iteration. So concurrent requests share one
    * verification, which takes a third of the time of a small read.
    */
   known(token: string): Caller | undefined {
-    return this.#thisTurn.get(token)
+    return this.#thisIteration.get(token)
   }
 
   /** Errors: TOKEN_INVALID, SharedFileError. */
   async of(token: string): Promise<Caller> {
     const { subject, expiresAt, claims } = await this.#tokens.verify(token, API_AUDIENCE)
     const caller = { subject, expiresAt, grant: grantOf(claims.scope) }
-    if (this.#thisTurn.size === 0) setImmediate(() => this.#thisTurn.clear())
-    this.#thisTurn.set(token, caller)
+    if (this.#thisIteration.size === 0) setImmediate(() => this.#thisIteration.clear())
+    this.#thisIteration.set(token, caller)
     return caller
   }
 }

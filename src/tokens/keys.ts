@@ -6,7 +6,7 @@ import { TokenError } from './errors.ts'
 export const TOKEN_LIFE_MAX_MS = 366 * 24 * 60 * 60 * 1000
 /** Length of a key: the same as the length of an HS256 signature (RFC 7518 section 3.2). */
 const KEY_BYTES = 32
-/** Maximum number of keys, including the active one. */
+/** Maximum number of keys, including the active key. */
 export const KEYS_MAX = 16
 /** Maximum number of individually revoked tokens. */
 const REVOCATIONS_MAX = 10_000
@@ -97,7 +97,7 @@ export function revoke(revocations: Revocations, jti: string, now: number): Revo
   if (!TOKEN_ID.test(jti)) {
     throw new TokenError(
       'TOKEN_ID_MALFORMED',
-      'name the token by its jti, which looks like 01890a5d-ac96-774b-bcce-b302099a8057',
+      'a token is identified by its jti, such as 01890a5d-ac96-774b-bcce-b302099a8057',
     )
   }
   const living = new Map([...revocations].filter(([, until]) => until > now))

@@ -28,7 +28,7 @@ describe('a password hash', () => {
     expect(await hashPassword('x'.repeat(PASSWORD_LENGTH_MAX))).toContain('argon2id')
   })
 
-  it('can be imported only if it is decodable argon2id with limited cost', () => {
+  it('can be imported only if it is valid argon2id with a limited cost', () => {
     const [salt, digest] = ['A'.repeat(22), 'A'.repeat(43)]
     assertPasswordHash(`$argon2id$v=19$m=65536,t=3,p=4$${salt}$${digest}`)
     for (const bad of [
@@ -51,7 +51,7 @@ describe('a password hash', () => {
     }
   })
 
-  it('can be a decoy that differs each time, costs as much as a real hash, and matches no password', async () => {
+  it('of an unknown user differs each time, costs as much as a real hash, and matches no password', async () => {
     const like = `$argon2id$v=19$m=1024,t=3,p=2$${'A'.repeat(22)}$${'A'.repeat(43)}`
     expect(decoyHash(like)).toContain('$m=1024,t=3,p=2$')
     expect(decoyHash(undefined)).toContain('$m=19456,t=2,p=1$')

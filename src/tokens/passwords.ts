@@ -20,7 +20,7 @@ const COST_MAX = { memoryCost: 262_144, timeCost: 16, parallelism: 8 } as const
 /**
  * Returns the argon2id hash of `password` as a PHC string, e.g. `$argon2id$v=19$m=19456,t=2,p=1$…$…`. Errors:
  * PASSWORD_UNUSABLE for a password that is empty, longer than PASSWORD_LENGTH_MAX, or contains control characters:
- * login forms and terminals send those differently.
+ * login forms and terminals send control characters in different ways.
  */
 export async function hashPassword(password: string): Promise<string> {
   if (password.length < 1 || password.length > PASSWORD_LENGTH_MAX) {
@@ -85,7 +85,7 @@ export class PasswordLimiter {
     else if (this.#waiting.length < WAITING_MAX) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
     } else {
-      throw new TokenError('HASHING_BUSY', 'too many logins at once; try again in a moment')
+      throw new TokenError('HASHING_BUSY', 'too many concurrent logins; try again shortly')
     }
     try {
       return await work()

@@ -50,7 +50,7 @@ it.each([
   [['db:a b:write', 'ledger:read'], 'db:a%20b:write ledger:read'],
   [['db:台帳:read'], 'db:%E5%8F%B0%E5%B8%B3:read'],
   [EVERY_SCOPE, 'db:*:admin ledger:read node:metrics node:sync node:admin'],
-])('%j becomes the claim %s', (texts, claim) => {
+])('the scopes %j become the claim %s', (texts, claim) => {
   expect(scopeClaim(texts)).toBe(claim)
 })
 
@@ -70,7 +70,7 @@ it('requires at least one scope, and limits their total length', () => {
   expect(() => scopeClaim([edge.replace('x', 'xx')])).toThrow('2000 characters')
 })
 
-it('grants nothing for malformed claims and unknown scopes', () => {
+it('grants no access for malformed claims and unknown scopes', () => {
   for (const claim of [
     undefined,
     null,

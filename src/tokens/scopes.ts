@@ -85,7 +85,7 @@ export function scopeClaim(texts: readonly string[]): string {
   if (claim.length <= SCOPES_LENGTH_MAX) return claim
   throw new TokenError(
     'SCOPES_TOO_LONG',
-    `the scopes of a token may have ${SCOPES_LENGTH_MAX} characters; use db:*, or several tokens`,
+    `the scopes of a token may have at most ${SCOPES_LENGTH_MAX} characters; use db:*, or several tokens`,
   )
 }
 

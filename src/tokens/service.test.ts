@@ -50,7 +50,7 @@ describe('a token', () => {
     })
   })
 
-  it('is invalid for another audience or key', async () => {
+  it('is rejected by a service with another audience or key', async () => {
     const [first, second] = [await withSecret(), await inFolder()]
     const { token } = await issue(first)
     expect(await codeOf(first, token)).toBe('valid')
@@ -58,7 +58,7 @@ describe('a token', () => {
     expect(await codeOf(second, token)).toBe('TOKEN_INVALID')
   })
 
-  it('is valid through the last second of its lifetime', async () => {
+  it('is valid until the end of the last second of its lifetime', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens, 86_400)
     clock.ms += 86_399_000
@@ -95,7 +95,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, token)).toBe('valid')
   })
 
-  it('does not leak the claims of a rejected token into the error', async () => {
+  it('does not reveal its claims in the error when it is rejected', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     clock.ms += 60_000
@@ -226,7 +226,7 @@ describe('revoking', () => {
     }
   })
 
-  it("works with an operator's secret, and in memory", async () => {
+  it("works with an operator's secret, and without a folder", async () => {
     for (const tokens of [
       await withSecret(),
       await openTokens({ clock, folder, secret: SECRET }),
@@ -245,7 +245,7 @@ describe('revoking', () => {
     }
   })
 
-  it('drops the ids of expired tokens', async () => {
+  it('forgets the ids of expired tokens', async () => {
     const tokens = await inFolder()
     const ids = [await issue(tokens), await issue(tokens)].map(({ jti }) => jti)
     await tokens.revoke(ids[0] ?? '')
@@ -287,7 +287,7 @@ describe('rotating', () => {
     expect(file.keys).toHaveLength(2)
   })
 
-  it("is rejected for an operator's secret", async () => {
+  it('is rejected if the operator sets the secret', async () => {
     const rotation = (await withSecret()).rotate({ dropOld: true })
     await expect(rotation).rejects.toMatchObject({ code: 'KEYS_FIXED' })
   })

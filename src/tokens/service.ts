@@ -26,6 +26,7 @@ import {
   sharedTextValue,
   valueInMemory,
 } from './shared-value.ts'
+import { type RememberedToken, TokenUses } from './token-uses.ts'
 
 /** Maximum number of cached verified tokens. */
 const VERIFIED_MAX = 1_000
@@ -88,11 +89,15 @@ export class TokenService {
   /** Tokens whose signature and claims are valid with the keys `#verifiedBy`. Expiry and revocation are not cached. */
   readonly #verified = new Map<string, VerifiedToken>()
   #verifiedBy: KeyRing = []
+  readonly #uses = new TokenUses()
+  /** When this process started to remember tokens, milliseconds since the Unix epoch. */
+  readonly since: number
 
   /** Use `openTokens`. */
   constructor(clock: Clock, stores: TokenStores) {
     this.#clock = clock
     this.#stores = stores
+    this.since = clock.now()
   }
 
   /** Issues a token signed with the active key. Errors: AssertionError for an invalid grant. */
@@ -117,6 +122,7 @@ export class TokenService {
       .setExpirationTime(expiresAt)
       .sign(key.secret)
     assert(token.length <= TOKEN_LENGTH_MAX)
+    this.#note({ jti, subject, issuedAt, expiresAt, claims: claims ?? {} }, audience, null)
     return { token, jti, expiresAt }
   }
 
@@ -140,7 +146,28 @@ export class TokenService {
     }
     if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000)) throw invalid('it has expired')
     if (this.#stores.revocations.current().has(verified.jti)) throw invalid('it is revoked')
+    this.#note(verified, audience, this.#clock.now())
     return verified
+  }
+
+  /** Lists the tokens that this process has issued or accepted, most recently used first. Errors: SharedFileError. */
+  remembered(): readonly (RememberedToken & { readonly isRevoked: boolean })[] {
+    const revoked = this.#stores.revocations.current()
+    const tokens = this.#uses.list(this.#clock.now())
+    return tokens.map((token) => ({ ...token, isRevoked: revoked.has(token.jti) }))
+  }
+
+  #note(
+    { jti, subject, issuedAt, expiresAt, claims }: VerifiedToken,
+    audience: string,
+    lastUsed: number | null,
+  ): void {
+    const [issued, expires] = [issuedAt * 1_000, expiresAt * 1_000]
+    const { scope } = claims
+    this.#uses.note(
+      { jti, subject, audience, scope, issuedAt: issued, expiresAt: expires },
+      lastUsed,
+    )
   }
 
   async #payloadOf(token: string, audience: string, keys: KeyRing): Promise<JWTPayload> {

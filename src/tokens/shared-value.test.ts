@@ -1,5 +1,15 @@
 import { execFile } from 'node:child_process'
-import { chmod, mkdtemp, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  chown,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  unlink,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -25,6 +35,15 @@ const list = (lockWaitMs = 5_000) =>
     },
   })
 
+it.skipIf(process.geteuid?.() !== 0)(
+  'root creates a file that belongs to the owner of the folder',
+  async () => {
+    await chown(folder, 65_534, 65_534)
+    await list().change(() => [1])
+    expect((await stat(join(folder, 'list.json'))).uid).toBe(65_534)
+  },
+)
+
 function describeValue(name: string, open: () => SharedValue<readonly number[]>): void {
   describe(`a value in ${name}`, () => {
     it('starts with its initial value and is replaced by each change', async () => {
@@ -43,7 +62,7 @@ function describeValue(name: string, open: () => SharedValue<readonly number[]>)
       expect(value.current().toSorted((a, b) => a - b)).toEqual(numbers)
     })
 
-    it('is unchanged if a change throws, and can be changed afterwards', async () => {
+    it('is unchanged if the update function throws, and can be changed afterwards', async () => {
       const value = open()
       await value.change(() => [1])
       const fail = value.change(() => {
@@ -59,7 +78,7 @@ function describeValue(name: string, open: () => SharedValue<readonly number[]>)
 describeValue('memory', () => valueInMemory<readonly number[]>([]))
 describeValue('a file', () => list())
 
-it('a change is visible at once to another instance with the same file', async () => {
+it('shows a change at once to another instance with the same file', async () => {
   const [first, second] = [list(), list()]
   expect(first.current()).toEqual([])
   await second.change(() => [1])

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync, statSync } from 'node:fs'
+import { lchownSync, readFileSync, statSync } from 'node:fs'
 import { mkdir, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -61,7 +61,7 @@ export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
   }
 }
 
-/** A value that is stored as the string `shared`. Errors: those of `shared` and of `parse`. */
+/** A value that is stored as the string `shared`. Errors: as for `shared` and `parse`. */
 export function sharedTextValue<Value>(
   shared: SharedText,
   { initial, print, parse }: Omit<SharedFileOptions<Value>, 'path'>,
@@ -155,9 +155,12 @@ function readValue<Value>({ path, parse }: SharedFileOptions<Value>): Value {
 
 async function lock(path: string, waitMs: number): Promise<() => Promise<void>> {
   const folder = dirname(path)
-  await mkdir(folder, { recursive: true, mode: FOLDER_MODE }).catch((error: unknown) => {
+  try {
+    const created = await mkdir(folder, { recursive: true, mode: FOLDER_MODE })
+    if (created !== undefined) inheritOwner(folder)
+  } catch (error) {
     throw unreadable(folder, 'cannot be created', error)
-  })
+  }
   for (let waitedMs = 0; waitedMs <= waitMs; waitedMs += LOCK_RETRY_MS) {
     try {
       await (await open(path, 'wx', FILE_MODE)).close()
@@ -188,6 +191,7 @@ async function replaceFile(path: string, text: string): Promise<void> {
     await handle.close()
   }
   try {
+    inheritOwner(temporary)
     await rename(temporary, path)
   } catch (error) {
     await unlink(temporary)
@@ -200,6 +204,13 @@ async function replaceFile(path: string, text: string): Promise<void> {
   } finally {
     await folder.close()
   }
+}
+
+/** Gives a new file or folder the owner of its parent folder, if this process runs as root: the user of the node must be able to read it. */
+function inheritOwner(path: string): void {
+  if (process.geteuid?.() !== 0) return
+  const { uid, gid } = statSync(dirname(path))
+  if (uid !== 0) lchownSync(path, uid, gid)
 }
 
 function unreadable(path: string, problem: string, cause: unknown): SharedFileError {

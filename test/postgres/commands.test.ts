@@ -1,14 +1,20 @@
-// Commands with the URL of a database where they take a folder.
+// Commands that get the URL of a database instead of a folder.
+import { copyFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { copyCommand } from '../../src/cli/commands/copy.ts'
+import { exportCommand } from '../../src/cli/commands/export.ts'
+import { importCommand, restoreCommand } from '../../src/cli/commands/import.ts'
+import { verifyCommand } from '../../src/cli/commands/verify.ts'
+import { runHere } from '../support/command.ts'
 import { runDaicho, serveLedger } from '../support/daicho.ts'
-import { temporaryFolder } from '../support/ledger-node.ts'
+import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { sharedPostgres } from './shared.ts'
 
 const postgres = await sharedPostgres()
 
 describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
-  it('verify, export, index and copy read the database of a running node; backup refers to PostgreSQL tools', async () => {
+  it('verify, export, dump, index and copy read the database of a running node; backup refers to PostgreSQL tools', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const folder = temporaryFolder()
@@ -31,28 +37,74 @@ describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
     for (const { stdout } of ended) {
       expect(JSON.parse(stdout)).toMatchObject({ status: true, blocks: 2, entries: 2 })
     }
+    const items = join(temporaryFolder(), 'items.ndjson')
+    writeFileSync(items, '{"id":"fig"}\n{"id":"plum","price":80}\n')
+    // The folder of the running node is locked; its database can be changed with the address of the node.
+    const locked = await runDaicho(['load', 'fruit', items], settings)
+    expect([locked.code, locked.stderr]).toEqual([78, expect.stringContaining('--url')])
+    const dumped = await runDaicho(['dump', 'fruit'], settings)
+    expect([dumped.code, dumped.stdout]).toEqual([0, '{"id":"fig"}\n'])
     const listed = await runDaicho(['index', 'list', '--json'], settings)
     expect([listed.code, JSON.parse(listed.stdout)]).toEqual([0, { status: true, indexes: [] }])
     const backup = await runDaicho(['backup', url, temporaryFolder()])
     expect([backup.code, backup.stderr]).toEqual([2, expect.stringContaining('pg_dump')])
     node.child.kill('SIGTERM')
     expect(await node.ended).toMatchObject({ code: 0 })
-    expect(JSON.stringify([...ended, listed, backup])).not.toContain(new URL(url).password)
+    const loaded = await runDaicho(
+      ['load', 'fruit', items, '--on-conflict', 'skip', '--json'],
+      settings,
+    )
+    expect([loaded.code, JSON.parse(loaded.stdout)]).toMatchObject([0, { created: 1, skipped: 1 }])
+    const after = await runDaicho(['dump', 'fruit'], settings)
+    expect(after.stdout).toBe('{"id":"fig"}\n{"id":"plum","price":80}\n')
+    expect(JSON.stringify([...ended, listed, backup, locked, dumped, loaded, after])).not.toContain(
+      new URL(url).password,
+    )
   })
 
-  it('an empty or unreachable database is an error with one line, without the password', async () => {
+  it('verify, export and copy exit with 2 and one line for an empty database', async () => {
     await using database = await postgres.newDatabase()
-    const nowhere = 'postgres://u:brass@127.0.0.1:1/ledger'
     const folder = temporaryFolder()
-    const ended = await Promise.all([
-      runDaicho(['verify', database.url]),
-      runDaicho(['export', database.url, '--out', join(folder, 'x')]),
-      runDaicho(['copy', database.url, join(folder, 'copy')]),
-      runDaicho(['verify', nowhere]),
-      runDaicho(['serve', '--port', '0'], { SYSTEM_FOLDER: folder, STORE: nowhere }),
-    ])
-    expect(ended.map(({ code }) => code)).toEqual([2, 2, 2, 1, 78])
-    for (const { stderr } of ended) expect(stderr).toMatch(/^daicho: [^\n]+\n$/)
-    expect(JSON.stringify(ended)).not.toContain('brass')
+    const ended = [
+      await runHere(verifyCommand(), [database.url]),
+      await runHere(exportCommand(), [database.url, '--out', join(folder, 'x')]),
+      await runHere(copyCommand(), [database.url, join(folder, 'copy')]),
+    ]
+    for (const { code, stderr } of ended) {
+      expect([code, stderr]).toEqual([2, 'daicho: the database does not contain a store\n'])
+    }
+  })
+
+  it('import and restore create the store in the database of STORE, and leave only the key and the signed head in the folder', async () => {
+    const from = temporaryFolder()
+    const node = await startLedgerNode({ folder: from })
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', [{ id: 'fig' }, { id: 'plum' }])
+    const { serverid } = (await node.send('GET', '/api/serverid')).json
+    const file = join(temporaryFolder(), 'export.jsonl')
+    expect(await runHere(exportCommand(), [from, '--out', file])).toMatchObject({ code: 0 })
+    const bytes = { 'content-type': 'text/plain' }
+    await node.send('PUT', '/api/fruit/fig/attachments/label', Buffer.from('ripe'), bytes)
+    const commands = [
+      { command: importCommand, args: [file], contents: 0 },
+      {
+        command: restoreCommand,
+        args: ['--from', node.url, '--serverid', `${serverid}`],
+        contents: 1,
+      },
+    ]
+    for (const { command, args, contents } of commands) {
+      await using database = await postgres.newDatabase()
+      const folder = temporaryFolder()
+      copyFileSync(join(from, 'node.key'), join(folder, 'node.key'))
+      const settings = { SYSTEM_FOLDER: folder, STORE: database.url, PEERS_ALLOW_PRIVATE: '1' }
+      expect(await runHere(command(), args, settings)).toMatchObject({ code: 0 })
+      expect(readdirSync(folder).sort()).toEqual(['ledger.lock', 'node.key', 'signed-head'])
+      const { stdout } = await runHere(verifyCommand(), [database.url, '--json'], settings)
+      expect(JSON.parse(stdout)).toMatchObject({ status: true, items: 2, contents })
+      const again = await runHere(command(), args, settings)
+      expect([again.code, again.stderr]).toEqual([78, expect.stringContaining('already contains')])
+    }
+    await node.close()
   })
 })

@@ -15,7 +15,7 @@ describe.skipIf(!postgres.canLaunch)(`a failover${postgres.note}`, () => {
   afterAll(() => programs?.remove())
   const common = { rounds: 1, requests: 200, log: () => {} }
 
-  it('to a synchronous standby loses nothing, and both nodes continue', async ({
+  it('to a synchronous standby loses no acknowledged write, and both nodes continue', async ({
     onTestFinished,
   }) => {
     const folder = temporaryFolder(onTestFinished)

@@ -1,18 +1,11 @@
-import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
-import { Agent } from 'node:http'
-import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { send, Unanswered } from '../support/ledger-load.ts'
+import { rmSync } from 'node:fs'
 import { type Daicho, startProgram } from '../support/program.ts'
 import { until } from '../support/until.ts'
+import { acknowledgedBy, countStored, Load, type StoredCounts, startNode } from './load.ts'
 import type { PostgresPrograms } from './programs.ts'
-import { PostgresServer, queryOnce } from './server.ts'
+import { PostgresServer } from './server.ts'
 
 const NAMES = ['s1', 's2', 's3'] as const
-const CLIENTS_PER_NODE = 8
-/** Pause of a client after a request that was not acknowledged. */
-const RETRY_MS = 25
-
 /** Three servers: a primary, and two standbys of which one confirms each commit. */
 class Cluster {
   readonly #servers: Map<string, PostgresServer>
@@ -51,7 +44,10 @@ class Cluster {
     return this.primary.url().replace(/@[^/]*/, `@${hosts.join(',')}`)
   }
 
-  /** Promotes the standby that has received most; the other standby then follows it. The primary must be dead. */
+  /**
+   * Promotes the standby that has received the most data; the other standby then follows the new primary. The old
+   * primary must be dead.
+   */
   async promote(): Promise<void> {
     const received: { name: string; position: number }[] = []
     for (const [name, server] of this.#servers) {
@@ -115,58 +111,6 @@ class Cluster {
   }
 }
 
-/** Clients of one node; each creates items one after another, and remembers which were acknowledged. */
-class Load {
-  readonly acknowledged = new Set<string>()
-  /** Requests without an answer, or with a temporary error: their items may be stored. */
-  readonly unknown = new Set<string>()
-  /** Answers that are neither success nor a temporary error. */
-  readonly unexpected: string[] = []
-  readonly #url: string
-  readonly #name: string
-  #isStopped = false
-  #count = 0
-  #running: Promise<unknown>
-
-  constructor(url: string, name: string) {
-    this.#url = url
-    this.#name = name
-    this.#running = Promise.all(Array.from({ length: CLIENTS_PER_NODE }, () => this.#run()))
-  }
-
-  async stop(): Promise<void> {
-    this.#isStopped = true
-    await this.#running
-  }
-
-  async #run(): Promise<void> {
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-    while (!this.#isStopped) {
-      this.#count += 1
-      const id = `${this.#name}-${this.#count}`
-      const status = await this.#create(agent, id)
-      if (status === 200) this.acknowledged.add(id)
-      else {
-        this.unknown.add(id)
-        await sleep(RETRY_MS)
-      }
-    }
-    agent.destroy()
-  }
-
-  async #create(agent: Agent, id: string): Promise<number> {
-    try {
-      const create = { method: 'POST', path: '/api/fruit', body: { id } }
-      const { status, text } = await send(this.#url, agent, create)
-      if (status !== 200 && status !== 503) this.unexpected.push(`${status} ${text}`)
-      return status
-    } catch (error) {
-      if (error instanceof Unanswered) return 0
-      throw error
-    }
-  }
-}
-
 export interface FailoverOptions {
   readonly programs: PostgresPrograms
   /** A new folder for the data folders of the nodes. */
@@ -179,15 +123,7 @@ export interface FailoverOptions {
   readonly log: (line: string) => void
 }
 
-export interface FailoverResult {
-  readonly acknowledged: number
-  /** Acknowledged items that are not stored. */
-  readonly lost: number
-  /** Items that several blocks create. */
-  readonly twice: number
-  /** Requests without acknowledgement: numbers of stored and of missing items. */
-  readonly unknown: { readonly stored: number; readonly absent: number }
-  readonly unexpected: readonly string[]
+export interface FailoverResult extends StoredCounts {
   /** For each round: milliseconds from the kill until both nodes have acknowledged again. */
   readonly resumedMs: readonly number[]
   /** For each node, the body of `/readyz`. */
@@ -205,22 +141,12 @@ export async function runFailovers(options: FailoverOptions): Promise<FailoverRe
   const urls: string[] = []
   try {
     for (const name of ['a', 'b']) {
-      const own = join(folder, name)
-      mkdirSync(own, { recursive: true })
-      if (name === 'b') copyFileSync(join(folder, 'a', 'node.key'), join(own, 'node.key'))
-      const variables = { SYSTEM_FOLDER: own, STORE: cluster.url, LOG_LEVEL: 'error' }
-      const args = ['serve', '--only', 'ledger', '--port', '0', '--json']
-      const node = startProgram(args, variables)
+      const { node, url } = await startNode(folder, name, cluster.url)
       nodes.push(node)
-      const { ledger: url } = JSON.parse(await node.firstLine)
       urls.push(url)
-      if (name === 'a') await fetch(`${url}/api/fruit`, { method: 'POST' })
     }
     loads.push(...urls.map((url, at) => new Load(url, at === 0 ? 'a' : 'b')))
-    const acknowledgedMore = (more: number): (() => boolean) => {
-      const before = loads.map((load) => load.acknowledged.size)
-      return () => loads.every((load, at) => load.acknowledged.size >= (before[at] ?? 0) + more)
-    }
+    const acknowledgedMore = (more: number) => acknowledgedBy(loads, more)
     const resumedMs: number[] = []
     for (let round = 1; round <= rounds; round += 1) {
       await until('both nodes acknowledge', acknowledgedMore(requests / 2), 60_000)
@@ -266,27 +192,4 @@ export async function runFailovers(options: FailoverOptions): Promise<FailoverRe
 
 function readyOf(urls: readonly string[]): Promise<string[]> {
   return Promise.all(urls.map(async (url) => (await fetch(`${url}/readyz`)).text()))
-}
-
-async function countStored(url: string, loads: readonly Load[]) {
-  const items = new Set((await queryOnce(url, 'SELECT id FROM items')).map(({ id }) => String(id)))
-  const created = new Map<string, number>()
-  for (const { body } of await queryOnce(url, 'SELECT body FROM blocks')) {
-    for (const [, id = ''] of String(body).matchAll(/"id":"([ab]-\d+)"/g)) {
-      created.set(id, (created.get(id) ?? 0) + 1)
-    }
-  }
-  const acknowledged = loads.flatMap((load) => [...load.acknowledged])
-  const unknown = loads.flatMap((load) => [...load.unknown])
-  const isStored = (id: string) => items.has(id) && created.has(id)
-  return {
-    acknowledged: acknowledged.length,
-    lost: acknowledged.filter((id) => !isStored(id)).length,
-    twice: [...created.values()].filter((times) => times > 1).length,
-    unknown: {
-      stored: unknown.filter(isStored).length,
-      absent: unknown.filter((id) => !isStored(id)).length,
-    },
-    unexpected: loads.flatMap((load) => load.unexpected),
-  }
 }

@@ -11,6 +11,8 @@ import { sharedPostgres, type TestDatabase } from './shared.ts'
 
 const postgres = await sharedPostgres()
 const WAIT_MS = 20_000
+/** Transfers between four counters. `TRANSFERS=1000` makes the test longer. */
+const TRANSFERS = Number(process.env.TRANSFERS ?? 60)
 
 /** A network whose transaction adds `step`, which is also its major version, to a counter. */
 function writeNetwork(folder: string, step: number): string {
@@ -19,6 +21,7 @@ function writeNetwork(folder: string, step: number): string {
     'models/counting.cto': `namespace org.counting
       asset Counter identified by id { o String id o Integer value }
       transaction Count { --> Counter counter }
+      transaction Transfer { --> Counter from --> Counter to o Integer amount }
       event Counted { o Integer value }`,
     'permissions.acl': `rule All { description: "all" participant: "ANY" operation: ALL resource: "**" action: ALLOW }`,
     'lib/counting.js': `/**
@@ -31,6 +34,16 @@ function writeNetwork(folder: string, step: number): string {
         const event = getFactory().newEvent('org.counting', 'Counted')
         event.value = count.counter.value
         emit(event)
+      }
+      /**
+      * @param {org.counting.Transfer} transfer
+      * @transaction
+      */
+      async function transfer({ from, to, amount }) {
+        from.value -= amount
+        to.value += amount
+        const registry = await getAssetRegistry('org.counting.Counter')
+        await registry.updateAll([from, to])
       }`,
   }
   for (const [name, text] of Object.entries(files)) {
@@ -88,14 +101,15 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
       body: JSON.stringify(body),
     })
   const gatewayOf = (n: number) => both[n % 2]?.gateway ?? ''
-  const valueAt = async (n: number): Promise<number> => {
-    const text = await (await fetch(`${gatewayOf(n)}/counting/api/Counter/c`)).text()
+  const valueAt = async (n: number, id = 'c'): Promise<number> => {
+    const text = await (await fetch(`${gatewayOf(n)}/counting/api/Counter/${id}`)).text()
     return JSON.parse(text).value
   }
-  /** Counts at process `n`, and retries after each temporary refusal. */
-  const countAt = async (n: number): Promise<void> => {
+  const countAt = (n: number) => submitted(n, 'Count', { counter: 'c' })
+  /** Submits a transaction at process `n`, and retries after each temporary refusal. */
+  const submitted = async (n: number, type: string, transaction: unknown): Promise<void> => {
     for (;;) {
-      const reply = await post(`${gatewayOf(n)}/counting/api/Count`, { counter: 'c' })
+      const reply = await post(`${gatewayOf(n)}/counting/api/${type}`, transaction)
       if (reply.status === 200) return
       expect([reply.status, reply.headers.get('retry-after')]).toEqual([503, '1'])
     }
@@ -103,7 +117,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
   const isServed = async (n: number) =>
     (await fetch(`${gatewayOf(n)}/counting/api/Counter`)).status === 200
 
-  it('a network that one process deploys is served by the other', async () => {
+  it('serve a network at one process that the other process has deployed', async () => {
     const body = archive(0)
     const headers = { 'content-type': 'application/octet-stream' }
     const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
@@ -113,14 +127,14 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect(created.status).toBe(200)
   })
 
-  it('the ledger API of neither process changes the database of a network', async () => {
+  it("reject changes of a network's database through the ledger API of each process", async () => {
     for (const { ledger } of both) {
       const reply = await post(`${ledger}/api/counting`, { id: 'x' })
       expect([reply.status, await reply.text()]).toEqual([409, expect.stringContaining('OWNED')])
     }
   })
 
-  it('counts every transaction once, at both processes at the same time', async () => {
+  it('execute each transaction once, even if both processes receive transactions at the same time', async () => {
     const clients = Array.from({ length: 16 }, async (_, n) => {
       for (let count = 0; count < 10; count += 1) await countAt(n)
     })
@@ -128,7 +142,32 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect([await valueAt(0), await valueAt(1)]).toEqual([160, 160])
   })
 
-  it('the default network, which is recorded with its first change, is recorded only once', async () => {
+  it(`keep the sum during ${TRANSFERS} concurrent transfers at both processes, and apply each transfer once`, async () => {
+    const names = ['t0', 't1', 't2', 't3']
+    const values = new Map(names.map((name) => [name, 1_000]))
+    for (const id of names) {
+      await post(`${gatewayOf(0)}/counting/api/Counter`, { id, value: 1_000 })
+    }
+    let left = TRANSFERS
+    const clients = Array.from({ length: 16 }, async (_, client) => {
+      while (left > 0) {
+        left -= 1
+        const [from = '', to = ''] = [names[left % 4], names[(left + 1 + (left % 3)) % 4]]
+        const amount = 1 + (left % 7)
+        await submitted(client, 'Transfer', { from, to, amount })
+        values.set(from, (values.get(from) ?? 0) - amount)
+        values.set(to, (values.get(to) ?? 0) + amount)
+      }
+    })
+    await Promise.all(clients)
+    for (const n of [0, 1]) {
+      const stored = await Promise.all(names.map(async (id) => [id, await valueAt(n, id)] as const))
+      expect(new Map(stored)).toEqual(values)
+    }
+    expect([...values.values()].reduce((sum, value) => sum + value)).toBe(4_000)
+  })
+
+  it('record the default network once, with its first change', async () => {
     const replies = await Promise.all(
       [0, 1, 2, 3].map((n) =>
         post(`${gatewayOf(n)}/api/Trader`, { tradeId: `t${n}`, firstName: 'a', lastName: 'b' }),
@@ -139,7 +178,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect(JSON.parse(traders)).toHaveLength(4)
   })
 
-  it('listeners at each process receive the events of both, in order', async () => {
+  it('send the events of both processes, in order, to listeners at each process', async () => {
     const before = await valueAt(0)
     const received = await Promise.all(
       [0, 1].map(async (n) => {
@@ -159,7 +198,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     }
   })
 
-  it('an upgrade at one process applies to the next transaction at the other', async () => {
+  it('apply an upgrade at one process to the next transaction at the other process', async () => {
     const before = await valueAt(0)
     const headers = { 'content-type': 'application/octet-stream' }
     const reply = await fetch(`${gatewayOf(0)}/networks/counting`, {
@@ -170,7 +209,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect(await valueAt(0)).toBe(before + 10)
   })
 
-  it('a network that one process removes is also removed at the other process', async () => {
+  it('remove a network at one process that the other process has removed', async () => {
     const reply = await fetch(`${gatewayOf(1)}/networks/counting`, { method: 'DELETE' })
     expect(reply.status).toBeLessThan(300)
     await until(

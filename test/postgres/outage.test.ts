@@ -4,14 +4,14 @@ import { serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { until } from '../support/until.ts'
 import { PostgresPrograms } from './programs.ts'
-import { PostgresServer } from './server.ts'
+import { PostgresServer, queryOnce } from './server.ts'
 import { sharedPostgres } from './shared.ts'
 
 const postgres = await sharedPostgres()
 const WAIT_MS = 30_000
 
 describe.skipIf(!postgres.canLaunch)(`an outage${postgres.note}`, () => {
-  it('answers 503 with Retry-After while the server is down, and becomes ready again by itself', async () => {
+  it('answers requests with 503 and Retry-After while the server is down, and becomes ready again without help', async () => {
     const programs = await PostgresPrograms.create()
     onTestFinished(() => programs.remove())
     const server = await PostgresServer.create(programs, 'outage')
@@ -35,5 +35,27 @@ describe.skipIf(!postgres.canLaunch)(`an outage${postgres.note}`, () => {
     expect((await post()).status).toBe(200)
     node.child.kill('SIGTERM')
     expect(await node.ended).toMatchObject({ code: 0 })
+  })
+
+  it('reports lost blocks at /readyz, in the metrics and in the log, even if the node gets no changes', async () => {
+    await using database = await postgres.newDatabase()
+    const node = await serveLedger(temporaryFolder(), { STORE: database.url })
+    const readiness = async () => (await fetch(`${node.url}/readyz`)).text()
+    for (const db of ['fruit', 'tools']) {
+      expect((await fetch(`${node.url}/api/${db}`, { method: 'POST' })).status).toBe(200)
+    }
+    await queryOnce(database.url, 'DELETE FROM blocks WHERE height = 1')
+    await until('the node notices', async () => (await readiness()).includes('ROLLED_BACK'))
+    expect(await readiness()).toContain('block 1 was stored, but is missing in the database')
+    const refused = await fetch(`${node.url}/api/more`, { method: 'POST' })
+    expect([refused.status, JSON.parse(await refused.text()).code]).toEqual([
+      503,
+      'STORE_ROLLED_BACK',
+    ])
+    expect((await fetch(`${node.url}/api/dbs`)).status).toBe(200)
+    expect(await (await fetch(`${node.url}/metrics`)).text()).toContain('daicho_writer_stopped 1\n')
+    node.child.kill('SIGTERM')
+    const { stderr } = await node.ended
+    expect(stderr.match(/STORE_ROLLED_BACK/g)).toHaveLength(1)
   })
 })

@@ -1,4 +1,4 @@
-// Two real processes of one node on one database: together they behave like one.
+// Two real processes of one node on one database: together they behave like one process.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -47,7 +47,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     return JSON.parse(reply).serverid
   }
 
-  it('both write one chain, and each immediately reads the acknowledged writes of the other', async () => {
+  it('write one chain, and each process immediately reads the acknowledged writes of the other', async () => {
     const writes = Array.from({ length: 200 }, async (_, n) => {
       const [to, other] = n % 2 === 0 ? [one, two] : [two, one]
       expect((await send(to, '/api/fruit', { id: `f${n}` })).status).toBe(200)
@@ -60,7 +60,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect([finding, items]).toEqual([null, 200])
   })
 
-  it('a request that is repeated at the other process has its original result', async () => {
+  it('return the original result for a request that is repeated at the other process', async () => {
     const key = { 'idempotency-key': '"once"' }
     const replies = await Promise.all(
       [one, two, one, two].map((to) => send(to, '/api/fruit', { n: 1 }, key)),
@@ -70,7 +70,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200])
   })
 
-  it('of concurrent changes of one revision at both processes, exactly one succeeds', async () => {
+  it('accept exactly one of the concurrent changes of one revision at both processes', async () => {
     const created = await send(one, '/api/fruit', { id: 'counted', n: 0 })
     const tag = { 'if-match': created.headers.get('etag') ?? '' }
     const replies = await Promise.all(
@@ -79,7 +79,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(replies.map(({ status }) => status).sort()).toEqual([200, 412, 412, 412])
   })
 
-  it('the change feed of each process has the entries of both, in order', async () => {
+  it('send the entries of both processes, in order, in the change feed of each process', async () => {
     const path = `/api/ledgers/${await serverIdOf(one)}/changes?since=now`
     const feeds = [one, two].map(({ url }) => new FeedClient(url, path))
     for (const feed of feeds) await feed.until(({ head }) => head !== '')
@@ -93,7 +93,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     }
   })
 
-  it('each signs the blocks that the other has written', async () => {
+  it('sign the blocks that the other process has written', async () => {
     const { position } = await send(one, '/api/fruit', { id: 'signed' }).then((reply) => ({
       position: reply.headers.get('ledger-position') ?? '',
     }))
@@ -109,7 +109,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     )
   })
 
-  it('when one is killed, the other continues, and the first rejoins after a restart', async () => {
+  it('continue after a kill of the other process, which rejoins after a restart', async () => {
     one.child.kill('SIGKILL')
     await one.ended
     expect((await send(two, '/api/fruit', { id: 'meanwhile' })).status).toBe(200)
@@ -118,7 +118,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect((await send(one, '/api/fruit', { id: 'again' })).status).toBe(200)
   })
 
-  it('a token that one process revokes is rejected by the other processes', async () => {
+  it('reject a token that the other process has revoked', async () => {
     const [first = ''] = folders
     const settings = { STORE: database.url, SECRET: 'x'.repeat(32) }
     const third = temporaryFolder()
@@ -140,7 +140,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(await guarded.ended).toMatchObject({ code: 0 })
   })
 
-  it('a process with another key does not start', async () => {
+  it('exclude a process with another key, which does not start', async () => {
     const starting = serveLedger(temporaryFolder(), { STORE: database.url })
     await expect(starting).rejects.toThrow(/FOLDER_KEY|node\.key|server id/)
   })

@@ -68,7 +68,7 @@ export class PostgresPrograms {
     this.folder = folder
     this.#guard = spawn('sh', ['-c', GUARD, 'sh', folder], {
       stdio: ['pipe', 'ignore', 'ignore'],
-      // Ctrl-C does not reach a separate process group.
+      // The guard runs in a separate process group, which Ctrl-C does not reach.
       detached: true,
     })
     this.#guard.unref()
@@ -113,7 +113,7 @@ export class PostgresPrograms {
   async copyData(source: string, name: string): Promise<string> {
     const target = this.createFolder(name)
     await run('cp', ['-a', `${source}/.`, target], this.options).catch((error: unknown) => {
-      // A running server removes files during the copy.
+      // A running server may remove files during the copy.
       const lines = error instanceof Error && 'stderr' in error ? String(error.stderr) : ''
       if (/^(cp: .*No such file or directory\n)+$/.test(lines)) return
       throw error
@@ -150,7 +150,7 @@ export class PostgresPrograms {
     )
     for (const { source, target } of links) {
       const path = join(this.folder, target)
-      // They exist if npm has run the package's install script.
+      // Creates the links that the install script of the package creates, if npm has not run that script.
       if (!existsSync(path)) symlinkSync(relative(dirname(target), source), path)
     }
     for (const name of readdirSync(join(native, 'bin'))) chmodSync(join(native, 'bin', name), 0o755)
@@ -166,7 +166,7 @@ export class PostgresPrograms {
       this.path('initdb'),
       [
         ...[`--pgdata=${template}`, `--username=${USER}`, `--pwfile=${passwords}`],
-        // One round of hashing: connections of tests are many and short.
+        // Hashes passwords in one round, because tests open many short connections.
         ...['--auth=scram-sha-256', '-c', 'scram_iterations=1'],
         ...['--no-locale', '--encoding=UTF8', '--no-instructions', '--no-sync'],
       ],

@@ -27,11 +27,11 @@ describe.skipIf(postgres.missing !== null)(`the proxy${postgres.note}`, () => {
     return [error, (await queryOnce(database.url, 'SELECT n FROM t')).length]
   }
 
-  it('forwards everything by default', async () => {
+  it('forwards all messages by default', async () => {
     expect(await insertThrough('client', 'none', 'pass')).toEqual([null, 1])
   })
 
-  it('loses a message and all later messages, or only the later messages', async () => {
+  it('loses a message and all later messages, or only later messages', async () => {
     const ended = 'Error: Connection terminated unexpectedly'
     expect(await insertThrough('client', 'Q', 'cut before')).toEqual([ended, 0])
     expect(await insertThrough('client', 'Q', 'cut after')).toEqual([ended, 1])

@@ -15,9 +15,9 @@ export interface ProxyMessage {
 }
 
 /**
- * The fate of a message: with `cut before` it is lost and the connection closes; with `cut after` it arrives and the
- * connection closes. The other side sees the close too, after all data sent to it. With `hold` this message and all later
- * messages of the connection are lost, but nobody notices.
+ * What the proxy does with a message. `cut before`: the message is lost and the connection closes. `cut after`: the
+ * message arrives and the connection closes. The other side receives all data sent to it, and then the close. `hold`:
+ * this message and all later messages are lost, but the connection stays open.
  */
 export type Verdict = 'pass' | 'cut before' | 'cut after' | 'hold'
 

@@ -21,7 +21,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '32MB',
   max_wal_size: '128MB',
   wal_keep_size: '256MB',
-  // In the data folder, so that a killed server leaves nothing elsewhere.
+  // Shared memory is a file in the data folder, so that a killed server leaves nothing elsewhere.
   dynamic_shared_memory_type: 'mmap',
 }
 
@@ -128,13 +128,13 @@ export class PostgresServer {
   async kill9(): Promise<void> {
     const { pid } = this.#child ?? {}
     if (pid === undefined) return
-    // No new process starts while the others are listed.
+    // Stops the main process, so that no new process starts while the other processes are listed.
     process.kill(pid, 'SIGSTOP')
     const children = await childrenOf(pid)
     const [, memory] = this.#pidFile()[6]?.trim().split(/\s+/) ?? []
     for (const child of children) killIfThere(child)
     await this.#end('SIGKILL')
-    // The server would remove this itself at its next start, which may never come.
+    // The server would remove the shared memory at its next start, which may never come.
     if (memory !== undefined) await run('ipcrm', ['-m', memory]).catch(() => {})
   }
 
@@ -187,13 +187,13 @@ export class PostgresServer {
     const child = spawn(this.#programs.path('postgres'), ['-D', this.data], {
       ...this.#programs.options,
       stdio: ['ignore', 'ignore', 'pipe'],
-      // In its own process group Ctrl-C does not reach it.
+      // The server runs in its own process group, which Ctrl-C does not reach.
       detached: true,
     })
     this.#child = child
     child.on('exit', () => {
       this.#child = null
-      // Otherwise a later process with this pid could be taken for the server.
+      // Removes the pid file, because a later process with this pid could be taken for the server.
       if (this.#pidFile()[0] === String(child.pid)) rmSync(join(this.data, 'postmaster.pid'))
     })
     await new Promise<void>((resolve, reject) => {

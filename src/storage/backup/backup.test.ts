@@ -75,7 +75,7 @@ async function verification(folder: string) {
   }
 }
 
-it('a backup is a data folder: a verified snapshot of the store, plus only the files on the backup list', async () => {
+it('a backup is a data folder that contains a verified snapshot of the store and the files on the backup list, and no other files', async () => {
   const { folder, to, store } = await testFolders()
   writeFileSync(join(folder, 'rates.json'), 'not named')
   const shares: number[] = []
@@ -122,7 +122,7 @@ it('a backup of a running node contains the chain up to one block, and the datab
   expect((await store.head(serverId))?.height).toBeGreaterThan(made.blocks)
 })
 
-it('a damaged store gives no backup, unless verification is off', async () => {
+it('a damaged store is not backed up, unless verification is disabled', async () => {
   const { folder, to, store } = await testFolders()
   await store.close()
   tamper(folder, `UPDATE items SET item = '{"id":"1","n":9}' WHERE id = '1'`)
@@ -134,13 +134,13 @@ it('a damaged store gives no backup, unless verification is off', async () => {
   expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
-it('an interrupted run leaves no backup, and the next run completes it', async () => {
+it('an interrupted backup leaves no result, and the next run completes it', async () => {
   const { folder, to } = await testFolders()
   const content = keepContent(folder, 'a picture')
   const gone = keepContent(folder, 'erased since')
   mkdirSync(join(to, '.partial', content, '..'), { recursive: true })
   mkdirSync(join(to, '.partial', gone, '..'), { recursive: true })
-  // Complete files are reused; a changed content proves it.
+  // Complete files are reused: a file with changed content stays.
   writeFileSync(join(to, '.partial', content), 'as the last run left it')
   writeFileSync(join(to, '.partial', gone), 'erased since')
   writeFileSync(join(to, '.partial', `${content}.unfinished`), 'a pic')
@@ -160,7 +160,7 @@ it('an interrupted run leaves no backup, and the next run completes it', async (
   expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
-it('copies each blob once: the next backup links the blobs of the last backup, and omits removed blobs', async () => {
+it('copies each blob once: the next backup hard-links the blobs of the last backup, and omits removed blobs', async () => {
   const { folder, to } = await testFolders()
   const first = keepContent(folder, 'first')
   const second = keepContent(folder, 'second')
@@ -189,7 +189,7 @@ it('copies each blob once: the next backup links the blobs of the last backup, a
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
 })
 
-it('backups made at the same time coexist, and old backups are removed on request', async () => {
+it('two backups at the same time do not disturb each other, and old backups are removed on request', async () => {
   const { folder, to } = await testFolders()
   for (let n = 0; n < 3; n += 1) await backup(folder, to, { verify: false })
   mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))
@@ -200,7 +200,7 @@ it('backups made at the same time coexist, and old backups are removed on reques
   expect(await dropOldBackups(to, 2)).toEqual([])
 })
 
-it('two backups into one folder exclude each other, and a missing store creates nothing', async () => {
+it('two backups into one folder exclude each other; a backup of a missing store creates nothing', async () => {
   const { folder, to } = await testFolders()
   const other = lockFolder(join(to, '.partial'))
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })
@@ -234,7 +234,7 @@ it('copies a store of an older format unchanged, before a newer daicho upgrades 
   expect((await verification(made.path ?? '')).finding).toBeNull()
 })
 
-/** Mounts a small disk, or returns why it cannot. */
+/** Mounts a small disk; returns the reason if that is impossible. */
 function smallDisk(kilobytes: number): string | null {
   const disk = testFolder()
   try {
@@ -250,19 +250,19 @@ function smallDisk(kilobytes: number): string | null {
   return disk
 }
 
-it('reports a full disk, leaves no incomplete backup, and continues once there is space', async (test) => {
+it('reports a full disk, leaves no incomplete backup, and continues when the disk has space', async (test) => {
   const disk = smallDisk(400)
   if (disk === null) return test.skip('no disk can be mounted here: needs root on Linux')
   const { folder, store } = await testFolders()
   const to = join(disk, 'backups')
-  // Not enough for the store: detected before copying.
+  // The disk has too little space for the store, which is detected before copying.
   await appendEntries(store, [entry.create('fruit', 'big', 'x'.repeat(500_000))])
   await expect(backup(folder, to)).rejects.toMatchObject({
     code: 'STORE_FULL',
     message: expect.stringMatching(/^the copy needs \d+ bytes, but .* has \d+ bytes free$/),
   })
   expect(readdirSync(to)).toEqual(['.partial'])
-  // Enough for the store, but not for the other file.
+  // The disk has space for the store, but not for the other file.
   const { folder: small } = await testFolders()
   keepContent(small, 'y'.repeat(500_000))
   await expect(backup(small, to)).rejects.toMatchObject({ code: 'STORE_FULL' })
@@ -271,7 +271,7 @@ it('reports a full disk, leaves no incomplete backup, and continues once there i
   expect((await backup(small, to)).path).not.toBeNull()
 })
 
-it('reading the folder of a stopped node changes no byte, even on a read-only disk', async (test) => {
+it("does not change a byte of a stopped node's folder, even on a read-only disk", async (test) => {
   const { folder, store } = await testFolders()
   await store.close()
   const picture = (path: string) =>
@@ -307,11 +307,11 @@ it('reading the folder of a stopped node changes no byte, even on a read-only di
 })
 
 it.each(['attachments', 'node.key'])(
-  'makes no backup while the system cannot tell whether %s exists',
+  'makes no backup if the system cannot report whether %s exists',
   async (name) => {
     const { folder, to } = await testFolders()
     rmSync(join(folder, name), { force: true })
-    // A symbolic link to itself: a look-up fails, as on a failing disk.
+    // Accessing a symbolic link to itself fails, as on a failing disk.
     symlinkSync(name, join(folder, name))
     await expect(backup(folder, to)).rejects.toMatchObject({ code: 'ELOOP' })
     expect(readdirSync(to)).toEqual(['.partial'])

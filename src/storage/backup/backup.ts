@@ -34,8 +34,8 @@ export interface BackupOptions {
   /** Names of other files to copy, if they exist. */
   readonly files: readonly string[]
   /**
-   * Folders of blobs (files named by their SHA-256, `<2 digits>/<62 digits>`), each with its subfolder that
-   * exists while blobs may be arriving.
+   * Folders of blobs (files named by their SHA-256, `<2 digits>/<62 digits>`), each with the name of its subfolder for
+   * incoming blobs.
    */
   readonly blobFolders: readonly { readonly name: string; readonly incoming: string }[]
   readonly verify: boolean
@@ -82,7 +82,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
     throw diskError(error, to)
   } finally {
     lock.release()
-    // The lock is not part of the backup.
+    // Removes the lock file, which is not part of a backup.
     if (path !== null) {
       for (const name of LOCK_FILES) await rm(join(path, name), { force: true })
     }
@@ -94,7 +94,7 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   const contents = await blobFoldersOf(options, partial)
   await clearPartial(contents, partial)
   let copied = 0
-  // Copies the blobs, then the store, then the blobs added since: so the copy has every blob that its store
+  // Copies the blobs, then the store, then the blobs added in between, so that the copy has every blob that its store
   // names. Blobs left by an earlier run but removed since are removed from the copy.
   for (const blobFolder of contents) {
     progress(0, 'files')
@@ -124,7 +124,7 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   return { ...snapshot, contents: copied, verification }
 }
 
-/** Removes everything but the blobs of an interrupted run. */
+/** Removes the leftovers of an interrupted run, except blobs. */
 async function clearPartial(contents: readonly BlobFolder[], partial: string): Promise<void> {
   const keepNames = new Set([...LOCK_FILES, ...contents.map(({ to }) => basename(to))])
   for (const name of await readdir(partial)) {

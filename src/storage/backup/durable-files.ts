@@ -17,8 +17,8 @@ export function sync(path: string): void {
 }
 
 /**
- * Copies a file (mode 0600) and syncs it; returns its SHA-256 in hex. A crash leaves the old file or the
- * new one. Errors: STORE_FULL; those of the system.
+ * Copies a file (mode 0600) and syncs it; returns its SHA-256 in hex. A crash leaves the old file or the new file.
+ * Errors: STORE_FULL; errors of the system.
  */
 export async function copyDurably(from: string, to: string): Promise<string> {
   const hash = createHash('sha256')
@@ -64,7 +64,7 @@ async function blobPathsIn(folder: string): Promise<string[]> {
 export interface BlobFolder {
   readonly from: string
   readonly to: string
-  /** The same folder of an earlier backup, whose files are linked instead of copied. */
+  /** The corresponding folder of an earlier backup, whose files are hard-linked instead of copied. */
   readonly previous: string | null
 }
 
@@ -85,7 +85,7 @@ export async function copyMissingBlobs({ from, to, previous }: BlobFolder): Prom
     }
     changedFolders.add(dirname(target))
   }
-  // The folders of the blobs may be new entries of `to`.
+  // Syncs `to` too, because the folders of the blobs may be new in it.
   if (changedFolders.size > 0) changedFolders.add(to)
   for (const folder of changedFolders) sync(folder)
   return copied

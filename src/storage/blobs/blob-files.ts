@@ -3,13 +3,14 @@ import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDiskFull, StoreError } from '../errors.ts'
+import { inheritOwner } from '../folder.ts'
 import type { BlobInventory, OpenBlob } from './blob-store.ts'
 
 /** The folder of blobs in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
 const FOLDER = 'attachments'
 /**
- * The folder of blobs that are being received. It exists from the first upload of a process until its clean
- * shutdown, so a start that finds it knows that the last process was killed.
+ * The folder of blobs that are being received. It exists from the first upload of a process until its clean shutdown,
+ * so a start that finds this folder detects that the last process was killed.
  */
 const INCOMING = 'incoming'
 
@@ -31,7 +32,9 @@ export class BlobFiles implements BlobInventory {
   /** Creates the folders; while they exist, the next start detects a crash. */
   async createFolders(): Promise<void> {
     await withDiskErrors(async () => {
-      await mkdir(join(this.#root, INCOMING), { recursive: true, mode: 0o700 })
+      const incoming = join(this.#root, INCOMING)
+      await mkdir(incoming, { recursive: true, mode: 0o700 })
+      for (const path of [this.#root, incoming]) inheritOwner(path)
       await this.#sync(this.#root)
       await this.#sync(this.#folder)
     })
@@ -81,14 +84,16 @@ export class BlobFiles implements BlobInventory {
   }
 
   /**
-   * Moves an incoming file, which has been synced, to its final name. It replaces an existing file, which
-   * repairs a damaged one. Both directories are synced, even if another upload created them, because that
-   * upload may not have synced them yet.
+   * Moves an incoming file, which has been synced, to its final name. It replaces an existing file, which repairs a
+   * damaged blob. Both directories are synced, even if another upload created them, because that upload may not have
+   * synced them yet.
    */
   async moveIntoPlace(incomingName: number | string, sha256: string): Promise<void> {
     await withDiskErrors(async () => {
       const folder = join(this.#root, sha256.slice(0, 2))
       await mkdir(folder, { recursive: true, mode: 0o700 })
+      inheritOwner(folder)
+      inheritOwner(this.#incoming(incomingName))
       await rename(this.#incoming(incomingName), this.#path(sha256))
       await this.#sync(folder)
       await this.#sync(this.#root)
@@ -208,7 +213,7 @@ async function sizeOf(path: string): Promise<number | null> {
   }
 }
 
-/** Lists a directory; a missing one is empty. */
+/** Lists a directory; a missing directory counts as empty. */
 async function* entriesOf(path: string) {
   try {
     yield* await opendir(path)

@@ -26,7 +26,7 @@ describe('a blob that arrives in parts', () => {
     expect(await stage.blobs.progress(content)).toEqual({ isComplete: true, bytes: text.length })
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
     expect(stage.incoming()).toEqual([])
-    // A repetition changes nothing.
+    // A repeated part changes nothing.
     expect(await add(0, 'x')).toBe(text.length)
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
     expect(await stage.finding()).toBeNull()
@@ -41,7 +41,7 @@ describe('a blob that arrives in parts', () => {
     ])
   })
 
-  it('continues after a crash, unless no entry names it any more', async () => {
+  it('continues after a crash, unless no entry names the blob any more', async () => {
     await add(0, text.slice(0, 4))
     const other = { sha256: sha256OfText('nobody'), length: 6 }
     await add(0, 'nob', other)
@@ -50,7 +50,7 @@ describe('a blob that arrives in parts', () => {
     await stage.blobs.recover()
     expect(stage.incoming()).toEqual([content.sha256])
     expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 4 })
-    // Also when closed in between.
+    // The transfer continues even after the store was closed in between.
     await stage.blobs.close()
     stage.blobs = stage.again()
     await stage.blobs.recover()
@@ -58,7 +58,7 @@ describe('a blob that arrives in parts', () => {
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
   })
 
-  it('restarts after a failed sync: a second sync would report success', async () => {
+  it('starts again after a failed sync, because a second sync would wrongly succeed', async () => {
     const file = await open(join(stage.folder, 'ledger.db'))
     const sync = vi.spyOn(Object.getPrototypeOf(file), 'sync')
     await file.close()
@@ -70,7 +70,7 @@ describe('a blob that arrives in parts', () => {
     expect(await add(0, text)).toBe(text.length)
   })
 
-  it('of the wrong length is replaced by the right bytes', async () => {
+  it('is replaced by the right bytes if its length is wrong', async () => {
     mkdirSync(join(stage.folder, 'attachments', content.sha256.slice(0, 2)), { recursive: true })
     writeFileSync(stage.pathOf(text), 'cut')
     expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })

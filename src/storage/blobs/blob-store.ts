@@ -33,10 +33,10 @@ export interface BlobStore {
    */
   recoverWithoutRows(): Promise<void>
   /**
-   * Receives a blob and calls `record` once it is durable. If `record` fails or records nothing, the blob
-   * is removed, unless other entries name it; if the outcome is unknown, the next start decides. A chunk is
-   * not used after the next one is requested.
-   * Errors: those of `chunks` and `record`; STORE_FULL, STORE_FAILED. They leave nothing behind.
+   * Receives a blob and calls `record` once it is durable. If `record` fails or records nothing, the blob is removed,
+   * unless other entries name it; if the outcome is unknown, the next start decides. A chunk is not used after the next
+   * chunk is requested.
+   * Errors: as for `chunks` and `record`; STORE_FULL, STORE_FAILED. They leave nothing behind.
    */
   add<Result>(
     chunks: AsyncIterable<Uint8Array>,
@@ -55,7 +55,7 @@ export interface BlobStore {
   /**
    * Runs `erase`, which removes rows, and then removes the blobs in `freed` that no other row names.
    * `recover` removes them after a crash in between, after an error with `mayBeRecorded`, and if a blob
-   * cannot be removed. Errors: those of `erase`; STORE_FAILED.
+   * cannot be removed. Errors: as for `erase`; STORE_FAILED.
    */
   eraseRows<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
@@ -66,7 +66,7 @@ export interface BlobStore {
    * incomplete. Errors: STORE_FAILED.
    */
   read(blob: StoredBlob): Promise<OpenBlob | null>
-  /** Waits for running calls; their sources must have ended. */
+  /** Waits for running calls, whose sources must have ended before. */
   close(): Promise<void>
 }
 

@@ -76,7 +76,7 @@ it('syncs the bytes before the rename, and the rename before the entry', async (
   ])
 })
 
-it('leaves nothing of an upload when the disk is full: STORE_FULL', async () => {
+it('reports STORE_FULL when the disk is full, and leaves no bytes of the upload', async () => {
   const probe = await open(join(stage.folder, 'node.key'), 'w')
   const kind = Object.getPrototypeOf(probe)
   await probe.close()
@@ -111,14 +111,14 @@ it('keeps a blob if the outcome of its entry is unknown, until the next start', 
   expect(existsSync(stage.pathOf('who knows'))).toBe(false)
 })
 
-it('after a crash, recovery removes incomplete files and unnamed blobs, and nothing else', async () => {
+it('removes exactly the incomplete files and the unnamed blobs after a crash', async () => {
   await stage.put('kept', 'kept')
   mkdirSync(join(stage.folder, 'attachments', 'aa'), { recursive: true })
   const stray = join(stage.folder, 'attachments', 'aa', 'b'.repeat(62))
   writeFileSync(stray, 'no entry')
   writeFileSync(join(stage.folder, 'attachments', 'incoming', '7'), 'half')
   const notes = join(stage.folder, 'attachments', 'notes.txt')
-  // Not reported as a difference, because a process may be running or may have been killed.
+  // `verify` does not report these files: a running process may write them, or a killed process left them.
   expect(await stage.finding()).toBeNull()
   const next = stage.again()
   await next.recover()
@@ -152,10 +152,10 @@ it('verification finds missing, truncated, changed and unnamed blobs', async () 
   expect(await stage.finding()).toBe(`blob ab${'c'.repeat(62)} is stored, but no entry names it`)
 })
 
-it('concurrent uploads, rejections and erasures of few blobs leave exactly the named blobs', async () => {
+it('leaves exactly the blobs that entries name, after any concurrent uploads, rejections and erasures', async () => {
   const text = fc.constantFrom('a', 'b')
   const kind = fc.constantFrom('recorded', 'refused', 'erased')
-  const concurrent = fc.array(fc.record({ kind, text, turns: fc.nat({ max: 12 }) }), {
+  const concurrent = fc.array(fc.record({ kind, text, iterations: fc.nat({ max: 12 }) }), {
     maxLength: 24,
   })
   await fc.assert(
@@ -164,15 +164,16 @@ it('concurrent uploads, rejections and erasures of few blobs leave exactly the n
       const rows: string[] = []
       const namedAt = async (sha256: string) => (rows.includes(sha256) ? 0 : null)
       const together = new FileBlobStore(own, { namedAt }, false)
-      const pause = async (turns: number) => {
-        for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
+      const pause = async (iterations: number) => {
+        for (let iteration = 0; iteration < iterations; iteration += 1)
+          await new Promise(setImmediate)
       }
-      const run = async ({ kind: what, text: of, turns }: (typeof list)[number]) => {
-        await pause(turns)
+      const run = async ({ kind: what, text: of, iterations }: (typeof list)[number]) => {
+        await pause(iterations)
         const sha = sha256OfText(of)
         if (what === 'erased') {
           return together.eraseRows(async () => {
-            await pause(turns)
+            await pause(iterations)
             for (let at = rows.indexOf(sha); at !== -1; at = rows.indexOf(sha)) rows.splice(at, 1)
             return { result: null, freed: [sha] }
           }, RECORDED.mayBeRecorded)
@@ -180,7 +181,7 @@ it('concurrent uploads, rejections and erasures of few blobs leave exactly the n
         return together.add(
           chunksOf(of),
           async () => {
-            await pause(turns)
+            await pause(iterations)
             if (what === 'refused') throw new Error('no')
             rows.push(sha)
           },

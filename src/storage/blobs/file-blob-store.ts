@@ -4,6 +4,7 @@ import { StoreError } from '../errors.ts'
 import type { AttachmentReader, StoredBlob } from '../store.ts'
 import { BlobFiles, OpenFile, sha256Of, withDiskErrors } from './blob-files.ts'
 import type { BlobStore, OpenBlob, RecordOutcome } from './blob-store.ts'
+import { BlobTasks } from './blob-tasks.ts'
 
 /** Received bytes are synced at this interval, so that the last sync is short. */
 const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
@@ -25,11 +26,9 @@ export class FileBlobStore implements BlobStore {
   readonly #files: BlobFiles
   readonly #rows: Pick<AttachmentReader, 'namedAt'>
   readonly #durable: boolean
-  /** The last task of each blob that is being renamed or removed. */
-  readonly #tasks = new Map<string, Promise<unknown>>()
   /** Number of uploads per blob that have renamed it and wait for their entry. */
   readonly #pins = new Map<string, number>()
-  readonly #running = new Set<Promise<unknown>>()
+  readonly #tasks = new BlobTasks()
   #foldersCreated: Promise<void> | null = null
   #lastNumber = 0
   /** Whether the next start must search for leftovers. */
@@ -62,14 +61,14 @@ export class FileBlobStore implements BlobStore {
     record: (blob: StoredBlob) => Promise<Result>,
     { mayBeRecorded, isRecorded }: RecordOutcome<Result>,
   ): Promise<Result> {
-    return this.#tracked(async () => {
+    return this.#tasks.run(async () => {
       await this.#createFolders()
       this.#lastNumber += 1
       const number = this.#lastNumber
       const blob = await this.#receive(number, chunks)
       const { sha256 } = blob
       try {
-        await this.#inOrder(sha256, async () => {
+        await this.#tasks.inOrder(sha256, async () => {
           this.#pin(sha256, 1)
           await this.#files.moveIntoPlace(number, sha256)
         })
@@ -97,9 +96,9 @@ export class FileBlobStore implements BlobStore {
    */
   addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
     const { sha256, length } = blob
-    return this.#tracked(async () => {
+    return this.#tasks.run(async () => {
       await this.#createFolders()
-      const arrived = await this.#inOrder(sha256, async () => {
+      const arrived = await this.#tasks.inOrder(sha256, async () => {
         if ((await this.progress(blob)).isComplete) return length
         return this.#append(blob, from, bytes)
       })
@@ -112,7 +111,7 @@ export class FileBlobStore implements BlobStore {
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
     mayBeRecorded: (error: unknown) => boolean,
   ): Promise<Result> {
-    return this.#tracked(async () => {
+    return this.#tasks.run(async () => {
       // Lets the next start detect a crash.
       await this.#createFolders()
       const { result, freed } = await erase().catch((error: unknown) => {
@@ -144,7 +143,7 @@ export class FileBlobStore implements BlobStore {
   }
 
   async close(): Promise<void> {
-    await Promise.allSettled(this.#running)
+    await this.#tasks.ended()
     if (this.#foldersCreated !== null && !this.#needsRecovery)
       await this.#files.removeIncomingFolder()
   }
@@ -169,7 +168,7 @@ export class FileBlobStore implements BlobStore {
     let syncing: Promise<unknown> = Promise.resolve()
     let [length, unsynced] = [0, 0]
     for await (const chunk of chunks) {
-      // Hashed while a thread writes it. A chunk is only valid until the next one is requested.
+      // Hashes the chunk while a thread writes it, because a chunk is only valid until the next chunk is requested.
       const writing = withDiskErrors(() => writeAll(file, chunk))
       hash.update(chunk)
       await writing
@@ -234,8 +233,8 @@ export class FileBlobStore implements BlobStore {
   }
 
   #removeUnlessNamed(sha256: string): Promise<void> {
-    return this.#inOrder(sha256, async () => {
-      // The upload that holds the blob either records it, or calls this again when recording fails.
+    return this.#tasks.inOrder(sha256, async () => {
+      // An upload that has pinned the blob either records it, or calls this method again if recording fails.
       if (this.#pins.has(sha256)) return
       if ((await this.#rows.namedAt(sha256)) !== null) return
       await this.#files.removeIncoming(sha256)
@@ -255,28 +254,6 @@ export class FileBlobStore implements BlobStore {
     const count = (this.#pins.get(sha256) ?? 0) + by
     if (count > 0) this.#pins.set(sha256, count)
     else this.#pins.delete(sha256)
-  }
-
-  /** Runs `work` after the previous tasks of the same blob. */
-  async #inOrder<Result>(sha256: string, work: () => Promise<Result>): Promise<Result> {
-    const previous = this.#tasks.get(sha256) ?? Promise.resolve()
-    const task = previous.then(work, work)
-    this.#tasks.set(sha256, task)
-    try {
-      return await task
-    } finally {
-      if (this.#tasks.get(sha256) === task) this.#tasks.delete(sha256)
-    }
-  }
-
-  async #tracked<Result>(work: () => Promise<Result>): Promise<Result> {
-    const running = work()
-    this.#running.add(running)
-    try {
-      return await running
-    } finally {
-      this.#running.delete(running)
-    }
   }
 }
 

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { BlobInventory, BlobStore, OpenBlob, RecordOutcome } from '../blobs/blob-store.ts'
+import { BlobTasks } from '../blobs/blob-tasks.ts'
 import { StoreError } from '../errors.ts'
 import { bytesOf, integer, integerOf, type Row, text } from '../rows.ts'
 import type { StoredBlob } from '../store.ts'
@@ -18,7 +19,7 @@ const LEASE = "interval '1 hour'"
 const LEASE_MS = 3_600_000
 /** An upload renews its row at this interval. */
 const RENEWAL_MS = LEASE_MS / 4
-/** Unnamed blobs that are searched for at a time. */
+/** Maximum number of unnamed blobs that one statement returns. */
 const UNNAMED_ROWS = 500
 
 /** Before the first block, a copy may be adding the blobs that its entries will name. */
@@ -33,7 +34,7 @@ const SQL = {
   begin: `INSERT INTO blob_uploads (upload, sha256, parts, expires)
     VALUES ($1, $2, $3, clock_timestamp() + ${LEASE}) ON CONFLICT DO NOTHING`,
   renew: `UPDATE blob_uploads SET expires = clock_timestamp() + ${LEASE} WHERE upload = $1`,
-  // May run again after the server's reply was lost.
+  // The statement may run again after the server's reply was lost.
   addChunk: `INSERT INTO blob_chunks (upload, start, bytes) VALUES ($1, $2, $3)
     ON CONFLICT DO NOTHING`,
   hold: `UPDATE blob_uploads SET sha256 = $2, parts = false, expires = clock_timestamp() + ${LEASE}
@@ -61,7 +62,7 @@ const SQL = {
     WHERE b.sha256 > $1 AND NOT ${IS_NAMED} ORDER BY b.sha256 LIMIT ${UNNAMED_ROWS}`,
   unsettled: 'SELECT 1 FROM blob_uploads WHERE sha256 = $1 OR sha256 IS NULL LIMIT 1',
   open: `SELECT ${BYTES_OF('b.upload')} FROM blobs AS b WHERE b.sha256 = $1`,
-  // Selected by SHA-256, not by upload id, because another upload may replace the blob during the read.
+  // Selects by SHA-256 instead of upload id, because another upload may replace the blob during the read.
   read: `SELECT c.start, substring(c.bytes FROM greatest($2::int8 - c.start, 0)::int4 + 1 FOR $3::int4)
     FROM blobs AS b JOIN blob_chunks AS c ON c.upload = b.upload
     WHERE b.sha256 = $1 AND c.start > $2::int8 - ${CHUNK_BYTES} AND c.start < $2::int8 + $3::int4
@@ -110,12 +111,10 @@ export async function openPostgresBlobs(options: PostgresBlobsOptions): Promise<
 class PostgresBlobs implements BlobStore, BlobInventory {
   readonly #options: PostgresBlobsOptions
   readonly #pool: ReadPool
-  /** For transactions, one at a time. */
+  /** The connection for transactions, which run one at a time. */
   #session: Connection | null = null
   #lastTransaction: Promise<unknown> = Promise.resolve()
-  /** The last part that arrived of each blob. */
-  readonly #parts = new Map<string, Promise<unknown>>()
-  readonly #running = new Set<Promise<unknown>>()
+  readonly #tasks = new BlobTasks()
   #removedExpiredMs = 0
 
   constructor(options: PostgresBlobsOptions, connection: Connection) {
@@ -140,7 +139,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     record: (blob: StoredBlob) => Promise<Result>,
     { mayBeRecorded, isRecorded }: RecordOutcome<Result>,
   ): Promise<Result> {
-    return this.#tracked(async () => {
+    return this.#tasks.run(async () => {
       await this.#recoverIfDue()
       const upload = randomUUID()
       const blob = await this.#receive(upload, chunks)
@@ -169,15 +168,15 @@ class PostgresBlobs implements BlobStore, BlobInventory {
 
   addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
     const { sha256, length } = blob
-    return this.#tracked(() =>
-      this.#inOrder(sha256, async () => {
+    return this.#tasks.run(() =>
+      this.#tasks.inOrder(sha256, async () => {
         if ((await this.progress(blob)).isComplete) return length
         const { upload, arrived } = await this.#addToParts(blob, from, bytes)
         if (arrived < length) return arrived
         if (arrived > length || (await this.#sha256Of(upload)) !== sha256) {
           await this.#rows(SQL.discard, [upload])
-          const what = `the received bytes do not have the SHA-256 ${sha256}`
-          throw new StoreError('CONTENT_DIFFERS', what)
+          const message = `the received bytes do not have the SHA-256 ${sha256}`
+          throw new StoreError('CONTENT_DIFFERS', message)
         }
         await this.#place(upload, sha256)
         await this.#finish(upload, sha256)
@@ -190,7 +189,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
     mayBeRecorded: (error: unknown) => boolean,
   ): Promise<Result> {
-    return this.#tracked(async () => {
+    return this.#tasks.run(async () => {
       await this.#recoverIfDue()
       // Tells a verification after a crash that a blob may be unnamed.
       const mark = randomUUID()
@@ -237,7 +236,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 
   async close(): Promise<void> {
-    await Promise.allSettled(this.#running)
+    await this.#tasks.ended()
     await this.#lastTransaction.catch(() => {})
     await this.#session?.close()
     await this.#pool.close()
@@ -273,7 +272,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
         const isPlaced = (await queries.rows(SQL.place, [sha256, upload])).length > 0
         if (!isPlaced) throw new ConnectionLost('another upload is storing the same blob')
       } else if (before !== upload) {
-        // Replaced, which repairs a damaged blob.
+        // Replaces an existing blob, which repairs a damaged blob.
         await queries.rows(SQL.replace, [sha256, upload])
         await queries.rows(SQL.removeChunks, [before])
       }
@@ -359,7 +358,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     return filled
   }
 
-  /** Removes the leftovers of other processes periodically, since this one may run for months. */
+  /** Removes the leftovers of other processes periodically, because this process may run for months. */
   async #recoverIfDue(): Promise<void> {
     if (performance.now() - this.#removedExpiredMs < LEASE_MS) return
     await this.recover()
@@ -402,34 +401,12 @@ class PostgresBlobs implements BlobStore, BlobInventory {
       const result = await work(session)
       session.takeWarning()
       const { command } = await session.run({ text: 'COMMIT', values: [] })
-      // A warning means that the server gave up waiting for a standby. The transaction is then repeated.
+      // A warning means that the server gave up waiting for a standby. Then the transaction is repeated.
       if (command === 'COMMIT' && session.takeWarning() === null) return result
       throw new ConnectionLost('the outcome of a commit is unknown')
     } catch (error) {
       await session.execute('ROLLBACK').catch(() => {})
       throw error
-    }
-  }
-
-  /** Runs `work` after the previous parts of the same blob. */
-  async #inOrder<Result>(sha256: string, work: () => Promise<Result>): Promise<Result> {
-    const previous = this.#parts.get(sha256) ?? Promise.resolve()
-    const task = previous.then(work, work)
-    this.#parts.set(sha256, task)
-    try {
-      return await task
-    } finally {
-      if (this.#parts.get(sha256) === task) this.#parts.delete(sha256)
-    }
-  }
-
-  async #tracked<Result>(work: () => Promise<Result>): Promise<Result> {
-    const running = work()
-    this.#running.add(running)
-    try {
-      return await running
-    } finally {
-      this.#running.delete(running)
     }
   }
 }

@@ -10,7 +10,7 @@ import { addEntries, entriesOf, type Index, type Keyed, removeEntries } from './
 /** Effects that change rows of items, attachments or databases. */
 export type RowEffect = Exclude<Effect, { kind: 'erase_item' } | { kind: 'erased_attachment' }>
 
-/** An item while a block is applied. `text` is null while it is as stored. */
+/** An item while a block is applied. `text` is null until an effect changes the item. */
 interface ItemState {
   readonly created: number
   readonly revision: number
@@ -109,7 +109,7 @@ export class Changes {
     return this.#dropped
   }
 
-  /** Reads the rows that the effects need: none, if they only create items. */
+  /** Reads the rows that the effects need. Effects that only create items need no rows. */
   async #load(queries: Queries, effects: readonly RowEffect[], careful: boolean): Promise<void> {
     const items = new Map<string, { database: number; id: string }>()
     const names = new Map<string, { database: number; id: string; name: string }>()
@@ -276,7 +276,7 @@ export class Changes {
       if (isSame && now.revision !== stored.revision) updated.push(now)
       if (now !== null && !isSame) added.push({ database, id, now })
     }
-    // Removed first: a recreated item has the same id.
+    // Removes deleted items first, because a recreated item has the same id.
     write(
       SQL.removeItems,
       removed.length,

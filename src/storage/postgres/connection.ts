@@ -14,7 +14,7 @@ export interface Statement {
   readonly values: readonly Value[]
 }
 
-/** Runs statements: on one connection, or on any of several. */
+/** Runs statements on one connection, or on any connection of a pool. */
 export interface Queries {
   /** Returns the rows of a statement. Its text must be constant: it is prepared once per connection. */
   rows(text: string, values: readonly Value[]): Promise<Row[]>
@@ -29,12 +29,15 @@ export interface ConnectionOptions {
   readonly timelineMin?: number
   /** Maximum duration of a statement. */
   readonly deadlineMs?: number
-  /** True if a transaction stays open while its rows are processed. */
+  /** True if transactions may be idle while the caller processes their rows. */
   readonly mayIdleInTransaction?: boolean
 }
 
 const CONNECT_MS_MAX = 3_000
-/** Measured in this process, because the server's own timeout does not end a wait for a standby. */
+/**
+ * Maximum duration of a statement. Measured in this process, because the server's own timeout does not end a wait for a
+ * standby.
+ */
 const DEADLINE_MS = 10_000
 /** Frees the locks of a process that was suspended, or has lost its network. */
 const IDLE_IN_TRANSACTION_MS_MAX = 5_000
@@ -45,9 +48,10 @@ const LOCK_MS_MAX = 2_000
 const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)'
 /**
  * A prepared statement keeps the plan that was best when its tables were empty, until the server analyzes them. Every
- * statement here has an index for its rows.
+ * statement here has an index for its rows. A scan of a table with one row then has such a high estimated cost that
+ * the server would compile each statement, which takes 20 ms, so compilation is off.
  */
-const USE_INDEXES = 'SET enable_seqscan = off'
+const USE_INDEXES = 'SET enable_seqscan = off; SET jit = off'
 /** Not available on every platform. */
 const CHECK_CLIENT = "SET client_connection_check_interval = '1s'"
 /** Maximum prepared statements per connection. Texts are constant and few, so reaching it is a defect. */
@@ -57,7 +61,7 @@ const OID = { int8: 20, int4: 23 } as const
 
 /** A connection to the primary server. Statements are pipelined: each is sent at once. */
 export class Connection implements Queries {
-  /** Number that is higher after each promotion of a standby; 0 if the server does not tell. */
+  /** A number that increases with each promotion of a standby; 0 if the server does not report it. */
   readonly timeline: number
   readonly #client: pg.Client
   readonly #socket: Socket
@@ -85,7 +89,7 @@ export class Connection implements Queries {
   }
 
   /**
-   * Connects to the first host that is a primary. Errors: ConnectionLost, those of the server,
+   * Connects to the first host that is a primary. Errors: ConnectionLost, errors of the server,
    * STORE_UNSAFE.
    */
   static async open(options: ConnectionOptions): Promise<Connection> {
@@ -134,6 +138,8 @@ export class Connection implements Queries {
       throw new ConnectionLost('the server is a former primary')
     } catch (error) {
       void client.end().catch(() => {})
+      // Replaces the driver's message, which does not name the problem.
+      if (messageOf(error).includes('client password must be a string')) throw passwordMissing()
       throw asLost(error)
     }
   }
@@ -226,7 +232,7 @@ export class Connection implements Queries {
 }
 
 /**
- * Returns why the settings of a server could lose acknowledged writes in a failover, or null.
+ * Returns the reason why the settings of a server could lose acknowledged writes in a failover, or null.
  * Errors: STORE_UNSAFE, STORE_UNAVAILABLE.
  */
 export async function serverWarning(url: string): Promise<string | null> {
@@ -252,7 +258,13 @@ function invalidUrl(): StoreError {
   return new StoreError('STORE_UNAVAILABLE', 'the URL of the store is not valid')
 }
 
-/** Returns a URL for each host of `url`, because the driver knows only one. */
+function passwordMissing(): StoreError {
+  const message =
+    'the database requires a password: set PGPASSWORD or PGPASSFILE, or use STORE_FILE'
+  return new StoreError('STORE_UNAVAILABLE', message)
+}
+
+/** Returns a URL for each host of `url`, because the driver supports only one host. */
 function urlsOf(url: string): string[] {
   const parts = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/.exec(url)
   if (parts === null) throw invalidUrl()

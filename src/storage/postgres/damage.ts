@@ -41,7 +41,7 @@ export async function damageOf(queries: Queries): Promise<string | null> {
 }
 
 /** Finds an index of the server that it does not use, for example after a failed REINDEX. */
-async function invalidIndex(queries: Queries): Promise<string | null> {
+export async function invalidIndex(queries: Queries): Promise<string | null> {
   const [row] = await queries.rows(SQL.invalid, [])
   return row === undefined ? null : `the index ${row[0]} of the database is invalid: REINDEX it`
 }
@@ -73,8 +73,8 @@ async function entriesDiffer(queries: Queries): Promise<string | null> {
     if (!known.has(after)) return `there are entries of an unknown index, ${after}`
   }
   for (const index of indexes) {
-    const what = index.built === REMOVED ? null : await indexDiffers(queries, index)
-    if (what !== null) return `index ${index.number} on ${index.path} ${what}`
+    const difference = index.built === REMOVED ? null : await indexDiffers(queries, index)
+    if (difference !== null) return `index ${index.number} on ${index.path} ${difference}`
   }
   return null
 }

@@ -19,7 +19,7 @@ const SQL = {
       JOIN items AS i ON i.db = a.db AND i.id = a.id AND i.created < a.position
       WHERE a.position = $3 AND a.ended IS NULL`,
   removeAttachment: 'DELETE FROM attachments WHERE position = $1',
-  // Rows of a deleted database are removed later, but this content must be removed now.
+  // Rows of a deleted database are removed later, but the erased content must be removed now.
   removeDropped: `DELETE FROM items WHERE id = $1 AND revision = $2
     AND db IN (SELECT db FROM dropped)`,
   updateBlock: 'UPDATE blocks SET body = $2, blinds = $3 WHERE height = $1',
@@ -32,7 +32,7 @@ const SQL = {
   compacted: 'DELETE FROM uncompacted WHERE position = ANY($1::int8[])',
 } as const
 
-/** VACUUM reads the changed parts of the tables. */
+/** Maximum duration of VACUUM, which reads the changed parts of the tables. */
 const VACUUM_MS_MAX = 3_600_000
 
 /**
@@ -43,7 +43,7 @@ export async function erase(
   queries: Queries,
   { position: eraser, db, of, positions }: Extract<Effect, { kind: 'erase_item' }>,
 ): Promise<boolean> {
-  // Entries of a restored chain may arrive erased; then this database never contained the content.
+  // The entries of a restored chain may have been erased before; then this database never contained the content.
   let hadContent = false
   const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
   for (const [height, positionsInBlock] of byHeight) {
@@ -79,7 +79,7 @@ async function eraseFingerprint(queries: Queries, position: number): Promise<voi
   await queries.rows(SQL.updateRecord, [record.position, ERASED_FINGERPRINT, digest])
 }
 
-/** Returns whether an erasure was not followed by `compact` yet. */
+/** Returns whether there was an erasure after the last `compact`. */
 export async function isCompactionDue(queries: Queries): Promise<boolean> {
   return (await queries.rows(SQL.uncompacted, [])).length > 0
 }

@@ -15,12 +15,19 @@ const TRANSIENT = [
   '08003',
   '08006',
   '25006', // the server has become a standby
+  '25P03', // the transaction was idle for too long
+  '25P04', // the transaction took too long
   '40001', // serialization failure
   '40P01', // deadlock
+  '53000', // insufficient resources
+  '53200', // out of memory
   '53300', // too many connections
   '55P03', // lock timeout
+  '57014', // an administrator has cancelled the statement
   '57P0', // shutdown, crash, starting up
 ]
+/** Wrong user or password, missing database, missing privilege: an administrator can correct them while a node runs. */
+const REFUSED = ['28', '3D000', '42501']
 const DAMAGED = ['XX001', 'XX002', '58030']
 /** Unique violation, text with a NUL character, value too long for an index. */
 const IMPOSSIBLE = ['23', '22021', '54000']
@@ -31,7 +38,7 @@ function hasCode(error: unknown, codes: readonly string[]): boolean {
   return codes.some((each) => code.startsWith(each))
 }
 
-/** Returns whether another attempt may succeed. */
+/** Returns whether another attempt may soon succeed. */
 export function isTransient(error: unknown): boolean {
   return error instanceof ConnectionLost || hasCode(error, TRANSIENT)
 }
@@ -44,7 +51,7 @@ export function isRefusal(error: unknown): boolean {
   return error instanceof pg.DatabaseError && !hasCode(error, ['57P', '08'])
 }
 
-/** Returns whether a row that must not exist was there already, or cannot be stored. */
+/** Returns whether a row cannot be stored, for example because it exists already. */
 export function isConstraint(error: unknown): boolean {
   return hasCode(error, IMPOSSIBLE)
 }
@@ -65,16 +72,20 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** Converts an error of the driver or the server; returns all others unchanged. */
+/** Converts an error of the driver or the server; returns all other errors unchanged. */
 export function storeErrorOf(error: unknown): unknown {
   if (error instanceof StoreError || !(error instanceof Error)) return error
   if (error instanceof SyntaxError) {
     return new StoreError('STORE_DAMAGED', damageText(error), { cause: error })
   }
-  const convert = (code: StoreErrorCode, what: string) =>
-    new StoreError(code, `${what}: ${error.message}`, { cause: error })
-  if (isTransient(error)) return convert('STORE_UNAVAILABLE', 'the database cannot be reached')
+  const convert = (code: StoreErrorCode, message: string) =>
+    new StoreError(code, `${message}: ${error.message}`, { cause: error })
+  if (error instanceof ConnectionLost) {
+    return convert('STORE_UNAVAILABLE', 'the database cannot be reached')
+  }
   if (!(error instanceof pg.DatabaseError)) return error
+  if (isTransient(error)) return convert('STORE_UNAVAILABLE', 'the database cannot be used now')
+  if (hasCode(error, REFUSED)) return convert('STORE_UNAVAILABLE', 'the database refuses access')
   if (hasCode(error, DISK_FULL)) return convert('STORE_FULL', 'the disk of the database is full')
   if (hasCode(error, DAMAGED)) return convert('STORE_DAMAGED', 'the database cannot be read')
   if (hasCode(error, IMPOSSIBLE)) return convert('EFFECT_IMPOSSIBLE', 'an effect does not apply')

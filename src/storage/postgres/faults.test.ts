@@ -16,7 +16,7 @@ const LANES = 6
 const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid()`
 /** Errors after which no part of the block is stored. */
-const NOTHING_STORED = ['HEAD_MOVED', 'STORE_UNAVAILABLE']
+const NOTHING_STORED = ['HEAD_MOVED', 'STORE_FULL', 'STORE_UNAVAILABLE']
 
 const postgres = await sharedPostgres()
 
@@ -48,7 +48,7 @@ class Writer {
     this.#count += 1
     const id = `${this.#name}${this.#count}`
     const work = async () => {
-      // A new database each time, so that the store knows none of the names.
+      // Uses a new database each time, so that the store has cached no names.
       expect(await this.store.database(`no${id}`)).toBeNull()
       expect(await this.store.item('fruit', id)).toBeNull()
       await appendEntries(this.store, [entry.create('fruit', id)])
@@ -103,7 +103,7 @@ async function openLane(
 }
 
 describe.skipIf(postgres.missing !== null)(`a store whose connection fails${postgres.note}`, () => {
-  it('loses nothing and stores nothing twice, whichever message is lost', async () => {
+  it('loses no acknowledged block and stores no block twice, whichever message is lost', async () => {
     const lanes = await Promise.all(Array.from({ length: LANES }, (_, n) => openLane(`l${n}-`)))
     let messages = 0
     for (const { proxy, writer } of lanes.slice(0, 1)) {
@@ -141,7 +141,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     expect(acknowledged).toBeGreaterThan(messages)
   })
 
-  it('is briefly unavailable if the connection closes between the lock and a read', async () => {
+  it('is unavailable only briefly if the connection closes between the lock and a read', async () => {
     const { url, writer } = await openLane('read-')
     const { store } = writer
     for (const read of [
@@ -159,7 +159,24 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     await expectConsistent(url, writer)
   })
 
-  it('loses nothing when two processes write and their connections are closed at random', async () => {
+  it.each([
+    ['the disk of the server is full', '53100', 'STORE_FULL'],
+    ['the server has no memory', '53200', 'STORE_UNAVAILABLE'],
+    ['an administrator cancels each statement', '57014', 'STORE_UNAVAILABLE'],
+    ['the user has lost a privilege', '42501', 'STORE_UNAVAILABLE'],
+  ])('stores nothing while %s, and continues afterwards', async (_, code, expected) => {
+    const { url, writer } = await openLane(`e${code}-`)
+    const begin = `CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '${code}'; END $$;
+      CREATE TRIGGER failing BEFORE INSERT ON items FOR EACH ROW EXECUTE FUNCTION fail()`
+    await queryOnce(url, begin)
+    expect(await writer.append()).toBe(expected)
+    await queryOnce(url, 'DROP TRIGGER failing ON items')
+    expect(await writer.append()).toBeNull()
+    await expectConsistent(url, writer)
+  })
+
+  it('loses no acknowledged block when two processes write and their connections are closed at random', async () => {
     const { url, proxy, writer } = await openLane('one-')
     const other = await Writer.open(proxy.url, 'two-')
     let isDone = false

@@ -4,14 +4,14 @@ import { ConnectionLost } from './errors.ts'
 
 /** Properties of a server that a connection depends on. */
 export interface ServerState {
-  /** Reason to warn of acknowledged writes that a failover could lose, or null. */
+  /** The reason why a failover could lose acknowledged writes, or null. */
   readonly warning: string | null
 }
 
 /** First version of the server whose `split_part` can count from the end. */
 const VERSION_MIN = 140_000
 
-// Settings that another server does not know are null.
+// Settings that a server does not have are null.
 export const GUARD_QUERY = `SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(),
   current_setting('server_encoding'), current_setting('fsync', true),
   current_setting('full_page_writes', true), current_setting('synchronous_commit', true),
@@ -33,8 +33,8 @@ export function guarded(row: Row, durable: boolean): ServerState {
   const settings = { fsync, full_page_writes: fullPageWrites, synchronous_commit: commit }
   for (const [name, value] of Object.entries(settings)) {
     if (durable && value === 'off') {
-      const what = `the database has ${name} = off and could lose acknowledged writes: turn it on`
-      throw new StoreError('STORE_UNSAFE', what)
+      const message = `the database has ${name} = off and could lose acknowledged writes: turn it on`
+      throw new StoreError('STORE_UNSAFE', message)
     }
   }
   return { warning: warningOf(Number(standbys), standbyNames, commit) }

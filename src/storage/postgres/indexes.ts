@@ -6,7 +6,7 @@ import { keysOf } from '../search/index-keys.ts'
 import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
 import type { Queries, Statement } from './connection.ts'
 
-/** `built` of a removed index, whose entries are removed step by step. */
+/** Value of the column `built` for a removed index, while its entries are deleted in steps. */
 export const REMOVED = -2
 
 /** A row of the table `indexes`. */
@@ -190,7 +190,7 @@ async function build(queries: Queries, index: Index): Promise<Index> {
   }
   let bytes = 0
   for (const { text } of items) bytes += Buffer.byteLength(text)
-  // These were the last items if there are fewer than the limit and the size limit was not reached.
+  // The page has the last items if it has fewer items than the limit and has not reached the size limit.
   const isLast = items.length < BUILD_ITEMS && bytes < BUILD_CHARACTERS
   return { ...index, built: isLast ? READY : (items.at(-1)?.created ?? READY) }
 }

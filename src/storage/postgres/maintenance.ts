@@ -27,7 +27,7 @@ const SQL = {
 export type Transact = <Result>(work: () => Promise<Result>) => Promise<Result>
 
 /**
- * The maintenance between blocks. Each process does the work that it knows of, and skips work that another
+ * The maintenance between blocks. Each process does the pending work that it has detected, and skips work that another
  * process has done already.
  */
 export class Maintenance {
@@ -37,7 +37,7 @@ export class Maintenance {
   #isCompactionDue = false
   /** Whether an index may be incomplete. */
   #isIndexWorkDue = true
-  /** Timestamp of the oldest idempotency record that this process knows of; null if there is none. */
+  /** Timestamp of the oldest idempotency record that this process has read or written; null if there is no record. */
   #oldestRecordMs: number | null = null
 
   constructor(queries: Queries, options: ConnectionOptions) {
@@ -45,7 +45,7 @@ export class Maintenance {
     this.#options = options
   }
 
-  /** Reads what earlier runs have left to do. */
+  /** Reads the pending work of earlier runs. */
   async begin(): Promise<void> {
     this.#oldestRecordMs = await this.#readOldestRecord()
     this.#isCompactionDue = await isCompactionDue(this.#queries)

@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres, type TestDatabase } from '../../../test/postgres/shared.ts'
 import { type Block, packPosition } from '../../chain/index.ts'
+import { filterOf } from '../../filter/index.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import { describeRecords } from '../records-contract.ts'
 import { effectAt } from '../revisions.ts'
@@ -13,7 +14,9 @@ import type { Store, StoreReader } from '../store.ts'
 import { describeStore } from '../store-contract.ts'
 import { ERASING, fillStore } from '../test-filled.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry, type StoreUnderTest } from '../test-store.ts'
+import { Connection, type Queries } from './connection.ts'
 import { guarded } from './guards.ts'
+import { PostgresReader } from './reader.ts'
 
 const serverId = CONTRACT_SERVER_ID
 const postgres = await sharedPostgres()
@@ -93,7 +96,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect(await contents(copy)).toEqual(await contents(sqlite))
   })
 
-  it("two stores of one database append alternately, and see each other's databases and indexes", async () => {
+  it('two stores of one database append alternately, and each sees the databases and indexes of the other', async () => {
     const location = await newDatabase()
     const [one, two] = [await open(location), await open(location)]
     await appendEntries(one, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -111,7 +114,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect((await two.indexes()).map(({ isReady }) => isReady)).toEqual([true])
   })
 
-  it('a store waits while another store does exclusive work, and then sees the new head', async () => {
+  it('a store waits while another store does exclusive work, and then reads the new head', async () => {
     const location = await newDatabase()
     const stores = [await open(location), await open(location)]
     const heights: (number | undefined)[] = []
@@ -133,7 +136,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     await open(location)
     await expect(openStore({ location, serverId: 5, durable: true })).rejects.toMatchObject({
       code: 'STORE_FOREIGN',
-      message: `the database belongs to server id ${serverId}, but the key is that of 5`,
+      message: `the database belongs to server id ${serverId}, but the key belongs to server id 5`,
     })
     await queryOnce(location, 'UPDATE daicho_schema SET version = version + 1')
     await expect(reading()).rejects.toMatchObject({ code: 'STORE_TOO_NEW' })
@@ -148,6 +151,49 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
       code: 'STORE_FOREIGN',
     })
     expect(await queryOnce(foreign, 'SELECT * FROM items')).toEqual([])
+  })
+
+  it('a search never returns an item that changes during the search and no longer matches', async () => {
+    const location = await newDatabase()
+    const store = await open(location)
+    const created = ['a', 'b'].map((id) => entry.create('fruit', id, 1))
+    await appendEntries(store, [entry.createDb('fruit'), ...created])
+    await store.addIndex('fruit', 'n')
+    while (await store.maintain());
+    const connection = await Connection.open({ url: location, durable: true })
+    let isChanged = false
+    const rows: Queries['rows'] = async (text, values) => {
+      const found = await connection.rows(text, values)
+      // After the positions were read in the index, and before the items are read.
+      if (!isChanged && text.includes('key = $3')) {
+        isChanged = true
+        await appendEntries(store, [entry.update('fruit', 'a', 2)])
+      }
+      return found
+    }
+    const reader = new PostgresReader(serverId, { rows }, () => connection.close())
+    onTestFinished(() => reader.close())
+    const where = filterOf({ filter: '{"where":{"n":1}}' })?.where ?? null
+    const database = (await reader.database('fruit'))?.created ?? -1
+    const query = { where, order: [], after: null, offset: 0, limit: null, text: true }
+    const found: string[] = []
+    for await (const items of (await reader.search(database, query)).pieces) {
+      found.push(...items.map(({ id }) => id))
+    }
+    expect([isChanged, found]).toEqual([true, ['b']])
+  })
+
+  it('names the first difference of the schema, for reading and for writing', async () => {
+    const location = await newDatabase()
+    await (await open(location)).close()
+    await queryOnce(location, 'CREATE INDEX more ON items (id)')
+    const differs = {
+      code: 'STORE_DAMAGED',
+      message:
+        'the schema of the database differs: it has an unexpected index more on items btree (id)',
+    }
+    await expect(openStoreReader(location, { frozen: true })).rejects.toMatchObject(differs)
+    await expect(openStore({ location, serverId, durable: true })).rejects.toMatchObject(differs)
   })
 
   it('several processes may create the tables at once', async () => {
@@ -191,7 +237,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect((await frozen.head(serverId))?.height).toBe(0)
   })
 
-  it('a reader uses at most four connections, and replaces closed ones', async () => {
+  it('a reader uses at most four connections, and replaces a connection that was closed', async () => {
     const location = await newDatabase()
     const store = await open(location)
     await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -256,11 +302,11 @@ describe('the checks of a new connection', () => {
     )
   })
 
-  it('accept a server without durability for a temporary store', () => {
+  it('accept a server without durability if the store is temporary', () => {
     expect(guarded(changed(3, 'off'), false)).toEqual({ warning: null })
   })
 
-  it('skip a standby', () => {
+  it('refuse a standby', () => {
     expect(() => guarded(changed(1, true), true)).toThrow('the server is a standby')
   })
 

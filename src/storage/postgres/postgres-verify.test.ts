@@ -28,7 +28,10 @@ async function filled(also: readonly Entry[] = []): Promise<FilledStore & { clie
   return { location, client, tamper: async (sql) => void (await client.query(sql)) }
 }
 
-/** Changes one bit of the last or first byte of a value; of a number, a bit that adjacent numbers have in common. */
+/**
+ * Changes one bit of the last or first byte of a value. Of a number, it changes a bit that adjacent numbers have in
+ * common.
+ */
 function changed(value: unknown, last: boolean): unknown {
   if (typeof value === 'boolean') return !value
   if (typeof value === 'string') {
@@ -92,7 +95,7 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
     expect(await findingIn(location)).toBeNull()
   })
 
-  it('finds the same differences with threads', async () => {
+  it('finds the same differences with several threads as with one thread', async () => {
     const { location, client } = await newDatabase()
     const store = await openStore({ location, serverId, durable: false })
     await store.transaction(async () => {

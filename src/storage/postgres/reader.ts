@@ -7,6 +7,7 @@ import {
   packPosition,
   type TreeNode,
 } from '../../chain/index.ts'
+import type { Where } from '../../filter/index.ts'
 import { createItemParts } from '../effect.ts'
 import { StoreError } from '../errors.ts'
 import { revisionMissing, revisionOf } from '../revisions.ts'
@@ -26,8 +27,9 @@ import {
   type Row,
 } from '../rows.ts'
 import { indexOf } from '../search/declared-indexes.ts'
-import { searchItems } from '../search/search.ts'
+import { countItems, searchItems } from '../search/search.ts'
 import {
+  type CountedItems,
   type Creations,
   type FoundItems,
   type IdempotencyRecord,
@@ -44,7 +46,7 @@ import {
 } from '../store.ts'
 import { PostgresAttachments } from './attachments.ts'
 import { Connection, type Queries, type Value } from './connection.ts'
-import { damageOf } from './damage.ts'
+import { damageOf, invalidIndex } from './damage.ts'
 import { storeErrorOf } from './errors.ts'
 import { LIST_INDEXES } from './indexes.ts'
 import { ReadPool, Reads } from './reads.ts'
@@ -71,7 +73,8 @@ function revisions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
       WHERE db = $1 AND id = $2 AND revision ${operator} $3
     ORDER BY 1 ${direction} LIMIT $4`
   const { height, index } = { height: `position / ${ROOM}`, index: `(position % ${ROOM})::int4` }
-  // The server sends only the entries, but reads whole blocks for them: each block counts once.
+  // The size of a page counts each block once, because the server reads whole blocks even though it sends only the
+  // entries.
   const source = `SELECT f.position, b.body, b.timestamps, b.blinds, CASE
         WHEN row_number() OVER (PARTITION BY ${height} ORDER BY position) = 1
         THEN octet_length(b.body) ELSE 0 END AS size
@@ -205,6 +208,10 @@ export class PostgresReader implements StoreReader {
     return searchItems(new PostgresSearchRows(this.reads), database, query)
   }
 
+  async count(database: number, where: Where | null): Promise<CountedItems> {
+    return countItems(new PostgresSearchRows(this.reads), database, where)
+  }
+
   async indexes(): Promise<StoredIndex[]> {
     return this.reads.all(LIST_INDEXES, [], indexOf)
   }
@@ -228,7 +235,7 @@ export class PostgresReader implements StoreReader {
     const text = newestFirst ? SQL.newestFirst : SQL.oldestFirst
     return this.reads.all(text, [database, id, after, limit], (row) => {
       const [position, body, timestamp, blinds] = [integerOf(row, 'position'), ...row.slice(1)]
-      // A missing block or entry.
+      // The block or the entry is missing.
       if (!body || !timestamp) throw revisionMissing(id, position)
       const block = { ...bodyOf([body, timestamp]), blinds: bytesOf([blinds], 'blinds') }
       return revisionOf(id, position, { height: 0, ...block }, 0)
@@ -263,6 +270,10 @@ export class PostgresReader implements StoreReader {
 
   async droppedDatabases(): Promise<number[]> {
     return this.reads.all(SQL.dropped, [], (row) => integerOf(row, 'db'))
+  }
+
+  async fileDamage(): Promise<string | null> {
+    return invalidIndex(this.#queries)
   }
 
   async damage(): Promise<string | null> {

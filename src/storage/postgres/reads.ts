@@ -61,7 +61,7 @@ export class ReadPool implements Queries {
   }
 }
 
-/** Runs the reads of a store, and remembers a failed one until it succeeds. */
+/** Runs the reads of a store, and remembers a failed read until it succeeds. */
 export class Reads {
   readonly #queries: Queries
   #failed: { readonly repeat: () => Promise<unknown>; error: StoreError } | null = null
@@ -102,7 +102,10 @@ export class Reads {
     return result ?? null
   }
 
-  /** Returns the last failure, and repeats the failed read, which ends the failure when it succeeds. */
+  /**
+   * Returns the last failure. Repeats the failed read in the background; once it succeeds, there is no failure any
+   * more.
+   */
   failure(): StoreError | null {
     if (this.#failed !== null && !this.#isRepeating) void this.#repeat(this.#failed)
     return this.#failed?.error ?? null

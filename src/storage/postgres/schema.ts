@@ -1,4 +1,5 @@
 import { StoreError } from '../errors.ts'
+import { schemaDifference } from './catalog.ts'
 import type { Connection } from './connection.ts'
 import { isDuplicateTable, messageOf } from './errors.ts'
 import { digestOf } from './indexes.ts'
@@ -7,7 +8,8 @@ import { digestOf } from './indexes.ts'
 const TEXT = 'text COLLATE "C"'
 
 /**
- * The migrations: applied in this order, once each, and never changed. Each is one statement.
+ * The migrations: applied in this order, once each, and never changed. Each is one statement. `catalog.ts` describes
+ * the resulting schema.
  *
  * The tables and columns equal the tables of the SQLite engine (`sqlite/schema.ts`), with these differences:
  *
@@ -18,7 +20,7 @@ const TEXT = 'text COLLATE "C"'
  */
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE node (serverid int8 NOT NULL, indexes ${TEXT} NOT NULL)`,
-  // A constant: there is at most one row.
+  // The index is on a constant, so the table has at most one row.
   'CREATE UNIQUE INDEX node_once ON node ((0))',
   `CREATE TABLE databases (created int8 NOT NULL, name ${TEXT} NOT NULL,
     PRIMARY KEY (created), UNIQUE (name))`,
@@ -54,7 +56,7 @@ const MIGRATIONS: readonly string[] = [
   'CREATE INDEX blobs_by_upload ON blobs (upload)',
   `CREATE TABLE blob_chunks (upload uuid NOT NULL, start int8 NOT NULL, bytes bytea NOT NULL,
     PRIMARY KEY (upload, start))`,
-  // Uncompressed, so that a part of a row can be read alone.
+  // Stored uncompressed, so that a part of a row can be read without the rest.
   'ALTER TABLE blob_chunks ALTER COLUMN bytes SET STORAGE EXTERNAL',
   `CREATE TABLE blob_uploads (upload uuid NOT NULL, sha256 ${TEXT}, parts boolean NOT NULL,
     expires timestamptz NOT NULL, PRIMARY KEY (upload))`,
@@ -82,10 +84,17 @@ const SQL = {
 /**
  * Brings the tables up to date, and makes `serverId` their owner unless they have one. Harmless to repeat: a
  * crash leaves the old version, or the new one.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW; those of the server.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW; STORE_DAMAGED if the schema differs; errors of the server.
  */
 export async function prepareSchema(connection: Connection, serverId: number): Promise<void> {
-  if ((await storedVersion(connection)) === null) {
+  const version = await storedVersion(connection)
+  // A database of another node is not changed.
+  if (version !== null && version > 0) {
+    requireKnown(version)
+    const [row] = await connection.rows(SQL.owner, [])
+    if (row !== undefined) requireOwner(row[0], serverId)
+  }
+  if (version === null) {
     await connection.execute(SQL.createVersion).catch((error: unknown) => {
       // Another process is creating the table at the same time.
       if (!isDuplicateTable(error)) throw error
@@ -93,10 +102,21 @@ export async function prepareSchema(connection: Connection, serverId: number): P
   }
   if ((await storedVersion(connection)) !== MIGRATIONS.length) await migrate(connection)
   await connection.rows(SQL.addOwner, [serverId, digestOf([])])
-  const owner = await ownerOf(connection)
+  requireOwner(await ownerOf(connection), serverId)
+  await requireSchema(connection)
+}
+
+/** Errors: STORE_DAMAGED. */
+async function requireSchema(connection: Connection): Promise<void> {
+  const difference = await schemaDifference(connection)
+  if (difference !== null) throw new StoreError('STORE_DAMAGED', difference)
+}
+
+/** Errors: STORE_FOREIGN. */
+function requireOwner(owner: unknown, serverId: number): void {
   if (owner === serverId) return
-  const what = `the database belongs to server id ${owner}, but the key is that of ${serverId}`
-  throw new StoreError('STORE_FOREIGN', what)
+  const message = `the database belongs to server id ${owner}, but the key belongs to server id ${serverId}`
+  throw new StoreError('STORE_FOREIGN', message)
 }
 
 /** Applies the missing migrations in one transaction. Concurrent processes wait for each other. */
@@ -112,23 +132,24 @@ async function migrate(connection: Connection): Promise<void> {
   } catch (error) {
     await connection.execute('ROLLBACK').catch(() => {})
     if (!isDuplicateTable(error)) throw error
-    const what = `the database contains the tables of another program: ${messageOf(error)}`
-    throw new StoreError('STORE_FOREIGN', what)
+    const message = `the database contains the tables of another program: ${messageOf(error)}`
+    throw new StoreError('STORE_FOREIGN', message)
   }
 }
 
 /**
  * Checks a database that is only read, and returns the server id of its owner.
- * Errors: STORE_NOT_FOUND, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED; those of the server.
+ * Errors: STORE_NOT_FOUND, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED; errors of the server.
  */
 export async function checkReadable(connection: Connection): Promise<number> {
   const version = await storedVersion(connection)
   if (version !== null) requireKnown(version)
   if (version === null || version === 0) throw notFound()
   if (version < MIGRATIONS.length) {
-    const what = `the database has format ${version}: start the node once to upgrade it to format ${MIGRATIONS.length}`
-    throw new StoreError('STORE_TOO_OLD', what)
+    const message = `the database has format ${version}: start the node once to upgrade it to format ${MIGRATIONS.length}`
+    throw new StoreError('STORE_TOO_OLD', message)
   }
+  await requireSchema(connection)
   return ownerOf(connection)
 }
 
@@ -146,8 +167,8 @@ function notFound(): StoreError {
 
 function requireKnown(version: number): void {
   if (version <= MIGRATIONS.length) return
-  const what = `the database has format ${version}; this daicho reads up to ${MIGRATIONS.length}: use a newer one`
-  throw new StoreError('STORE_TOO_NEW', what)
+  const message = `the database has format ${version}; this daicho reads up to ${MIGRATIONS.length}: use a newer one`
+  throw new StoreError('STORE_TOO_NEW', message)
 }
 
 /** Returns the number of applied migrations, or null for a database without tables. */

@@ -1,15 +1,16 @@
-import { matches, type Where } from '../../filter/index.ts'
-import { StoreError, storedJson } from '../errors.ts'
+import type { Where } from '../../filter/index.ts'
+import { StoreError } from '../errors.ts'
 import { integerOf, itemOf, positionsOf, type Row, text } from '../rows.ts'
 import { READY } from '../search/declared-indexes.ts'
 import type { KeyRange } from '../search/index-keys.ts'
-import type { Access, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
-import { PAGE_CHARACTERS } from '../store.ts'
+import type { Access, CountedAccess, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
 import type { Value } from './connection.ts'
 import type { Reads } from './reads.ts'
 
 /** Maximum positions read for one piece of a scan. */
 const PIECE_ROWS = 1_000
+/** Maximum index entries counted by one statement. */
+const COUNT_ROWS = 100_000
 
 /** The rows of the index, and one row with nulls if the index ($1) still exists. */
 function whileIndexed(columns: 'created' | 'created, key', rows: string, order: string): string {
@@ -33,6 +34,16 @@ function inIdOrder(operator: '>' | '>=', direction: 'ASC' | 'DESC'): string {
     WHERE db = $1 AND id ${operator} $2 AND id < $3
     ORDER BY id ${direction} LIMIT ${PIECE_ROWS}`
 }
+
+/** Returns no row if the index ($1, $2) was removed. */
+const COUNT_AT_KEY = `SELECT count, last FROM indexes,
+    (SELECT count(*) AS count, max(created) AS last FROM
+      (SELECT created FROM index_entries WHERE number = $1 AND key = $3 AND created > $4
+        ORDER BY created LIMIT ${COUNT_ROWS}) AS entries) AS counted
+  WHERE number = $1 AND path = $2 AND built = ${READY}`
+const COUNT_ALL = `SELECT count(*) AS count, max(created) AS last FROM
+    (SELECT created FROM items WHERE db = $1 AND created > $2
+      ORDER BY created LIMIT ${COUNT_ROWS}) AS rows`
 
 function inRange({ fromIncluded, toIncluded }: KeyRange, elementsOnly: boolean): string {
   return `SELECT created FROM index_entries WHERE number = $1
@@ -97,16 +108,34 @@ export class PostgresSearchRows implements SearchRows {
     return this.#reads.all(inRange(range, elementsOnly), values, createdOf)
   }
 
+  /** An item may change between two statements, so only a scan without conditions is exact. */
   scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan {
     switch (access.by) {
       case 'creation':
         return { isExact: where === null, pieces: this.#inCreationOrder(database, access.after) }
       case 'key':
-        return { isExact: access.isExact, pieces: this.#atKey(database, access, where) }
+        return { isExact: false, pieces: this.#atKey(database, access) }
       case 'index':
         return { isExact: where === null, pieces: this.#inIndexOrder(access) }
       case 'id':
         return { isExact: where === null, pieces: this.#inIdOrder(database, access) }
+    }
+  }
+
+  async *counts(database: number, access: CountedAccess): AsyncGenerator<number> {
+    let { after } = access
+    const [sql, values]: [string, Value[]] =
+      access.by === 'key'
+        ? [COUNT_AT_KEY, [access.index.number, access.index.path, access.key]]
+        : [COUNT_ALL, [database]]
+    for (;;) {
+      const row = await this.#reads.first(sql, [...values, after], (row) => row)
+      if (row === null && access.by === 'key') throw interrupted(access.index)
+      if (row === null) return
+      const counted = integerOf(row, 'count')
+      yield counted
+      if (counted < COUNT_ROWS) return
+      after = integerOf(row.slice(1), 'last')
     }
   }
 
@@ -133,40 +162,20 @@ export class PostgresSearchRows implements SearchRows {
 
   async *#atKey(
     database: number,
-    { index, key, isExact, after: start }: Extract<Access, { by: 'key' }>,
-    where: Where | null,
+    { index, key, after: start }: Extract<Access, { by: 'key' }>,
   ): AsyncGenerator<readonly number[]> {
     let after = start
     for (;;) {
       const rows = await this.#indexed(SQL.atKey, index, [key, after])
       if (rows === null) {
-        // The remaining items are scanned.
-        const scanned = this.#inCreationOrder(database, after)
-        yield* isExact && where !== null ? this.#matching(scanned, where) : scanned
+        // The index was removed during the search, so the remaining items are scanned.
+        yield* this.#inCreationOrder(database, after)
         return
       }
       const positions = rows.map(createdOf)
       yield positions
       if (positions.length < PIECE_ROWS) return
       after = positions.at(-1) ?? after
-    }
-  }
-
-  /** Returns the positions of items that match. */
-  async *#matching(
-    pieces: AsyncIterable<readonly number[]>,
-    where: Where,
-  ): AsyncGenerator<readonly number[]> {
-    for await (const positions of pieces) {
-      let rest = positions
-      while (rest.length > 0) {
-        const items = await this.items(rest, { text: true, charactersMax: PAGE_CHARACTERS })
-        const isMatch = (item: { text: string | null }) =>
-          matches(where, storedJson(item.text ?? ''))
-        yield items.filter(isMatch).map(({ created }) => created)
-        const last = items.at(-1)?.created
-        rest = last === undefined ? [] : rest.slice(rest.indexOf(last) + 1)
-      }
     }
   }
 

@@ -15,7 +15,7 @@ export interface SharedText {
   current(): string | null
   /**
    * Replaces the text by `change(current)`; changes of all processes run one after another.
-   * Errors: those of `change`; StoreError.
+   * Errors: as for `change`; StoreError.
    */
   change(change: (text: string | null) => string): Promise<void>
   close(): Promise<void>
@@ -75,13 +75,13 @@ class PostgresSharedText implements SharedText {
   poll(schedule: Schedule): void {
     if (this.#isClosed) return
     this.#cancelPoll = schedule.after(POLL_MS, () => {
-      // Without the database the last text stays.
+      // While the database cannot be read, the last text stays.
       this.#polling = this.refresh().catch(() => {})
       void this.#polling.then(() => this.poll(schedule))
     })
   }
 
-  /** After a crash or a lost connection, the text is the old one or the new one. */
+  /** After a crash or a lost connection, the stored text is the old text or the new text. */
   async change(change: (text: string | null) => string): Promise<void> {
     let connection: Connection | null = null
     try {
@@ -116,7 +116,7 @@ class PostgresSharedText implements SharedText {
 
   #take(row: Row): void {
     const version = Number(row[0])
-    // A later read may be answered first.
+    // An answer may arrive after the answer to a later read.
     if (version <= this.#version) return
     this.#version = version
     this.#text = textOf(row)

@@ -13,7 +13,7 @@ import type {
 import { type Appended, blockStatements } from './block-statements.ts'
 import { itemKey, readDatabases } from './changes.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
-import { isConstraint, isTransient, storeErrorOf } from './errors.ts'
+import { isConstraint, storeErrorOf } from './errors.ts'
 import { ReadAhead } from './expected-reads.ts'
 import { changeIndex, digestOf, type Index, readIndexes, withoutDatabases } from './indexes.ts'
 import { Maintenance } from './maintenance.ts'
@@ -25,22 +25,21 @@ import { CommitUnknown, type Locked, WriteSession } from './transaction.ts'
 /** Maximum databases remembered between blocks. */
 const REMEMBERED_MAX = 10_000
 const NO_READS: ExpectedReads = { items: [], keys: [] }
-/** An import may take longer between two blocks than an unresponsive process may hold the lock. */
+/** An import may pause between two blocks for longer than an unresponsive process may hold the lock. */
 const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 
 /**
- * The PostgreSQL engine: one transaction per block, which locks the store first. Several processes may write
- * one store.
+ * The PostgreSQL engine: one transaction per block, which locks the store first. Several processes may write one store.
  *
  * After a crash of this process or the loss of its connection:
  * - before COMMIT arrives: the server rolls back; nothing of the block is stored.
- * - after it: all of it is stored. If only the answer was lost, `append` finds the block by its id, whose
- *   bytes were fixed before the first COMMIT was sent.
+ * - after COMMIT: the server stores the whole block. If only the answer was lost, `append` finds the block by its id,
+ *   whose bytes were fixed before the first COMMIT was sent.
  */
 class PostgresStore extends PostgresReader implements Store {
   readonly #session: WriteSession
   readonly #maintenance: Maintenance
-  /** The head and the digest of the indexes that the state below belongs to; null if it is unknown. */
+  /** The head and the digest of the indexes for which the fields below are valid; null if they are unknown. */
   #cached: Locked | null = null
   #frontier: Frontier | null = null
   #indexes: readonly Index[] = []
@@ -60,7 +59,7 @@ class PostgresStore extends PostgresReader implements Store {
     this.#maintenance = new Maintenance(session, options)
   }
 
-  /** Reads what earlier runs have left to do. */
+  /** Reads the pending work of earlier runs. */
   begin(): Promise<void> {
     return this.#maintenance.begin()
   }
@@ -153,12 +152,12 @@ class PostgresStore extends PostgresReader implements Store {
     } catch (error) {
       const converted = storeErrorOf(error)
       if (!(converted instanceof StoreError) || converted.code !== 'STORE_DAMAGED') throw error
-      // Only the requests that need the damaged part fail.
+      // Begins without the expected reads, so that only requests that need the damaged part fail.
       return retrying(() => this.#begin())
     }
   }
 
-  /** Begins a transaction; forgets what another process may have changed. */
+  /** Begins a transaction; discards cached state that another process may have changed. */
   async #begin(expected = NO_READS): Promise<Locked> {
     const { locked, ahead } = await this.#session.begin((queries) =>
       ReadAhead.of(queries, expected),
@@ -203,6 +202,8 @@ class PostgresStore extends PostgresReader implements Store {
           this.#session.pin(block)
           return
         }
+        // The lock of this transaction shows that the last commit has ended, without storing the block.
+        isUnknown = false
         this.#requireNext(block)
         const { statements, frontier } = await this.#statements(appended, isCareful)
         await this.#session.commit(statements)
@@ -213,7 +214,7 @@ class PostgresStore extends PostgresReader implements Store {
         await this.#session.rollback()
         this.#cached = null
         isUnknown ||= error instanceof CommitUnknown
-        // A row exists that must not exist: the next attempt finds the effect that does not apply.
+        // A row exists that must not exist. The next attempt is careful and finds the effect that does not apply.
         if (isConstraint(error) && !isCareful) isCareful = true
         else await pause(attempts, error, isUnknown)
       }
@@ -325,7 +326,7 @@ class PostgresStore extends PostgresReader implements Store {
     })
   }
 
-  /** Runs `work` unless the store has failed for good, and converts its errors. */
+  /** Runs `work` unless the store has failed permanently, and converts its errors. */
   async #guarded<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#failure !== null) throw this.#failure
     try {
@@ -345,9 +346,9 @@ async function pause(attempts: Attempts, error: unknown, isUnknown: boolean): Pr
   try {
     await attempts.after(error)
   } catch (last) {
-    if (!isUnknown || !isTransient(last)) throw last
-    const what = 'the database did not confirm whether the block is stored'
-    throw new StoreError('OUTCOME_UNKNOWN', what, { cause: last })
+    if (!isUnknown || last instanceof StoreError) throw last
+    const message = 'the database did not confirm whether the block is stored'
+    throw new StoreError('OUTCOME_UNKNOWN', message, { cause: last })
   }
 }
 

@@ -25,7 +25,7 @@ export interface Locked {
   readonly indexes: string
 }
 
-/** The answer to a COMMIT was lost, or says that a standby may lack the commit. */
+/** The answer to a COMMIT was lost, or reports that a standby may lack the commit. */
 export class CommitUnknown extends ConnectionLost {}
 
 /**
@@ -104,8 +104,8 @@ export class WriteSession implements Queries {
   }
 
   /**
-   * Runs statements and commits: one round trip. COMMIT is sent before the statements are answered; if one of
-   * them fails, the server rolls back. Errors: the server's, if nothing was committed; CommitUnknown.
+   * Runs statements and commits: one round trip. COMMIT is sent before the statements are answered; if a statement
+   * fails, the server rolls back. Errors: the server's, if nothing was committed; CommitUnknown.
    */
   async commit(statements: readonly Statement[] = []): Promise<void> {
     const connection = this.#current()
@@ -173,10 +173,10 @@ export class WriteSession implements Queries {
     })
     if (row?.[0] === id) return
     await connection.close()
-    const what = row === undefined ? 'is missing' : 'differs'
+    const difference = row === undefined ? 'is missing' : 'differs'
     throw new StoreError(
       'STORE_ROLLED_BACK',
-      `block ${height} (${id.slice(0, 16)}…) was acknowledged, but ${what} in the database`,
+      `block ${height} (${id.slice(0, 16)}…) was acknowledged, but ${difference} in the database`,
     )
   }
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { declarationMark } from '../sqlite/indexes.ts'
 import { keysOf } from './index-keys.ts'
 
-/** Keys as hex, the one that sorts the item first. */
+/** Keys as hex; the key that sorts the item comes first. */
 const keys = (value: unknown) =>
   keysOf({ v: value } as never, ['v']).map(({ key, sorts }) => [
     Buffer.from(key).toString('hex'),
@@ -25,7 +25,7 @@ it.each([
   },
 )
 
-it('keys of several values or none, and the mark of a declaration, are frozen', () => {
+it('the keys of several values, of no value and of a declaration are frozen', () => {
   expect(keys({ w: 1 })).toEqual([['40', true]])
   expect(keys(undefined)).toEqual([['00', true]])
   expect(keys([2, 1, 2])).toEqual([

@@ -22,7 +22,7 @@ const TYPE = {
 
 export interface IndexKey {
   readonly key: Uint8Array
-  /** Whether this is the key that sorts the item; exactly one does. */
+  /** Whether an order uses this key. Exactly one key of each item does. */
   readonly sorts: boolean
 }
 
@@ -58,7 +58,7 @@ export function keyOf(value: SortValue): Buffer {
   return text
 }
 
-/** Big-endian binary64; sign bit set for positive numbers, all bits inverted for negative ones. */
+/** Big-endian binary64; sign bit set for positive numbers, all bits inverted for negative numbers. */
 function numberKey(value: number): Buffer {
   const key = Buffer.allocUnsafe(9)
   key[0] = TYPE.number

@@ -44,8 +44,16 @@ export type Access =
       readonly descending: boolean
       readonly where: Where | null
     }
-  /** Positions found in an index, in creation order. */
-  | { readonly by: 'list'; readonly index: ReadyIndex; readonly positions: readonly number[] }
+  /** Positions found in an index, in creation order; `isExact`: all of the items match now. */
+  | {
+      readonly by: 'list'
+      readonly index: ReadyIndex
+      readonly positions: readonly number[]
+      readonly isExact: boolean
+    }
+
+/** An access whose rows all match, so that counting them reads no items. */
+export type CountedAccess = Extract<Access, { by: 'creation' | 'key' }>
 
 /** A stream of positions of items. */
 export interface Scan {
@@ -71,8 +79,13 @@ export interface SearchRows {
   ): Promise<number[]>
   scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan
   /**
-   * Returns the existing items at `positions`, in that order, until their texts reach about
-   * `charactersMax`, but at least one. Without `text`, returns all of them.
+   * Counts the rows of `access`, in pieces of bounded size. Reads indexes only.
+   * Errors: SEARCH_INTERRUPTED if the index is removed.
+   */
+  counts(database: number, access: CountedAccess): AsyncIterable<number>
+  /**
+   * Returns the existing items at `positions`, in that order, until their texts reach about `charactersMax`, but at
+   * least one item. Without `text`, returns all items.
    */
   items(
     positions: readonly number[],
@@ -127,12 +140,27 @@ export async function chooseAccess(
   for (const condition of required) {
     const index = indexes.get(condition.path.join('.'))
     if (index === undefined) continue
-    const positions = await listPositions(rows, index, condition, required, max)
-    if (positions === null) continue
-    return { by: 'list', index, positions: positions.filter((position) => position > start) }
+    const found = await listPositions(rows, index, condition, required, max)
+    if (found === null) continue
+    const positions = found.filter((position) => position > start)
+    return { by: 'list', index, positions, isExact: condition === where && hasExactKeys(condition) }
   }
   return inOrder ?? byId ?? { by: 'creation', after: start }
 }
+
+/** Chooses the access that counts the matches of `where` with the least reading. */
+export async function chooseCountAccess(
+  rows: SearchRows,
+  database: number,
+  where: Where | null,
+): Promise<Access> {
+  const query = { where, order: [], after: null, offset: 0, limit: null, text: false }
+  const access = await chooseAccess(rows, database, query)
+  // The order does not matter for a count, so a range of ids is better than all items.
+  return access.by === 'creation' ? (idAccess(where, BY_ID) ?? access) : access
+}
+
+const BY_ID: readonly OrderTerm[] = [{ path: ['id'], descending: false }]
 
 /** Returns the conditions that every match of `where` meets. */
 function requiredConditions(where: Where | null): Condition[] {
@@ -146,6 +174,12 @@ function requiredConditions(where: Where | null): Condition[] {
 
 function onlyValue({ test }: Condition) {
   return test.kind === 'equals' && test.values.length === 1 ? test.values[0] : undefined
+}
+
+/** Returns whether an equal key means a match, for each key that `listPositions` looks up. */
+function hasExactKeys({ test }: Condition): boolean {
+  // `listPositions` uses a range only if its keys are exact.
+  return test.kind === 'range' || (test.kind === 'equals' && test.values.every(isExactKey))
 }
 
 /** Returns the positions that `condition` leaves, ascending; null if they are unknown or too many. */
@@ -228,7 +262,7 @@ function idRangeOf(required: readonly Condition[]): IdRange | null {
   return from === undefined || to === undefined ? null : { from, to }
 }
 
-/** Removes the condition equal to `range`, if it is all of `where` or a member of its `all`. */
+/** Removes the condition that `range` implies, if it is the whole `where` or a member of its `all`. */
 function withoutRange(where: Where, range: IdRange): Where | null {
   const isRange = (each: Where) => {
     const own = each.kind !== 'condition' || each.negated ? null : idRangeOf([each])

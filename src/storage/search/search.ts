@@ -6,16 +6,18 @@ import {
   type SortValue,
   sortValuesOf,
   stepsOf,
+  type Where,
 } from '../../filter/index.ts'
 import { StoreError } from '../errors.ts'
 import {
+  type CountedItems,
   type FoundItem,
   type FoundItems,
   type ItemSearch,
   PAGE_CHARACTERS,
   SORTED_ITEMS_MAX,
 } from '../store.ts'
-import { type Access, chooseAccess, type Scan, type SearchRows } from './plan.ts'
+import { type Access, chooseAccess, chooseCountAccess, type Scan, type SearchRows } from './plan.ts'
 
 /** Positions of a list that are read at once. */
 const PIECE_POSITIONS = 1_000
@@ -29,13 +31,39 @@ export async function searchItems(
   query: ItemSearch,
 ): Promise<FoundItems> {
   const access = await chooseAccess(rows, database, query)
-  const scan: Scan =
-    access.by === 'list'
-      ? { isExact: query.where === null, pieces: piecesOf(access.positions) }
-      : rows.scan(database, access, access.by === 'id' ? access.where : query.where)
+  const scan = scanOf(rows, database, access, query.where)
   const isOrdered = access.by === 'index' || (access.by === 'id' && access.isOrdered)
   const search = new Search(rows, scan, query, isOrdered || query.order.length === 0)
   return { index: indexName(access), pieces: search.pieces() }
+}
+
+/** See `StoreReader.count`; works with any engine. */
+export async function countItems(
+  rows: SearchRows,
+  database: number,
+  where: Where | null,
+): Promise<CountedItems> {
+  const access = await chooseCountAccess(rows, database, where)
+  const index = indexName(access)
+  if (access.by === 'list' && access.isExact) {
+    return { index, pieces: onePiece(access.positions.length) }
+  }
+  const isCounted =
+    (access.by === 'key' && access.isExact) || (access.by === 'creation' && where === null)
+  if (isCounted) return { index, pieces: rows.counts(database, access) }
+  const scan = scanOf(rows, database, access, where)
+  const query = { where, order: [], after: null, offset: 0, limit: null, text: false }
+  return { index, pieces: new Search(rows, scan, query, true).counts() }
+}
+
+async function* onePiece(count: number): AsyncGenerator<number> {
+  yield count
+}
+
+function scanOf(rows: SearchRows, database: number, access: Access, where: Where | null): Scan {
+  // An item may change between finding its position and reading it, so a list is never exact.
+  if (access.by === 'list') return { isExact: false, pieces: piecesOf(access.positions) }
+  return rows.scan(database, access, access.by === 'id' ? access.where : where)
 }
 
 function indexName(access: Access): string | null {
@@ -91,6 +119,14 @@ class Search {
         if (left <= 0) return
       }
       yield []
+    }
+  }
+
+  /** Counts the matches of each piece; reads no items if every position matches. */
+  async *counts(): AsyncGenerator<number> {
+    for await (const piece of this.#scan.pieces) {
+      if (this.#scan.isExact) yield piece.length
+      else for await (const items of this.#read(piece, false)) yield items.length
     }
   }
 

@@ -42,7 +42,7 @@ export class CreationReader {
     const range = [packPosition(height, 0), packPosition(height + 1, 0)] as const
     const row = this.#sql.rows.get(...this.#entryParts, height, ...range)
     const [count, first, last, isUnchanged, database, other, name, storedIds, isSame] = row ?? []
-    // There is a row at every position if there are as many rows as positions in the range.
+    // Every position has a row if the range has as many rows as positions.
     const isComplete =
       count === ids.length && first === range[0] && last === packPosition(height, ids.length - 1)
     // No id and no entry contains a line feed, so joined texts are equal exactly if all lines are.

@@ -80,13 +80,13 @@ function copyAsKilled(folder: string): string {
   return copy
 }
 
-it('keeps writes after the recovery of frames whose sync failed, despite a power cut', async () => {
+it('keeps acknowledged writes through a power cut, even if they follow recovered frames whose sync had failed', async () => {
   const first = testFolder()
   const store = await open(first)
   await appendEntries(store, [entry.createDb('durable')])
   const onDisk = readFileSync(join(first, 'ledger.db-wal'))
   await appendEntries(store, [entry.createDb('failed')])
-  // The kernel has these frames and considers them clean, but the disk lacks them.
+  // The kernel has these frames and treats them as clean, but the disk lacks them.
   const folder = copyAsKilled(first)
   await store.close()
   const path = join(folder, 'ledger.db-wal')
@@ -109,7 +109,7 @@ it('keeps writes after the recovery of frames whose sync failed, despite a power
   await next.close()
 })
 
-it('starts with an empty WAL: all recovered changes are in the file', async () => {
+it('starts with an empty WAL, with all recovered changes in the database file', async () => {
   const first = testFolder()
   const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
@@ -122,7 +122,7 @@ it('starts with an empty WAL: all recovered changes are in the file', async () =
   await next.close()
 })
 
-it('does not open a store whose WAL cannot be synced, and opens it later', async () => {
+it('rejects a store whose WAL cannot be synced, and opens it once the WAL can be synced', async () => {
   const first = testFolder()
   const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
@@ -135,7 +135,7 @@ it('does not open a store whose WAL cannot be synced, and opens it later', async
   expect(await databasesIn(folder)).toEqual(['fruit'])
 })
 
-it('rejects opening with STORE_FULL if the disk has no space for the WAL, and opens later', async () => {
+it('rejects a store with STORE_FULL if the disk has no space for its WAL, and opens it once there is space', async () => {
   const first = testFolder()
   const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
@@ -167,7 +167,7 @@ const SQLITE_FULL = 13
 const SQLITE_IOERR_FSYNC = 1_034
 
 it.each(['COMMIT', 'BEGIN'])(
-  'writes nothing more after a sync failed in %s, and leaves its WAL',
+  'writes nothing more after a sync failed in %s, and does not change its WAL',
   async (sql) => {
     const folder = testFolder()
     const store = await open(folder)
@@ -213,7 +213,7 @@ it('continues after a checkpoint found the disk full', async () => {
   expect(await databasesIn(folder)).toEqual(['d', 'veg'])
 })
 
-it('writes nothing more after a checkpoint failed on the disk', async () => {
+it('writes nothing more after a checkpoint failed with a disk error', async () => {
   const folder = testFolder()
   const store = await open(folder)
   await appendEntries(store, [entry.createDb('d')])

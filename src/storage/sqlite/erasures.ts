@@ -48,7 +48,7 @@ export class Erasures {
    */
   erase(effect: Extract<Effect, { kind: 'erase_item' }>): boolean {
     const { position: eraser, db, of, positions } = effect
-    // Entries of a mirrored chain may arrive erased; then these files never contained the content.
+    // The entries of a mirrored chain may have been erased before; then these files never contained the content.
     let isContentErased = false
     const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
     for (const [height, positionsInBlock] of byHeight) {
@@ -64,7 +64,7 @@ export class Erasures {
         entries[index] = erased
         hashAt(blinds, index).fill(0, 0, HASH_BYTES)
         this.#sql.addErasure.run(position, eraser)
-        // Rows of a deleted database are removed later, but this content must be removed now.
+        // Rows of a deleted database are removed later, but the erased content must be removed now.
         this.#sql.deleteDropped.run(of, position)
         this.#sql.deleteAttachment.run(position)
       }

@@ -25,7 +25,7 @@ const SQL = {
     ORDER BY position DESC LIMIT 1`,
 } as const
 
-/** Writes idempotency records (table `answers`) and removes expired ones. */
+/** Writes idempotency records (table `answers`) and removes expired records. */
 export class IdempotencyRows {
   readonly #sql
   /** Timestamp of the oldest record; null if there is none. */

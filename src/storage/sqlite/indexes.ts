@@ -38,10 +38,10 @@ interface Index {
 }
 
 /**
- * Updates the indexes inside the transaction of each block, and builds new ones between blocks.
+ * Updates the indexes inside the transaction of each block, and builds new indexes between blocks.
  *
- * An index contains the items created up to `built`. Building adds entries and advances `built` in one
- * transaction, so a crash leaves an index that is correct up to `built`, and the next run continues.
+ * An index contains the items created up to `built`. Building adds entries and advances `built` in one transaction, so
+ * a crash leaves an index that is correct up to `built`, and the next run continues.
  */
 export class Indexes {
   readonly #sql

@@ -38,8 +38,8 @@ const SQL = {
 } as const
 
 /**
- * Upgrades format 1 to format 2: `added` creates the new tables, `blocksAndItems` the tables of format 1.
- * Call inside a transaction. The histories and the Merkle log are computed from the chain.
+ * Upgrades format 1 to format 2. `added` is the SQL that creates the tables that are new in format 2. `blocksAndItems`
+ * is the SQL that creates the tables `blocks` and `items` for stores that lack these tables. Call inside a transaction. The histories and the Merkle log are computed from the chain.
  */
 export function upgradeFormat1(
   database: DatabaseSync,

@@ -9,6 +9,7 @@ import {
   nodePlace,
   type TreeNode,
 } from '../../chain/index.ts'
+import type { Where } from '../../filter/index.ts'
 import { StoreError } from '../errors.ts'
 import { requireStoreFile } from '../folder.ts'
 import {
@@ -25,8 +26,9 @@ import {
   type Row,
 } from '../rows.ts'
 import { indexOf } from '../search/declared-indexes.ts'
-import { searchItems } from '../search/search.ts'
+import { countItems, searchItems } from '../search/search.ts'
 import type {
+  CountedItems,
   Creations,
   FoundItems,
   IdempotencyRecord,
@@ -94,9 +96,8 @@ const count = (row: Row): number => integerOf(row, 'count')
 /**
  * Reads a store on a connection that may be read-only.
  *
- * Reads of one event-loop iteration share a read transaction, because beginning and ending one costs more
- * than a read. `refresh` ends it early, so that a read after an acknowledged append never sees an older
- * state.
+ * Reads of one event-loop iteration share a read transaction, because beginning and ending a transaction costs more
+ * than a read. `refresh` ends it early, so that a read after an acknowledged append never sees an older state.
  */
 export class SqliteReader implements StoreReader {
   readonly serverId: number
@@ -149,6 +150,10 @@ export class SqliteReader implements StoreReader {
     return searchItems(this.#searchRows, database, query)
   }
 
+  async count(database: number, where: Where | null): Promise<CountedItems> {
+    return countItems(this.#searchRows, database, where)
+  }
+
   async indexes(): Promise<StoredIndex[]> {
     return this.#reads.all(this.#sql.indexes, [], indexOf)
   }
@@ -193,12 +198,17 @@ export class SqliteReader implements StoreReader {
     return this.#reads.all(this.#sql.dropped, [], (row) => integerOf(row, 'db'))
   }
 
-  async damage(): Promise<string | null> {
+  async fileDamage(): Promise<string | null> {
     return this.#reads.run(() => {
       const [first] = new Query(this.connection, 'PRAGMA integrity_check(1)').all()
-      if (first?.[0] !== 'ok') return `the file is damaged: ${this.#withName(String(first?.[0]))}`
-      return indexDamage(this.connection)
+      if (first?.[0] === 'ok') return null
+      return `the file is damaged: ${this.#withName(String(first?.[0]))}`
     })
+  }
+
+  async damage(): Promise<string | null> {
+    const inFile = await this.fileDamage()
+    return inFile ?? this.#reads.run(() => indexDamage(this.connection))
   }
 
   /** Replaces the root page in a message of `integrity_check` with the name of its table or index. */
@@ -313,9 +323,9 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
 /**
  * Opens a read-only connection that leaves the folder unchanged.
  *
- * Reading needs a WAL and its index. A running or killed node has left them; after a clean shutdown the
- * connection creates empty ones and removes them on close, which needs a writable connection. On a
- * read-only disk the file is opened as immutable.
+ * Reading needs a WAL and its index. A running or killed node has left them; after a clean shutdown the connection
+ * creates an empty WAL and index and removes them on close, which needs a writable connection. On a read-only disk the
+ * file is opened as immutable.
  */
 export function connectReadOnly(path: string): DatabaseSync {
   const hasWal = (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0

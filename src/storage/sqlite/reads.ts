@@ -37,7 +37,7 @@ export function viewPerIteration(connection: DatabaseSync): View {
   }
 }
 
-/** Runs the reads of a connection, and remembers a failed one until it succeeds. */
+/** Runs the reads of a connection, and remembers a failed read until it succeeds. */
 export class Reads {
   readonly #view: View
   #failedRead: { readonly read: () => unknown; readonly error: StoreError } | null = null
@@ -46,7 +46,7 @@ export class Reads {
     this.#view = view
   }
 
-  /** Returns the result of `read`. Errors: those of `read`; STORE_DAMAGED, STORE_FAILED. */
+  /** Returns the result of `read`. Errors: as for `read`; STORE_DAMAGED, STORE_FAILED. */
   run<Result>(read: () => Result): Result {
     try {
       this.#view.begin()
@@ -72,7 +72,7 @@ export class Reads {
     return this.run(() => query.all(...values).map((row) => convert(row)))
   }
 
-  /** Repeats the failed read, if any; returns its failure, or null once it succeeds. */
+  /** Repeats the last failed read. Returns its failure, or null if it succeeds or no read has failed. */
   failure(): StoreError | null {
     if (this.#failedRead === null) return null
     try {

@@ -11,7 +11,7 @@ const FORMAT_VERSION = 2
  * One store is one file. Positions are packed (`packPosition` in `chain/entry.ts`).
  *
  * - `node`: one row, the server id of the store's owner.
- * - `databases`: identified by the position that created them, so a reused name is another database.
+ * - `databases`: identified by the position that created them, so a reused name identifies a new database.
  * - `dropped`: deleted databases whose items still take space; removed step by step.
  */
 const NODE_AND_DATABASES = `
@@ -52,19 +52,19 @@ const BLOCKS_AND_ITEMS = `
 /**
  * Added in format 2:
  *
- * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that
- *   created the database; `ended` is the next entry about the same name of the same item id, so at most one
- *   row of a name has no `ended`. A row is current while an item of this id, created before it, exists;
- *   deleting an item or a database therefore changes nothing here.
- * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current
- *   revision is the one in `items`, so a creation writes nothing here.
+ * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that created the
+ *   database; `ended` is the next entry about the same name of the same item id, so at most one row of a name has no
+ *   `ended`. A row is current while an item of this id, created before it, exists; deleting an item or a database
+ *   therefore changes nothing here.
+ * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current revision is in
+ *   `items`, so a creation writes nothing here.
  * - `answers`: idempotency records. Not derived from the chain.
- * - `indexes`: declared indexes on `path` of the items of `db`; complete for items created up to `built`.
- *   `mark` is a hash of the declaration.
+ * - `indexes`: declared indexes on `path` of the items of `db`; complete for items created up to `built`. `mark` is a
+ *   hash of the declaration.
  * - `index_entries`: the values of each item (`search/index-keys.ts`), in the order of their keys.
  * - `dropped_indexes`: removed indexes whose entries still take space; removed step by step.
- * - `tree`: the Merkle log over the headers. The row of a block contains the hashes of the nodes that its
- *   leaf completed, the leaf first: two on average, never changed again.
+ * - `tree`: the Merkle log over the headers. The row of a block contains the hashes of the nodes that its leaf
+ *   completed, the leaf first: two on average, never changed again.
  * - `erasures`: the erased entries, each with the position of the entry that erased it.
  * - `uncompacted`: the erasing entries since the file was last rewritten.
  */
@@ -141,7 +141,7 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
   if (owner !== serverId) {
     throw new StoreError(
       'STORE_FOREIGN',
-      `${path} belongs to server id ${owner}, but the key beside it is that of ${serverId}`,
+      `${path} belongs to server id ${owner}, but the key in the folder belongs to server id ${serverId}`,
     )
   }
   if (version < FORMAT_VERSION) {
@@ -193,8 +193,8 @@ export function checkReadable(database: DatabaseSync, path: string): void {
 }
 
 /**
- * Checks that the schema is exactly the one above. A trigger could copy content before it is erased, and a
- * unique index that is missing or compares differently would accept two items with the same id.
+ * Checks that the schema is exactly the schema above. A trigger could copy content before it is erased, and a unique
+ * index that is missing or compares differently would accept two items with the same id.
  * Errors: STORE_DAMAGED, naming the first difference.
  */
 function requireSchema(database: DatabaseSync, path: string): void {

@@ -3,7 +3,7 @@ import { StoreError } from '../errors.ts'
 import { integerOf, itemOf, positionsOf, type Row } from '../rows.ts'
 import { READY } from '../search/declared-indexes.ts'
 import type { KeyRange } from '../search/index-keys.ts'
-import type { Access, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
+import type { Access, CountedAccess, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
 import type { Reads } from './reads.ts'
 import { LIMIT, type StatementCache } from './statements.ts'
 import { type CompiledWhere, compileWhere } from './where-sql.ts'
@@ -12,11 +12,13 @@ import { type CompiledWhere, compileWhere } from './where-sql.ts'
 const PIECE_ROWS = 1_000
 /** Maximum work per piece: bytes of items, times the number of compared values. */
 const PIECE_WORK = 4 * 1_048_576
+/** Maximum index entries counted at once; about two milliseconds. */
+const COUNT_ROWS = 20_000
 const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 
 /** A scan over rows: created, bytes of the item, whether it matches; then `id` or `key`. */
 interface RowScan {
-  /** Returns at most PIECE_ROWS rows after the current one. */
+  /** Returns at most PIECE_ROWS rows after the current row. */
   rows(): Iterable<Row>
   advance(row: Row): void
 }
@@ -64,6 +66,28 @@ export class SqliteSearchRows implements SearchRows {
     const filter = where === null ? MATCH_ALL : compileWhere(where, 'i.item')
     const cursor = this.#cursor(database, access, filter)
     return { isExact: filter.isExact, pieces: this.#pieces(cursor, 1 + filter.values.length) }
+  }
+
+  async *counts(database: number, access: CountedAccess): AsyncGenerator<number> {
+    let { after } = access
+    const [rows, values] =
+      access.by === 'key'
+        ? ['index_entries WHERE number = ? AND key = ?', [access.index.number, access.key]]
+        : ['items WHERE db = ?', [database]]
+    const query = this.#statements.get(
+      `SELECT count(*) AS count, max(created) AS last FROM
+        (SELECT created FROM ${rows} AND created > ? ORDER BY created LIMIT ${COUNT_ROWS})`,
+    )
+    for (;;) {
+      const { counted, last } = this.#reads.run(() => {
+        if (access.by === 'key') this.#require(access.index)
+        const [counted, last] = query.get(...values, after) ?? []
+        return { counted: Number(counted), last: Number(last) }
+      })
+      yield counted
+      if (counted < COUNT_ROWS) return
+      after = last
+    }
   }
 
   async items(
@@ -176,12 +200,7 @@ export class SqliteSearchRows implements SearchRows {
     let last = -1
     return {
       rows: () => {
-        if (!this.#exists(index)) {
-          throw new StoreError(
-            'SEARCH_INTERRUPTED',
-            `the index ${index.path} was removed during the search; repeat the search`,
-          )
-        }
+        this.#require(index)
         return this.#statements.get(sql).iterate(...values, index.number, key, last)
       },
       advance: ([created, , , rowKey]) => {
@@ -218,6 +237,15 @@ export class SqliteSearchRows implements SearchRows {
         }
       },
     }
+  }
+
+  /** Errors: SEARCH_INTERRUPTED if the index was removed. */
+  #require(index: ReadyIndex): void {
+    if (this.#exists(index)) return
+    throw new StoreError(
+      'SEARCH_INTERRUPTED',
+      `the index ${index.path} was removed during the search; repeat the search`,
+    )
   }
 
   #exists({ number, database, path }: ReadyIndex): boolean {

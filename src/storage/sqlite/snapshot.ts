@@ -2,6 +2,7 @@ import { closeSync, openSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { isDamage, StoreError } from '../errors.ts'
+import { inheritOwner } from '../folder.ts'
 import { headOfRow, integerOf } from '../rows.ts'
 import { connectReadOnly } from './reader.ts'
 import { checkedVersion, ownerOf } from './schema.ts'
@@ -42,6 +43,7 @@ export async function snapshotSqlite(
     const head = row === undefined ? null : headOfRow(row)
     requireSpaceFor(source, dirname(to))
     closeSync(openSync(to, 'w', 0o600))
+    inheritOwner(to)
     await backup(source, to, {
       rate: PAGES_PER_STEP,
       progress: ({ totalPages, remainingPages }) => progress(1 - remainingPages / totalPages),
@@ -69,7 +71,7 @@ function requireSpaceFor(source: DatabaseSync, folder: string): void {
   )
 }
 
-/** Makes the copy a single file that can be read on any disk; a node that opens it creates a WAL again. */
+/** Makes the copy a single file that can be read even on a read-only disk. A node that opens it creates a WAL again. */
 function removeWal(path: string): void {
   const copy = new DatabaseSync(path)
   try {

@@ -124,7 +124,7 @@ it('rejects a missing file, and a file of a newer version, another program or an
   expect(await opening()).toEqual(['STORE_FOREIGN', 'STORE_FOREIGN'])
 })
 
-it('commits to disk: write-ahead log, synchronous FULL', async () => {
+it('commits with a write-ahead log and synchronous FULL', async () => {
   const folder = testFolder()
   const store = await openStore({ location: folder, serverId, durable: true })
   // The pragma is per connection, so this reads it on the store's own connection.
@@ -134,7 +134,7 @@ it('commits to disk: write-ahead log, synchronous FULL', async () => {
   await store.close()
 })
 
-it('hides its files from other users', async () => {
+it('makes its files unreadable for other users', async () => {
   const folder = testFolder()
   const store = await openStore({ location: folder, serverId, durable: true })
   await appendEntries(store, [entry.createDb('fruit')])
@@ -144,7 +144,7 @@ it('hides its files from other users', async () => {
   await store.close()
 })
 
-it('a frozen reader sees the old state while the writer continues and runs maintenance', async () => {
+it('a frozen reader sees the old state while the writer appends blocks and runs maintenance', async () => {
   const folder = testFolder()
   const store = await openStore({ location: folder, serverId, durable: false })
   await appendEntries(store, [entry.createDb('fruit')])
@@ -159,7 +159,7 @@ it('a frozen reader sees the old state while the writer continues and runs maint
   await store.close()
 })
 
-it('one process at a time locks a folder; a temporary folder is removed when its process exits', async () => {
+it('only one process at a time locks a folder, and a temporary folder is removed when its process exits', async () => {
   const path = testFolder()
   const held = lockFolder(path)
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_IN_USE')
@@ -176,7 +176,7 @@ it('one process at a time locks a folder; a temporary folder is removed when its
   )
 })
 
-it('an unreadable lock file is not reported as a folder in use', async () => {
+it('does not report an unreadable lock file as a folder in use', async () => {
   const path = testFolder()
   mkdirSync(join(path, 'ledger.lock'))
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')
@@ -229,6 +229,6 @@ it.each([
   })
   expect(recorded[0]).toEqual(recorded[1])
   expect(recorded[0]?.length).toBeGreaterThan(1)
-  // The tables equal those of a new store, so it is written in the same way.
+  // The tables equal the tables of a new store, so it is written in the same way.
   expect(tables(folder)).toEqual(tables(again))
 })

@@ -37,7 +37,7 @@ export class Query {
     try {
       return statement.iterate(...values) as unknown as Iterable<Row>
     } catch {
-      // The driver reports here that the previous iteration failed; its caller already knows.
+      // The driver may report an error of the previous iteration here, which that iteration has already thrown.
       return statement.iterate(...values) as unknown as Iterable<Row>
     }
   }
@@ -67,10 +67,10 @@ export function queriesOf<Name extends string>(
 }
 
 const CACHED_MAX = 64
-/** Of the statements longer than this, only the last is cached, because they take much memory. */
+/** Only the last statement longer than this is cached, because long statements take much memory. */
 const CACHED_CHARACTERS_MAX = 8_192
 
-/** Cache of statements whose text is built at run time; evicts the least recently used one. */
+/** Cache of statements whose text is built at run time; evicts the least recently used statement. */
 export class StatementCache {
   readonly #database: DatabaseSync
   readonly #cached = new Map<string, Query>()

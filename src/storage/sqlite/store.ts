@@ -10,6 +10,7 @@ import {
   isReadDamage,
   StoreError,
 } from '../errors.ts'
+import { inheritOwner } from '../folder.ts'
 import { headOfRow, integerOf } from '../rows.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../store.ts'
 import { AttachmentRows } from './attachments.ts'
@@ -124,7 +125,7 @@ class SqliteStore extends SqliteReader implements Store {
     this.#hasAppended = true
   }
 
-  /** The lock of the folder keeps other processes out. */
+  /** No further lock is needed, because the lock of the folder excludes other processes. */
   exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
     return work(this.#head)
   }
@@ -155,9 +156,8 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   #maintain(): boolean {
-    // Commits do not checkpoint (wal_autocheckpoint is off), so that none of them is slow: another thread
-    // does most of the work. Then this connection checkpoints the few frames added since, and the next
-    // commit restarts the WAL.
+    // Commits do not checkpoint (wal_autocheckpoint is off), so that no commit is slow: another thread does most of the
+    // work. Then this connection checkpoints the few frames added since, and the next commit restarts the WAL.
     if (this.#checkpointer.takeFinished()) this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
     else if (this.#hasAppended && this.#walFrames() >= CHECKPOINT_FRAMES) this.#checkpointer.start()
     this.#hasAppended = false
@@ -276,7 +276,7 @@ class SqliteStore extends SqliteReader implements Store {
       return
     }
     if (kind === 'erase_item') {
-      // Also succeeds in a deleted database, whose entries still have content.
+      // An erasure succeeds even in a deleted database, whose entries still have content.
       if (!this.#erasures.erase(effect)) throw inapplicable(effect)
       for (const one of effect.positions) this.#idempotency.forgetFingerprint(one)
       return
@@ -401,19 +401,18 @@ export interface SqliteStoreOptions {
 }
 
 /**
- * Opens the store for writing; the caller holds the folder's lock. When it returns, everything recovered
- * from the WAL is in the file and on disk, and the WAL is empty.
+ * Opens the store for writing; the caller holds the folder's lock. When it returns, everything recovered from the WAL
+ * is in the file and on disk, and the WAL is empty.
  *
  * State after a power cut:
- * - during `rewriteWal`: each page of the WAL is as it was on disk, or as in memory. All acknowledged
- *   frames are intact; of the other frames the next recovery accepts those before the first gap.
- * - after it: the WAL is complete, whatever state the file is in. Checkpointing again writes the same
- *   pages.
- * - during the checkpoint: the same; the WAL is only truncated after the file was synced.
+ * - during `rewriteWal`: each page of the WAL is as it was on disk, or as in memory. All acknowledged frames are
+ *   intact; of the other frames the next recovery accepts those before the first gap.
+ * - after it: the WAL is complete, whatever state the file is in. Checkpointing again writes the same pages.
+ * - during the checkpoint: the WAL is complete, because it is only truncated after the file was synced.
  * - after that: the file is complete. A WAL that reappears untruncated holds the same pages.
  *
- * The WAL is rewritten before SQLite opens it, because SQLite overwrites pages of the file after a sync of
- * the WAL that may report success for pages that are not on disk.
+ * The WAL is rewritten before SQLite opens it, because SQLite overwrites pages of the file after a sync of the WAL that
+ * may report success for pages that are not on disk.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL.
  */
 export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions): Store {
@@ -422,6 +421,7 @@ export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions)
     // The WAL and its index inherit the mode of the file, which must be private: the blinds open every
     // commitment.
     closeSync(openSync(path, 'a', 0o600))
+    inheritOwner(path)
     if (durable) rewriteWal(`${path}-wal`)
     database = new DatabaseSync(path)
     database.exec('PRAGMA journal_mode = WAL')

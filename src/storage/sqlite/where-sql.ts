@@ -73,7 +73,7 @@ function notation(path: Path): string {
   return `$${path.map((name) => `.${JSON.stringify(name)}`).join('')}`
 }
 
-/** Returns whether a value at `path`, or an element of an array there, passes `test` (of `v`). */
+/** Returns SQL for: a value at `path`, or an element of an array there, passes `test` (of `v`). */
 function someValue(item: string, path: Path, test: Sql): Sql {
   return somewhere(item, path, (holder, steps) =>
     join(
@@ -94,8 +94,8 @@ function isReached(item: string, path: Path): Sql {
 }
 
 /**
- * Applies `test` to the objects that may have the last member of `path`. If there is no array on the path,
- * SQLite follows the path; if there is, the elements of the arrays are joined step by step.
+ * Applies `test` to the objects that may have the last member of `path`. Without an array on the path, SQLite follows
+ * the path; otherwise the elements of the arrays are joined step by step.
  */
 function somewhere(item: string, path: Path, test: (holder: string, steps: Path) => Sql): Sql {
   const straight = test(item, path)

@@ -29,7 +29,7 @@ async function appendPlainBlock(...entries: Entry[]): Promise<PlainBlock | null>
   return plainBlock(await appendEntries(store, entries, 1), store)
 }
 
-it('a block that only creates items is plain, whatever their content', async () => {
+it('treats a block as plain if it only creates items, whatever the items contain', async () => {
   const block = await appendEntries(store, [
     entry.create('fruit', 'a', 7),
     entry.create('fruit', 'ü🍎', 'line\nfeed, "quote" and \u0001'),
@@ -43,7 +43,7 @@ it('a block that only creates items is plain, whatever their content', async () 
   })
 })
 
-it('a plain block of several databases returns the number of items of each', async () => {
+it('returns for a plain block the number of items in each database', async () => {
   const some = ['a', 'b', 'c'].map((id) => entry.create('veg', id))
   const plain = await appendPlainBlock(
     entry.create('fruit', 'a'),
@@ -56,7 +56,7 @@ it('a plain block of several databases returns the number of items of each', asy
   ])
 })
 
-it('a block with any other entry is not plain', async () => {
+it('does not treat a block with any other entry as plain', async () => {
   await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
   expect(await appendPlainBlock(entry.createDb('nuts'))).toBeNull()
   expect(
@@ -67,7 +67,7 @@ it('a block with any other entry is not plain', async () => {
   expect(await appendPlainBlock(entry.create('fruit', 'e'))).not.toBeNull()
 })
 
-it('a block is no longer plain if an item was changed, deleted or erased, or its database was deleted', async () => {
+it('does not treat a block as plain if one of its items or databases was changed, deleted or erased later', async () => {
   const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('veg', 'a')])
   const other = await appendEntries(store, [entry.create('fruit', 'b'), entry.create('fruit', 'c')])
   expect(await plainBlock(block, store)).not.toBeNull()
@@ -78,7 +78,7 @@ it('a block is no longer plain if an item was changed, deleted or erased, or its
   expect(await plainBlock(block, store)).toBeNull()
 })
 
-it('a block is not plain if the rows differ from the entries, even if their concatenated texts are equal', async () => {
+it('does not treat a block as plain if rows differ from entries, even if their concatenated texts are equal', async () => {
   const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
   await store.close()
   const at = (index: number) => packPosition(1, index)
@@ -113,7 +113,7 @@ it('a block is not plain if the rows differ from the entries, even if their conc
   expect(await plainBlock(block, store)).not.toBeNull()
 })
 
-it('leaves ids that contain a newline, and entries not in canonical form, to the full comparison', async () => {
+it('passes ids with a newline, and entries not in canonical form, to the full comparison', async () => {
   const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
   const [first = '', second = ''] = block.entries
   for (const entries of [

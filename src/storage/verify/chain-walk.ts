@@ -18,7 +18,7 @@ import {
 import { isDamage, StoreError } from '../errors.ts'
 import type { Creations, StoreReader } from '../store.ts'
 
-/** The first difference; `height` and `index` are its position in the chain, if it has one. */
+/** The first difference; `height` and `index` are its position in the chain, if it has a position. */
 export interface Finding {
   readonly height: number | null
   readonly index: number | null
@@ -37,9 +37,9 @@ export interface WalkResult {
 const BLOCKS_PER_PAGE = 64
 
 /**
- * Reads the chain of a store and recomputes every commitment, root, id, link and node of its Merkle log,
- * without the databases, in constant memory. A walk may start anywhere: the earlier blocks are checked by
- * the walk that ends there.
+ * Reads the chain of a store and recomputes every commitment, root, id, link and node of its Merkle log, without the
+ * databases, in constant memory. A walk may start at any block; another walk, which ends there, checks the earlier
+ * blocks.
  */
 export class ChainWalk {
   readonly #store: StoreReader
@@ -74,7 +74,7 @@ export class ChainWalk {
 
   /**
    * Reads and recomputes the next page of blocks, below height `to`.
-   * Errors: those of the store, except that damage is a finding.
+   * Errors: the errors of the store, except that damage is a finding.
    */
   async next(to = Number.POSITIVE_INFINITY): Promise<WalkResult> {
     const from = this.#frontier.size
@@ -107,7 +107,7 @@ export class ChainWalk {
     const text = Buffer.from(headerText(headerOf(block)))
     const { frontier, nodes } = grown(this.#frontier, leafHash(text))
     if (leaf === undefined || !equalBytes(Buffer.concat(nodes), leaf)) {
-      return { height, index: null, what: 'the nodes of the log are not those of its headers' }
+      return { height, index: null, what: 'the nodes of the log do not match its headers' }
     }
     this.#frontier = frontier
     this.#head = headOf(block)
@@ -138,7 +138,7 @@ export async function plainBlock(block: Block, store: StoreReader): Promise<Plai
   const ids: string[] = []
   for (const entry of entries) {
     const itemId = itemIdIn(entry, block.serverId)
-    // Ids are compared line by line.
+    // Ids are compared as lines, so an id with a line feed is not plain.
     if (itemId === null || itemId.includes('\n')) return null
     ids.push(itemId)
   }

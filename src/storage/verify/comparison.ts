@@ -27,15 +27,14 @@ interface DatabaseState {
 /**
  * Compares a chain, entry by entry, with the stored databases, in constant memory.
  *
- * Nothing is rebuilt. Every row has the positions of its creation and of its last change, so the databases
- * are the result of the chain exactly if
+ * Nothing is rebuilt. Every row has the positions of its creation and of its last change, so the databases are the
+ * result of the chain exactly if
  * - in creation order, every row is found at the entry that created it (finds invented rows),
- * - no later entry changes or deletes a row, except the entry that the row names as its last change, with the
- *   same text (finds stale and modified rows),
- * - there are as many rows as creations minus deletions (finds missing rows).
- * Histories are compared in the same way: every entry that is not the last change of a row must be recorded
- * as a former revision, and there are no more records than such entries. Rows of deleted databases are
- * skipped: they are unreadable and being removed.
+ * - no later entry changes or deletes a row, except the entry that the row names as its last change, with the same
+ *   text (finds stale and modified rows),
+ * - there are as many rows as creations minus deletions (finds missing rows). Histories are compared in the same way:
+ *   every entry that is not the last change of a row must be recorded as a former revision, and there are no other
+ *   records. Rows of deleted databases are skipped: they are unreadable and being removed.
  */
 export class Comparison {
   readonly databases = new Map<string, DatabaseState>()
@@ -85,7 +84,7 @@ export class Comparison {
       if (effect.kind === 'erased_attachment' && !isErased(block, index)) {
         return found('it has no attachment metadata')
       }
-      // Usually the entry created the next row, which is in memory: this avoids a promise.
+      // Usually the entry created the next row, which is in memory, so that no promise is needed.
       const next = this.#rows.buffered
       const isNext =
         effect.kind === 'create_item' &&
@@ -101,8 +100,8 @@ export class Comparison {
   }
 
   /**
-   * Compares the next block if it is plain, which means that its rows have been compared already. If it
-   * does not fit the state so far, the whole block is compared. Errors: STORE_DAMAGED.
+   * Counts the next block, which is plain, so that its rows have been compared already. Compares the whole block if it
+   * has a stray row, an unexpected database or an idempotency record. Errors: STORE_DAMAGED.
    */
   async plain({ height, creations }: PlainBlock): Promise<Finding | null> {
     const isExpected = creations.every(
@@ -259,7 +258,7 @@ function contradiction(
 ): string | null {
   const { kind, position, id, db } = effect
   const stored = `item ${id} of ${db} is stored as of ${positionText(row.revision)}`
-  // The item was recreated later, so the row says nothing about this entry.
+  // The item was recreated later, so the row does not depend on this entry.
   if (row.created > position) return null
   if (kind === 'delete_item') return `${stored}, but is deleted here`
   if (row.revision < position) return `${stored}, but is changed here`

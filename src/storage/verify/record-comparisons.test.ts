@@ -19,7 +19,7 @@ const ENTRIES = [
   entry.attach('fruit', 'a', 'n', 'three'),
 ]
 
-it('an attachment must be erased after the attachment it replaced, and together with its deletion', async () => {
+it('requires that an attachment is erased together with its deletion, and after the attachment that it replaced', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
@@ -48,7 +48,7 @@ it('an attachment must be erased after the attachment it replaced, and together 
   expect(await findings([], [4])).toEqual([
     '2 attachments are stored as replaced or deleted; the chain has 1',
   ])
-  // First the replaced attachment, then also the deleted attachment.
+  // First only the replaced attachment is erased, then the deleted attachment too.
   expect(await findings([2], [2])).toEqual([])
   expect(await findings([2], [])).toEqual(['attachment n of item a of fruit is missing'])
   expect(await findings([2, 3], [2, 3])).toEqual([

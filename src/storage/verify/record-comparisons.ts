@@ -41,7 +41,7 @@ export class RowCursor<Row> {
     return this.#page[this.#next]
   }
 
-  /** Returns the next row, or null after the last one. */
+  /** Returns the next row, or null after the last row. */
   async peek(): Promise<Row | null> {
     if (this.#next === this.#page.length && !this.#hasEnded) {
       const last = this.#page.at(-1)
@@ -130,7 +130,7 @@ export class IdempotencyComparison {
 export class AttachmentComparison {
   readonly #reader: AttachmentReader
   readonly #rows: RowCursor<AttachmentRow>
-  /** Number of rows that have an end, and of ends found in the chain. */
+  /** Number of rows with an end, and number of ends found in the chain. */
   #endedRows = 0
   #ends = 0
 

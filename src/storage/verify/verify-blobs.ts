@@ -108,7 +108,7 @@ async function strayBlob(
     const { sha256 } = found
     if ((await store.attachments.namedAt(sha256)) !== null) continue
     if (await inventory.mayBeUnnamed(sha256)) continue
-    // A node has recorded the blob since.
+    // A running node has recorded the blob in the meantime.
     if ((await namedNow(location, sha256)) !== null) continue
     const blob = await inventory.open(sha256)
     if (blob === null) continue

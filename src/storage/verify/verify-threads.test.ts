@@ -7,7 +7,7 @@ import { FILE, inCopy } from '../test-copy.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { type Verification, verifyStore } from './verify.ts'
 
-/** Expects the same result without threads and with three; returns it. */
+/** Expects equal results without threads and with three threads; returns the result. */
 async function verifiedBothWays(path: string): Promise<Verification> {
   const results: Verification[] = []
   for (const threads of [undefined, { location: path, count: 3 }]) {
@@ -60,7 +60,7 @@ it('finds the same damage with and without threads, wherever it is', async () =>
   }
 })
 
-it('finds the same damage with threads if blocks that only create items alternate with other blocks', async () => {
+it('finds the same damage with and without threads if plain blocks alternate with other blocks', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })

@@ -17,7 +17,7 @@ describeVerify('SQLite', async (also) => {
   }
 })
 
-it('finds an index with a missing row', async () => {
+it('finds an index in which a row is missing', async () => {
   const folder = await filledFolder()
   const { path } = inCopy(folder, (copy) => {
     // Removes the row from the index only, like a damaged page.

@@ -43,7 +43,7 @@ const BLOCKS_FOR_THREADS = 64
  *
  * Threads recompute blocks in advance and compare the rows of plain blocks, while the calling thread
  * compares all other blocks; the result is the same as without threads. Memory does not grow with the chain.
- * Errors: those of the store, except that damage is a finding.
+ * Errors: the errors of the store, except that damage is a finding.
  */
 export async function verifyStore(
   store: StoreReader,
@@ -67,13 +67,14 @@ export async function verifyStore(
   const compareAll = async (walk: WalkThreads | SingleWalk, ofBlocks: number) => {
     for (;;) {
       const { blocks, finding: wrongBlock } = await walk.next()
-      const finding = (await compare(blocks)) ?? wrongBlock
-      if (finding !== null) return { finding }
+      const difference = await compare(blocks)
+      if (difference !== null) return { finding: await withDamage(difference, store) }
+      if (wrongBlock !== null) return { finding: wrongBlock }
       if (blocks.length === 0) break
       progress?.({ blocks: done.blocks, ofBlocks, entries: done.entries })
     }
     const finding = await comparison.end()
-    return finding === null ? walk.damage() : { finding }
+    return finding === null ? walk.damage() : { finding: await withDamage(finding, store) }
   }
 
   const { finding } = await damageAsFinding(
@@ -99,7 +100,7 @@ export async function verifyStore(
     databases: comparison.databases.size,
     items: comparison.items,
     headId,
-    finding: finding?.isUnread === true ? await withPage(finding, store) : finding,
+    finding: finding?.isUnread === true ? await withDamage(finding, store) : finding,
   }
 }
 
@@ -131,10 +132,12 @@ class SingleWalk {
   async close(): Promise<void> {}
 }
 
-/** Adds the damaged page that the engine names. */
-async function withPage(finding: Finding, store: StoreReader): Promise<Finding> {
-  const { finding: page } = await damageOf(store, 0)
-  return page === null || page.isUnread === true
-    ? finding
-    : { ...finding, what: `${finding.what}; ${page.what}` }
+/** Adds the damage that the engine reports, because a damaged index makes rows appear to be missing. */
+async function withDamage(finding: Finding, store: StoreReader): Promise<Finding> {
+  const result = await damageAsFinding(
+    () => 0,
+    async () => ({ damage: await store.fileDamage() }),
+  )
+  if ('finding' in result || result.damage === null) return finding
+  return { ...finding, what: `${finding.what}; ${result.damage}` }
 }

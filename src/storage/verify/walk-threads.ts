@@ -15,12 +15,12 @@ const BLOCKS_PER_PAGE = 64
  */
 const YOUNG_GENERATION_MB = 12
 /**
- * V8 old generation: enough for the longest block, of 128 Mi characters. V8 lets garbage grow in
- * proportion to this limit: a thread took 66 MB with the default, 40 MB with this (1,000,000 items).
+ * V8 old generation: enough for the longest block, of 128 Mi characters. V8 lets garbage grow in proportion to this
+ * limit: for 1,000,000 items, a thread took 66 MB with the default and 40 MB with this value.
  */
 const OLD_GENERATION_MB = 1_024
 
-/** Task: recompute the blocks from height `from` (inclusive) to `to` (exclusive). */
+/** A task to recompute the blocks from height `from` (inclusive) to `to` (exclusive). */
 export interface RangeTask {
   readonly from: number
   readonly to: number
@@ -36,7 +36,7 @@ export interface RangeResult {
   readonly finding: Finding | null
 }
 
-/** Task: run the engine's check of its file; the chain has `ofBlocks` blocks. */
+/** A task to run the engine's check of its file; the chain has `ofBlocks` blocks. */
 export interface FileTask {
   readonly ofBlocks: number
 }

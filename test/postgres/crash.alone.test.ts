@@ -1,0 +1,15 @@
+// The crash tests, on nodes whose stores are databases. The file has its own process because it runs the tests of
+// other files again.
+import { describe } from 'vitest'
+import { useDatabases } from '../support/engine.ts'
+import { sharedPostgres } from './shared.ts'
+
+const postgres = await sharedPostgres()
+if (postgres.missing === null) useDatabases(postgres)
+
+describe.skipIf(postgres.missing !== null)(`crashes on databases${postgres.note}`, async () => {
+  await import('../crash/ledger.test.ts')
+  await import('../crash/idempotency.test.ts')
+  await import('../crash/attachments.test.ts')
+  await import('../crash/checkpoints.test.ts')
+})

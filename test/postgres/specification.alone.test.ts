@@ -1,0 +1,14 @@
+// The specification and the model test, on nodes whose stores are databases. The file has its own process because it
+// runs the tests of other files again.
+import { describe } from 'vitest'
+import { useDatabases } from '../support/engine.ts'
+import { sharedPostgres } from './shared.ts'
+
+const postgres = await sharedPostgres()
+if (postgres.missing === null) useDatabases(postgres)
+
+describe.skipIf(postgres.missing !== null)(`nodes on databases${postgres.note}`, async () => {
+  await import('../specification/ledger.test.ts')
+  await import('../specification/ledger-endpoints.test.ts')
+  await import('../model.test.ts')
+})
