@@ -26,7 +26,7 @@ export function provenBlockJson(block: Block): string {
   )
 }
 
-/** `zeros` replaces a hash of 32 zeros. */
+/** Prints hashes as a JSON list of hexadecimal texts; prints `zeros` for a hash of 32 zeros. */
 function hexListJson(hashes: Uint8Array, zeros: string): string {
   const hex = toHex(hashes)
   let list = ''
@@ -73,7 +73,7 @@ function isIntegerList(value: Json | undefined): value is number[] {
   return Array.isArray(value) && value.every((one) => Number.isSafeInteger(one))
 }
 
-/** `zeros` replaces a hash of 32 zeros. */
+/** Decodes the list `proof[name]`; the value `zeros` stands for a hash of 32 zeros. */
 function decodeHashes(proof: JsonObject, name: string, zeros: null | string): Uint8Array | string {
   const list = proof[name]
   if (!Array.isArray(list)) return `proof.${name} is not a list`

@@ -46,7 +46,7 @@ function seal(of: Case, made: ReadonlyMap<string, Block>): Block {
   return sealBlock(previous === undefined ? null : headOf(previous), content, of.difficulty)
 }
 
-it('format version 1 is frozen: every vector is reproduced byte for byte', () => {
+it('seals each frozen example of format version 1 to the same bytes in every release', () => {
   const made = new Map<string, Block>()
   for (const one of cases) {
     const block = seal(one, made)
@@ -70,7 +70,7 @@ it('format version 1 is frozen: every vector is reproduced byte for byte', () =>
   expect([...made.keys()]).toEqual(Object.keys(expected))
 })
 
-it('format version 1 is frozen: an independent program prints the same vectors', () => {
+it('an independent program computes the same bytes for each example of format version 1', () => {
   const script = fileURLToPath(new URL('independent-chain.mjs', vectors))
   expect(execFileSync(process.execPath, [script, '--check'], { encoding: 'utf8' })).toBe('same\n')
 })
@@ -89,7 +89,7 @@ function sealed(entries: string[], head: Head | null = null, timestamp = 5): Blo
   return sealBlock(head, { serverId: 7, entries, timestamps, blinds })
 }
 
-it('verifies a sealed chain, block after block', () => {
+it('verifies a sealed chain, one block after the other', () => {
   fc.assert(
     fc.property(fc.array(texts, { minLength: 1, maxLength: 6 }), (bodies) => {
       let head: Head | null = null
@@ -138,7 +138,7 @@ it('detects a changed byte anywhere in a block, and reports the index of a chang
   expect(found({})).toBeNull()
 })
 
-it('with difficulty d, the id starts with d zeros and the nonce is the smallest possible', () => {
+it('seals a block of difficulty d with the smallest nonce for which the id starts with d zeros', () => {
   const content = { serverId: 7, entries: ['{}'], timestamps: [1], blinds: Buffer.alloc(32, 9) }
   for (const difficulty of [0, 1, 2]) {
     const block = sealBlock(null, content, difficulty)
@@ -146,12 +146,12 @@ it('with difficulty d, the id starts with d zeros and the nonce is the smallest 
     if (difficulty === 0) expect(block.nonce).toBe(0)
     for (let nonce = 0; nonce < block.nonce; nonce += 1) {
       const smaller = verifyBlock({ ...block, nonce }, null)
-      expect(smaller?.what).toBe('the id is not that of its header')
+      expect(smaller?.what).toBe('the id does not match the header')
     }
   }
 })
 
-it('timestamps never decrease, within a block and from block to block', () => {
+it('never decreases timestamps, neither within a block nor from block to block', () => {
   const content = { serverId: 7, entries: ['{}', '{}'], blinds: Buffer.alloc(64) }
   expect(() => sealBlock(null, { ...content, timestamps: [2, 1] })).toThrow()
   const head = headOf(sealBlock(null, { ...content, timestamps: [1, 2] }))
@@ -195,22 +195,32 @@ it('limits the difficulty to four zeros, and a block to 1 to 10000 entries', () 
   }
 })
 
-it('reports what is wrong with a block, and the index of the invalid entry', () => {
+it('reports the reason why a block is invalid, and the index of the invalid entry', () => {
   const first = sealed(['{}'])
   const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'], headOf(first))
   const { timestamps, blinds, commitments, id, root } = block
   const faults: [Partial<Block>, BlockFault['code'], string, number | null][] = [
     [{ height: 2 }, 'link', 'a block of height 1 is expected here', null],
     [{ prevId: null }, 'link', 'prev_id is not the id of the previous block', null],
-    [{ timestamps: [5, 5] }, 'counts', 'there is not one timestamp per entry', null],
+    [
+      { timestamps: [5, 5] },
+      'counts',
+      'the number of timestamps differs from the number of entries',
+      null,
+    ],
     [{ timestamps: [5, 5, 5.5] }, 'time', 'the timestamp is not an integer', 2],
-    [{ timestamps: [4, 5, 5] }, 'time', 'the timestamp is earlier than the previous one', 0],
-    [{ timestamps: [5, 6, 5] }, 'time', 'the timestamp is earlier than the previous one', 2],
-    [{ blinds: blinds.subarray(1) }, 'counts', 'there is not one blind per entry', null],
+    [{ timestamps: [4, 5, 5] }, 'time', 'the timestamp is earlier than the previous timestamp', 0],
+    [{ timestamps: [5, 6, 5] }, 'time', 'the timestamp is earlier than the previous timestamp', 2],
+    [
+      { blinds: blinds.subarray(1) },
+      'counts',
+      'the number of blinds differs from the number of entries',
+      null,
+    ],
     [
       { commitments: commitments.subarray(1) },
       'counts',
-      'there is not one commitment per entry',
+      'the number of commitments differs from the number of entries',
       null,
     ],
     [
@@ -219,8 +229,8 @@ it('reports what is wrong with a block, and the index of the invalid entry', () 
       'the entry, its timestamp, blind and commitment do not match',
       2,
     ],
-    [{ root: `${root.slice(0, -1)}x` }, 'root', 'the root is not that of its commitments', null],
-    [{ id: `${id.slice(0, -1)}x` }, 'id', 'the id is not that of its header', null],
+    [{ root: `${root.slice(0, -1)}x` }, 'root', 'the root does not match the commitments', null],
+    [{ id: `${id.slice(0, -1)}x` }, 'id', 'the id does not match the header', null],
   ]
   for (const [changed, code, what, index] of faults) {
     const fault = verifyBlock({ ...block, ...changed }, headOf(first))
@@ -250,7 +260,7 @@ it('treats an entry as erased only if its blind is 32 zeros, and then uses its c
   // Nothing else may change, in particular not the commitment.
   const changed = Buffer.from(block.commitments).fill(7, 32, 64)
   expect(verifyBlock({ ...gone, commitments: changed }, null, erasedIn(gone))?.what).toBe(
-    'the root is not that of its commitments',
+    'the root does not match the commitments',
   )
   const more = { ...gone, entries: gone.entries.with(2, '{}') }
   expect(verifyBlock(more, null, erasedIn(gone))).toMatchObject({ index: 2 })

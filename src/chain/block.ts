@@ -29,7 +29,7 @@ export interface Block {
   readonly commitments: Uint8Array
 }
 
-/** The last block of a chain, as far as the next block depends on it. */
+/** The parts of the last block on which the next block depends. */
 export interface Head {
   readonly height: number
   readonly id: string
@@ -74,15 +74,15 @@ function blockId(header: Header): string {
 export type BlockContent = Pick<Block, 'serverId' | 'entries' | 'timestamps' | 'blinds'>
 
 /**
- * Seals `content` into the block that follows `head`, or into the first block if `head` is null. Equal arguments
- * must give an equal block on every node and in every release, because other nodes store the ids. So nothing here
- * may ever change.
+ * Seals `content` into the block that follows `head`, or into the first block if `head` is null. Equal arguments must
+ * give an equal block on every node and in every release, because other nodes store the ids. So this function may never
+ * change.
  *
- * With `difficulty` (0 to DIFFICULTY_MAX), finds the smallest nonce whose id starts with that many zeros; with 0
- * the nonce is 0. Each step makes sealing 16 times as slow.
+ * With `difficulty` (0 to DIFFICULTY_MAX), finds the smallest nonce whose id starts with that many zeros; with 0 the
+ * nonce is 0. Each additional zero makes sealing 16 times as slow.
  *
- * Errors: RangeError for invalid content, which indicates a bug. Source: specification, “Ledger block”, rule 1;
- * rule 2 leaves `nonce` and `id` open, and docs/decisions/0001-chain-format.md defines them.
+ * Errors: RangeError for invalid content, which indicates a bug. Source: specification, “Ledger block”, rule 1; rule 2
+ * leaves `nonce` and `id` open, and docs/decisions/0001-chain-format.md defines them.
  */
 export function sealBlock(head: Head | null, content: BlockContent, difficulty = 0): Block {
   const { serverId, entries, timestamps, blinds } = content
@@ -157,7 +157,7 @@ export function verifyBlock(
   const shape = shapeFault(block, head)
   if (shape !== null) return fault(shape.code, shape.what, shape.index)
   if (commitments.length !== block.blinds.length) {
-    return fault('counts', 'there is not one commitment per entry')
+    return fault('counts', 'the number of commitments differs from the number of entries')
   }
   const recomputed = commitmentsOf(block)
   for (const index of erased) {
@@ -169,9 +169,9 @@ export function verifyBlock(
     return fault('commitment', 'the entry, its timestamp, blind and commitment do not match', index)
   }
   if (toHex(treeRoot(commitments)) !== block.root) {
-    return fault('root', 'the root is not that of its commitments')
+    return fault('root', 'the root does not match the commitments')
   }
-  if (blockId(headerOf(block)) !== block.id) return fault('id', 'the id is not that of its header')
+  if (blockId(headerOf(block)) !== block.id) return fault('id', 'the id does not match the header')
   return null
 }
 
@@ -185,14 +185,15 @@ function shapeFault(
   if (entries.length < 1 || entries.length > ENTRIES_MAX) {
     return counts(`it has ${entries.length} entries`)
   }
-  if (timestamps.length !== entries.length) return counts('there is not one timestamp per entry')
+  if (timestamps.length !== entries.length)
+    return counts('the number of timestamps differs from the number of entries')
   if (blinds.length !== entries.length * HASH_BYTES) {
-    return counts('there is not one blind per entry')
+    return counts('the number of blinds differs from the number of entries')
   }
   let last = head?.timestamp ?? 0
   for (const [index, timestamp] of timestamps.entries()) {
     if (!Number.isSafeInteger(timestamp)) return time('the timestamp is not an integer', index)
-    if (timestamp < last) return time('the timestamp is earlier than the previous one', index)
+    if (timestamp < last) return time('the timestamp is earlier than the previous timestamp', index)
     last = timestamp
   }
   return null

@@ -96,7 +96,7 @@ it.each<[string, Json]>([
   expect(entryOf(value)).toBeNull()
 })
 
-it('requires exactly the four members of an attachment, with their types', () => {
+it('rejects an attachment unless it has exactly four members of the right types', () => {
   expect(attachmentOf(note)).toEqual(note)
   expect(attachmentOf({ ...note, length: 2 ** 53 - 1 })).not.toBeNull()
   const wrong: (Json | undefined)[] = [
@@ -119,7 +119,7 @@ it('requires exactly the four members of an attachment, with their types', () =>
   for (const value of wrong) expect(attachmentOf(value), JSON.stringify(value)).toBeNull()
 })
 
-it('round-trips positions through text, and rejects any other text', () => {
+it('prints positions as text, parses that text back, and rejects any other text', () => {
   for (const [height, index] of [
     [0, 0],
     [1, 9_999],

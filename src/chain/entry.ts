@@ -58,7 +58,7 @@ export const entryText = {
   deleteItem(serverId: number, db: string, id: string): string {
     return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"delete_item","serverid":${serverId}}`
   },
-  /** A `create_attachment` or `delete_attachment` entry; with null, the reduced text of an erased one. */
+  /** A `create_attachment` or `delete_attachment` entry; with null, the reduced text of an erased entry. */
   attachment(
     method: AttachmentMethod,
     serverId: number,
@@ -124,7 +124,7 @@ function isEmpty(value: Json | undefined): boolean {
   return isJsonObject(value) && Object.keys(value).length === 0
 }
 
-/** Returns `value` as an attachment, or null if it is not one. */
+/** Returns `value` as an attachment, or null if it is not an attachment. */
 export function attachmentOf(value: Json | undefined): Attachment | null {
   if (!isJsonObject(value) || Object.keys(value).length !== 4) return null
   const { name, content_type, length, sha256 } = value

@@ -85,7 +85,7 @@ export {
   proofFileText,
   verifyProofFile,
 } from './log/proof-file.ts'
-export { proveConsistency, proveInclusion, verifyConsistency } from './log/proofs.ts'
+export { HASHES_MAX, proveConsistency, proveInclusion, verifyConsistency } from './log/proofs.ts'
 export {
   entriesOfBundle,
   entryBundle,

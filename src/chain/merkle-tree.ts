@@ -22,7 +22,10 @@ export function treeRoot(hashes: Uint8Array): Uint8Array {
   return rootThrough(hashes, () => {})
 }
 
-/** Hashes from the sibling of leaf `index` up to the root of that tree. Source: RFC 6962 section 2.1.1. */
+/**
+ * The inclusion path of leaf `index`: hashes from the sibling of the leaf up to the root. Source: RFC 6962 section
+ * 2.1.1.
+ */
 export function commitmentPath(hashes: Uint8Array, index: number): Uint8Array[] {
   const path: Uint8Array[] = []
   let at = index
@@ -123,7 +126,7 @@ export function nodesOf({ from, to }: LeafRange): TreeNode[] {
   let at = from
   while (at < to) {
     const level = Math.floor(Math.log2(to - at))
-    // The logarithm of a large number may be rounded up to the next integer.
+    // `Math.log2` of a large number may be rounded up to the next integer.
     const fitting = 2 ** level > to - at ? level - 1 : level
     nodes.push({ level: fitting, index: at / 2 ** fitting })
     at += 2 ** fitting

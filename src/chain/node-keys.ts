@@ -1,12 +1,16 @@
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
-import { serverIdOfRaw, type VerifySignature } from './log/checkpoint.ts'
-
-/** The header of a raw Ed25519 public key in DER (RFC 8410). */
-const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex')
+import { HASH_BYTES } from './hashes.ts'
+import {
+  algorithmOf,
+  ProofError,
+  serverIdOfRaw,
+  spkiOf,
+  type VerifySignature,
+} from './log/checkpoint.ts'
 
 /** The raw 32 bytes of an Ed25519 public key. */
 export function rawPublicKey(key: KeyObject): Uint8Array {
-  return key.export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX.length)
+  return key.export({ format: 'der', type: 'spki' }).subarray(-HASH_BYTES)
 }
 
 /** The server id of a node with this public key. */
@@ -14,13 +18,16 @@ export function serverIdOf(publicKey: KeyObject): number {
   return serverIdOfRaw(rawPublicKey(publicKey))
 }
 
-/** Verifies Ed25519 signatures with Node. */
+/** Verifies signatures with Node. Errors: SIGNATURES_UNSUPPORTED. */
 export const nodeVerifySignature: VerifySignature = (publicKey, message, signature) => {
-  const der = Buffer.concat([SPKI_PREFIX, publicKey])
-  return verify(
-    null,
-    message,
-    createPublicKey({ key: der, format: 'der', type: 'spki' }),
-    signature,
-  )
+  return verify(null, message, keyObjectOf(publicKey), signature)
+}
+
+function keyObjectOf(publicKey: Uint8Array): KeyObject {
+  try {
+    return createPublicKey({ key: Buffer.from(spkiOf(publicKey)), format: 'der', type: 'spki' })
+  } catch (error) {
+    const what = `this runtime cannot verify ${algorithmOf(publicKey)} signatures; use Node 24.6 or a newer version`
+    throw new ProofError('SIGNATURES_UNSUPPORTED', what, { cause: error })
+  }
 }

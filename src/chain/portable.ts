@@ -4,6 +4,7 @@ export { parseBlockParts } from './block-json.ts'
 export type { Position } from './entry.ts'
 export { equalBytes } from './hashes.ts'
 export {
+  algorithmOf,
   type Checkpoint,
   openCheckpoint,
   ProofError,

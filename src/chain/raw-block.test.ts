@@ -74,7 +74,7 @@ it('returns the same result as parsing, for all blocks that a node can write', (
   )
 })
 
-it('splits off entries that create or change items, even next to entries with escapes', () => {
+it('splits off entries that create or change items, even if adjacent entries contain escapes', () => {
   const entries = [
     '{"db":"fruit","item":{"id":"a","台":"🍎"},"method":"create_item","serverid":4126}',
     '{"db":"fruit","item":{"id":"b","x":"\\n"},"method":"create_item","serverid":4126}',
@@ -87,7 +87,7 @@ it('splits off entries that create or change items, even next to entries with es
   expect(body.map((one) => one instanceof RawEntry)).toEqual([true, false, true, false, false])
 })
 
-it('returns null for a text with one change, unless parsing it gives the same result', () => {
+it('returns null for a block text in which one byte was changed, unless parsing the text gives the same result', () => {
   const changes = [
     ...'"{}[]:,-+.0 19eEaé\\\u0000tfn',
     '',
@@ -132,7 +132,7 @@ it.each([
   expect(rawBlocks(change(text), 0, SERVER_ID)).toBeNull()
 })
 
-/** The entry in `text` according to parsing and printing, or null if `text` is not canonical. */
+/** The entry that parsing and printing `text` gives, or null if `text` is not canonical. */
 function parsedEntry(text: string): Omit<RawEntry, 'text'> | null {
   try {
     const value: Json = JSON.parse(text)
@@ -168,7 +168,7 @@ it('accepts every entry that creates or changes an item and needs no escapes', (
   )
 })
 
-it('rejects an entry with one change, unless parsing it gives the same result', () => {
+it('rejects an entry in which one byte was changed, unless parsing the entry gives the same result', () => {
   const changes = [...'"{}[]:,-+.0 19eEaé\\\u0000tfn', '', '"id":1', ',,', '00', 'null']
   fc.assert(
     fc.property(

@@ -55,13 +55,13 @@ export function rawBlocks(
   }
 }
 
-/** Returns the entry of node `serverId` if `text` is exactly one. `text` was decoded from UTF-8. */
+/** Returns the entry of node `serverId` if `text` is exactly one entry. `text` was decoded from UTF-8. */
 export function rawEntry(text: string, serverId: number): RawEntry | null {
   const entry = UNUSUAL.test(text) ? null : rawEntryAt(text, 0, `${serverId}}`)
   return entry?.text.length === text.length ? entry : null
 }
 
-/** Characters that are left to the decoder: escapes, and control characters, which JSON does not allow. */
+/** Escapes, which the ordinary decoder handles, and control characters, which JSON does not allow. */
 const UNUSUAL = /[\\\u0000-\u001f]/
 const DB = '{"db":"'
 const ITEM = '","item":'
@@ -205,7 +205,7 @@ class Scanner {
     return hex
   }
 
-  /** `zeros` replaces a hash of 32 zeros. */
+  /** Decodes a list of hashes; the JSON value `zeros` stands for a hash of 32 zeros. */
   #hashes(zeros: string): Uint8Array {
     const written = this.#upTo(']')
     const list = written.includes(zeros) ? written.replaceAll(zeros, ZEROS) : written

@@ -157,7 +157,7 @@ export class AttachmentService {
 
   /**
    * Runs `erase`, which records an erasure and returns the blobs that its entries named; then removes the
-   * blobs that no entry names any more. Errors: those of `erase`; STORE_FAILED.
+   * blobs that no entry names any more. Errors: as for `erase`; STORE_FAILED.
    */
   erasing<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,

@@ -34,7 +34,7 @@ const entries = async () => {
   return ledgers.map(({ body }: { body: unknown[] }) => body)
 }
 
-it('the raw bytes of every documented reply are frozen', async () => {
+it('sends each documented reply with exactly the same bytes in every release', async () => {
   const seen: string[] = []
   const ask = async (method: string, path: string, body?: unknown) => {
     const { status, headers, text } = await node.send(method, path, body)
@@ -73,7 +73,7 @@ it('the raw bytes of every documented reply are frozen', async () => {
 })
 
 describe('items', () => {
-  it('an array creates all its items in one block, or no item', async () => {
+  it('an array creates all its items in one block, or no items', async () => {
     await withItems('taken')
     const { json, headers } = await node.send('POST', FRUIT, [{ id: 'a' }, { n: 1 }, { id: 'b' }])
     expect(json).toEqual({
@@ -110,7 +110,7 @@ describe('items', () => {
     ).toHaveLength(10_000)
   })
 
-  it('PATCH applies a merge patch (RFC 7396), and records the whole item', async () => {
+  it('PATCH applies a merge patch (RFC 7396), and the ledger records the whole item', async () => {
     await node.send('POST', FRUIT)
     await node.send('POST', FRUIT, { id: 'x', a: 'b', c: { d: 'e', f: 'g' }, list: [1, 2] })
     const patch = { a: 'z', c: { f: null, new: { deep: null, kept: 1 } }, list: [3], gone: null }
@@ -150,7 +150,7 @@ describe('items', () => {
     }
   })
 
-  it('`docs=true` returns the items with their ids; `after` continues after an item', async () => {
+  it('docs=true returns the items with their ids, and `after` continues the list after an item', async () => {
     await withItems('c', 'a', 'b')
     const docs = await node.send('GET', `${FRUIT}?docs=true&limit=2`)
     expect(docs.json).toEqual({
@@ -170,7 +170,7 @@ describe('items', () => {
     expect([unknown.status, unknown.json.code]).toEqual([404, 'ITEM_NOT_FOUND'])
   })
 
-  it('a list longer than a page is complete and in order', async () => {
+  it('a list that is longer than a page is complete and in order', async () => {
     await node.send('POST', FRUIT)
     const ids = Array.from({ length: 2_500 }, (_, n) => `item ${n}`)
     await node.send(
@@ -187,7 +187,7 @@ describe('items', () => {
     expect(docs.docs).toEqual(ids.slice(3).map((id) => ({ id })))
   })
 
-  it('reads return the Ledger-Position and ETag of the last change', async () => {
+  it('each read returns the Ledger-Position and ETag of the last change', async () => {
     await withItems('x')
     const changed = await node.send('POST', `${FRUIT}/x`, { n: 2 })
     const read = await node.send('GET', `${FRUIT}/x`)
@@ -239,7 +239,7 @@ describe('POST /api/ledgers', () => {
     expect((await node.send('GET', FRUIT)).json.items).toEqual(['x'])
   })
 
-  it('records none of the changes if one of them is rejected', async () => {
+  it('records no changes if one of them is rejected', async () => {
     await withItems('x')
     const before = await entries()
     const good = { method: 'create_item', db: 'fruit', item: { id: 'new' } }
@@ -289,7 +289,7 @@ describe('POST /api/ledgers', () => {
   })
 })
 
-it('`proof=1` returns the blinds and the commitments of all entries', async () => {
+it('proof=1 returns the blinds and the commitments of all entries', async () => {
   await withItems('x')
   const { ledgers } = (await node.send('GET', '/api/ledgers?serverid=3035662834633832&proof=1'))
     .json
@@ -304,7 +304,7 @@ it('`proof=1` returns the blinds and the commitments of all entries', async () =
   }
 })
 
-it('restores everything after a restart, and verifies', async () => {
+it('has the same content after a restart, and verifies', async () => {
   await withItems('x', 'y')
   const before = [await entries(), (await node.send('GET', `${FRUIT}?docs=true`)).text]
   await node.close()
@@ -316,7 +316,7 @@ it('restores everything after a restart, and verifies', async () => {
   await store.close()
 })
 
-it('concurrent writes share blocks, and each gets its own reply', async () => {
+it('concurrent writes share blocks, and each write gets its own reply', async () => {
   await node.send('POST', FRUIT)
   const replies = await Promise.all(
     Array.from({ length: 300 }, (_, n) => node.send('POST', FRUIT, { id: `${n}` })),

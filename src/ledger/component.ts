@@ -10,17 +10,21 @@ import {
   statusFalseReply,
 } from '../http/index.ts'
 import { API_TOKEN_SCHEMES, registerAccessChecks, type TokenService } from '../tokens/index.ts'
+import { Activity } from './activity.ts'
+import { aggregationRoutes } from './api/aggregation.ts'
 import { attachmentRoutes } from './api/attachments.ts'
 import { changesRoutes } from './api/changes.ts'
 import { erasureRoutes, historyRoutes } from './api/history.ts'
 import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
+import { itemListRoutes } from './api/item-lists.ts'
 import { itemsRoutes } from './api/items.ts'
 import { ledgersRoutes } from './api/ledgers.ts'
 import { logRoutes, witnessRoutes } from './api/log.ts'
 import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
-import { healthRoutes, indexRoutes } from './api/operations.ts'
+import { activityRoutes, healthRoutes, indexRoutes } from './api/operations.ts'
 import { peerRoutes } from './api/peers.ts'
 import { statusOf } from './api/replies.ts'
+import { tokenRoutes } from './api/tokens.ts'
 import { FEED_BOUNDS } from './changes/feed.ts'
 import { STORE_OUTAGES } from './errors.ts'
 import { SignedRequests } from './peers/signed-request.ts'
@@ -46,7 +50,7 @@ export interface LedgerComponentDeps {
   /** Verifies the tokens of callers; null if none are required. */
   readonly tokens: TokenService | null
   readonly clock: Clock
-  /** Drives the throttling of wrong passwords; a wall clock could be set back. */
+  /** Clock for the throttling of wrong passwords, because a wall clock can be set back. */
   readonly monotonic: Clock
   readonly logger: Pick<FastifyBaseLogger, 'info'>
   readonly version: string
@@ -65,13 +69,20 @@ people. Every change takes an \`Idempotency-Key\`; items and attachments take \`
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const { ledger } = deps
   const registry = new Registry()
-  // Registered now, not when the listener starts: networks record blocks before that.
-  ledger.onStored(commitMetrics(registry))
+  // Registered now, because networks record blocks before the listener starts.
+  const observe = commitMetrics(registry)
+  const activity = new Activity(deps.clock, async () => {
+    const { fileBytes, walBytes } = await ledger.diskUsage()
+    return fileBytes + walBytes
+  })
+  ledger.onStored((block) => {
+    observe(block)
+    activity.note(block)
+  })
   const keyOf = (id: string) => ledger.mirrors.peerOfKey(id)?.key.publicKey ?? null
   const signatures = new SignedRequests(keyOf, deps.clock)
   return {
     name: 'ledger',
-    defaultPort: 4126,
     limits: {
       bodyBytesMax: BODY_BYTES_MAX,
       requestTimeoutMs: REQUEST_TIMEOUT_MS,
@@ -83,7 +94,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     retried: new Set(STORE_OUTAGES),
     refusalReply: statusFalseReply,
     async register(app) {
-      // Must come first: routes mounted before it would need no authentication.
+      // Must come first, because routes that are mounted earlier would need no authentication.
       registerAccessChecks(app, {
         tokens: deps.tokens,
         publicPath: DOC_PATH,
@@ -111,6 +122,8 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       })
       ledgerMetrics(app, registry, ledger)
       itemsRoutes(app, ledger)
+      itemListRoutes(app, ledger)
+      aggregationRoutes(app, ledger)
       historyRoutes(app, ledger.history)
       ledgersRoutes(app, ledger)
       changesRoutes(app, ledger)
@@ -120,7 +133,9 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       logRoutes(app, ledger)
       witnessRoutes(app, ledger.witness)
       peerRoutes(app, ledger.mirrors, signatures)
-      healthRoutes(app, ledger)
+      tokenRoutes(app, deps.tokens)
+      activityRoutes(app, ledger, activity)
+      healthRoutes(app, ledger, deps.tokens !== null)
       const check = basicCheck(deps.credentials, deps.monotonic)
       homePage(app, check, deps.page ?? null)
       sessionRoutes(app, {

@@ -3,7 +3,7 @@
 export { heightOf, parsePosition, positionText } from '../chain/index.ts'
 export { StoreError, storedJson } from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
-export { type Copied, copyStore } from './export/copy.ts'
+export { type Copied, copyStore, expectEmptyDatabase, moveIntoDatabase } from './export/copy.ts'
 export {
   type ExportEnd,
   ExportError,
@@ -24,6 +24,7 @@ export { mergePatch } from './item.ts'
 export { readSigningFiles, type SigningFiles, signingFinding } from './log/verify-signing.ts'
 export { verifierKeysOf } from './log/witness.ts'
 export { witnessOfText } from './log/witnesses.ts'
+export { checkAttachmentName } from './names.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'
@@ -36,4 +37,6 @@ export {
   restoreChain,
 } from './peers/restore.ts'
 export { LedgerReader } from './reads.ts'
-export { unitOf } from './unit-of-work.ts'
+export { creationOf, type Operation, unitOf } from './unit-of-work.ts'
+export type { FinishedVerification } from './verification/scheduled-verification.ts'
+export { type NodeVerification, verifyNode } from './verification/verify-node.ts'

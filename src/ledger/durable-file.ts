@@ -1,5 +1,6 @@
 import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { inheritOwner } from '../storage/index.ts'
 
 /**
  * Replaces the file at `path` (mode 0600) atomically. When it returns, `content` survives a power cut;
@@ -8,6 +9,7 @@ import { dirname } from 'node:path'
 export function writeDurably(path: string, content: string | Buffer): void {
   const temporary = `${path}.new`
   writeFileSync(temporary, content, { mode: 0o600, flush: true })
+  inheritOwner(temporary)
   renameSync(temporary, path)
   syncPath(dirname(path))
 }

@@ -34,6 +34,10 @@ export const statusOfLedger = {
   POSITION_UNKNOWN: 404, // no entry at this position
   FEED_UNAVAILABLE: 503, // too many subscribers, or the node is closing
   FILTER_AFTER_ORDER: 400, // `after` combined with another order
+  AGGREGATION_INVALID: 400, // too many, malformed or repeated paths
+  AGGREGATIONS_BUSY: 503, // too many concurrent aggregations
+  GROUPS_TOO_MANY: 422, // an aggregation with more groups than a reply may have
+  SUM_TOO_LARGE: 422, // beyond the range of JSON numbers
   INDEX_PATH_INVALID: 400,
   INDEX_EXISTS: 409,
   INDEX_NOT_FOUND: 404,

@@ -52,7 +52,7 @@ it('lists every revision with its position, time, method and item, oldest first'
   expect(await get(`${FIG}/history?order=newest`)).toEqual([200, history(REVISIONS.toReversed())])
 })
 
-it('follows cursors from page to page in both orders; the last page has no cursor', async () => {
+it('returns pages with cursors in both orders; the last page has no cursor', async () => {
   await createItemHistory()
   for (const order of ['oldest', 'newest']) {
     const all = order === 'oldest' ? REVISIONS : REVISIONS.toReversed()
@@ -73,7 +73,7 @@ it('follows cursors from page to page in both orders; the last page has no curso
   expect(await get(`${FIG}/history?cursor=5.0`)).toEqual([200, history([])])
 })
 
-it('keeps the history of a deleted item; an item that never existed has no history', async () => {
+it('returns the history of a deleted item, and no history for an item that never existed', async () => {
   await createItemHistory()
   await node.send('DELETE', FIG)
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(6)
@@ -94,7 +94,7 @@ it('rejects an invalid cursor, limit or order', async () => {
   }
 })
 
-it('?at returns the item as of a block', async () => {
+it('?at returns the item as it was at a block', async () => {
   await createItemHistory()
   const GONE = [404, '{"status":false}']
   const found = (item: string) => [200, `{"status":true,"item":${item}}`]
@@ -121,7 +121,7 @@ it('?at returns the item as of a block', async () => {
   }
 })
 
-it('marks an erased revision as erased instead of showing its remnant', async () => {
+it('marks an erased revision as erased, and does not return the stored remnant', async () => {
   await createItemHistory()
   expect((await node.send('POST', `${FIG}/erase`, { positions: ['2.0'] })).status).toBe(200)
   const erased = revision(2, 'update_item').replace('}', ',"erased":true}')
@@ -156,7 +156,7 @@ it('a database with a reused name has a separate history', async () => {
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(1)
 })
 
-it('distinguishes several revisions in one block; ?at with the height of that block returns the last one', async () => {
+it('lists several revisions of one block separately; ?at with the height of that block returns the last of them', async () => {
   await node.send('POST', '/api/fruit')
   const update = (n: number) => ({ method: 'update_item', db: 'fruit', item: { id: 'fig', n } })
   const entries = [{ ...update(0), method: 'create_item' }, update(1), update(2)]

@@ -15,7 +15,7 @@ const object = fc
 /** Two spellings of the same JSON. */
 const spellings = (sent: unknown) => [JSON.stringify(sent), JSON.stringify(sent, null, '\t')]
 
-it('different spellings of an item have the same id and text', () => {
+it('texts that spell one item differently give the same id and the same canonical text', () => {
   fc.assert(
     fc.property(object, fc.string(), (members, id) => {
       for (const text of spellings(members)) {
@@ -29,7 +29,7 @@ it('different spellings of an item have the same id and text', () => {
   )
 })
 
-it('different spellings of a body are the same request', () => {
+it('bodies that spell one JSON value differently are the same request', () => {
   const body = fc.oneof(object, fc.array(fc.oneof(object, value), { maxLength: 3 }))
   fc.assert(
     fc.property(body, (sent) => {

@@ -39,7 +39,7 @@ export function checkAttachmentName(name: string): void {
 
 function isPathPart(text: string, bytesMax: number): boolean {
   if (text === '' || text === '.' || text === '..') return false
-  // A UTF-16 unit is at most three bytes of UTF-8: most names need no counting.
+  // A UTF-16 unit is at most three bytes of UTF-8, so the bytes of most names need not be counted.
   if (text.length * 3 > bytesMax && Buffer.byteLength(text) > bytesMax) return false
   return !UNSAFE.test(text) && text.isWellFormed()
 }

@@ -32,7 +32,7 @@ it('a closed ledger leaves its store in one file, without a write-ahead log', as
   await second.close()
 })
 
-it('rejects a store with databases but without their chain: STORE_DAMAGED', async () => {
+it('rejects a store that has databases but no chain with STORE_DAMAGED', async () => {
   const { folder, open } = fresh()
   const first = await open()
   await first.service.createDatabase('fruit')
@@ -45,7 +45,7 @@ it('rejects a store with databases but without their chain: STORE_DAMAGED', asyn
   })
 })
 
-it('rejects a unit of work of an owner if another block has changed the owner’s database since the decision', async () => {
+it('rejects a unit of work with a height if a later block has changed the database of its owner', async () => {
   const { service, close } = await openLedger({
     folder: null,
     difficulty: 0,

@@ -24,6 +24,10 @@ import { Mirrors } from './peers/mirrors.ts'
 import { type Peer, PeerList } from './peers/peer-list.ts'
 import { type Platform, systemPlatform } from './platform.ts'
 import { LedgerService } from './service.ts'
+import {
+  ScheduledVerification,
+  type VerificationOptions,
+} from './verification/scheduled-verification.ts'
 import { LedgerWriter } from './writer/writer.ts'
 
 export interface OpenLedgerOptions {
@@ -46,6 +50,8 @@ export interface OpenLedgerOptions {
   readonly witnesses?: WitnessesOptions
   /** Logs that this node cosigns, in addition to the logs of its peers; default: none. */
   readonly witnessOf?: readonly VerifierKey[]
+  /** Verifies the store at intervals; null or absent: never. */
+  readonly verification?: VerificationOptions | null
   /** Platform functions that tests replace. */
   readonly platform?: Platform
 }
@@ -54,7 +60,7 @@ export interface PeersOptions {
   readonly fixed?: readonly Peer[]
   /** Allows peers on private networks; default false. */
   readonly allowPrivate?: boolean
-  /** Interval between rounds with a peer, milliseconds; default 500. */
+  /** Interval between syncs with a peer, milliseconds; default 500. */
   readonly intervalMs?: number
 }
 
@@ -112,13 +118,17 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     ...(isDatabaseUrl(location) ? { catchUp: () => follower.catchUp() } : {}),
   })
   const blockListeners = new Set<(blocks: NewBlocks) => void>()
-  const follower = new HeadFollower(reader, last === null ? 0 : heightOf(last) + 1, (blocks) => {
+  const report = (blocks: NewBlocks) => {
     // Another process may have erased an entry that is cached here.
     if (!blocks.isOwn) feed.erased()
     signing.onCommit()
     feed.committed(blocks.last)
     for (const listener of blockListeners) listener(blocks)
-  })
+  }
+  const next = last === null ? 0 : heightOf(last) + 1
+  const follower = new HeadFollower(reader, next, report, (message) =>
+    writer.suspend(new LedgerError('STORE_ROLLED_BACK', message)),
+  )
   writer.onCommit = (committed) => {
     reader.refresh()
     if (committed !== null) follower.committed(committed)
@@ -153,6 +163,14 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     keyOf: (origin) =>
       mirrors.peerOfKey(origin)?.key ?? witnessOf.find(({ name }) => name === origin) ?? null,
   })
+  const verification =
+    options.verification === undefined || options.verification === null
+      ? null
+      : new ScheduledVerification(
+          { location, folder: durable ? path : null },
+          options.verification,
+          { clock, schedule, startThread: platform.startThread },
+        )
   const parts = {
     location,
     feed,
@@ -161,6 +179,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     witnesses,
     witness,
     mirrors,
+    verification,
     blockListeners,
     knownBlocks,
     catchUp: () => follower.catchUp(),
@@ -168,6 +187,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   return {
     service: new LedgerService(reader, writer, clock, parts),
     async close() {
+      await verification?.close()
       await follower.close()
       feed.close()
       await mirrors.close()

@@ -32,7 +32,7 @@ function shortOf(name: keyof typeof OLD_MB, isShort: () => boolean): Platform {
 const large = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ id: `${n}`, values: new Array(90).fill(`v${n}`) }))
 
-it('writer: rejects later changes, serves reads, and loses nothing', async () => {
+it('when the writer thread runs out of memory, rejects further changes, serves reads, and loses no acknowledged change', async () => {
   const folder = temporaryFolder()
   const options = { folder, difficulty: 0, clock: systemClock }
   const short = await openLedger({ ...options, platform: shortOf('ledger-writer', () => true) })
@@ -52,7 +52,7 @@ it('writer: rejects later changes, serves reads, and loses nothing', async () =>
   expect(await verifyFolder(folder)).toMatchObject({ items: 2, finding: null })
 })
 
-it('signing thread: reports the failure to its callers, and the next call starts another thread', async () => {
+it('when the signing thread runs out of memory, reports the failure to its callers and starts another thread for the next call', async () => {
   const folder = temporaryFolder()
   let isShort = true
   const ledger = await openLedger({
@@ -72,7 +72,7 @@ it('signing thread: reports the failure to its callers, and the next call starts
   expect(await verifyFolder(folder)).toMatchObject({ items: 10_001, finding: null })
 })
 
-it('mirror thread: reports the failure; the node’s own chain continues, and the next mirror thread catches up', async () => {
+it('when the mirror thread runs out of memory, reports the failure, keeps writing its own chain, and starts another thread', async () => {
   const other = await startLedgerNode()
   await other.service.createDatabase('d')
   await other.service.createItems('d', large(10_000))

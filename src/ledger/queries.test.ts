@@ -32,7 +32,7 @@ const built = async () => {
   while ((await indexes()).some(({ state }: { state: string }) => state !== 'ready'));
 }
 
-it('a list accepts a filter in brackets or as JSON; the form of the reply stays the same', async () => {
+it('accepts a filter of a list in brackets or as JSON, and does not change the form of the reply', async () => {
   expect((await node.send('GET', '/api/fruit?filter[where][qty][lt]=9')).text).toBe(
     '{"status":true,"items":["a","b"],"limit":0,"offset":0}',
   )
@@ -53,14 +53,14 @@ it('a list accepts a filter in brackets or as JSON; the form of the reply stays 
   ).toEqual(['c', 'd'])
 })
 
-it('limit and offset of the filter override the parameters, and are echoed', async () => {
+it('uses limit and offset of the filter instead of the parameters, and returns them in the reply', async () => {
   const { json } = await list('filter[limit]=2&filter[offset]=1&limit=9&offset=9')
   expect(json).toEqual({ status: true, items: ['b', 'c'], limit: 2, offset: 1 })
   const beside = await list('filter[where][kind]=apple&limit=1&offset=1')
   expect(beside.json).toEqual({ status: true, items: ['c'], limit: 1, offset: 1 })
 })
 
-it('docs and fields return the items, whole or in part', async () => {
+it('docs returns whole items, and fields returns the named members', async () => {
   const docs = await node.send('GET', '/api/fruit?filter[where][kind]=pear&docs=true')
   expect(docs.text).toBe(
     '{"status":true,"docs":[{"id":"b","kind":"pear","qty":3,"tags":["soft","late"]}],"items":["b"],"limit":0,"offset":0}',
@@ -71,7 +71,7 @@ it('docs and fields return the items, whole or in part', async () => {
   )
 })
 
-it('`after` continues after an item, with a where and without an order', async () => {
+it('`after` continues after an item, with a where or without an order', async () => {
   expect((await list('filter[where][qty][gt]=1&after=a')).items).toEqual(['b', 'c'])
   expect((await list('filter[where][qty][gt]=1&after=c')).json).toEqual({
     status: true,
@@ -114,7 +114,7 @@ it('rejects an unknown filter with 400, a code and a pointer', async () => {
   expect([missing.status, missing.json.code]).toEqual([404, 'DATABASE_NOT_FOUND'])
 })
 
-it('reports a scan or the index used; an index is built in the background', async () => {
+it('reports whether a search scanned all items or used an index, and builds an index in the background', async () => {
   expect((await list('filter[where][kind]=apple')).plan).toBe('scan')
   expect((await list('filter[limit]=1')).plan).toBeNull()
   expect((await node.send('POST', INDEXES, { db: 'fruit', path: 'kind' })).text).toBe(
@@ -137,7 +137,7 @@ it('reports a scan or the index used; an index is built in the background', asyn
   expect((await verifyFolder(folder)).finding).toBeNull()
 })
 
-it('indexes are declared once, on existing databases, and removed by body or query', async () => {
+it('declares an index once, on an existing database, and removes it by a body or a query', async () => {
   const change = async (method: string, body?: unknown, query = '') => {
     const { status, json } = await node.send(method, `${INDEXES}${query}`, body)
     return `${status} ${json.code ?? ''}`
@@ -160,7 +160,7 @@ it('indexes are declared once, on existing databases, and removed by body or que
   expect(await indexes()).toEqual([])
 })
 
-it('indexes and their entries survive a restart, without an entry in the ledger', async () => {
+it('keeps indexes across a restart, and writes no ledger entry for them', async () => {
   const ledger = async () => {
     const { serverid } = (await node.send('GET', '/api/serverid')).json
     return (await node.send('GET', `/api/ledgers?serverid=${serverid}`)).json.ledgers.length
@@ -174,7 +174,7 @@ it('indexes and their entries survive a restart, without an entry in the ledger'
   expect(await list('filter[where][kind]=plum')).toMatchObject({ plan: 'index kind', items: ['d'] })
 })
 
-it('a long search lets other requests through, and a slow reader does not delay the writer', async () => {
+it('answers other requests during a long search, and a slow reader does not delay the writer', async () => {
   for (let n = 0; n < 6; n += 1) {
     await node.send(
       'POST',

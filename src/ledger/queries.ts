@@ -1,13 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 import { canonicalJson } from '../base/canonical-json.ts'
-import { type Fields, type Filter, pathIn, projected } from '../filter/index.ts'
+import type { Clock } from '../base/clock.ts'
+import { type Fields, type Filter, pathIn, projected, type Where } from '../filter/index.ts'
 import {
   type FoundItem,
   type IndexOutcome,
   type StoredIndex,
+  StoreError,
   type StoreReader,
   storedJson,
 } from '../storage/index.ts'
+import { Aggregation, type AggregationQuery, type Group } from './aggregation/aggregation.ts'
 import { LedgerError } from './errors.ts'
 
 /** An index on the members at `path` of the items of `db`. */
@@ -35,19 +38,134 @@ export interface QueryResult {
   readonly pages: AsyncIterable<FoundItem[]>
 }
 
-/** Searches databases by filters, and manages the indexes. */
+/** Result of an aggregation. */
+export interface AggregationResult {
+  readonly groups: readonly Group[]
+  /** Height of the newest block when reading began. */
+  readonly height: number
+  /** Whether no block was added during reading, so that the result is exact for `height`. */
+  readonly consistent: boolean
+}
+
+/** Maximum time of a count or an aggregation; shorter than the usual timeouts of clients and proxies. */
+export const COUNT_MS_MAX = 20_000
+/** Characters of items that are aggregated at once, in about two milliseconds. */
+const AGGREGATED_CHARACTERS = 131_072
+/** Maximum concurrent aggregations; each may hold some megabytes. */
+export const AGGREGATIONS_MAX = 8
+
+/** Searches databases by filters, counts and aggregates items, and manages the indexes. */
 export class LedgerQueries {
   readonly #store: StoreReader
   readonly #writer: IndexWriter
+  readonly #clock: Clock
+  #aggregations = 0
 
-  constructor(store: StoreReader, writer: IndexWriter) {
+  constructor(store: StoreReader, writer: IndexWriter, clock: Clock) {
     this.#store = store
     this.#writer = writer
+    this.#clock = clock
   }
 
   /** See `searchPages`. */
   find(database: number, query: ItemQuery): Promise<QueryResult> {
     return searchPages(this.#store, database, query)
+  }
+
+  /**
+   * Counts the items that match `where` in all the databases created at `databases`. `signal` ends the count
+   * early. Errors: StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
+   */
+  async count(
+    databases: readonly number[],
+    where: Where | null,
+    signal: AbortSignal,
+  ): Promise<number[]> {
+    const until = this.#clock.now() + COUNT_MS_MAX
+    const counts: number[] = []
+    for (const database of databases) {
+      const { pieces } = await this.#store.count(database, where)
+      let count = 0
+      for await (const piece of this.#interruptible(pieces, until, signal)) count += piece
+      counts.push(count)
+    }
+    return counts
+  }
+
+  /**
+   * Computes the groups of the database created at `database`. `signal` ends the work early.
+   * Errors: GROUPS_TOO_MANY, SUM_TOO_LARGE, AGGREGATIONS_BUSY; StoreError (SEARCH_TOO_LARGE,
+   * SEARCH_INTERRUPTED).
+   */
+  async aggregate(
+    database: number,
+    query: AggregationQuery,
+    signal: AbortSignal,
+  ): Promise<AggregationResult> {
+    if (this.#aggregations === AGGREGATIONS_MAX) {
+      throw new LedgerError(
+        'AGGREGATIONS_BUSY',
+        `${AGGREGATIONS_MAX} aggregations are running; repeat the request later`,
+      )
+    }
+    this.#aggregations += 1
+    try {
+      return await this.#aggregate(database, query, signal)
+    } finally {
+      this.#aggregations -= 1
+    }
+  }
+
+  async #aggregate(
+    database: number,
+    query: AggregationQuery,
+    signal: AbortSignal,
+  ): Promise<AggregationResult> {
+    const until = this.#clock.now() + COUNT_MS_MAX
+    const height = await this.#height()
+    const aggregation = new Aggregation(query)
+    const search = { order: [], after: null, offset: 0, limit: null, text: true }
+    const { pieces } = await this.#store.search(database, { where: query.where, ...search })
+    for await (const items of this.#interruptible(pieces, until, signal)) {
+      let characters = 0
+      for (const { text } of items) {
+        aggregation.add(storedJson(text ?? '{}'))
+        characters += text?.length ?? 0
+        if (characters < AGGREGATED_CHARACTERS) continue
+        characters = 0
+        await setImmediate()
+      }
+    }
+    const consistent = (await this.#height()) === height
+    return { groups: aggregation.result(), height, consistent }
+  }
+
+  async #height(): Promise<number> {
+    return (await this.#store.head(this.#store.serverId))?.height ?? -1
+  }
+
+  /** Lets the event loop serve other requests between two pieces. Errors: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED. */
+  async *#interruptible<Piece>(
+    pieces: AsyncIterable<Piece>,
+    until: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Piece> {
+    let isFirst = true
+    for await (const piece of pieces) {
+      if (!isFirst) await setImmediate()
+      isFirst = false
+      if (signal.aborted) {
+        throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
+      }
+      if (this.#clock.now() > until) {
+        const seconds = COUNT_MS_MAX / 1_000
+        throw new StoreError(
+          'SEARCH_TOO_LARGE',
+          `counting took more than ${seconds} s: select fewer items, or declare an index for the filter`,
+        )
+      }
+      yield piece
+    }
   }
 
   /** Lists the declared indexes, in the order of their databases. */
@@ -107,12 +225,10 @@ export async function searchPages(
   }
   const search = { where, order, after, offset: offset ?? 0, limit, text: docs }
   const { index, pieces } = await store.search(database, search)
-  const pages = pagesOf(pieces, docs ? fields : null)
-  const first = await pages.next()
-  return { index, pages: startingWith(first, pages) }
+  return { index, pages: await withFirst(pagesOf(pieces, docs ? fields : null)) }
 }
 
-/** Yields the pieces that are not empty, reduced to `fields` unless that is null. */
+/** Yields the pieces that are not empty, reduced to `fields` unless `fields` is null. */
 async function* pagesOf(
   pieces: AsyncIterable<FoundItem[]>,
   fields: Fields | null,
@@ -130,11 +246,14 @@ async function* pagesOf(
   }
 }
 
-async function* startingWith<Page>(
-  first: IteratorResult<Page, void>,
-  rest: AsyncIterable<Page>,
-): AsyncGenerator<Page> {
-  if (first.done === true) return
-  yield first.value
-  yield* rest
+/** Reads the first of `pages` now, and returns all of them. */
+export async function withFirst<Page>(
+  pages: AsyncGenerator<Page, void>,
+): Promise<AsyncGenerator<Page>> {
+  const first = await pages.next()
+  return (async function* () {
+    if (first.done === true) return
+    yield first.value
+    yield* pages
+  })()
 }

@@ -35,8 +35,8 @@ export async function requireDatabase(store: StoreReader, db: string): Promise<n
 }
 
 /**
- * Reads up to `limit` rows, or all if that is 0, page by page. `read` gets the last row of the previous
- * page, if any, and the size of the next page. Yields to the event loop between two pages.
+ * Reads up to `limit` rows, or all rows if `limit` is 0, page by page. `read` gets the last row of the previous page,
+ * if any, and the size of the next page. Yields to the event loop between two pages.
  */
 export async function* pagesOf<Row>(
   limit: number,
@@ -132,6 +132,21 @@ export class LedgerReader {
   /** Opens another connection to the store at `location`, which a node may have open. */
   static async open(location: StoreLocation): Promise<LedgerReader> {
     return new LedgerReader(location, await openStoreReader(location, { frozen: false }))
+  }
+
+  /** Like `open`, but every read sees the state at the first read. */
+  static async openSnapshot(location: StoreLocation): Promise<LedgerReader> {
+    return new LedgerReader(location, await openStoreReader(location, { frozen: true }))
+  }
+
+  /** Returns the height of the newest block, or null. */
+  async height(): Promise<number | null> {
+    return (await this.#store.head(this.serverId))?.height ?? null
+  }
+
+  /** Errors: DATABASE_NOT_FOUND. */
+  async requireDatabase(db: string): Promise<void> {
+    await requireDatabase(this.#store, db)
   }
 
   readItem(db: string, id: string): Promise<StoredItem | null> {

@@ -6,9 +6,9 @@ export type EntityTags = '*' | readonly string[]
  * section 13.1.
  */
 export interface Precondition {
-  /** One of these must be current. */
+  /** One of these tags must be current. */
   readonly match: EntityTags | null
-  /** None of these may be current. */
+  /** None of these tags may be current. */
   readonly noneMatch: EntityTags | null
 }
 
@@ -42,9 +42,7 @@ export interface KeyedRequest {
   with(body: string | null): IdempotencyKey
 }
 
-/**
- * Returns whether `precondition` holds for a resource with the entity tag `tag`; null for an absent one.
- */
+/** Returns whether `precondition` holds for a resource with the entity tag `tag`; null for an absent resource. */
 export function holds({ match, noneMatch }: Precondition, tag: string | null): boolean {
   return (
     (match === null || includes(match, tag)) && !(noneMatch !== null && includes(noneMatch, tag))

@@ -10,6 +10,7 @@ import {
   parsePosition,
   unpackPosition,
 } from '../chain/index.ts'
+import type { Where } from '../filter/index.ts'
 import {
   type StoredItem,
   StoreError,
@@ -17,6 +18,7 @@ import {
   type StoreReader,
   storedJson,
 } from '../storage/index.ts'
+import type { AggregationQuery } from './aggregation/aggregation.ts'
 import type { AttachmentService } from './attachments.ts'
 import type { ChangeFeed } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
@@ -28,7 +30,13 @@ import type { LogWitness } from './log/witness.ts'
 import type { Witnesses } from './log/witnesses.ts'
 import { checkDatabaseName } from './names.ts'
 import type { Mirrors } from './peers/mirrors.ts'
-import { type ItemQuery, LedgerQueries, type QueryResult } from './queries.ts'
+import {
+  type AggregationResult,
+  type ItemQuery,
+  LedgerQueries,
+  type QueryResult,
+  withFirst,
+} from './queries.ts'
 import {
   blockPages,
   ChainCount,
@@ -51,11 +59,12 @@ import {
   type UnitOfWork,
   type Written,
 } from './unit-of-work.ts'
+import type { ScheduledVerification } from './verification/scheduled-verification.ts'
 import type { CommittedBlock } from './writer/messages.ts'
 import { type LedgerWriter, positionOf } from './writer/writer.ts'
 
 /** Position of the changes, and the id of the item of each change; null for a change of a database. */
-interface Recorded<Id = string | null> extends Written {
+interface ChangeResult<Id = string | null> extends Written {
   readonly ids: readonly Id[]
 }
 
@@ -67,7 +76,7 @@ export interface ErasureResult {
 }
 
 export interface ItemListRange extends ListRange {
-  /** Only items created after the one with this id. */
+  /** Only items that were created after the item with this id. */
   readonly after: string | null
 }
 
@@ -94,13 +103,15 @@ export interface LedgerParts {
   readonly witness: LogWitness
   /** Copies of other nodes' chains. */
   readonly mirrors: Mirrors
+  /** The verifications of the store at intervals; null if there are none. */
+  readonly verification: ScheduledVerification | null
 }
 
 /**
- * The ledger database. It knows neither HTTP nor the storage engine.
+ * The ledger database. It is independent of HTTP and of the storage engine.
  *
- * Changes accept request conditions. Their errors then include PRECONDITION_FAILED and
- * IDEMPOTENCY_KEY_REUSED, and a repeated request returns its original result.
+ * Changes accept request conditions. Their errors then include PRECONDITION_FAILED and IDEMPOTENCY_KEY_REUSED, and a
+ * repeated request returns its original result.
  */
 export class LedgerService
   implements Omit<LedgerParts, 'location' | 'blockListeners' | 'knownBlocks' | 'catchUp'>
@@ -112,6 +123,7 @@ export class LedgerService
   readonly witnesses: Witnesses
   readonly witness: LogWitness
   readonly mirrors: Mirrors
+  readonly verification: ScheduledVerification | null
   readonly history: ItemHistory
   readonly queries: LedgerQueries
   /** Used by networks, whose threads open another reader of the same store. */
@@ -132,8 +144,9 @@ export class LedgerService
     this.witnesses = parts.witnesses
     this.witness = parts.witness
     this.mirrors = parts.mirrors
+    this.verification = parts.verification
     this.history = new ItemHistory(store)
-    this.queries = new LedgerQueries(store, writer)
+    this.queries = new LedgerQueries(store, writer, clock)
     this.reader = new LedgerReader(parts.location, store)
     this.#store = store
     this.#blockListeners = parts.blockListeners
@@ -158,6 +171,11 @@ export class LedgerService
   /** The failure of the last read, until one succeeds, or null. */
   get readFailure(): StoreError | null {
     return this.#store.readFailure()
+  }
+
+  /** The reason why the node cannot write or read, or null. */
+  get notReady(): LedgerError | StoreError | null {
+    return this.writesRefused ?? this.readFailure
   }
 
   /** The pending units of work, queued or in flight. */
@@ -205,6 +223,20 @@ export class LedgerService
     return (await this.#store.databases()).map(({ name }) => name)
   }
 
+  /**
+   * Counts the items of each database whose name passes `isSelected`, in creation order. `signal` ends the
+   * count early. Errors: StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
+   */
+  async itemCounts(
+    isSelected: (db: string) => boolean,
+    signal: AbortSignal,
+  ): Promise<{ readonly db: string; readonly count: number }[]> {
+    const databases = (await this.#store.databases()).filter(({ name }) => isSelected(name))
+    const positions = databases.map(({ created }) => created)
+    const counts = await this.queries.count(positions, null, signal)
+    return databases.map(({ name }, at) => ({ db: name, count: counts[at] ?? 0 }))
+  }
+
   /** Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED, DATABASE_EXISTS. */
   async createDatabase(db: string, conditions?: RequestConditions): Promise<Written> {
     checkDatabaseName(db)
@@ -228,7 +260,7 @@ export class LedgerService
     db: string,
     item: JsonObject,
     conditions?: RequestConditions,
-  ): Promise<Recorded<string>> {
+  ): Promise<ChangeResult<string>> {
     return this.#create([creationOf(db, item, this.#newId)], conditions)
   }
 
@@ -237,15 +269,15 @@ export class LedgerService
     db: string,
     items: readonly Json[],
     conditions?: RequestConditions,
-  ): Promise<Recorded<string>> {
+  ): Promise<ChangeResult<string>> {
     refuseTooMany(items)
     const operations = items.map((item) => creationOf(db, item, this.#newId))
     return this.#create(operations, conditions)
   }
 
-  #create(operations: UnitOfWork, conditions?: RequestConditions): Promise<Recorded<string>> {
+  #create(operations: UnitOfWork, conditions?: RequestConditions): Promise<ChangeResult<string>> {
     // Every operation creates an item, so every result has an id.
-    return this.#record(operations, conditions) as Promise<Recorded<string>>
+    return this.#record(operations, conditions) as Promise<ChangeResult<string>>
   }
 
   /**
@@ -287,16 +319,21 @@ export class LedgerService
   }
 
   /** Records all `changes` in one block, or none of them. Errors: as for the single changes; UNIT_…. */
-  recordChanges(changes: readonly Change[], conditions?: RequestConditions): Promise<Recorded> {
+  recordChanges(changes: readonly Change[], conditions?: RequestConditions): Promise<ChangeResult> {
     refuseTooMany(changes)
     const unit = changes.map((change) => operationOf(change, this.#newId))
+    return this.#record(unit, conditions)
+  }
+
+  /** Records prepared changes in one block, or none of them. Errors: as for the single changes; UNIT_…. */
+  recordUnit(unit: UnitOfWork, conditions: RequestConditions): Promise<Written> {
     return this.#record(unit, conditions)
   }
 
   /**
    * Records `unit`. Not async, because a suspended async function would keep all texts of `unit` in memory.
    */
-  #record(unit: UnitOfWork, conditions?: RequestConditions): Promise<Recorded> {
+  #record(unit: UnitOfWork, conditions?: RequestConditions): Promise<ChangeResult> {
     const ids = unit.map((operation) => ('id' in operation ? operation.id : null))
     return this.#writer.record(unit, conditions).then((recorded) => {
       if ('entries' in recorded) return this.#earlierResult(recorded)
@@ -306,7 +343,7 @@ export class LedgerService
   }
 
   /** Restores the result of an earlier request from the entries that it recorded. */
-  async #earlierResult({ position, entries }: EarlierRequest): Promise<Recorded> {
+  async #earlierResult({ position, entries }: EarlierRequest): Promise<ChangeResult> {
     const { height, index } = unpackPosition(position)
     const { id: blockId, entries: texts } = await this.#block(height)
     const ids = texts.slice(index, index + entries).map((text) => {
@@ -390,8 +427,8 @@ export class LedgerService
    */
   async listIds(db: string, range: ItemListRange): Promise<AsyncIterable<string[]>> {
     const { database, after } = await this.#startOf(db, range)
-    const pages = itemPages(range, IDS_PER_PAGE, after, (from) =>
-      this.#store.listIds(database, from),
+    const pages = await withFirst(
+      itemPages(range, IDS_PER_PAGE, after, (from) => this.#store.listIds(database, from)),
     )
     return (async function* () {
       for await (const page of pages) yield page.map(({ id }) => id)
@@ -401,16 +438,34 @@ export class LedgerService
   /** Lists the items of a database as canonical texts. Order and errors: as for `listIds`. */
   async listItems(db: string, range: ItemListRange): Promise<AsyncIterable<StoredItem[]>> {
     const { database, after } = await this.#startOf(db, range)
-    return itemPages(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from))
+    return withFirst(
+      itemPages(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from)),
+    )
   }
 
-  /** Finds items by a filter. Errors: as for `listIds`, and those of `LedgerQueries.find`. */
+  /** Finds items by a filter. Errors: as for `listIds` and `LedgerQueries.find`. */
   async findItems(
     db: string,
     query: Omit<ItemQuery, 'after'> & { after: string | null },
   ): Promise<QueryResult> {
     const { database, after } = await this.#startOf(db, query)
     return this.queries.find(database, { ...query, after: after === -1 ? null : after })
+  }
+
+  /** Counts items. Errors: DATABASE_NOT_FOUND; as for `LedgerQueries.count`. */
+  async countItems(db: string, where: Where | null, signal: AbortSignal): Promise<number> {
+    const database = await requireDatabase(this.#store, db)
+    const [count = 0] = await this.queries.count([database], where, signal)
+    return count
+  }
+
+  /** Aggregates items. Errors: DATABASE_NOT_FOUND; as for `LedgerQueries.aggregate`. */
+  async aggregate(
+    db: string,
+    query: AggregationQuery,
+    signal: AbortSignal,
+  ): Promise<AggregationResult> {
+    return this.queries.aggregate(await requireDatabase(this.#store, db), query, signal)
   }
 
   /** Lists the blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
@@ -459,7 +514,7 @@ function refuseOtherId(id: string, item: JsonObject): void {
   if (item.id === undefined || item.id === id) return
   throw new LedgerError(
     'ITEM_ID_MISMATCH',
-    `the id in the body differs from that in the path, ${id}`,
+    `the id in the body differs from the id in the path, ${id}`,
   )
 }
 

@@ -27,7 +27,7 @@ export interface Written {
 
 export interface OwnDatabase {
   /**
-   * Records prepared changes in one block. Errors: those of the writer and of the stored state; DATABASE_CHANGED if
+   * Records prepared changes in one block. Errors: the errors of the writer and of the stored state; DATABASE_CHANGED if
    * a block from height `known` on has an entry of this database.
    */
   record(unit: UnitOfWork, known?: number | null): Promise<Written>
@@ -142,7 +142,7 @@ function noId(): never {
   throw new LedgerError('ITEM_ID_INVALID', 'each item needs an id here')
 }
 
-/** Builds the operation for `change`; `newId` generates missing ids. Errors: as for the change. */
+/** Builds the operation for `change`; `newId` generates missing ids. Errors: DATABASE_NAME_…, ITEM_…. */
 export function operationOf(change: Change, newId: () => string): Operation {
   switch (change.method) {
     case 'create_db':

@@ -4,15 +4,19 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
+import { recordEveryMethod } from '../support/every-method.ts'
 import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 
 const PAGE = fileURLToPath(new URL('../../docs/reference/ledger/chain-format.md', import.meta.url))
 const [, PROGRAM = ''] = /^```python\n([\s\S]*?)^```$/m.exec(readFileSync(PAGE, 'utf8')) ?? []
 const VECTORS = fileURLToPath(new URL('../vectors/replay-v1.json', import.meta.url))
+/** Changed replies, and the seed; larger in manual runs: MUTATIONS=100000 SEED=2. */
+const MUTATIONS = Number(process.env.MUTATIONS ?? 500)
+const SEED = Number(process.env.SEED ?? 1)
 const hasPython = spawnSync('python3', ['--version']).status === 0
 
 /** Runs the program on `reply`, then on a copy for each value in it, with that value changed. */
-const MUTATIONS = `
+const CHANGED_VALUES = `
 import copy, io, json, sys
 import verify_chain as page
 sys.stdout = io.StringIO()
@@ -38,6 +42,49 @@ sys.stdout = sys.__stdout__
 print(json.dumps([count, accepted]))
 `
 
+/** Runs the program on copies of `reply` with changed bytes; prints how many were refused. */
+const CHANGED_BYTES = `
+import io, json, random, sys
+import verify_chain as page
+serverid, count, dice = page.Number(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
+reply = open('reply.json', 'rb').read()
+texts = [b'0', b'"', b',', b'null', b'1e3', b'{}', b'[[[[', b'\\0', b'\\xff', b'"a":1,"a":2,', b'9' * 40]
+def parsed(data): return json.loads(data, parse_int=page.Number, parse_float=page.Number)
+def covered(value):
+    blocks = []
+    for block in value['ledgers']:
+        shown = [at for at, blind in enumerate(block['proof']['blinds']) if blind is not None]
+        parts = [[block[name][at] for at in shown] for name in ('body', 'timestamps')]
+        proof = [block['proof'][name] for name in ('height', 'root', 'blinds', 'commitments')]
+        blocks.append([block['prev_id'], block['nonce'], block['id'], proof, parts])
+    return blocks
+def changed(data):
+    at = dice.randrange(len(data))
+    end = at + dice.randrange(1, 40)
+    part, kind = data[at:end], dice.randrange(6)
+    if kind == 0: return data[:at] + data[end:]
+    if kind == 1: return data[:at] + part + part + data[end:]
+    if kind == 2: return data[:at] + part[::-1] + data[end:]
+    if kind == 3: return data[:at] + dice.choice(texts) + data[at:]
+    if kind == 4: return data[:at] + dice.choice(texts) + data[end:]
+    return data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1:]
+content, refused = covered(parsed(reply)), 0
+for _ in range(count):
+    data = changed(reply)
+    if dice.randrange(2): data = changed(data)
+    before, sys.stdout = sys.stdout, io.StringIO()
+    try:
+        value = parsed(data)
+        page.check(value, serverid)
+        wrong = [block for block in covered(value) if block not in content]
+        if wrong or len(value['ledgers']) != len(content): sys.exit(f'accepted: {wrong}')
+    except Exception as problem:
+        refused += 1
+        assert len(repr(problem).splitlines()) == 1
+    finally: sys.stdout = before
+print(refused)
+`
+
 function programFolder(): string {
   const folder = temporaryFolder()
   writeFileSync(join(folder, 'verify_chain.py'), PROGRAM)
@@ -46,42 +93,17 @@ function programFolder(): string {
 
 if (!hasPython) console.warn('SKIPPED: no python3')
 it.skipIf(!hasPython)(
-  'the program on the page verifies a chain with every method and detects each changed value',
-  { timeout: 60_000 },
+  'the program on the page about the chain format verifies a chain with every method and detects each changed value',
+  { timeout: 60_000 + MUTATIONS * 20 },
   async () => {
     const node = await startLedgerNode()
-    const attach = (method: string, name: string, body: string | null) =>
-      fetch(`${node.url}/api/fruit/plum/attachments/${name}`, {
-        method,
-        headers: body === null ? {} : { 'content-type': 'text/plain' },
-        body,
-      })
-    const steps: (() => Promise<{ status: number }>)[] = [
-      () => node.send('POST', '/api/fruit'),
-      () => node.send('POST', '/api/veg'),
-      () =>
-        node.send('POST', '/api/fruit', [
-          { id: 'plum', price: 1e21 },
-          { id: '無花果', n: -0.5 },
-        ]),
-      () => attach('PUT', 'a.txt', 'one'),
-      () => attach('PUT', 'a.txt', 'two'),
-      () => attach('PUT', 'b.txt', 'three'),
-      () => attach('DELETE', 'b.txt', null),
-      () => node.send('PATCH', '/api/fruit/plum', { price: 85 }),
-      () => node.send('DELETE', `/api/fruit/${encodeURIComponent('無花果')}`),
-      () => node.send('POST', '/api/fruit/plum/erase'),
-      () => node.send('POST', '/api/fruit', { id: '無花果' }),
-      () => node.send('DELETE', '/api/veg'),
-    ]
-    for (const step of steps) expect((await step()).status).toBeLessThan(300)
+    const text = await recordEveryMethod(node)
     const { serverId } = node.service
-    const { text } = await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`)
     await node.close()
 
     const folder = programFolder()
     writeFileSync(join(folder, 'reply.json'), text)
-    writeFileSync(join(folder, 'mutations.py'), MUTATIONS)
+    writeFileSync(join(folder, 'mutations.py'), CHANGED_VALUES)
     const run = { cwd: folder, encoding: 'utf8' as const }
     const [head, counts] = execFileSync('python3', ['verify_chain.py', `${serverId}`], {
       ...run,
@@ -94,11 +116,23 @@ it.skipIf(!hasPython)(
     const [count, accepted] = JSON.parse(changed)
     expect(count).toBeGreaterThan(150)
     expect(accepted).toBe(0)
+
+    writeFileSync(join(folder, 'bytes.py'), CHANGED_BYTES)
+    const args = ['bytes.py', `${serverId}`, `${MUTATIONS}`, `${SEED}`]
+    const refused = Number(execFileSync('python3', args, run))
+    console.log(`${refused} of ${MUTATIONS} changed replies refused by the program on the page`)
+    expect(refused).toBeGreaterThan(MUTATIONS * 0.9)
+    const invalid = spawnSync('python3', ['verify_chain.py', `${serverId}`], {
+      ...run,
+      input: text.replace('"nonce":0', '"nonce":1'),
+    })
+    expect([invalid.status, invalid.stdout]).toEqual([1, ''])
+    expect(invalid.stderr).toBe("invalid: AssertionError('id')\n")
   },
 )
 
 it.skipIf(!hasPython)(
-  'the program on the page computes the databases of the replay vectors',
+  'the program on the page about the chain format computes the databases of the replay examples',
   () => {
     const replay = `
 import json, sys

@@ -45,7 +45,7 @@ const plum = (price: number) => ({ id: 'plum', price })
 const filler = (n: number) => ({ id: `filler-${n}` })
 const fillers = (count: number) => Array.from({ length: count }, (_, n) => filler(n))
 
-/** A client that has seen `node`, and now gets its replies from another server. */
+/** A client that has verified `node`, and now gets its replies from another server. */
 async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null) {
   const options = { fetch: asking(node) }
   const key = await keyOf(node)
@@ -149,14 +149,14 @@ it('detects a changed or dropped old block, a fork, a rollback and another key',
     `/api/ledgers/${truth.service.serverId}/checkpoint`,
   )
   await record(truth, [filler(77)])
-  // Its proof needs a head that covers it; the head itself may be slightly older.
+  // The proof of the item needs a head that covers the item; the first head may be slightly older.
   expect((await reader.readItem('fruit', 'filler-77'))?.item).toEqual(filler(77))
   options.fetch = async () => rolledBack
   expect(await codeOf(reader.refresh())).toBe('LOG_ROLLED_BACK')
   for (const node of [truth, changed, dropped, forked, other]) await node.close()
 })
 
-it('detects a stale proof: an earlier one, and an older revision under the newest head', async () => {
+it('detects an outdated proof, even of an older revision under the newest head', async () => {
   const [node] = await sameKeyNodes(1)
   if (node === undefined) throw new Error('no node')
   await record(node, [plum(1)])
@@ -169,7 +169,7 @@ it('detects a stale proof: an earlier one, and an older revision under the newes
   await record(node, [filler(1)])
   options.fetch = (path) => asking(node)(path.endsWith('/proof') ? `${path}?position=1.0` : path)
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
-  // A server that cannot prove that its new head continues the old one is rejected.
+  // A server that cannot prove that its new head continues the old head is rejected.
   await record(node, [filler(2)])
   options.fetch = async (path) =>
     path.includes('consistency') ? { status: 200, text: '{"proof":[1]}' } : asking(node)(path)

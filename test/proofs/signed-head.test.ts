@@ -19,7 +19,7 @@ async function found(folder: string) {
 }
 const nowhere = (what: string) => ({ height: null, index: null, what })
 
-it('an older state of the store contradicts the last signed head', async () => {
+it('reports that an older state of the store contradicts the last signed head', async () => {
   const folder = temporaryFolder()
   await recorded(folder, ['fig'])
   copyFileSync(join(folder, 'ledger.db'), join(folder, 'kept.db'))
@@ -34,7 +34,7 @@ it('an older state of the store contradicts the last signed head', async () => {
   expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries before it are valid)\n`)
 })
 
-it('a different chain is consistent in itself, and contradicts the last signed head', async () => {
+it('reports that a different chain contradicts the last signed head, although the chain is consistent', async () => {
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
   await recorded(folder, ['fig'])
   copyFileSync(join(folder, 'node.key'), join(other, 'node.key'))
@@ -47,7 +47,7 @@ it('a different chain is consistent in itself, and contradicts the last signed h
   expect(await found(folder)).toEqual([0, null])
 })
 
-it('verify names each change of node.key and signed-head, and says how to repair it', async () => {
+it('names each change of node.key and signed-head, and the repair', async () => {
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
   await recorded(folder, ['fig'])
   await recorded(other, ['fig'])
@@ -88,7 +88,7 @@ it('verify names each change of node.key and signed-head, and says how to repair
       head,
       null,
       'signed-head is missing, so an older or another chain in this folder would go unnoticed: compare the ' +
-        'head with one that you know from elsewhere (a peer, an auditor, a note); then start the node, ' +
+        'head with a head from another source (a peer, an auditor, a note); then start the node, ' +
         'which writes the file',
     ],
     [head, 'no head', `${damaged}${compare}`],
@@ -109,7 +109,7 @@ it('verify names each change of node.key and signed-head, and says how to repair
       `${wrongSignature}${compare}`,
     ],
     [head, note.replace(`\n${size}\n`, '\n1\n'), `${wrongSignature}${compare}`],
-    // Without a signature the chain still contradicts it.
+    // Even without a signature, the chain contradicts the head.
     [
       head,
       `${origin}\n1\n${root}\n`,
@@ -122,7 +122,7 @@ it('verify names each change of node.key and signed-head, and says how to repair
     expect(await found(folder)).toEqual([1, nowhere(what)])
     writeFileSync(path, path === key ? ownKey : note)
   }
-  // The text alone, as in folders of earlier versions.
+  // Writes only the text of the note, as in folders of earlier versions.
   writeFileSync(head, `${text}\n`)
   expect(await found(folder)).toEqual([0, null])
 })

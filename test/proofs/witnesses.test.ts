@@ -43,7 +43,7 @@ async function cosignedNode() {
   return { node, vkey, serverId, witnessKey, strangerKey: await witnessKeyOf(stranger) }
 }
 
-it('accepts a proof file and a node with the quorum of a policy, and refuses them without it', async () => {
+it('accepts a proof file and a node with the quorum of a policy, and refuses them without the quorum', async () => {
   const { node, vkey, serverId, witnessKey, strangerKey } = await cosignedNode()
   const folder = temporaryFolder()
   const [proof, policy] = [join(folder, 'fig.tlog-proof'), join(folder, 'policy')]
@@ -79,14 +79,14 @@ it('accepts a proof file and a node with the quorum of a policy, and refuses the
     writeFileSync(policy, 'quorum x\n')
     expect(await verify(...target, '--policy', policy)).toMatchObject(
       usage(
-        `--policy ${policy}: line 1 of the policy: a quorum is a witness or group that is defined before it, or none`,
+        `--policy ${policy}: line 1 of the policy: the quorum must be none, or a witness or group that an earlier line defines`,
       ),
     )
     expect(await verify(...withKey, '--policy', policy, ...both)).toMatchObject(
       usage('--policy cannot be combined with --witness and --quorum'),
     )
     expect(await verify(...withKey, '--quorum', '1')).toMatchObject(
-      usage('--quorum is a number of the witnesses named with --witness'),
+      usage('--quorum must be the number of --witness keys that must have cosigned'),
     )
     expect(await verify(...withKey, '--witness', vkey)).toMatchObject({ code: 2, stdout: '' })
   }
@@ -97,7 +97,7 @@ it('accepts a proof file and a node with the quorum of a policy, and refuses the
   expect(await verify(folder, ...both)).toMatchObject({ code: 2 })
 })
 
-it('the client reads only under heads that have the quorum', async () => {
+it('reads with the client only under heads that have the quorum', async () => {
   const { node, vkey, witnessKey, strangerKey } = await cosignedNode()
   const checkpoint = { get: () => null, set: () => {} }
   const clientWith = (rules: object) =>

@@ -32,7 +32,7 @@ export async function expectAccessible(
       )
       expect([name, width, overflow]).toEqual([name, width, 0])
       const missing = await page.evaluate<boolean>("typeof axe === 'undefined'")
-      // By the debugger protocol: the pages' policies block injected scripts.
+      // Injects axe through the debugger protocol, because the policies of the pages block injected scripts.
       if (missing) await page.evaluate(readFileSync(AXE, 'utf8'))
       const faults = await page.evaluate(
         `axe.run(${JSON.stringify(options)}).then(({ violations }) =>

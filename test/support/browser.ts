@@ -66,7 +66,7 @@ function moved(from: string, to: string): void {
 
 /** Starts a headless browser; the caller closes it. */
 export async function launchBrowser(): Promise<Browser> {
-  // It encodes names of saved files by its locale.
+  // The browser encodes names of saved files by its locale.
   const env = { ...process.env, LANG: 'C.UTF-8' }
   return chromium.launch({ executablePath: await browserPath(), args: FLAGS, env })
 }

@@ -22,7 +22,7 @@ class BuiltThread extends threads.Worker {
   }
 }
 
-// Test files share a process: only the first one installs this.
+// Only the first test file of a process installs the replacement.
 if (threads.Worker.name !== BuiltThread.name) {
   threads.Worker = BuiltThread
   syncBuiltinESMExports()

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
+import { databaseOf } from './engine.ts'
 import { type Daicho, type Ended, startProgram } from './program.ts'
 
 export type { Daicho, Ended } from './program.ts'
@@ -32,8 +33,10 @@ export async function serveLedger(
   folder: string,
   variables: Readonly<Record<string, string>> = {},
 ): Promise<ServedLedger> {
+  const database = await databaseOf(folder)
   const daicho = startDaicho(['serve', '--only', 'ledger', '--port', '0', '--json'], {
     SYSTEM_FOLDER: folder,
+    ...(database === null ? {} : { STORE: database }),
     LOG_LEVEL: 'error',
     ...variables,
   })

@@ -17,7 +17,7 @@ export class FeedClient {
   head = ''
   /** Last-Event-ID for the next connection; null if no id has been received. */
   lastEventId: string | null
-  /** Comments, and ids without an event. */
+  /** Number of comments, and of ids without an event. */
   signs = 0
   closed = false
   readonly #socket: Socket

@@ -40,8 +40,8 @@ export class Unanswered extends Error {
 }
 
 /**
- * A client with its own connection that changes its own items, one request at a time, and
- * remembers acknowledged changes and the one in flight when the connection broke.
+ * A client with its own connection that changes its own items, one request at a time, and remembers acknowledged
+ * changes and the change in flight when the connection broke.
  */
 export class LoadClient {
   /** Number of answered requests. */

@@ -15,6 +15,7 @@ import {
   verifyStore,
 } from '../../src/storage/index.ts'
 import type { TokenService } from '../../src/tokens/index.ts'
+import { databaseOf, locationOf } from './engine.ts'
 
 /** A ledger on a real socket, in this process. */
 export interface LedgerNode {
@@ -70,6 +71,7 @@ export interface LedgerNodeOptions {
   readonly folder?: string | null
   readonly clock?: Clock
   readonly publicHosts?: readonly string[]
+  readonly allowedOrigins?: readonly string[]
   readonly limits?: Partial<HttpLimits>
   readonly schedule?: OpenLedgerOptions['schedule']
   readonly feedBounds?: OpenLedgerOptions['feedBounds']
@@ -77,19 +79,21 @@ export interface LedgerNodeOptions {
   readonly peers?: OpenLedgerOptions['peers']
   readonly witnesses?: OpenLedgerOptions['witnesses']
   readonly witnessOf?: OpenLedgerOptions['witnessOf']
+  readonly verification?: OpenLedgerOptions['verification']
   /** Absent: no tokens are required. */
   readonly tokens?: TokenService
   /** Receives every log line, from `debug` on. */
   readonly log?: (line: string) => void
 }
 
-/** Verifies the data folder of a node, which may be running. */
+/** Verifies the store of the node with this folder, which may be running. */
 export async function verifyFolder(folder: string): Promise<Verification> {
-  const store = await openStoreReader(folder, { frozen: true })
+  const location = await locationOf(folder)
+  const store = await openStoreReader(location, { frozen: true })
   try {
     const verification = await verifyStore(store)
     if (verification.finding !== null) return verification
-    const { finding } = await verifyBlobs(store, folder)
+    const { finding } = await verifyBlobs(store, location)
     return { ...verification, finding }
   } finally {
     await store.close()
@@ -105,6 +109,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
       : pino({ level: 'debug' }, { write: (line: string) => log(line) })
   const ledger = await openLedger({
     folder,
+    store: await databaseOf(folder),
     difficulty: 0,
     clock,
     ...(options.schedule === undefined ? {} : { schedule: options.schedule }),
@@ -112,6 +117,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
     ...(options.peers === undefined ? {} : { peers: options.peers }),
     ...(options.witnesses === undefined ? {} : { witnesses: options.witnesses }),
     ...(options.witnessOf === undefined ? {} : { witnessOf: options.witnessOf }),
+    ...(options.verification === undefined ? {} : { verification: options.verification }),
     ...(attachmentBytesMax === undefined ? {} : { attachmentBytesMax }),
   })
   const component = ledgerComponent({
@@ -133,6 +139,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
       port: 0,
       logger,
       publicHosts: new Set(options.publicHosts ?? []),
+      allowedOrigins: new Set(options.allowedOrigins ?? []),
     },
   )
   return {

@@ -33,7 +33,7 @@ export function whyNoNamespaces(): string | null {
 
 /**
  * Hosts in separate network namespaces, connected pairwise by links that can be cut. A permanent link
- * connects each host to the machine. Needs root.
+ * connects each host to the computer. Needs root.
  */
 export class Namespaces {
   readonly #hosts: readonly string[]
@@ -54,7 +54,7 @@ export class Namespaces {
     }
   }
 
-  /** Address of `host` for this machine. */
+  /** Address of `host` for this computer. */
   address(host: string): string {
     return `10.231.${this.#hosts.indexOf(host)}.2`
   }

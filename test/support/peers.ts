@@ -7,7 +7,11 @@ import { type LedgerNode, temporaryFolder } from './ledger-node.ts'
 export const PEERS = { allowPrivate: true, intervalMs: 20 }
 
 /** Makes `at` mirror the chain of `of`, fetched from `via`. */
-export async function mirror(at: LedgerNode, of: LedgerNode, via = of): Promise<void> {
+export async function mirror(
+  at: LedgerNode,
+  of: LedgerNode,
+  via: Pick<LedgerNode, 'url'> = of,
+): Promise<void> {
   const peer = { vkey: of.service.log.verifierKey, url: via.url }
   expect((await at.send('POST', '/api/config/peers', peer)).json).toEqual({ status: true })
 }

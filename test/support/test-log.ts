@@ -1,5 +1,6 @@
 import { toBase64 } from '../../src/base/base64.ts'
 import {
+  checkpointOf,
   EMPTY_FRONTIER,
   type Frontier,
   grown,
@@ -7,6 +8,9 @@ import {
   nodePlace,
   proveConsistency,
   type ReadNodes,
+  readableLog,
+  type SignedLog,
+  unverifiedText,
   verifierKeyText,
 } from '../../src/chain/index.ts'
 import { type LogKey, logKeyOf, signHead } from '../../src/ledger/log/signed-head.ts'
@@ -16,11 +20,13 @@ import { temporaryNodeKey } from '../../src/ledger/node-key.ts'
 export class TestLog {
   readonly key: LogKey
   readonly vkey: string
+  readonly #name: string
   readonly #nodes: (readonly Uint8Array[])[] = []
   readonly #frontiers: Frontier[] = [EMPTY_FRONTIER]
 
   constructor(leaves: number, name: string, key: LogKey = logKeyOf(temporaryNodeKey())) {
     this.key = key
+    this.#name = name
     this.vkey = verifierKeyText(key.verifier)
     for (let n = 0; n < leaves; n += 1) {
       const leaf = leafHash(Buffer.from(`${name} ${n}`))
@@ -38,6 +44,13 @@ export class TestLog {
   /** The checkpoint of the first `size` leaves. */
   note(size: number): string {
     return signHead(this.key, this.at(size))
+  }
+
+  /** The log of the first `size` leaves, for the search for contradictions. */
+  signed(size: number): SignedLog {
+    const checkpoint = checkpointOf(unverifiedText(this.note(size)))
+    const header = async (height: number) => `${this.#name} ${height}`
+    return readableLog(checkpoint, { nodes: this.#read, header })
   }
 
   /** A request to a witness that has cosigned `old` leaves. */

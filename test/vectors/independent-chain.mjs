@@ -1,15 +1,15 @@
-// Format version 1 of the chain, written a second time from its description and sharing no code with
-// the product: `docs/decisions/0001-chain-format.md`. Slow and plain on purpose.
+// Format version 1 of the chain, written a second time from its description and sharing no code with the product:
+// `docs/decisions/0001-chain-format.md`. Slow and plain on purpose.
 //
-//   node test/vectors/independent-chain.mjs          prints the vectors of chain-v1-cases.json
-//   node test/vectors/independent-chain.mjs --check  compares them with chain-v1.json
+// node test/vectors/independent-chain.mjs prints the examples for the cases in chain-v1-cases.json node
+// test/vectors/independent-chain.mjs --check compares them with chain-v1.json
 import { createHash, createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), 'utf8'))
 const sha256 = (...parts) => createHash('sha256').update(Buffer.concat(parts)).digest()
 
-/** RFC 8785, by rebuilding every object with sorted members and letting JSON.stringify print. */
+/** The canonical form of RFC 8785: rebuilds every object with sorted members, and prints it with JSON.stringify. */
 function jcs(value) {
   if (Array.isArray(value)) return `[${value.map(jcs).join(',')}]`
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
@@ -23,7 +23,7 @@ function jcs(value) {
   return `{${names.map((name) => `${JSON.stringify(name)}:${jcs(value[name])}`).join(',')}}`
 }
 
-/** RFC 6962 section 2.1, as it is defined there. */
+/** The tree hash exactly as RFC 6962 section 2.1 defines it. */
 function mth(leaves) {
   if (leaves.length === 1) return sha256(Buffer.from([0]), leaves[0])
   let k = 1

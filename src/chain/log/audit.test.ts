@@ -86,7 +86,7 @@ const after = (headers: readonly string[]): Audited => ({
 const SIZES = [0, 1, 2, 255, 256, 257, 600]
 const longest = headersOf(600)
 
-it('reaches the head of the log from the first block, and from the state of an earlier audit', async () => {
+it('verifies the log up to its head, from the first block or from the state of an earlier audit', async () => {
   for (const size of SIZES) {
     const headers = longest.slice(0, size)
     for (const known of SIZES.filter((one) => one <= size)) {
@@ -99,7 +99,7 @@ it('reaches the head of the log from the first block, and from the state of an e
   }
 })
 
-it('reads each tile with new hashes once, and reports progress', async () => {
+it('reads each tile that contains new hashes once, and reports progress', async () => {
   const log = logOf(longest)
   const progressCalls: (readonly [number, number])[] = []
   await audit(log, { before: after(longest.slice(0, 256)), progressCalls })
@@ -157,7 +157,7 @@ it('reports a roll-back if the log is shorter than before', async () => {
 
 it('reports a fork if the log does not continue the last audit', async () => {
   const before = after(longest.slice(0, 300))
-  // A log of the same length; then longer logs whose next block names another predecessor, or the audited block.
+  // A log of equal length; then longer logs whose next block names another predecessor, or the audited block.
   expect(await findingOf(audit(logOf(headersOf(300, 299)), { before }))).toBe(
     'LOG_FORKED: the log does not continue the 300 audited blocks',
   )

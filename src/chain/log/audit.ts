@@ -14,7 +14,7 @@ import { ProofError, type VerifierKey, type VerifySignature } from './checkpoint
 import { type CosignedCheckpoint, openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { entriesOfBundle, TILE_WIDTH, tilePath } from './tiles.ts'
 
-/** The state of an audit, the input of the next one. */
+/** The state after an audit, from which the next audit continues. */
 export interface Audited {
   readonly frontier: Frontier
   /** Id of the last block, or null if the chain is empty. */
@@ -110,7 +110,7 @@ async function auditTile(
   return { frontier, headId }
 }
 
-/** Parses a header; returns null unless `text` is exactly one. */
+/** Parses a header; returns null unless `text` is exactly one header. */
 function headerIn(text: string): Header | null {
   const value = parseJsonOrNull(text)
   if (!isJsonObject(value)) return null

@@ -39,7 +39,7 @@ const PETER_LINE =
 const ENOCH_LINE =
   '— EnochRoot rwz+eBzmZa0SO3NbfRGzPCpDckykFXSdeX+MNtCOXm2/5n2tiOHp+vAF1aGrQ5ovTG01oOTGwnWLox33WWd1RvMc+QQ=\n'
 
-it('opens the published examples with each of their keys', async () => {
+it('opens each published example with each of its keys', async () => {
   expect(await openNote(nodeVerifySignature, keyOf(FOO), FOO_NOTE)).toBe(
     'This is an example message.\n',
   )
@@ -66,7 +66,7 @@ it('rejects keys that are not Ed25519 verifier keys', async () => {
   for (const text of wrong) expect(await codeOf(() => keyOf(text))).toBe('NOTE_MALFORMED')
 })
 
-it('opens a note that the key has signed, even next to 16 other signatures', async () => {
+it('opens a note signed by the key, even if the note has 16 other signatures', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const key = { name: 'daicho/7', publicKey: rawPublicKey(publicKey) }
   const own = signedNote(key, 'text\n', (message) => sign(null, message, privateKey))
@@ -83,7 +83,7 @@ it('opens a note that the key has signed, even next to 16 other signatures', asy
   expect(await openNote(nodeVerifySignature, key, nested)).toBe(text)
 })
 
-it('rejects a note with a flipped, dropped or doubled byte', async () => {
+it('rejects a note in which a byte was flipped, dropped or duplicated', async () => {
   const key = keyOf(FOO)
   const bytes = Buffer.from(FOO_NOTE)
   let tried = 0
@@ -127,7 +127,7 @@ it.each([
 // The tree in the tests of golang.org/x/mod/sumdb/tlog.
 const TREE = 'go.sum database tree\n123456789012\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n'
 
-it('reads and writes a checkpoint like the tree of sumdb/tlog', () => {
+it('reads and writes the checkpoint of the Go package sumdb/tlog', () => {
   const tree = checkpointOf(TREE)
   expect(tree).toMatchObject({ origin: 'go.sum database tree', size: 123_456_789_012 })
   expect(checkpointText(tree)).toBe(TREE)
@@ -165,7 +165,7 @@ it('rejects a checkpoint of another log, even if it is signed with the expected 
   )
 })
 
-it('accepts only one base64 spelling of each value', () => {
+it('accepts only the canonical base64 text of each value', () => {
   for (let length = 0; length < 70; length += 1) {
     const bytes = Uint8Array.from({ length }, (_, at) => at * 37)
     expect(toBase64(bytes)).toBe(Buffer.from(bytes).toString('base64'))

@@ -1,23 +1,24 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { equalBytes, HASH_BYTES, joined, sha256, toHex } from '../hashes.ts'
+import { equalBytes, fromHex, HASH_BYTES, joined, sha256, toHex } from '../hashes.ts'
 
 /** Reason why a note, a checkpoint, a proof or a log is rejected. */
 export type ProofErrorCode =
   | 'NOTE_MALFORMED' // not a signed note, or not a verifier key
   | 'NOTE_UNSIGNED' // no signature by a known key
   | 'NOTE_FORGED' // a wrong signature by a known key
+  | 'SIGNATURES_UNSUPPORTED' // the runtime cannot verify signatures of this algorithm
   | 'CHECKPOINT_MALFORMED' // signed, but not a checkpoint
   | 'CHECKPOINT_FOREIGN' // the checkpoint of another log
   | 'POLICY_MALFORMED' // not a policy about witnesses
   | 'QUORUM_MISSED' // too few witnesses have cosigned the checkpoint
   | 'PROOF_MALFORMED' // not a proof file
   | 'PROOF_WRONG' // the hashes computed from the entry do not give the root of the checkpoint
-  | 'LOG_ROLLED_BACK' // a checkpoint that is older than one seen before
+  | 'LOG_ROLLED_BACK' // a checkpoint that is older than an earlier received checkpoint
   | 'LOG_FORKED' // two checkpoints that contradict each other
   | 'LOG_BROKEN' // entries, hashes and checkpoint of a log contradict each other
   | 'ITEM_OTHER' // a proof of something other than the requested item
-  | 'ITEM_STALE' // an older revision than one seen before
+  | 'ITEM_STALE' // a revision that is older than an earlier received revision
   | 'ITEM_ERASED' // an erased revision, which can be neither shown nor proven
   | 'SERVER_FAILED' // no verifiable reply
 
@@ -26,10 +27,17 @@ export class ProofError extends CodedError<ProofErrorCode> {
   override readonly name = 'ProofError'
 }
 
-/** Type bytes in verifier keys and key ids: Ed25519 signatures of notes, and of cosignatures. */
+/** Type bytes in verifier keys and key ids: Ed25519 signatures of notes; cosignatures with Ed25519 and ML-DSA-44. */
 const ED25519 = 0x01
 export const COSIGNATURE = 0x04
-type KeyType = typeof ED25519 | typeof COSIGNATURE
+export const COSIGNATURE_ML_DSA = 0x06
+type KeyType = typeof ED25519 | typeof COSIGNATURE | typeof COSIGNATURE_ML_DSA
+/** Length of a raw public key by type. */
+const KEY_BYTES: Readonly<Record<KeyType, number>> = {
+  [ED25519]: 32,
+  [COSIGNATURE]: 32,
+  [COSIGNATURE_ML_DSA]: 1_312,
+}
 const KEY_ID_BYTES = 4
 const NOTE_LENGTH_MAX = 65_536
 const SIGNATURES_MAX = 64
@@ -38,24 +46,40 @@ const SIGNATURES_MAX = 64
 export interface VerifierKey {
   /** Not empty; no space and no `+`. */
   readonly name: string
-  /** Raw Ed25519. */
+  /** Raw Ed25519. Some witnesses have a raw ML-DSA-44 key instead, which is longer. */
   readonly publicKey: Uint8Array
 }
 
-/** Verifies `signature` over `message` with `publicKey` (raw Ed25519). Asynchronous because of Web Crypto. */
+/** The algorithm of a raw public key, by the name that Web Crypto uses. */
+export function algorithmOf(publicKey: Uint8Array): 'Ed25519' | 'ML-DSA-44' {
+  return publicKey.length === KEY_BYTES[COSIGNATURE_ML_DSA] ? 'ML-DSA-44' : 'Ed25519'
+}
+
+/** The headers of public keys in DER (RFC 8410, RFC 9881). */
+const SPKI_PREFIXES = {
+  Ed25519: fromHex('302a300506032b6570032100'),
+  'ML-DSA-44': fromHex('30820532300b06096086480165030403110382052100'),
+}
+
+/** Encodes a raw public key in DER. */
+export function spkiOf(publicKey: Uint8Array): Uint8Array {
+  return joined(SPKI_PREFIXES[algorithmOf(publicKey)], publicKey)
+}
+
+/** Verifies `signature` over `message` with the raw key `publicKey`. Asynchronous because of Web Crypto. */
 export type VerifySignature = (
   publicKey: Uint8Array,
   message: Uint8Array,
   signature: Uint8Array,
 ) => boolean | Promise<boolean>
 
-/** Verifies with Web Crypto. Rejects if it lacks Ed25519: in old browsers, and on pages without TLS. */
+/** Verifies with Web Crypto. Rejects if it lacks the algorithm: in old browsers, and on pages without TLS. */
 export const webVerifySignature: VerifySignature = async (publicKey, message, signature) => {
   const { subtle } = globalThis.crypto
-  const key = await subtle.importKey('raw', Uint8Array.from(publicKey), 'Ed25519', false, [
-    'verify',
-  ])
-  return subtle.verify('Ed25519', key, Uint8Array.from(signature), Uint8Array.from(message))
+  const algorithm = algorithmOf(publicKey)
+  const spki = Uint8Array.from(spkiOf(publicKey))
+  const key = await subtle.importKey('spki', spki, algorithm, false, ['verify'])
+  return subtle.verify(algorithm, key, Uint8Array.from(signature), Uint8Array.from(message))
 }
 
 const UTF8 = new TextEncoder()
@@ -72,17 +96,20 @@ export function verifierKeyText(key: VerifierKey, type: KeyType = ED25519): stri
   return `${key.name}+${toHex(keyId(key, type))}+${encoded}`
 }
 
-/** Parses a verifier key. Errors: NOTE_MALFORMED, even for a valid key of another type. */
-export function verifierKeyOf(text: string, type: KeyType = ED25519): VerifierKey {
+/** Parses the verifier key of a log. Errors: NOTE_MALFORMED, even for a valid key of another type. */
+export function verifierKeyOf(text: string): VerifierKey {
+  const key = keyOfType(text, ED25519)
+  if (key !== null) return key
+  throw new ProofError('NOTE_MALFORMED', 'this is not an Ed25519 verifier key')
+}
+
+/** Parses a verifier key; returns null if it is malformed or has another type. */
+export function keyOfType(text: string, type: KeyType): VerifierKey | null {
   const [, name = '', , encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/s.exec(text) ?? []
   const typed = fromBase64(encoded)
-  if (typed?.length === 1 + HASH_BYTES && typed[0] === type && isKeyName(name)) {
-    const key = { name, publicKey: typed.slice(1) }
-    if (verifierKeyText(key, type) === text) return key
-  }
-  const kind =
-    type === ED25519 ? 'an Ed25519 verifier key' : 'the Ed25519 key of a witness (type 4)'
-  throw new ProofError('NOTE_MALFORMED', `this is not ${kind}`)
+  if (typed?.length !== 1 + KEY_BYTES[type] || typed[0] !== type || !isKeyName(name)) return null
+  const key = { name, publicKey: typed.slice(1) }
+  return verifierKeyText(key, type) === text ? key : null
 }
 
 /**

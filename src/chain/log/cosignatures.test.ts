@@ -1,7 +1,8 @@
-import { createPrivateKey, createPublicKey, sign } from 'node:crypto'
+import { createPrivateKey, createPublicKey, generateKeyPairSync, hash, sign } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
-import { signedNote, verifierKeyText } from './checkpoint.ts'
+import { checkpointText, signedNote, verifierKeyText, webVerifySignature } from './checkpoint.ts'
 import {
   cosignatureBy,
   cosignatureLine,
@@ -15,6 +16,7 @@ import {
 
 const TEXT = `daicho/7\n3\n${Buffer.alloc(32, 5).toString('base64')}\n`
 const TIMESTAMP = 1_800_000_000
+const EMPTY_ROOT = Buffer.from(hash('sha256', '', 'hex'), 'hex')
 
 /** A key from a seed of one repeated byte, so that all texts in this file are fixed. */
 function signer(name: string, seed: number) {
@@ -114,39 +116,124 @@ it.each([
 })
 
 it.each([
-  ['', 'the policy has no line with a quorum'],
+  ['', 'the policy has no quorum line'],
   [
     'quorum x',
-    'line 1 of the policy: a quorum is a witness or group that is defined before it, or none',
+    'line 1 of the policy: the quorum must be none, or a witness or group that an earlier line defines',
   ],
-  ['quorum none\nquorum none', 'line 2 of the policy: there is a quorum already'],
-  ['member x', 'line 1 of the policy: there is no keyword member'],
+  ['quorum none\nquorum none', 'line 2 of the policy: the policy has two quorum lines'],
+  ['member x', 'line 1 of the policy: unknown keyword member'],
+  ['x'.repeat(1_000), `line 1 of the policy: unknown keyword ${'x'.repeat(184)}`],
   [`log ${a.vkey}`, 'line 1 of the policy: a log has an Ed25519 verifier key, and may have a URL'],
   [
     `witness a ${verifierKeyText(a.key)}`,
-    'line 1 of the policy: a witness has a name and an Ed25519 cosignature key (type 4), and may have a URL',
+    'line 1 of the policy: a witness has a name and a cosignature key (type 4 or 6), and may have a URL',
   ],
   [
     `witness a ${a.vkey}\nwitness b ${a.vkey}`,
     'line 2 of the policy: two witnesses have the same key',
   ],
   [`witness a ${a.vkey}\nwitness a ${b.vkey}`, 'line 2 of the policy: a is defined twice'],
-  [`witness none ${a.vkey}`, 'line 1 of the policy: the name is missing, or none'],
+  [
+    `witness none ${a.vkey}`,
+    'line 1 of the policy: the name is missing, or is the reserved word none',
+  ],
   [`witness a ${a.vkey}\ngroup g 2 a a`, 'line 2 of the policy: a member is named twice'],
   [
     `witness a ${a.vkey}\ngroup g 2 a`,
     'line 2 of the policy: a group has any, all or a number of its members',
   ],
   ['group g any', 'line 1 of the policy: a group has any, all or a number of its members'],
-  ['group g any x', 'line 1 of the policy: x is not defined before it'],
-  ['#'.repeat(65_537), 'the policy is too long'],
+  ['group g any x', 'line 1 of the policy: no earlier line defines x'],
+  ['#'.repeat(262_145), 'the policy is too long'],
 ])('rejects the policy %j', (text, message) => {
   expect(() => policyOf(text)).toThrow(message)
 })
 
 it('rejects keys of another type, and a quorum that the witnesses cannot reach', () => {
   expect(witnessKeyOf(a.vkey)).toEqual(a.key)
-  expect(() => witnessKeyOf(verifierKeyText(a.key))).toThrow('not the Ed25519 key of a witness')
+  expect(() => witnessKeyOf(verifierKeyText(a.key))).toThrow('not the key of a witness')
   expect(() => quorumPolicy([a.vkey], 2)).toThrow('a group has any, all or a number')
   expect(() => quorumPolicy([], 0)).toThrow('a group has any, all or a number')
 })
+
+it('rejects a time that no date can represent', async () => {
+  for (const [timestamp, code] of [
+    [8_640_000_000_000, 'taken'],
+    [8_640_000_000_001, 'NOTE_FORGED'],
+  ] as const) {
+    const line = cosignatureLine(a.key, { text: TEXT, timestamp }, a.signWith)
+    const found = cosignatureBy(nodeVerifySignature, a.key, note + line)
+    if (code === 'taken') expect(await found).toMatchObject({ timestamp })
+    else await expect(found).rejects.toMatchObject({ code })
+  }
+})
+
+const hasMlDsa = createsMlDsaKeys()
+function createsMlDsaKeys(): boolean {
+  try {
+    return generateKeyPairSync('ml-dsa-44').publicKey.asymmetricKeyType === 'ml-dsa-44'
+  } catch {
+    return false
+  }
+}
+
+// Key and cosignature of `TEXT` by filippo.io/torchwood (Go): test/foreign/ml-dsa.ts.
+const VECTOR = new URL('../../../test/vectors/ml-dsa-cosignature.txt', import.meta.url)
+const [mlDsaKey = '', mlDsaLine = ''] = readFileSync(VECTOR, 'utf8').split('\n')
+
+it.skipIf(!hasMlDsa)('counts an ML-DSA-44 cosignature made by another program', async () => {
+  const key = witnessKeyOf(mlDsaKey)
+  expect(witnessKeyText(key)).toBe(mlDsaKey)
+  const line = `${mlDsaLine}\n`
+  const policy = quorumPolicy([mlDsaKey, a.vkey])
+  const cosigned = note + line + a.cosign()
+  for (const verify of [nodeVerifySignature, webVerifySignature]) {
+    const { cosignatures } = await openCosigned(verify, { key: log.key, policy }, cosigned)
+    expect(cosignatures).toMatchObject([{ key, line }, { key: a.key }])
+    await expect(
+      openCosigned(verify, { key: log.key, policy }, note + a.cosign()),
+    ).rejects.toMatchObject({ code: 'QUORUM_MISSED' })
+  }
+  const bytes = Buffer.from(line.split(' ')[2] ?? '', 'base64')
+  // Offsets of the key id, of the time, and of bytes of the signature.
+  for (const at of [4, 11, 12, 100, 1_000, bytes.length - 1]) {
+    const changed = Buffer.from(bytes)
+    changed[at] = (changed[at] ?? 0) ^ 1
+    const forged = note + line.replace(/\S+\n$/, `${changed.toString('base64')}\n`)
+    await expect(cosignatureBy(nodeVerifySignature, key, forged)).rejects.toMatchObject({
+      code: 'NOTE_FORGED',
+    })
+  }
+})
+
+it.skipIf(!hasMlDsa)(
+  'refuses ML-DSA-44 cosignatures whose message would not contain the whole text',
+  async () => {
+    const { publicKey, privateKey } = generateKeyPairSync('ml-dsa-44')
+    const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-1_312)
+    const key = { name: 'w.example/m', publicKey: Uint8Array.from(raw) }
+    const signWith = (message: Uint8Array) => sign(null, message, privateKey)
+    const cosign = (text: string, name = key.name) =>
+      cosignatureLine({ ...key, name }, { text, timestamp: TIMESTAMP }, signWith)
+    const longName = 'x'.repeat(256)
+    for (const [text, name] of [
+      [`${TEXT}extension\n`, key.name],
+      [TEXT.replace('\n3\n', '\n0\n'), key.name],
+      [TEXT.replace('daicho/7', longName), key.name],
+      [TEXT, longName],
+    ] as const) {
+      expect(() => cosign(text, name)).toThrow('cannot cosign this checkpoint')
+      // A note with the cosignature of another text.
+      const line = cosign(TEXT).replace(' w.example/m ', ` ${name} `)
+      const found = cosignatureBy(nodeVerifySignature, { ...key, name }, `${text}\n${line}`)
+      expect(await found.catch(({ code }) => code)).toSatisfy((result) => {
+        return result === 'NOTE_FORGED' || result === null
+      })
+    }
+    const empty = checkpointText({ origin: 'daicho/7', size: 0, root: EMPTY_ROOT })
+    expect(
+      await cosignatureBy(nodeVerifySignature, key, `${empty}\n${cosign(empty)}`),
+    ).not.toBeNull()
+  },
+)

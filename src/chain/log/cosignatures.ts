@@ -1,7 +1,13 @@
-import { joined } from '../hashes.ts'
+import { equalBytes, joined } from '../hashes.ts'
+import { EMPTY_FRONTIER, rootOf } from '../merkle-tree.ts'
 import {
+  algorithmOf,
   type Checkpoint,
   COSIGNATURE,
+  COSIGNATURE_ML_DSA,
+  checkpointOf,
+  checkpointText,
+  keyOfType,
   openCheckpoint,
   ProofError,
   parseNote,
@@ -14,39 +20,85 @@ import {
 } from './checkpoint.ts'
 
 // Cosignatures of checkpoints by witnesses (c2sp.org/tlog-cosignature), and policies about them
-// (c2sp.org/tlog-policy). Only Ed25519 (type 4): ML-DSA-44 (type 6) is not supported by Web Crypto.
+// (c2sp.org/tlog-policy). A key has Ed25519 (type 4), or ML-DSA-44 (type 6) if the runtime supports it: Node 24.6.
 
 const TIMESTAMP_BYTES = 8
-const POLICY_LENGTH_MAX = 65_536
+/** The last time that a JavaScript date can represent, in seconds. */
+const TIMESTAMP_MAX = 8_640_000_000_000n
+/** Maximum bytes of a name in the message of an ML-DSA-44 cosignature. */
+const NAME_BYTES_MAX = 255
+/** More than the maximum number of witnesses with ML-DSA-44 keys and long names. */
+const POLICY_LENGTH_MAX = 262_144
 /** Below the maximum number of signatures of a note. */
 const WITNESSES_MAX = 60
 const GROUPS_MAX = 60
+/** A problem may contain a word of the policy. */
+const PROBLEM_LENGTH_MAX = 200
 
 const UTF8 = new TextEncoder()
+const EMPTY_ROOT = rootOf(EMPTY_FRONTIER)
 
-/** Formats the key of a witness as a verifier key of type 4. */
+/** Formats the key of a witness as a verifier key of type 4 or 6. */
 export function witnessKeyText(key: VerifierKey): string {
-  return verifierKeyText(key, COSIGNATURE)
+  return verifierKeyText(key, typeOf(key))
 }
 
-/** Parses the key of a witness. Errors: NOTE_MALFORMED, even for a valid key of another type. */
+/** Parses the key of a witness. Errors: NOTE_MALFORMED, even for the key of a log. */
 export function witnessKeyOf(text: string): VerifierKey {
-  return verifierKeyOf(text, COSIGNATURE)
+  const key = keyOfType(text, COSIGNATURE) ?? keyOfType(text, COSIGNATURE_ML_DSA)
+  if (key !== null) return key
+  throw new ProofError('NOTE_MALFORMED', 'this is not the key of a witness (type 4 or 6)')
 }
 
-function signedMessage(timestamp: bigint | number, text: string): Uint8Array {
+function typeOf({ publicKey }: VerifierKey): typeof COSIGNATURE | typeof COSIGNATURE_ML_DSA {
+  return algorithmOf(publicKey) === 'Ed25519' ? COSIGNATURE : COSIGNATURE_ML_DSA
+}
+
+/** The message that a witness signs, or null if its key cannot cosign this text. */
+function signedMessage(
+  key: VerifierKey,
+  timestamp: bigint | number,
+  text: string,
+): Uint8Array | null {
+  if (typeOf(key) === COSIGNATURE_ML_DSA) return subtreeMessage(key, BigInt(timestamp), text)
   return UTF8.encode(`cosignature/v1\ntime ${timestamp}\n${text}`)
 }
 
-/** Returns the signature line of a witness for `text`, the text of a checkpoint; `timestamp` in seconds. */
+/**
+ * The message of an ML-DSA-44 cosignature: the whole log as a subtree from leaf 0. It cannot contain extension lines,
+ * so a text with such lines has no message. An empty log with a wrong root has no message either.
+ */
+function subtreeMessage({ name }: VerifierKey, timestamp: bigint, text: string): Uint8Array | null {
+  const checkpoint = checkpointOf(text)
+  const [witness, origin] = [UTF8.encode(name), UTF8.encode(checkpoint.origin)]
+  if (witness.length > NAME_BYTES_MAX || origin.length > NAME_BYTES_MAX) return null
+  if (checkpointText(checkpoint) !== text) return null
+  if (checkpoint.size === 0 && !equalBytes(checkpoint.root, EMPTY_ROOT)) return null
+  return joined(
+    ...[UTF8.encode('subtree/v1\n\0'), Uint8Array.of(witness.length), witness, uint64(timestamp)],
+    ...[Uint8Array.of(origin.length), origin, uint64(0n), uint64(BigInt(checkpoint.size))],
+    checkpoint.root,
+  )
+}
+
+function uint64(value: bigint): Uint8Array {
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigUint64(0, value)
+  return bytes
+}
+
+/**
+ * Returns the signature line of a witness for `text`, the text of a checkpoint; `timestamp` in seconds. An Ed25519
+ * key signs every text. Errors: TypeError.
+ */
 export function cosignatureLine(
   key: VerifierKey,
   { text, timestamp }: { readonly text: string; readonly timestamp: number },
   sign: (message: Uint8Array) => Uint8Array,
 ): string {
-  const time = new Uint8Array(TIMESTAMP_BYTES)
-  new DataView(time.buffer).setBigUint64(0, BigInt(timestamp))
-  return signatureLine(key, COSIGNATURE, joined(time, sign(signedMessage(timestamp, text))))
+  const message = signedMessage(key, timestamp, text)
+  if (message === null) throw new TypeError(`${key.name} cannot cosign this checkpoint`)
+  return signatureLine(key, typeOf(key), joined(uint64(BigInt(timestamp)), sign(message)))
 }
 
 /** A verified cosignature. */
@@ -54,13 +106,13 @@ export interface Cosignature {
   readonly key: VerifierKey
   /** Time of the signature by the clock of the witness, seconds since the Unix epoch. */
   readonly timestamp: number
-  /** Its line in the note. */
+  /** The signature line in the note. */
   readonly line: string
 }
 
 /**
- * Returns the cosignature of `note` by the witness of `key`, or null. If the witness has signed repeatedly, the first
- * cosignature counts. Errors: NOTE_MALFORMED, NOTE_FORGED.
+ * Returns the cosignature of `note` by the witness of `key`, or null. If the witness has signed more than once, returns
+ * the first cosignature. Errors: NOTE_MALFORMED, NOTE_FORGED, CHECKPOINT_MALFORMED, SIGNATURES_UNSUPPORTED.
  */
 export async function cosignatureBy(
   verifySignature: VerifySignature,
@@ -68,16 +120,17 @@ export async function cosignatureBy(
   note: string,
 ): Promise<Cosignature | null> {
   const { text, signatures } = parseNote(note)
-  const [bytes] = signaturesBy(key, COSIGNATURE, signatures)
+  const [bytes] = signaturesBy(key, typeOf(key), signatures)
   if (bytes === undefined) return null
   if (bytes.length > TIMESTAMP_BYTES) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, TIMESTAMP_BYTES)
     const timestamp = view.getBigUint64(0)
+    const message = timestamp > TIMESTAMP_MAX ? null : signedMessage(key, timestamp, text)
     const signature = bytes.subarray(TIMESTAMP_BYTES)
-    if (await verifySignature(key.publicKey, signedMessage(timestamp, text), signature)) {
+    if (message !== null && (await verifySignature(key.publicKey, message, signature))) {
       return {
         ...{ key, timestamp: Number(timestamp) },
-        line: signatureLine(key, COSIGNATURE, bytes),
+        line: signatureLine(key, typeOf(key), bytes),
       }
     }
   }
@@ -86,9 +139,9 @@ export async function cosignatureBy(
 
 /** The witnesses that a verifier trusts, and how many of them must have cosigned a checkpoint. */
 export interface WitnessPolicy {
-  /** The logs to which the policy applies; empty if it names none. */
+  /** The logs to which the policy applies; empty if the policy names no logs. */
   readonly logs: readonly VerifierKey[]
-  /** By name in the policy. */
+  /** The witnesses, by their names in the policy. */
   readonly witnesses: ReadonlyMap<string, VerifierKey>
   /** A group has only members that are witnesses or earlier groups. */
   readonly groups: readonly WitnessGroup[]
@@ -124,7 +177,9 @@ export function policyOf(text: string): WitnessPolicy {
       .filter((word) => word !== '')
     if (keyword === undefined) continue
     const problem = builder.add(keyword, words)
-    if (problem !== null) throw malformed(`line ${at + 1} of the policy: ${problem}`)
+    if (problem !== null) {
+      throw malformed(`line ${at + 1} of the policy: ${problem.slice(0, PROBLEM_LENGTH_MAX)}`)
+    }
   }
   return builder.policy()
 }
@@ -135,17 +190,17 @@ class PolicyBuilder {
   readonly #groups: WitnessGroup[] = []
   #quorum: string | null = null
 
-  /** Returns why the line is wrong, or null. */
+  /** Adds a line of the policy. Returns the reason if the line is invalid, or null. */
   add(keyword: string, words: readonly string[]): string | null {
     if (keyword === 'log') return this.#addLog(words)
     if (keyword === 'witness') return this.#addWitness(words)
     if (keyword === 'group') return this.#addGroup(words)
     if (keyword === 'quorum') return this.#setQuorum(words)
-    return `there is no keyword ${keyword}`
+    return `unknown keyword ${keyword}`
   }
 
   policy(): WitnessPolicy {
-    if (this.#quorum === null) throw malformed('the policy has no line with a quorum')
+    if (this.#quorum === null) throw malformed('the policy has no quorum line')
     const quorum = this.#quorum === 'none' ? null : this.#quorum
     return { logs: this.#logs, witnesses: this.#witnesses, groups: this.#groups, quorum }
   }
@@ -162,7 +217,7 @@ class PolicyBuilder {
   #addWitness([name = '', vkey = '', ...rest]: readonly string[]): string | null {
     const key = parsedKey(() => witnessKeyOf(vkey))
     if (key === null || rest.length > 1) {
-      return 'a witness has a name and an Ed25519 cosignature key (type 4), and may have a URL'
+      return 'a witness has a name and a cosignature key (type 4 or 6), and may have a URL'
     }
     // A witness that counts twice would weaken the quorum.
     if ([...this.#witnesses.values()].some((other) => witnessKeyText(other) === vkey)) {
@@ -179,7 +234,7 @@ class PolicyBuilder {
     const problem = this.#problemOfName(name)
     if (problem !== null) return problem
     const unknown = members.find((member) => !this.#isDefined(member))
-    if (unknown !== undefined) return `${unknown} is not defined before it`
+    if (unknown !== undefined) return `no earlier line defines ${unknown}`
     if (new Set(members).size !== members.length) return 'a member is named twice'
     if (this.#groups.length === GROUPS_MAX) return `there are more than ${GROUPS_MAX} groups`
     const threshold = thresholdOf(count, members.length)
@@ -189,16 +244,16 @@ class PolicyBuilder {
   }
 
   #setQuorum([name = '', ...rest]: readonly string[]): string | null {
-    if (this.#quorum !== null) return 'there is a quorum already'
+    if (this.#quorum !== null) return 'the policy has two quorum lines'
     if (rest.length > 0 || (name !== 'none' && !this.#isDefined(name))) {
-      return 'a quorum is a witness or group that is defined before it, or none'
+      return 'the quorum must be none, or a witness or group that an earlier line defines'
     }
     this.#quorum = name
     return null
   }
 
   #problemOfName(name: string): string | null {
-    if (name === '' || name === 'none') return 'the name is missing, or none'
+    if (name === '' || name === 'none') return 'the name is missing, or is the reserved word none'
     return this.#isDefined(name) ? `${name} is defined twice` : null
   }
 
@@ -232,8 +287,8 @@ export function isOfLog({ logs }: WitnessPolicy, key: VerifierKey): boolean {
 }
 
 /**
- * Returns the cosignatures of `note` by the witnesses of `policy`, if they are enough.
- * Errors: QUORUM_MISSED, NOTE_MALFORMED, NOTE_FORGED.
+ * Returns the cosignatures of `note` by the witnesses of `policy`, if they reach the quorum.
+ * Errors: QUORUM_MISSED, and as for `cosignatureBy`.
  */
 export async function requireQuorum(
   verifySignature: VerifySignature,

@@ -72,7 +72,7 @@ const verified = (file: string) => verifyEvidence(nodeVerifySignature, key, file
 const texts = (name: string, count: number, common: number) =>
   Array.from({ length: count }, (_, height) => `${height < common ? 'common' : name} ${height}`)
 
-it('proves for logs of any size, with any common prefix, that one key signed two different blocks', async () => {
+it('proves that one key signed two different blocks, for logs of any size with any common prefix', async () => {
   const SIZE = 20
   for (let common = 0; common < SIZE; common += 1) {
     const [one, other] = [logOf(texts('one', SIZE, common)), logOf(texts('other', SIZE, common))]
@@ -94,7 +94,7 @@ it('proves for logs of any size, with any common prefix, that one key signed two
   }
 })
 
-it('needs only the hashes of the larger log', async () => {
+it('creates evidence from the hashes of the larger log alone', async () => {
   const [one, other] = [logOf(texts('one', 9, 2)), logOf(texts('other', 9, 2))]
   const smaller = await signed(one, 5)
   const unread: SignedLog = {
@@ -114,14 +114,14 @@ it('needs only the hashes of the larger log', async () => {
   // Only the larger log can provide this proof.
   const gone = { ...larger, log: { ...unread, checkpoint: larger.log.checkpoint } }
   expect(await evidenceOf(smaller, gone)).toBeNull()
-  // For two heads of equal size the roots suffice.
+  // Two heads of equal size need no proof except their roots.
   const same = { ...smaller, log: unread }
   const evidence = await evidenceOf(same, await signed(other, 5))
   expect(evidence?.proof).toBeNull()
   expect(await verified(evidenceText(evidence as Evidence))).toMatchObject({ fork: null })
 })
 
-it('rejects evidence with any change', async () => {
+it('rejects evidence in which any byte was changed', async () => {
   const [one, other] = [logOf(texts('one', 9, 2)), logOf(texts('other', 9, 2))]
   const [smaller, larger] = [await signed(one, 5), await signed(other, 9)]
   const honest = await signed(one, 9)

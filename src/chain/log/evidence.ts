@@ -17,6 +17,7 @@ import {
   type VerifySignature,
 } from './checkpoint.ts'
 import {
+  HASHES_MAX,
   type Hashes,
   proveConsistency,
   proveInclusion,
@@ -24,7 +25,8 @@ import {
   verifyInclusion,
 } from './proofs.ts'
 
-// Two checkpoints that one key has signed and that cannot be of one log, with a proof that needs no other data.
+// Evidence: two checkpoints that one key has signed and that no single log can have, with a proof that needs no other
+// data.
 
 /** Members with which an evidence file begins. */
 export const EVIDENCE_BEGINNING = { format: 'daicho-evidence', version: 1 } as const
@@ -47,16 +49,21 @@ export interface PrefixProof {
   readonly path: readonly string[]
 }
 
-/** Shows that two logs contradict each other. May be null for logs of equal size: their roots are enough. */
+/**
+ * Proves that two logs contradict each other. May be null for logs of equal size, whose different roots are the proof.
+ */
 export type ForkProof = HeightProof | PrefixProof | null
 
 /** Two notes of one key that cannot both be true. */
 export interface Evidence {
   /** One sentence that describes the contradiction. */
   readonly what: string
-  /** The note that was seen first, and the contradicting one. */
+  /** The note that was received first, and the note that contradicts it. */
   readonly notes: readonly [string, string]
-  /** Null if the roots are enough, and if only the node that stored the evidence can compare the two logs. */
+  /**
+   * Null if different roots of equal size are the proof, or if only the node that stored the evidence can compare the
+   * logs.
+   */
   readonly proof: ForkProof
 }
 
@@ -109,7 +116,7 @@ function descriptionOf(logs: readonly [Checkpoint, Checkpoint], proof: ForkProof
   if (smaller.size === larger.size) {
     return `two different logs of ${larger.size} blocks are signed`
   }
-  return `the signed log of ${larger.size} blocks does not begin with that of ${smaller.size}`
+  return `the signed log of ${larger.size} blocks does not begin with the signed log of ${smaller.size} blocks`
 }
 
 async function heightProof(one: SignedLog, other: SignedLog): Promise<ForkProof> {
@@ -251,7 +258,7 @@ function pairOf<Value>(
 }
 
 function textsOf(value: Json | undefined): string[] {
-  if (Array.isArray(value)) return value.map(textOf)
+  if (Array.isArray(value) && value.length <= HASHES_MAX) return value.map(textOf)
   throw malformed()
 }
 
@@ -260,14 +267,14 @@ function textOf(value: Json | undefined): string {
   throw malformed()
 }
 
-/** Replaces a malformed hash: being empty, it equals no hash. */
+/** Returns an empty array for a malformed hash, because an empty array equals no hash. */
 function hashOf(text: string): Uint8Array {
   const bytes = fromBase64(text)
   return bytes?.length === HASH_BYTES ? bytes : new Uint8Array()
 }
 
 function malformed(): ProofError {
-  return new ProofError('PROOF_MALFORMED', 'this is not a file of evidence')
+  return new ProofError('PROOF_MALFORMED', 'this is not an evidence file')
 }
 
 /** The text of an evidence file. */

@@ -105,7 +105,7 @@ it('computes the published roots of the example trees of Certificate Transparenc
   expect(roots.map(hex)).toEqual(published)
 })
 
-it('creates the inclusion proofs of the definition, which verify', async () => {
+it('creates the inclusion proofs that the definition gives, and verifies them', async () => {
   for (const size of [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 100, 127, 128, 129, 255, 256, 257, 300]) {
     for (let index = 0; index < size; index += 1) {
       const proof = await proveInclusion(index, size, log.read)
@@ -131,7 +131,7 @@ it(`verifies all inclusion and consistency proofs in trees of 0 to ${SIZE_MAX} l
   expect(proofs).toBe(SIZE_MAX * (SIZE_MAX + 1))
 })
 
-it('creates the consistency proofs of the definition', async () => {
+it('creates the consistency proofs that the definition gives', async () => {
   for (const size of [2, 3, 4, 6, 7, 8, 13, 64, 65, 200, 256, 300]) {
     for (let before = 1; before <= size; before += size > 64 ? 13 : 1) {
       const proof = await proveConsistency(before, size, log.read)
@@ -210,7 +210,7 @@ it('rejects each of more than 100,000 damaged proofs', async () => {
   expect(tried).toBeGreaterThan(100_000)
 })
 
-it('treats two trees of one size as consistent only if they are equal', () => {
+it('accepts two trees of equal size as consistent only if their roots are equal', () => {
   const other = { size: 5, root: treeOf(6).root }
   expect(verifyConsistency(treeOf(5), treeOf(5), [])).toBe(true)
   expect(verifyConsistency(other, treeOf(5), [])).toBe(false)
@@ -219,7 +219,7 @@ it('treats two trees of one size as consistent only if they are equal', () => {
   expect(verifyConsistency({ size: 0, root: other.root }, treeOf(5), [])).toBe(false)
 })
 
-it('equalBytes compares every byte and the length', () => {
+it('equalBytes compares the length and every byte', () => {
   expect(equalBytes(Buffer.of(1, 2), Uint8Array.of(1, 2))).toBe(true)
   expect(equalBytes(Buffer.of(1, 2), Buffer.of(1, 3))).toBe(false)
   expect(equalBytes(Buffer.of(1), Buffer.of(1, 0))).toBe(false)

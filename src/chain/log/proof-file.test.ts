@@ -68,7 +68,7 @@ async function proofOf(chain: ReturnType<typeof chainOf>, height: number, positi
   return { opening, height, path, checkpoint: chain.checkpoint }
 }
 
-it('proves the entry, its position and its time with only the key', async () => {
+it('proves an entry, its position and its time to a verifier that has only the key', async () => {
   const chain = chainOf(45)
   for (const [height, block] of chain.blocks.entries()) {
     for (const [position, entry] of block.entries.entries()) {
@@ -119,7 +119,7 @@ it('has the format of tlog-proof: version, extra, index, hashes, an empty line, 
   expect(opened.header).toMatchObject({ height: 4, count: 5, serverid: SERVER, version: 1 })
 })
 
-it('rejects files with a flipped, dropped or doubled byte, or with dropped, doubled or swapped lines', async () => {
+it('rejects files in which a byte or line was changed, dropped, duplicated or swapped', async () => {
   const chain = chainOf(45)
   const file = proofFileText(await proofOf(chain, 37, 1))
   const bytes = Buffer.from(file)
@@ -158,7 +158,7 @@ it('rejects files with a flipped, dropped or doubled byte, or with dropped, doub
   expect(tried).toBeGreaterThan(4_000)
 })
 
-it('rejects a change of any member of the opening', async () => {
+it('rejects a proof file in which any member of the opening was changed', async () => {
   const chain = chainOf(20)
   const proof = await proofOf(chain, 13, 2)
   const whole = proofFileText(proof)
@@ -275,5 +275,5 @@ it('accepts a proof file of 32 MiB, and rejects a longer file', async () => {
   expect(lengths[0]).toBeGreaterThan(-4)
   expect(lengths[0]).toBeLessThanOrEqual(0)
   expect(lengths[1]).toBeGreaterThan(0)
-  expect(outcomes).toEqual(['verified', 'this is not a proof file'])
+  expect(outcomes).toEqual(['verified', 'the proof file is too long'])
 })

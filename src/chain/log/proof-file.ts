@@ -5,11 +5,9 @@ import { fromHex, HASH_BYTES, HmacSha256, toHex } from '../hashes.ts'
 import { leafHash } from '../merkle-tree.ts'
 import { logOrigin, ProofError, type VerifierKey, type VerifySignature } from './checkpoint.ts'
 import { type CosignedCheckpoint, openCosigned, type WitnessPolicy } from './cosignatures.ts'
-import { type Hashes, verifyInclusion } from './proofs.ts'
+import { HASHES_MAX, type Hashes, verifyInclusion } from './proofs.ts'
 
 const FIRST_LINE = 'c2sp.org/tlog-proof@v1'
-/** More than the depth of any log whose size is a safe integer. */
-const PATH_LENGTH_MAX = 63
 /** An item of the maximum size in base64, plus all other parts of the file. */
 const FILE_LENGTH_MAX = 32 * 1024 * 1024
 
@@ -120,21 +118,21 @@ export function noteOf(file: string): string {
 }
 
 function parseFile(file: string): { extra: string; height: number; path: Hashes; note: string } {
+  if (file.length > FILE_LENGTH_MAX) throw malformed('the proof file is too long')
   const end = file.indexOf('\n\n')
-  const lines = file.slice(0, end).split('\n')
+  const lines = file.slice(0, end).split('\n', 4 + HASHES_MAX)
   const [first, second = '', third = '', ...hashes] = lines
   const [, encoded = ''] = /^extra (\S+)$/.exec(second) ?? []
   const [, index = ''] = /^index (0|[1-9]\d{0,15})$/.exec(third) ?? []
   const extra = fromBase64(encoded)
   const path = hashes.map(fromBase64).filter((hash) => hash !== null)
   const isFile =
-    file.length <= FILE_LENGTH_MAX &&
     end !== -1 &&
     first === FIRST_LINE &&
     extra !== null &&
     index !== '' &&
     Number.isSafeInteger(Number(index)) &&
-    hashes.length <= PATH_LENGTH_MAX &&
+    hashes.length <= HASHES_MAX &&
     path.length === hashes.length &&
     path.every((hash) => hash.length === HASH_BYTES)
   if (!isFile) throw malformed('this is not a proof file')
@@ -164,7 +162,7 @@ function parseOpening(text: string): Opened {
   }
   const header = requireObject(opening.header)
   if (Object.keys(header).join() !== HEADER || header.version !== 1) {
-    throw malformed('the header is not that of a block')
+    throw malformed('the header is not a block header')
   }
   const count = requireCount(opening.count)
   const position = requireCount(opening.position)

@@ -1,6 +1,9 @@
 import { equalBytes, HASH_BYTES, sha256 } from '../hashes.ts'
 import { folded, type LeafRange, nodeHash, nodesOf, type ReadNodes } from '../merkle-tree.ts'
 
+/** More than the hashes in a proof about any log whose size is a safe integer. Source: c2sp.org/tlog-witness. */
+export const HASHES_MAX = 63
+
 /** Hashes of a proof in the order of RFC 6962, from the leaves to the root. */
 export type Hashes = readonly Uint8Array[]
 
@@ -35,7 +38,7 @@ function consistencyRanges(before: number, size: number): LeafRange[] {
       from = split
     }
   }
-  // The verifier knows the hash of the whole old tree.
+  // The verifier has the hash of the whole old tree.
   if (from !== 0) ranges.push({ from, to })
   return ranges.reverse()
 }

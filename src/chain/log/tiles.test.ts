@@ -8,7 +8,7 @@ it.each([
   [{ level: 1, index: 1_000, width: 255 }, '1/x001/000.p/255'],
   [{ level: 'entries' as const, index: 273, width: 112 }, 'entries/273.p/112'],
   [{ level: 63, index: 12, width: 256 }, '63/012'],
-])('the path of tile %j is %s', (tile, path) => {
+])('tile %j has the path %s', (tile, path) => {
   expect(tilePath(tile)).toBe(path)
   expect(tileOf(path)).toEqual(tile)
 })
@@ -17,7 +17,7 @@ it.each([
   ...['0/0', '0/00', '0/0000', '0/x000/000', '0/001/000', '0/x001/x000', '00/000', '64/000'],
   ...['0/000.p/0', '0/000.p/256', '0/000.p/01', '0/000.p', '0/000/', '/0/000', '0//000', '-1/000'],
   ...['entries', 'entries/', 'data/000', '0/000.p/1/', '0/x1/000', '0/ 00', '', '0/x001/X234/067'],
-])('rejects the path %j: each tile has exactly one path', (path) => {
+])('rejects the path %j, because each tile has exactly one path', (path) => {
   expect(tileOf(path)).toBeNull()
 })
 
@@ -44,7 +44,7 @@ it('a log has the full and partial tiles of the C2SP specification', () => {
   expect(hasTile({ level: 'entries', index: 1, width: 4 }, 259)).toBe(false)
 })
 
-it('a tile of level l holds the nodes of level 8 l', () => {
+it('a tile of level l contains the tree nodes of level 8 l', () => {
   expect(nodesOfTile(1, { level: 1, index: 2, width: 2 })).toEqual([
     { level: 8, index: 512 },
     { level: 8, index: 513 },

@@ -10,7 +10,7 @@ import {
 
 /** Hashes in a full tile, and entries in a full bundle. */
 export const TILE_WIDTH = 256
-/** Levels of nodes between a tile and the one above it. */
+/** Levels of nodes between a tile and the tile above it. */
 const LEVELS_PER_TILE = 8
 const TILE_LEVEL_MAX = 63
 const LENGTH_BYTES = 2

@@ -10,9 +10,12 @@ import {
 } from './checkpoint.ts'
 import { openCosigned, type WitnessPolicy } from './cosignatures.ts'
 import { noteOf, type ProvenEntry, verifyProofFile } from './proof-file.ts'
-import { verifyConsistency } from './proofs.ts'
+import { HASHES_MAX, verifyConsistency } from './proofs.ts'
 
-/** Maximum number of items whose latest position is remembered. Evicts the item that was noted least recently. */
+/**
+ * Maximum number of items whose latest position is remembered. Above it, the item that was remembered least recently is
+ * forgotten.
+ */
 const ITEMS_MAX = 10_000
 
 /** Sends a GET request for `path`; resolves for any status. */
@@ -43,20 +46,20 @@ export interface ProvenItem extends Position {
   readonly item: JsonObject
 }
 
-/** The state when a request was sent. The reply must not be older. */
+/** The reader's state when a request was sent. The reply must not be older. */
 interface Known {
   readonly checkpoint: Checkpoint | null
   readonly signal: AbortSignal | undefined
 }
 
 /**
- * Reads items without trusting the server: every reply must be proven under a checkpoint that the key has signed,
- * and every checkpoint must continue the previous one. The reader keeps the last checkpoint and the positions of
- * the revisions that it has read, and throws if a reply is older than either. Reads may run concurrently: each
- * reply is compared with the state when its request was sent.
+ * Reads items without trusting the server: every reply must be proven under a checkpoint that the key has signed, and
+ * every checkpoint must continue the previous checkpoint. The reader keeps the last checkpoint and the positions of the
+ * revisions that it has read, and throws if a reply is older than this checkpoint or position. Reads may run
+ * concurrently: each reply is compared with the state when its request was sent.
  *
- * It does not detect that the server withholds a newer revision, because the log proves that a revision was
- * recorded, not that it is current. Detecting that requires an audit of the log.
+ * It does not detect that the server withholds a newer revision, because the log proves that a revision was recorded,
+ * not that it is current. Detecting that requires an audit of the log.
  */
 export class VerifyingReader {
   readonly #options: VerifyingReaderOptions
@@ -77,7 +80,7 @@ export class VerifyingReader {
 
   /**
    * Returns the proven item, or null if it does not exist. If the item was read before, its deletion is proven; the
-   * absence of any other item is not proven. Errors: ProofError; those of `fetch`.
+   * absence of any other item is not proven. Errors: ProofError; as for `fetch`.
    */
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.#seen.get(nameOf(db, id))
@@ -114,10 +117,13 @@ export class VerifyingReader {
     const proven = await this.#verify(text, known)
     const isThere = `${proven.height}.${proven.index}` === position
     if (isThere && (proven.entry === null || isOfItem(proven.entry, db, id))) return proven
-    throw new ProofError('ITEM_OTHER', `the proof is not of the entry ${position} of item ${id}`)
+    throw new ProofError(
+      'ITEM_OTHER',
+      `the proof is for another entry than ${position} of item ${id}`,
+    )
   }
 
-  /** Remembers the position of an item's entry, for example of one that the caller has recorded. */
+  /** Remembers the position of an item's entry, for example of an entry that the caller has recorded. */
   note(db: string, id: string, { height, index }: Position, isDeleted: boolean): void {
     const name = nameOf(db, id)
     const last = this.#seen.get(name)
@@ -177,7 +183,7 @@ export class VerifyingReader {
     if (proven?.entry?.method !== 'delete_item' || isBefore(proven, seen)) {
       throw new ProofError(
         'ITEM_STALE',
-        `the server denies item ${id} of ${db}, which was read before, without proof of its deletion`,
+        `the server reports item ${id} of ${db} as missing without proof of its deletion, although it was read before`,
       )
     }
     this.note(db, id, proven, true)
@@ -205,7 +211,7 @@ export class VerifyingReader {
         `the node has signed two different logs of ${next.size} blocks`,
       )
     }
-    // An older checkpoint can arrive after a newer one that continues it.
+    // An older checkpoint can arrive after a newer checkpoint that continues it.
     if (last !== null && next.size < last.size) {
       await this.#expectContinued(next, last, known.signal)
       return
@@ -227,7 +233,7 @@ export class VerifyingReader {
     if (verifyConsistency(last, next, consistencyProofIn(text))) return
     throw new ProofError(
       'LOG_FORKED',
-      `the log of ${next.size} blocks does not continue the one of ${last.size}`,
+      `the log of ${next.size} blocks does not continue the log of ${last.size} blocks`,
     )
   }
 }
@@ -262,7 +268,7 @@ function itemOf({ entry }: ProvenEntry, db: string, id: string): JsonObject {
   const item = entry?.item
   const isSet = entry?.method === 'create_item' || entry?.method === 'update_item'
   if (isSet && entry.db === db && isJsonObject(item) && item.id === id) return item
-  throw new ProofError('ITEM_OTHER', `the proof is not of item ${id} in ${db}`)
+  throw new ProofError('ITEM_OTHER', `the proof is for another item than ${id} in ${db}`)
 }
 
 /** The position of the deletion in a history page, or null. */
@@ -275,11 +281,12 @@ function deletionIn(text: string): string | null {
 
 function consistencyProofIn(text: string): Uint8Array[] {
   const reply = parseJsonOrNull(text)
-  const hashes = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : null
+  const hashes = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : [null]
   const proof = hashes
-    ?.map((hash) => (typeof hash === 'string' ? fromBase64(hash) : null))
+    .slice(0, HASHES_MAX)
+    .map((hash) => (typeof hash === 'string' ? fromBase64(hash) : null))
     .filter((hash) => hash !== null)
-  if (proof !== undefined && proof.length === hashes?.length) return proof
+  if (proof.length === hashes.length) return proof
   throw new ProofError('PROOF_MALFORMED', 'the reply is not a consistency proof')
 }
 

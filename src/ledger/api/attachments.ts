@@ -50,7 +50,7 @@ const tags = ['attachments']
 const BYTES_PER_WINDOW_MIN = 32 * 1024
 
 export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
-  // The upload route reads the body itself, so it is in a separate scope without a body parser.
+  // The upload route reads the body itself, so it has its own Fastify scope without a body parser.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
@@ -135,7 +135,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     querystring: TokenQuery,
     response: {
       200: AnyBytes('The bytes, with the `Content-Type` of the upload'),
-      206: AnyBytes('The parts that `Range` asks for'),
+      206: AnyBytes('The parts that `Range` requests'),
       ...failures,
     },
   }

@@ -14,8 +14,8 @@ const DATABASES_MAX = 100
 
 const ChangesParams = Type.Object({
   serverid: Type.String({
-    shownPattern: SERVERID_PATTERN,
-    description: 'Server id of the chain; the own id is at /api/serverid',
+    documentedPattern: SERVERID_PATTERN,
+    description: 'Server id of the chain; the id of this node is at /api/serverid',
   }),
 })
 
@@ -134,7 +134,7 @@ class EventStream implements Subscriber {
   }
 
   send(events: Buffer): void {
-    // Writes to the socket directly: the response would delay the write until after the feed has measured
+    // Writes to the socket directly, because the response would delay the write until the feed has measured the time of
     // the round.
     this.#response.socket?.write(events, () => this.#subscription?.ready())
   }
@@ -153,8 +153,8 @@ class EventStream implements Subscriber {
 }
 
 /**
- * Returns an id without an event. Clients store the id as the position to resume from. So a client that
- * has not received an event yet misses nothing, and a filter is not applied to the same entries again.
+ * Returns an id without an event. Clients store the id as the position to resume from. So a client that reconnects
+ * before its first event misses nothing, and the feed does not filter earlier entries again.
  */
 function progress(passed: number | null): string {
   return `id: ${passed === null ? 'start' : positionText(passed)}\n:\n\n`

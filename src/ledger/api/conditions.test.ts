@@ -70,7 +70,7 @@ describe('preconditions', () => {
     expect(code(listed)).toEqual([404, 'ITEM_NOT_FOUND'])
   })
 
-  it('of many concurrent changes of one revision, accepts exactly one change', async () => {
+  it('of many concurrent changes with If-Match for one revision, exactly one succeeds', async () => {
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => node.send('POST', FIG, { n }, { 'if-match': '"1.0"' })),
     )
@@ -85,7 +85,7 @@ describe('preconditions', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('a revision set by an earlier change of the same block is the current revision', async () => {
+  it('a change may require the revision that an earlier change of the same block has set', async () => {
     const { service } = node
     const on = (tag: string) => ({
       precondition: { match: [tag], noneMatch: null },
@@ -172,7 +172,7 @@ describe('Idempotency-Key', () => {
     ['DELETE', FRUIT],
   ]
 
-  it('executes every kind of change once and repeats the reply, even after a restart', async () => {
+  it('executes each kind of change once and sends the same reply to a repeated request, even after a restart', async () => {
     const first: unknown[] = []
     const key = (n: number) => ({ 'idempotency-key': `"key ${n}"` })
     for (const [n, [method, path, body]] of requests.entries()) {
@@ -213,14 +213,14 @@ describe('Idempotency-Key', () => {
     ])
   })
 
-  it('concurrent requests with one key make one change with one reply', async () => {
+  it('concurrent requests with one key make one change, and all receive the same reply', async () => {
     const send = () => node.send('POST', FRUIT, { n: 1 }, { 'idempotency-key': 'k' })
     const replies = await Promise.all(Array.from({ length: 30 }, send))
     expect(new Set(replies.map((reply) => JSON.stringify(raw(reply)))).size).toBe(1)
     expect((await node.send('GET', FRUIT)).json.items).toHaveLength(2)
   })
 
-  it('rejects a key that a different request used', async () => {
+  it('rejects a key that was already used for a different request', async () => {
     const key = { 'idempotency-key': 'k' }
     await node.send('POST', FRUIT, { id: 'x', n: 1 }, key)
     const others: [string, string, unknown?][] = [
@@ -243,7 +243,7 @@ describe('Idempotency-Key', () => {
     expect(token.json).toEqual({ status: true, id: 'x' })
   })
 
-  it('does not record a rejection: the same request may succeed later', async () => {
+  it('does not record a rejected request, so the same request may succeed later', async () => {
     const send = () => node.send('POST', `${FRUIT}/plum`, { n: 1 }, { 'idempotency-key': 'k' })
     expect((await send()).status).toBe(404)
     await node.send('POST', FRUIT, { id: 'plum' })
@@ -263,7 +263,7 @@ describe('Idempotency-Key', () => {
     expect(bare.status).toBe(412)
   })
 
-  it('keeps records for 24 hours', async () => {
+  it('remembers keys for 24 hours', async () => {
     const send = () => node.send('POST', FRUIT, { n: 1 }, { 'idempotency-key': 'k' })
     const first = await send()
     clock.time += DAY_MS - 1
@@ -275,7 +275,7 @@ describe('Idempotency-Key', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('rejects a malformed key, for changes only', async () => {
+  it('rejects a malformed key on requests that change data, and ignores it on reads', async () => {
     for (const key of ['a b', '"', '""', 'x'.repeat(256)]) {
       const reply = await node.send('POST', FRUIT, {}, { 'idempotency-key': key })
       expect([key, ...code(reply)]).toEqual([key, 400, 'IDEMPOTENCY_KEY_INVALID'])

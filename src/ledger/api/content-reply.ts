@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from '../../base/shape.ts'
 import type { Attachment } from '../../chain/index.ts'
-import { HttpRefusal, type ReplyBudget } from '../../http/index.ts'
+import { HttpRefusal, type ReplyBudget, varyByOrigin } from '../../http/index.ts'
 import type { OpenBlob } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
@@ -58,6 +58,7 @@ export async function sendAttachment(
   const { status, headers: own, pieces } = contentReplyTo(requested, attachment)
   reply.code(status).headers(own)
   if (pieces.length > 0) {
+    varyByOrigin(reply)
     reply.hijack()
     reply.raw.setTimeout(STALLED_WINDOWS_MAX * request.server.server.requestTimeout)
     reply.raw.statusCode = status
@@ -285,11 +286,11 @@ class Client {
     this.#response = response
     this.#budget = budget
     if (response.req.socket.destroyed) this.isGone = true
-    // A queued pipelined response gets no other notification of a closed connection.
+    // A pipelined response that waits is not notified otherwise when the connection closes.
     response.req.socket.once('close', this.#close)
   }
 
-  /** Writes `bytes` after the previous ones. Errors: if the client has disconnected. */
+  /** Writes `bytes` after the previous bytes. Errors: if the client has disconnected. */
   async send(bytes: string | Uint8Array): Promise<void> {
     await this.#sent
     if (this.isGone) throw new Error('the client has disconnected')

@@ -19,7 +19,7 @@ const HistoryQuery = Type.Object({
   limit: Type.Optional(Count('Maximum number of elements')),
   cursor: Type.Optional(
     Type.String({
-      shownPattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+      documentedPattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
       description: 'The `cursor` of the previous page',
     }),
   ),
@@ -140,7 +140,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
         summary: 'Erase former revisions of an item and its attachments',
         description:
           'The commitments are kept: every other entry can still be proven, and so can the existence ' +
-          'of the erased ones. An attachment is erased together with the entry that deleted it, only ' +
+          'of the erased entries. An attachment is erased together with the entry that deleted it, only ' +
           'after the attachment that it replaced.',
         params: ItemParams,
         querystring: TokenQuery,

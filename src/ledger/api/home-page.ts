@@ -16,7 +16,7 @@ import {
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
 import { failures, okReply } from './schemas.ts'
 
-/** Wrong passwords per address, above which attempts are delayed. */
+/** Number of wrong passwords per address and window, above which attempts are delayed. */
 const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
 
 /** Rejects a request without the node's own credentials. Errors: HttpRefusal (401, 429). */
@@ -67,7 +67,7 @@ const LINKS = `<!doctype html>
 export function homePage(app: HttpApp, check: BasicCheck, files: readonly PageFile[] | null): void {
   servePageFiles(app, files ?? [pageFile('/', 'page.html', LINKS)], (request, reply) => {
     check(request, reply)
-    // A page of another site must not embed it.
+    // Forbids pages of other sites to embed the page.
     reply.header('cross-origin-resource-policy', 'same-origin')
   })
 }

@@ -14,11 +14,11 @@ it.each([
   ['"8e03978e-40d5-43dd-bc93-6894a57f9324"', '8e03978e-40d5-43dd-bc93-6894a57f9324'],
   ['"a"', ' a '],
   ['"a+/b=="', 'a+/b=='],
-])('%s names the same request as %s', (quoted, bare) => {
+])('%s counts as the same request as %s', (quoted, bare) => {
   expect(keyOf(quoted)).toEqual(keyOf(bare))
 })
 
-it('different keys, and equal keys of different subjects, do not match', () => {
+it('two requests do not match if their keys differ, or if their callers differ', () => {
   const keys = [
     keyOf('a'),
     keyOf('b'),
@@ -43,7 +43,7 @@ it('accepts 255 characters', () => {
   expect(keyOf('x'.repeat(255))).toEqual(keyOf(`"${'x'.repeat(255)}"`))
 })
 
-it('the fingerprint ignores the order of members and the token', () => {
+it('the fingerprint of a request ignores its token and the order of its members', () => {
   const of = (what: Partial<typeof request>) => keyOf('a', '', { ...request, ...what }).fingerprint
   const same = of({ body: { a: 1, b: [2] } })
   expect(of({ body: { b: [2], a: 1 } })).toBe(same)

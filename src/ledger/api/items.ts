@@ -1,37 +1,25 @@
-import type { Readable } from 'node:stream'
-import type { FastifyReply } from 'fastify'
 import { canonicalString } from '../../base/canonical-json.ts'
 import { positionText } from '../../chain/index.ts'
-import { type Filter, filterOf } from '../../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { may, requireScope } from '../../tokens/index.ts'
 import { LedgerError } from '../errors.ts'
 import { requireItem } from '../item.ts'
-import type { QueryResult } from '../queries.ts'
 import type { RequestConditions } from '../request-conditions.ts'
-import type { ItemListRange, LedgerService } from '../service.ts'
+import type { LedgerService } from '../service.ts'
 import type { Written } from '../unit-of-work.ts'
 import { conditionsOf, itemConditionsOf, preconditionOf, readStatus } from './conditions.ts'
-import {
-  idListReply,
-  itemListReply,
-  rangeOf,
-  sendText,
-  setPositionHeaders,
-  takeBody,
-} from './replies.ts'
+import { disconnection, sendText, setPositionHeaders, takeBody } from './replies.ts'
 import {
   ConditionalHeaders,
   ConditionHeaders,
   CreateBody,
   DatabaseParams,
+  DatabasesQuery,
   DatabasesReply,
   DoneReply,
   failures,
   IdempotencyHeaders,
   ItemBody,
-  ItemListQuery,
-  ItemListReply,
   ItemParams,
   ItemQuery,
   ItemReply,
@@ -56,15 +44,22 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         tags: ['databases'],
         operationId: 'listDatabases',
         summary: 'List the databases; if tokens are required, those that the token can read',
-        querystring: TokenQuery,
+        querystring: DatabasesQuery,
         response: { 200: DatabasesReply, ...failures },
       },
       config: { scope: 'token' },
     },
-    async ({ caller }) => {
-      const names = await ledger.databases()
-      const dbs = names.filter((db) => may(caller, { db, level: 'read' }))
-      return { status: true as const, dbs }
+    async ({ caller, query }, reply) => {
+      const isReadable = (db: string) => may(caller, { db, level: 'read' })
+      if (!isFlagSet(query.count)) {
+        return { status: true as const, dbs: (await ledger.databases()).filter(isReadable) }
+      }
+      const counted = await ledger.itemCounts(isReadable, disconnection(reply))
+      return {
+        status: true as const,
+        dbs: counted.map(({ db }) => db),
+        counts: counted.map(({ count }) => count),
+      }
     },
   )
 
@@ -116,33 +111,6 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
 }
 
 function itemRoutes(app: HttpApp, ledger: LedgerService): void {
-  app.get(
-    '/api/:db',
-    {
-      schema: {
-        tags: ['items'],
-        operationId: 'listItems',
-        summary: 'List the ids of a database, in creation order',
-        params: DatabaseParams,
-        querystring: ItemListQuery,
-        response: { 200: ItemListReply, ...failures },
-      },
-      config: { scope: 'db:{db}:read' },
-    },
-    async ({ params: { db }, query }, reply) => {
-      const range = { ...rangeOf(query), after: query.after ?? null }
-      const filter = filterOf(query)
-      if (filter !== null) {
-        const itemQuery = { ...range, docs: isFlagSet(query.docs) }
-        return sendText(reply, await filteredReply(reply, ledger, db, filter, itemQuery))
-      }
-      const stream = isFlagSet(query.docs)
-        ? itemListReply(await ledger.listItems(db, range), range)
-        : idListReply(await ledger.listIds(db, range), range)
-      return sendText(reply, stream)
-    },
-  )
-
   app.get(
     '/api/:db/:id',
     {
@@ -250,43 +218,6 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
 function heightFrom(at: number): number {
   if (Number.isSafeInteger(at)) return at
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'at must be the height of a block')
-}
-
-/**
- * Builds the reply of `GET /api/{db}` with a filter, in the same form as without one. `limit` and `offset`
- * of the filter override the parameters; `fields` implies `docs`.
- */
-async function filteredReply(
-  reply: FastifyReply,
-  ledger: LedgerService,
-  db: string,
-  filter: Filter,
-  itemQuery: ItemListRange & { readonly docs: boolean },
-): Promise<Readable> {
-  const docs = itemQuery.docs || filter.fields !== null
-  const limit = filter.limit ?? itemQuery.limit
-  const offset = filter.offset ?? itemQuery.offset
-  const found = await ledger.findItems(db, {
-    filter: { ...filter, limit: limit === 0 ? null : limit, offset },
-    after: itemQuery.after,
-    docs,
-  })
-  if (filter.where !== null || filter.order.length > 0) reply.header('query-plan', planOf(found))
-  const range = { limit, offset }
-  return docs ? itemListReply(withText(found), range) : idListReply(ids(found), range)
-}
-
-/** URL-encoded, because a path can contain characters that a header cannot. */
-function planOf({ index }: QueryResult): string {
-  return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
-}
-
-async function* ids({ pages }: QueryResult): AsyncGenerator<string[]> {
-  for await (const page of pages) yield page.map(({ id }) => id)
-}
-
-async function* withText({ pages }: QueryResult) {
-  for await (const page of pages) yield page.map((item) => ({ ...item, text: item.text ?? '{}' }))
 }
 
 /** Returns whether there is no body. A null is an absent body: the JSON body `null` was rejected earlier. */

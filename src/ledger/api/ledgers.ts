@@ -63,7 +63,8 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags: ['ledger'],
         operationId: 'recordChanges',
-        summary: 'Record several changes, also of different databases, in one block; all or none',
+        summary:
+          'Record several changes, even of different databases, in one block, or none of them',
         description:
           'Each entry requires the scope of the single change: `db:<its db>:write`, or `:admin` to ' +
           'create or delete a database.',

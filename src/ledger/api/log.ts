@@ -10,8 +10,8 @@ import type { LedgerService } from '../service.ts'
 import { Count, failures, ItemParams, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
 const serverid = Type.String({
-  shownPattern: SERVERID_PATTERN,
-  description: 'Server id of the log; the own id is at /api/serverid',
+  documentedPattern: SERVERID_PATTERN,
+  description: 'Server id of the log; the id of this node is at /api/serverid',
 })
 
 const LogParams = Type.Object({ serverid })
@@ -27,7 +27,7 @@ const TileParams = Type.Object({
 const ConsistencyQuery = Type.Object({
   ...TokenQuery.properties,
   from: Count('The smaller size'),
-  to: Type.Optional(Count('The larger size; the newest that is signed when absent')),
+  to: Type.Optional(Count('The larger size; by default, the newest signed size')),
 })
 
 const ConsistencyReply = okReply({
@@ -155,7 +155,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags,
         operationId: 'proveConsistency',
-        summary: 'Prove that the log of one size is a prefix of a larger one (RFC 6962)',
+        summary: 'Prove that the log of one size is a prefix of a larger log (RFC 6962)',
         params: LogParams,
         querystring: ConsistencyQuery,
         response: { 200: ConsistencyReply, ...failures },
@@ -209,7 +209,7 @@ export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
     async (_, reply) => reply.type(TEXT_TYPE).send(`${witness.verifierKey}\n`),
   )
 
-  // In a separate scope without a body parser: clients send any Content-Type.
+  // This route has its own Fastify scope without a body parser, because clients send any Content-Type.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))
@@ -221,7 +221,8 @@ export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
         schema: {
           tags,
           operationId: 'addCheckpoint',
-          summary: 'Cosign a checkpoint that continues the last cosigned one (C2SP tlog-witness)',
+          summary:
+            'Cosign a checkpoint that continues the last cosigned checkpoint (C2SP tlog-witness)',
           response: { 200: TextReply, 409: SizeReply, ...failures },
         },
       },

@@ -19,6 +19,7 @@ it('serves metrics of requests, blocks, the queue, the chain, the store and the 
     'daicho_commit_entries_sum 4',
     'daicho_queue_units 0',
     'daicho_queue_bytes 0',
+    'daicho_ready 1',
     'daicho_writer_stopped 0',
     'daicho_store_full 0',
     'daicho_chain_blocks 2',

@@ -4,6 +4,7 @@ import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../
 import type { WitnessState } from '../log/witnesses.ts'
 import type { PeerStatus } from '../peers/mirrors.ts'
 import type { LedgerService } from '../service.ts'
+import type { ScheduledVerification } from '../verification/scheduled-verification.ts'
 import type { CommittedBlock } from '../writer/messages.ts'
 
 const BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
@@ -18,6 +19,7 @@ export function ledgerMetrics(app: HttpApp, registry: Registry, ledger: LedgerSe
   feedMetrics(registry, ledger)
   peerMetrics(registry, ledger)
   witnessMetrics(registry, ledger)
+  if (ledger.verification !== null) verificationMetrics(registry, ledger.verification)
 }
 
 /** Returns a function that counts a stored block by its size and by the time it took to store. */
@@ -50,6 +52,9 @@ function writerMetrics(registry: Registry, ledger: LedgerService): void {
     'daicho_queue_bytes',
     'Size of the pending requests with changes',
     () => ledger.queue.bytes,
+  )
+  addGauge(registry, 'daicho_ready', '0 while /readyz returns 503, else 1', () =>
+    ledger.notReady === null ? 1 : 0,
   )
   const refuses = (code: string) => () => (ledger.writesRefused?.code === code ? 1 : 0)
   addGauge(
@@ -112,7 +117,7 @@ function feedMetrics(registry: Registry, { feed }: LedgerService): void {
   addGauge(
     registry,
     'daicho_feed_held_bytes',
-    'Bytes not yet sent to subscribers; bytes for several of them count once',
+    'Bytes not yet sent to subscribers; bytes shared by several subscribers count once',
     () => feed.heldBytes,
   )
   addLabeledGauge(
@@ -142,7 +147,7 @@ function peerMetrics(registry: Registry, { mirrors }: LedgerService): void {
     'Missing blobs that the peer does not have either',
     ({ absent }) => absent,
   )
-  addPerPeer('daicho_peer_failing', '1 if the last round with the peer failed', ({ error }) =>
+  addPerPeer('daicho_peer_failing', '1 if the last sync with the peer failed', ({ error }) =>
     error === null ? 0 : 1,
   )
   addPerPeer(
@@ -170,7 +175,35 @@ function witnessMetrics(registry: Registry, { witnesses }: LedgerService): void 
   )
   addPerWitness(
     'daicho_witness_failing',
-    'Whether the witness has not cosigned the last checkpoint sent to it (1)',
+    '1 if the witness has not cosigned the last checkpoint sent to it',
     ({ error }) => (error === null ? 0 : 1),
+  )
+}
+
+function verificationMetrics(registry: Registry, verification: ScheduledVerification): void {
+  addGauge(
+    registry,
+    'daicho_verification_passed_timestamp_seconds',
+    'Time of the last scheduled verification that found no difference, since the Unix epoch',
+    () => (verification.lastPassed === null ? null : verification.lastPassed / 1_000),
+  )
+  const isResult = (result: string) => () => (verification.state.result === result ? 1 : 0)
+  addGauge(
+    registry,
+    'daicho_verification_failed',
+    '1 if the last scheduled verification found a difference',
+    isResult('failed'),
+  )
+  addGauge(
+    registry,
+    'daicho_verification_unfinished',
+    '1 if the last scheduled verification could not be finished',
+    isResult('unfinished'),
+  )
+  addGauge(
+    registry,
+    'daicho_verification_seconds',
+    'Duration of the last scheduled verification',
+    () => ('seconds' in verification.state ? verification.state.seconds : null),
   )
 }

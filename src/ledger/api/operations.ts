@@ -1,12 +1,15 @@
 import { Type } from '../../base/shape.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
+import type { Activity } from '../activity.ts'
 import type { LedgerQueries } from '../queries.ts'
 import type { LedgerService } from '../service.ts'
+import type { VerificationState } from '../verification/scheduled-verification.ts'
+import { sendText } from './replies.ts'
 import { DoneReply, Failure, failures, okReply, TokenQuery } from './schemas.ts'
 
-const db = Type.String({ shownPattern: '^[^/]+$', description: 'Name of the database' })
+const db = Type.String({ documentedPattern: '^[^/]+$', description: 'Name of the database' })
 const path = Type.String({
-  shownPattern: '^[^.]+([.][^.]+){0,7}$',
+  documentedPattern: '^[^.]+([.][^.]+){0,7}$',
   description: 'Member names, separated by dots',
 })
 
@@ -34,6 +37,38 @@ const IndexesReply = okReply({
   ),
 })
 
+const time = Type.Integer({ description: 'Milliseconds since the Unix epoch, at its end' })
+const unlessTokens = 'absent if the node requires tokens'
+const count = (unit: string) =>
+  Type.Optional(Type.Integer({ description: `Verified ${unit}; ${unlessTokens}` }))
+const VerificationReply = Type.Union(
+  [
+    Type.Object({ result: Type.Literal('pending') }),
+    Type.Object({
+      result: Type.Literal('passed'),
+      time,
+      seconds: Type.Number(),
+      blocks: count('blocks'),
+      entries: count('entries'),
+    }),
+    Type.Object({
+      result: Type.Literal('failed'),
+      time,
+      seconds: Type.Number(),
+      blocks: count('blocks'),
+      entries: count('entries'),
+      finding: Type.Optional(Type.String({ description: `The first difference; ${unlessTokens}` })),
+    }),
+    Type.Object({
+      result: Type.Literal('unfinished'),
+      time,
+      seconds: Type.Number(),
+      reason: Type.Optional(Type.String({ description: `The cause; ${unlessTokens}` })),
+    }),
+  ],
+  { description: 'The last scheduled verification, if the node has VERIFY_EVERY' },
+)
+
 const ReadyReply = okReply({
   frozen: Type.Optional(
     Type.Integer({
@@ -41,6 +76,7 @@ const ReadyReply = okReply({
         'Mirrored chains that are frozen, unless 0: their keys have signed two histories',
     }),
   ),
+  verification: Type.Optional(VerificationReply),
 })
 
 const PATH = '/api/config/indexes'
@@ -112,8 +148,65 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
   )
 }
 
-/** Mounts `/healthz` (the process responds) and `/readyz` (it can write and read). */
-export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
+const ActivityReply = okReply({
+  since: Type.Integer({ description: 'Start of the process, milliseconds since the Unix epoch' }),
+  now: Type.Integer({ description: 'Time of the node, milliseconds since the Unix epoch' }),
+  store_bytes: Type.Integer({ description: 'Current size of the store' }),
+  minutes: Type.Array(
+    Type.Object({
+      time: Type.Integer({ description: 'Start, milliseconds since the Unix epoch' }),
+      blocks: Type.Integer(),
+      entries: Type.Integer(),
+      bytes: Type.Integer({ description: 'Bytes of the entries' }),
+      store_bytes: Type.Union([Type.Integer(), Type.Null()], {
+        description: 'Size of the store at the first block of the minute',
+      }),
+    }),
+  ),
+})
+
+/** Mounts the changes of the last 24 hours by minute. */
+export function activityRoutes(app: HttpApp, ledger: LedgerService, activity: Activity): void {
+  app.get(
+    '/api/config/activity',
+    {
+      schema: {
+        tags: ['operations'],
+        operationId: 'readActivity',
+        summary: 'Read the changes that this process stored in the last 24 hours, by minute',
+        description: 'Minutes without a change are omitted. The list starts with the process.',
+        querystring: TokenQuery,
+        response: { 200: ActivityReply, ...failures },
+      },
+      config: { scope: 'node:admin' },
+    },
+    async () => {
+      const { fileBytes, walBytes } = await ledger.diskUsage()
+      return {
+        status: true as const,
+        since: activity.since,
+        now: activity.now,
+        store_bytes: fileBytes + walBytes,
+        minutes: activity
+          .minutes()
+          .map(({ storeBytes, ...minute }) => ({ ...minute, store_bytes: storeBytes })),
+      }
+    },
+  )
+}
+
+/** Returns the members of `state` that name no item or file and count no entries. */
+function publicPart(state: VerificationState) {
+  if (state.result === 'pending') return state
+  const { result, time, seconds } = state
+  return { result, time, seconds }
+}
+
+/**
+ * Mounts `/healthz` (the process responds) and `/readyz` (it can write and read). Both need no token, so a node that
+ * requires tokens (`isGuarded`) shows no details of its verification.
+ */
+export function healthRoutes(app: HttpApp, ledger: LedgerService, isGuarded: boolean): void {
   app.get(
     '/healthz',
     {
@@ -138,11 +231,15 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
       },
       config: { scope: 'public' },
     },
-    async () => {
-      const cause = ledger.writesRefused ?? ledger.readFailure
+    async (_request, reply) => {
+      const cause = ledger.notReady
       if (cause !== null) throw new HttpRefusal(503, cause.code, cause.message, { cause })
       const frozen = ledger.mirrors.frozenCount
-      return frozen === 0 ? { status: true as const } : { status: true as const, frozen }
+      const state = ledger.verification?.state
+      const verification = state !== undefined && isGuarded ? publicPart(state) : state
+      // JSON omits undefined members.
+      const ready = { status: true, ...(frozen === 0 ? {} : { frozen }), verification }
+      return sendText(reply, JSON.stringify(ready))
     },
   )
 }

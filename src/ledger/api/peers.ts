@@ -45,7 +45,10 @@ const PeerBody = Type.Object(
   },
 )
 const PeerParams = Type.Object({
-  serverid: Type.String({ shownPattern: SERVERID_PATTERN, description: 'Server id of the chain' }),
+  serverid: Type.String({
+    documentedPattern: SERVERID_PATTERN,
+    description: 'Server id of the chain',
+  }),
 })
 
 const Texts = Type.Array(Type.String())
@@ -89,7 +92,7 @@ const PeersReply = okReply({
           'Blobs of its attachments that `url` does not have, as far as they were checked',
       }),
       current: Type.Union([Type.Integer(), Type.Null()], {
-        description: 'Time of the last successful round, milliseconds since the Unix epoch',
+        description: 'Time of the last successful sync, milliseconds since the Unix epoch',
       }),
       error: Type.Union([
         Type.Object({ code: Type.String(), message: Type.String() }),
@@ -274,7 +277,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
         querystring: TokenQuery,
         response: {
           200: AnyBytes('The bytes'),
-          206: AnyBytes('The parts that `Range` asks for'),
+          206: AnyBytes('The parts that `Range` requests'),
           ...failures,
         },
       },
@@ -317,7 +320,8 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
     throw new PeerError('PEER_UNKNOWN', 'the peer was removed')
   }
 
-  // In a separate scope without a body parser, because the signature covers a digest of the raw bytes.
+  // These routes have their own Fastify scope without a body parser, because the signature covers a digest of the raw
+  // bytes.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))
@@ -329,7 +333,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         schema: {
           tags: ['ledger'],
           operationId: 'pushBlocks',
-          summary: 'Push blocks of the own chain to a node that mirrors it; signed (RFC 9421)',
+          summary: 'Push blocks of the caller’s chain to a node that mirrors it; signed (RFC 9421)',
           params: PeerParams,
           response: { 200: PushReply, ...failures },
         },
@@ -351,7 +355,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         schema: {
           tags: ['attachments'],
           operationId: 'pushBlobPart',
-          summary: 'Push a part of a blob of the own attachments to a node; signed (RFC 9421)',
+          summary: 'Push a part of a blob of the caller’s attachments to a node; signed (RFC 9421)',
           params: ContentParams,
           querystring: PartQuery,
           body: AnyBytes('The part'),

@@ -16,11 +16,14 @@ it.each([
   [' , "1.0" ,\t"3.1",', true, false],
   ['"a,b", "3.1"', true, false],
   ['""', false, false],
-])('If-Match %s on revision 3.1 holds: %s, on a missing item: %s', (text, there, absent) => {
-  const precondition = parsePrecondition(text, undefined)
-  if (precondition === null) throw new Error('there is one')
-  expect([holds(precondition, AT), holds(precondition, null)]).toEqual([there, absent])
-})
+])(
+  'If-Match %s with the current revision 3.1 passes: %s; with a missing item: %s',
+  (text, there, absent) => {
+    const precondition = parsePrecondition(text, undefined)
+    if (precondition === null) throw new Error('there is one')
+    expect([holds(precondition, AT), holds(precondition, null)]).toEqual([there, absent])
+  },
+)
 
 it.each([
   // RFC 9110 section 13.1.2: weak comparison.
@@ -28,12 +31,15 @@ it.each([
   ['"3.1"', false, true],
   ['W/"3.1"', false, true],
   ['"3.0", W/"2.0"', true, true],
-])('If-None-Match %s on revision 3.1 holds: %s, on a missing item: %s', (text, there, absent) => {
-  const precondition = parsePrecondition(undefined, text)
-  if (precondition === null) throw new Error('there is one')
-  expect([holds(precondition, AT), holds(precondition, null)]).toEqual([there, absent])
-  expect(readStatus(precondition, AT)).toBe(there ? 200 : 304)
-})
+])(
+  'If-None-Match %s with the current revision 3.1 passes: %s; with a missing item: %s',
+  (text, there, absent) => {
+    const precondition = parsePrecondition(undefined, text)
+    if (precondition === null) throw new Error('there is one')
+    expect([holds(precondition, AT), holds(precondition, null)]).toEqual([there, absent])
+    expect(readStatus(precondition, AT)).toBe(there ? 200 : 304)
+  },
+)
 
 it.each(['', ' ', ',', '3.1', '"3.1', '"3.1" "3.0"', 'w/"3.1"', '*, "3.1"', '"a\u0001"', '" "'])(
   'rejects %j',
@@ -43,13 +49,13 @@ it.each(['', ' ', ',', '3.1', '"3.1', '"3.1" "3.0"', 'w/"3.1"', '*, "3.1"', '"a\
   },
 )
 
-it('requires nothing without the headers, and both conditions with both headers', () => {
+it('checks no condition without the headers, and both conditions if both headers are sent', () => {
   expect(parsePrecondition(undefined, undefined)).toBeNull()
   const both = parsePrecondition('"3.1"', '"3.1"')
   expect(both !== null && holds(both, AT)).toBe(false)
 })
 
-it('a read with If-Match of another revision fails', () => {
+it('a read fails if If-Match names another revision', () => {
   const precondition = parsePrecondition('"3.0"', undefined)
   if (precondition === null) throw new Error('there is one')
   expect(readStatus(precondition, AT)).toBe(412)

@@ -25,15 +25,29 @@ export const statusOf = {
   ...statusOfPeers,
   ...{ SEARCH_TOO_LARGE: 422, SEARCH_INTERRUPTED: 503 },
   ...statusOfLedger,
+  ...{ TOKEN_ID_MALFORMED: 400, REVOCATIONS_FULL: 507 },
 } as const
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
+/** The last members of a list. */
+export interface ListEnd extends ListRange {
+  /**
+   * The value of `count` in the reply. `listed` means the number of elements in the list. Without it, the reply has no
+   * `count`.
+   */
+  readonly count?: number | 'listed'
+}
+
 /**
- * Streams `{"status":true,<texts>,"limit":…,"offset":…}`. One page of elements is in memory at a time, with
- * backpressure from the client.
+ * Streams `{"status":true,<texts>,"limit":…,"offset":…}`, with `"count":…` at the end if `count` is given. One
+ * page of elements is in memory at a time, with backpressure from the client.
  */
-function listStream(texts: AsyncIterable<string>, range: ListRange): Readable {
+function listStream(
+  texts: AsyncIterable<string>,
+  range: ListRange,
+  count: (() => number) | null = null,
+): Readable {
   async function* parts(): AsyncGenerator<string> {
     // Sent with the first text, so that an earlier error still gets a status.
     let opening = '{"status":true,'
@@ -41,7 +55,8 @@ function listStream(texts: AsyncIterable<string>, range: ListRange): Readable {
       yield opening + text
       opening = ''
     }
-    yield `,"limit":${range.limit},"offset":${range.offset}}`
+    const counted = count === null ? '' : `,"count":${count()}`
+    yield `,"limit":${range.limit},"offset":${range.offset}${counted}}`
   }
   return Readable.from(parts(), { objectMode: false, highWaterMark: 65_536 })
 }
@@ -60,13 +75,29 @@ async function* listText<Row>(
   yield opening === ',' ? ']' : `${opening}]`
 }
 
+/** Returns `pages`, and the number to show as `count` after the last page, or null. */
+function counted<Row>(pages: AsyncIterable<Row[]>, { count }: ListEnd) {
+  if (count === undefined) return { pages, count: null }
+  if (count !== 'listed') return { pages, count: () => count }
+  let rows = 0
+  async function* counting(): AsyncGenerator<Row[]> {
+    for await (const page of pages) {
+      rows += page.length
+      yield page
+    }
+  }
+  return { pages: counting(), count: () => rows }
+}
+
 /** Builds the reply of `GET /api/{db}`. */
-export function idListReply(pages: AsyncIterable<string[]>, range: ListRange): Readable {
-  return listStream(listText('items', pages, canonicalString), range)
+export function idListReply(ids: AsyncIterable<string[]>, end: ListEnd): Readable {
+  const { pages, count } = counted(ids, end)
+  return listStream(listText('items', pages, canonicalString), end, count)
 }
 
 /** Builds the reply of `GET /api/{db}?docs=true`: the items, then their ids. */
-export function itemListReply(pages: AsyncIterable<StoredItem[]>, range: ListRange): Readable {
+export function itemListReply(items: AsyncIterable<StoredItem[]>, end: ListEnd): Readable {
+  const { pages, count } = counted(items, end)
   async function* texts(): AsyncGenerator<string> {
     let ids = ''
     async function* noted(): AsyncGenerator<StoredItem[]> {
@@ -78,7 +109,7 @@ export function itemListReply(pages: AsyncIterable<StoredItem[]>, range: ListRan
     yield* listText('docs', noted(), ({ text }) => text)
     yield `,"items":[${ids}]`
   }
-  return listStream(texts(), range)
+  return listStream(texts(), end, count)
 }
 
 /** Builds the reply of `GET /api/{db}/{id}/attachments`. */
@@ -111,6 +142,13 @@ export function setPositionHeaders(
     .type(JSON_TYPE)
 }
 
+/** Returns a signal that is aborted when the client disconnects, or the reply has been sent. */
+export function disconnection(reply: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  reply.raw.once('close', () => controller.abort())
+  return controller.signal
+}
+
 /** Sends JSON text or a stream of it. */
 export function sendText(reply: FastifyReply, text: string | Readable): FastifyReply {
   return reply.type(JSON_TYPE).send(text)
@@ -127,7 +165,7 @@ export function serverIdFrom(text: string): number {
   if (/^[1-9]\d{0,15}$/.test(text) && Number(text) <= Number.MAX_SAFE_INTEGER) return Number(text)
   throw new LedgerError(
     'SERVERID_INVALID',
-    'serverid must be an integer; GET /api/serverid returns that of this node',
+    'serverid must be an integer; GET /api/serverid returns the id of this node',
   )
 }
 

@@ -36,13 +36,20 @@ export const ListQuery = Type.Object({
   offset: Type.Optional(Count('Number of elements to skip')),
 })
 
+/** `GET /api/dbs`. */
+export const DatabasesQuery = Type.Object({
+  token,
+  count: flag('Return the number of items of each database, in `counts`'),
+})
+
 /** `GET /api/{db}`. */
 export const ItemListQuery = Type.Object({
   ...ListQuery.properties,
   after: Type.Optional(
-    Type.String({ description: 'Only items created after the one with this id' }),
+    Type.String({ description: 'Only items created after the item with this id' }),
   ),
   docs: flag('Return the items, in `docs`'),
+  count: flag('Return the number of matches of the filter, or of all items, in `count`'),
   filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
 })
 
@@ -50,8 +57,8 @@ export const ItemListQuery = Type.Object({
 export const LedgersQuery = Type.Object({
   ...ListQuery.properties,
   serverid: Type.String({
-    shownPattern: SERVERID_PATTERN,
-    description: 'Server id of the chain; the own id is at /api/serverid',
+    documentedPattern: SERVERID_PATTERN,
+    description: 'Server id of the chain; the id of this node is at /api/serverid',
   }),
   proof: flag('Return the blinds and commitments that verify the entries'),
 })
@@ -112,7 +119,10 @@ export const WrittenReply = Type.Union([
   okReply({ ids: Type.Array(id, { description: 'In the order of the list' }) }),
   DoneReply,
 ])
-export const DatabasesReply = okReply({ dbs: Type.Array(db) })
+export const DatabasesReply = okReply({
+  dbs: Type.Array(db),
+  counts: Type.Optional(Type.Array(Type.Integer(), { description: 'In the order of `dbs`' })),
+})
 export const ItemReply = okReply({
   item: Type.Object({ id }, { additionalProperties: true, description: 'As stored, with its id' }),
 })
@@ -121,6 +131,9 @@ export const ItemListReply = okReply({
   docs: Type.Optional(Type.Array(AnyItem)),
   limit: Type.Integer(),
   offset: Type.Integer(),
+  count: Type.Optional(
+    Type.Integer({ description: 'Number of matches, whatever `limit`, `offset` and `after` are' }),
+  ),
 })
 export const ServerIdReply = okReply({ serverid: Type.Integer() })
 
@@ -174,7 +187,7 @@ const KEY = '^"[ !#-~]{1,255}"$'
 const idempotencyHeaders = {
   'idempotency-key': Type.Optional(
     Type.String({
-      shownPattern: KEY,
+      documentedPattern: KEY,
       description:
         'Identifies this request: a repetition within 24 hours has no effect and returns the original reply',
     }),
@@ -188,14 +201,16 @@ export const IdempotencyHeaders = Type.Object(idempotencyHeaders)
 export const ConditionHeaders = Type.Object({
   'if-match': Type.Optional(
     Type.String({
-      shownPattern: TAGS,
-      description: 'Only if one of these entity tags is current; `*`: any',
+      documentedPattern: TAGS,
+      description:
+        'Makes the change only if one of these entity tags is current; `*` means any tag',
     }),
   ),
   'if-none-match': Type.Optional(
     Type.String({
-      shownPattern: TAGS,
-      description: 'Only if none of these is current; `*`: only if it does not exist',
+      documentedPattern: TAGS,
+      description:
+        'Makes the change only if none of these entity tags is current; `*` means only if the item does not exist',
     }),
   ),
 })
@@ -212,5 +227,5 @@ export const failures = { '4xx': Failure, '5xx': Failure }
 /** `GET /api/{db}/{id}`. */
 export const ItemQuery = Type.Object({
   ...TokenQuery.properties,
-  at: Type.Optional(Count('The item as it was when the block of this height was the last one')),
+  at: Type.Optional(Count('The item as it was when the block of this height was the newest block')),
 })

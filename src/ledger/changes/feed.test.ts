@@ -29,7 +29,7 @@ let loopShare: number
 beforeEach(() => {
   loopShare = 0
   let nowMs = 0
-  // Each reading of the clock advances it by a millisecond: a round with one subscriber takes two.
+  // Each reading of the clock advances it by a millisecond, so a round with one subscriber takes two milliseconds.
   vi.spyOn(performance, 'now').mockImplementation(() => {
     nowMs += 1
     return nowMs
@@ -60,7 +60,7 @@ async function subscribed(
   return { schedule, commit: (height) => feed.committed(packPosition(height, 0)) }
 }
 
-it('sends a single entry at once, and is soon ready again', async () => {
+it('sends a single entry at once, and is ready for the next entry soon after', async () => {
   const { schedule, commit } = await subscribed()
   for (let height = 0; height < 3; height += 1) {
     commit(height)
@@ -74,7 +74,7 @@ it.each([
   ['nine', 'something', 'a', 18],
   ['29', 'nothing', 'b', 58],
 ])(
-  'while blocks arrive, pauses %s times the duration of a delivery round that sent %s',
+  'while blocks arrive, pauses for %s times the time of a delivery in which it sent %s',
   async (_times, _what, db, rest) => {
     const { schedule, commit } = await subscribed(db)
     commit(0)
@@ -83,12 +83,12 @@ it.each([
       commit(height)
       await schedule.run()
     }
-    // Started by the commit; the first round serves one subscriber, then one round per other subscriber.
+    // The commit starts the first round, which serves one subscriber. Each further round serves one more subscriber.
     expect(schedule.delays).toEqual([0, 2, rest, rest])
   },
 )
 
-it('if the event loop is busy, also pauses for each chunk', async () => {
+it('if the event loop is busy, adds a pause for each sent chunk', async () => {
   const { schedule, commit } = await subscribed('a')
   commit(0)
   await schedule.run()
@@ -115,7 +115,7 @@ it.each([
   [200, true, 0, 0, 1_000],
   [5_000, false, 0, 0, 1_000],
 ])(
-  'after a delivery round of %s ms (written %s, loop share %s, %s chunks), the feed pauses for %s ms',
+  'after a delivery of %s ms (written %s, loop share %s, %s chunks), pauses for %s ms',
   (roundTime, isWritten, loopShare, chunks, pause) => {
     expect(pauseMs(roundTime, { isWritten, loopShare, chunks })).toBe(pause)
   },

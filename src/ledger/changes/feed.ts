@@ -4,7 +4,7 @@ import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { type Chunk, type DatabaseFilter, type EntryPage, PageCache } from './page-cache.ts'
 
-/** Where a subscription begins: before the first entry, after the last one, or after a packed position. */
+/** Where a subscription begins: before the first entry, after the last entry, or after a packed position. */
 export type ChangesStart = 'start' | 'now' | number
 
 export interface FeedBounds {
@@ -24,16 +24,18 @@ export const FEED_BOUNDS: FeedBounds = {
   heartbeatMs: 15_000,
 }
 
-/** Duration of a round. A round that exceeds it ends after the current subscriber. */
+/** Duration of a round of deliveries. A round that exceeds it ends after the current subscriber. */
 const ROUND_MS = 10
 /** Bytes that a connection must take between two heartbeats. */
 const BYTES_PER_HEARTBEAT = 262_144
 
 /** The receiver of a subscription. */
 export interface Subscriber {
-  /** Takes events in wire format. It gets no more until it calls `Subscription.ready`. */
+  /** Takes events in wire format. The next events come only after it has called `Subscription.ready`. */
   send(events: Buffer): void
-  /** Sends a heartbeat. `passed`: packed position of the last entry; null while it is catching up. */
+  /**
+   * Sends a heartbeat. `passed` is the packed position of the last entry, or null while the subscriber is catching up.
+   */
   heartbeat(passed: number | null): void
   /** The feed ends the subscription, because of `error` if given. */
   end(error: Error | null): void
@@ -73,12 +75,12 @@ export interface FeedDeps {
 /**
  * Delivers the entries of a chain to subscribers, each entry once and in order.
  *
- * A subscription is a position in the chain. Entries that were not sent stay in the store, so a slow subscriber
- * costs no more memory than one chunk. All subscribers share the pages that were read, and nothing is read without
+ * A subscription is a position in the chain. Entries that were not sent stay in the store, so a slow subscriber costs
+ * no more memory than one chunk. All subscribers share the pages that were read, and nothing is read without
  * subscribers.
  *
- * Writers have priority: the feed works in rounds and pauses after each of them (`pauseMs`). Entries that are
- * written while it is idle are sent at once.
+ * Writers have priority: the feed works in delivery rounds of at most ROUND_MS, and pauses after each round
+ * (`pauseMs`). Entries that are written while it is idle are sent at once.
  */
 export class ChangeFeed {
   readonly #deps: FeedDeps
@@ -87,7 +89,10 @@ export class ChangeFeed {
   #last: number | null
   /** Packed position after the last block. */
   #end: number
-  /** The subscriptions: up to date (idle), with entries to send (due), with a busy connection. Oldest first. */
+  /**
+   * The subscriptions by state: up to date (idle), with entries to send (due), with a busy connection (busy). Oldest
+   * first.
+   */
   readonly #idle = new Set<Slot>()
   readonly #due = new Set<Slot>()
   readonly #busy = new Set<Slot>()
@@ -137,7 +142,7 @@ export class ChangeFeed {
     this.#activate()
   }
 
-  /** Called after an erasure, because cached entries may be erased ones. */
+  /** Called after an erasure, because the cache may contain erased entries. */
   erased(): void {
     this.#cache.clear()
   }
@@ -162,7 +167,7 @@ export class ChangeFeed {
     filter: DatabaseFilter | null,
   ): Promise<Subscription> {
     await this.check(after)
-    // Checked again, since `check` has waited. Nothing can change from here on.
+    // Checks the capacity again, because it may have changed while `check` waited. There is no `await` from here on.
     this.#expectCapacity()
     const passed = after === 'now' ? this.#last : after === 'start' ? null : after
     const next = after === 'now' ? this.#end : passed === null ? 0 : passed + 1
@@ -176,7 +181,7 @@ export class ChangeFeed {
     }
   }
 
-  /** Ends all subscriptions; new ones are refused. */
+  /** Ends all subscriptions; new subscriptions are refused. */
   close(): void {
     this.#closed = true
     for (const slot of this.#slots()) this.#endSubscription(slot, 'closing', null)
@@ -346,7 +351,7 @@ export interface RoundLoad {
 
 /** Duration of a pause, as a multiple of the previous round. */
 const PAUSE_FACTOR = 1
-/** The multiple while blocks are committed: the feed then uses a tenth of the event loop. */
+/** The multiple while blocks are committed, which leaves nine tenths of the time to writers. */
 const PAUSE_FACTOR_WRITES = 9
 /** The multiple while blocks are committed that no subscriber wants. */
 const PAUSE_FACTOR_UNWANTED = 29

@@ -47,7 +47,7 @@ export interface Chunk {
   holders: number
 }
 
-/** Receives entries one by one; returns whether to continue. */
+/** Receives single entries in order; returns whether to continue. */
 type EntryVisitor = (position: number, timestamp: number, entry: string) => boolean
 
 /** Blocks that were read from the store together. */
@@ -59,7 +59,7 @@ export class EntryPage {
   /** The databases of the entries of each block, computed on demand. */
   readonly #databases: string[][] = []
 
-  /** `blocks`: consecutive blocks, at least one. */
+  /** `blocks`: one or more consecutive blocks. */
   constructor(blocks: readonly Block[]) {
     const [first, last] = [blocks[0], blocks.at(-1)]
     assert(first !== undefined && last !== undefined)
@@ -132,7 +132,7 @@ export class PageCache {
 
   /**
    * Returns the page that begins at `height`, which must exist. If it is read now, it ends before height `end`.
-   * Errors: those of the store.
+   * Errors: the errors of the store.
    */
   async page(height: number, end: number): Promise<EntryPage> {
     const cached = this.#pages.get(height)

@@ -90,7 +90,7 @@ describe.skipIf(postgres.missing !== null)(`a database${postgres.note}`, () => {
     await expect(copy(from, database.url)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
   })
 
-  it('has no block after an interrupted copy; the next copy replaces the remains', async () => {
+  it('contains no block after an interrupted copy; the next copy replaces the leftovers', async () => {
     const from = await usedFolder()
     await using database = await postgres.newDatabase()
     const interrupted = copyStore({
@@ -116,7 +116,7 @@ it('replaces the leftovers of an interrupted copy', async () => {
   expect(existsSync(join(to, 'copy.partial'))).toBe(false)
 })
 
-it('rejects a target with a store or the key of another node, and changes nothing there', async () => {
+it('rejects a target with a store or with the key of another node, and leaves the target unchanged', async () => {
   const from = await usedFolder()
   const [used, foreign] = [await usedFolder(), temporaryFolder()]
   await expect(copy(from, used)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
@@ -125,7 +125,7 @@ it('rejects a target with a store or the key of another node, and changes nothin
   expect(readdirSync(foreign).sort()).toEqual(['ledger.lock', 'node.key'])
 })
 
-it('rejects a target that has signed more blocks than the source has', async () => {
+it('rejects a target that has signed more blocks than the source contains', async () => {
   const from = await usedFolder()
   const [older, to] = [join(temporaryFolder(), 'older'), temporaryFolder()]
   await copy(from, older)

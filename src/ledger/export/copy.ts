@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type Block,
@@ -26,6 +27,7 @@ import {
   type StoreReader,
   storedJson,
   storeExists,
+  storePathIn,
   type Verification,
   verifyBlobs,
   verifyStore,
@@ -64,8 +66,8 @@ export type Copied = Verification & BlobVerification
  * - a database has no block yet, only blobs, which the next copy continues with: all blocks are one transaction.
  *   After that transaction the store is complete, except for its indexes; the next copy rejects it.
  *
- * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK if
- * the folder has signed more blocks.
+ * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK if the
+ * folder has signed more blocks.
  */
 export async function copyStore(options: CopyOptions): Promise<Copied> {
   const { from, to } = options
@@ -77,9 +79,32 @@ export async function copyStore(options: CopyOptions): Promise<Copied> {
   }
 }
 
+/**
+ * Moves the store of a folder with its attachments into a database without a store: copies and verifies them, then
+ * removes them from the folder. The other files of the folder stay. After a crash, the folder still has the store, or
+ * the database has the complete copy. Errors: as for `copyStore`.
+ */
+export async function moveIntoDatabase(options: CopyOptions): Promise<void> {
+  const { from: folder } = options
+  const held = lockFolder(folder)
+  try {
+    await copyStore(options)
+    const path = storePathIn(folder)
+    for (const end of ['', '-wal', '-shm']) rmSync(`${path}${end}`, { force: true })
+    rmSync(join(folder, 'attachments'), { recursive: true, force: true })
+  } finally {
+    held.release()
+  }
+}
+
+/** Errors: COPY_OVER_STORE if the database has a chain; StoreError. */
+export async function expectEmptyDatabase(url: string): Promise<void> {
+  if (await storeExists(url)) await expectEmpty(url)
+}
+
 async function intoDatabase(source: StoreReader, options: CopyOptions): Promise<Copied> {
   const { to } = options
-  if (await storeExists(to)) await expectEmpty(to)
+  await expectEmptyDatabase(to)
   const store = await openStore({ location: to, serverId: source.serverId, durable: true })
   try {
     await copyBlobs(source, options)
@@ -220,7 +245,7 @@ async function finish(source: StoreReader, store: Store): Promise<void> {
 }
 
 async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promise<void> {
-  // Opens both with the rows of the source: they name the blobs that the rows of the copy will name.
+  // Opens both blob stores with the rows of the source, which name the same blobs as the rows of the copy.
   const target = await openBlobStore(to, source, true)
   const files = await openBlobStore(from, source, false)
   try {

@@ -80,7 +80,7 @@ it('reads an unchanged export, in chunks of any size, compressed or not', async 
   }
 })
 
-it('reports a flipped bit in any byte, with its line', async () => {
+it('reports the line of any flipped bit', async () => {
   const bytes = Buffer.from((await usedFolder()).text)
   let line = 1
   for (let at = 0; at < bytes.length; at += 1) {
@@ -142,7 +142,7 @@ it('reports swapped, missing, repeated and added lines', async () => {
   ])
 })
 
-it('distinguishes foreign files, exports of a newer daicho, and damaged exports', async () => {
+it('reports different errors for a file of another program, an export of a newer daicho and a damaged export', async () => {
   const code = async (text: string) => (await refusalOf(Buffer.from(text)))?.code
   expect(await code('')).toBe('EXPORT_FOREIGN')
   expect(await code('hello\n')).toBe('EXPORT_FOREIGN')
@@ -217,7 +217,7 @@ it('rejects a deeply nested line without crashing', async () => {
   }
 })
 
-it('imports a chain that the node then continues, into files that only the owner can read', async () => {
+it('imports a chain into files that only the owner can read, and the node continues the chain', async () => {
   const { folder, text } = await usedFolder()
   const target = temporaryFolder()
   const key = existingNodeKey(folder)?.privateKey.export({ format: 'pem', type: 'pkcs8' }) ?? ''

@@ -57,7 +57,7 @@ export function endLine({ blocks, entries, headId }: ExportEnd): string {
   return JSON.stringify({ daicho: 'end', blocks, entries, head: headId })
 }
 
-/** Parses a header; returns null if it is not one. For a newer version, only the version is reliable. */
+/** Parses a header; returns null for any other value. For a newer version, only the version is reliable. */
 export function headerOf(value: Json): ExportHeader | null {
   if (!isJsonObject(value) || value.daicho !== 'export') return null
   const { version, serverid, size, head = null, public_key = null } = value

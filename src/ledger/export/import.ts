@@ -90,7 +90,7 @@ export function importAsNewChain(options: NewChainImportOptions): Promise<NewCha
         if (header.serverId === serverId && isKey) return
         throw new ExportError(
           'IMPORT_WITHOUT_KEY',
-          `the export is the chain of server id ${header.serverId}, which is not that of the key ${vkey}`,
+          `the export is the chain of server id ${header.serverId}, but the key ${vkey} belongs to another node`,
         )
       })
       moveStore(side, mirror)

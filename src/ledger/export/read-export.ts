@@ -41,8 +41,8 @@ export interface ExportReceiver {
  * block, format and names of the entries. Every byte is covered, since a line has exactly one valid form. Only one
  * batch of lines is in memory at a time.
  *
- * This does not prove that the chain is the node's own. Anybody with the file can compute another chain; compare
- * `headId` with a value noted earlier.
+ * This does not prove that the chain is the node's own. Anybody with the file can compute another chain. To detect
+ * this, compare `headId` with a value that you recorded earlier.
  *
  * Errors: ExportError.
  */
@@ -164,7 +164,7 @@ function headerIn(line: string): ExportHeader {
   if (headerLine(header) !== line) throw damaged('the header is not in canonical form')
   const { publicKey, serverId } = header
   if (publicKey !== null && serverIdOfHex(publicKey) !== serverId) {
-    throw damaged(`the public key is not that of server id ${serverId}`)
+    throw damaged(`the public key does not belong to server id ${serverId}`)
   }
   return header
 }

@@ -58,7 +58,7 @@ it('an empty log has a signed head of size 0', async () => {
   await node.close()
 })
 
-it('tiles, entries and checkpoint match; the entries are the headers of the blocks', async () => {
+it('tiles, entry bundles and checkpoint match, and each log entry is the header of a block', async () => {
   const node = await startLedgerNode()
   await fill(node, 'fruit', 300)
   const { size, root } = await checkpointOf(node)
@@ -158,7 +158,7 @@ it('proves the consistency of any two sizes, and rejects invalid sizes', async (
   await node.close()
 })
 
-it('verifies the proof of an item offline, with its content, position and time', async () => {
+it('a proof of an item verifies offline, with its content, position and time', async () => {
   const node = await startLedgerNode()
   await fill(node, 'fruit', 5)
   const key = await keyOf(node)
@@ -207,7 +207,7 @@ it('verifies the proof of an item offline, with its content, position and time',
   await node.close()
 })
 
-it('heads are consistent across restarts, and an earlier proof still verifies', async () => {
+it('each head continues the previous head across restarts, and earlier proofs still verify', async () => {
   const folder = temporaryFolder()
   let node = await startLedgerNode({ folder })
   await fill(node, 'fruit', 4)

@@ -114,7 +114,7 @@ export class LedgerLog {
     return verifierKeyText(this.#verifier)
   }
 
-  /** Returns a recent checkpoint as a signed note, with cosignatures that exist. Errors: LOG_…. */
+  /** Returns a recent checkpoint as a signed note, with the cosignatures that exist already. Errors: LOG_…. */
   async checkpoint(): Promise<string> {
     return this.#cosigned(await this.#newest())
   }

@@ -51,7 +51,11 @@ export interface SignedHead {
 
 /** Parses the content of a `signed-head` file: a signed note, or only its text. Errors: ProofError. */
 export function headOfFile(content: string): Checkpoint {
-  return checkpointOf(content.includes('\n\n') ? unverifiedText(content) : content)
+  if (content.includes('\n\n')) return checkpointOf(unverifiedText(content))
+  const head = checkpointOf(content)
+  // A note without its empty line would look like a text with an extension.
+  if (checkpointText(head) === content) return head
+  throw new ProofError('CHECKPOINT_MALFORMED', 'this is neither a signed head nor only its text')
 }
 
 /**

@@ -53,7 +53,7 @@ export class LogSigning {
   }
 
   /**
-   * Returns a head that covers all `committed` blocks, or one that is not older than the pause between two
+   * Returns a head that covers all `committed` blocks, or a head that is not older than the pause between two
    * signatures. Errors: as for `covering`.
    */
   newest(committed: number): Promise<SignedHeadUpdate> {

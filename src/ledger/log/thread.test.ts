@@ -76,7 +76,7 @@ const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHe
 ]
 
 it.each(FAULTS)(
-  'killed %s: the next signer contradicts no published head',
+  'after a kill %s, the next signer contradicts no published head',
   async (_, isKept, fault) => {
     const { folder, node, write, key } = await writtenFolder()
     const store = await openStoreReader(folder, { frozen: false })
@@ -104,7 +104,7 @@ it.each(FAULTS)(
       )
       await expect(dying.advance()).rejects.toThrow(Killed)
       expect(real.read()?.size).toBe(isKept ? 5 * round + 5 : before?.size)
-      // Killed again, then completed: the same size gives the same note.
+      // After another kill, the signer completes, and an equal size gives an equal note.
       const whole = await LogSigner.open(store, real, key)
       const { note, size } = await whole.advance()
       expect(size).toBe(5 * round + 5)
@@ -117,7 +117,7 @@ it.each(FAULTS)(
   },
 )
 
-it('killed while the head is written: the file has the old head or the new head', async () => {
+it('after a kill while a head is written, the file contains the old head or the new head', async () => {
   const { folder, node, write, key } = await writtenFolder()
   const store = await openStoreReader(folder, { frozen: false })
   const folderOfHead = temporaryFolder()
@@ -137,7 +137,7 @@ it('killed while the head is written: the file has the old head or the new head'
   await node.close()
 })
 
-it('does not sign a store with a changed entry, header or node', async () => {
+it('does not sign a store in which an entry, a header or a tree node was changed', async () => {
   for (const sql of [
     "UPDATE blocks SET body = replace(body, 'db2', 'db9') WHERE height = 1",
     'UPDATE blocks SET nonce = 7 WHERE height = 2',
@@ -161,7 +161,7 @@ it('does not sign a store with a changed entry, header or node', async () => {
   }
 })
 
-it('does not start if the store was restored from an older copy, and reports the reason', async () => {
+it('does not start with an older copy of the store, and reports the reason', async () => {
   const { folder, node, write } = await writtenFolder()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   await write(3)
@@ -203,7 +203,7 @@ it('does not start if the store was restored from an older copy, and reports the
   await well.close()
 })
 
-it('never starts and creates no files if the store is lost', async () => {
+it('does not start if the store is lost, and creates no files', async () => {
   const none = await writtenFolder()
   await none.node.close()
   const some = await writtenFolder()
@@ -231,7 +231,7 @@ it('never starts and creates no files if the store is lost', async () => {
   }
 })
 
-it('after a kill between creating the store and writing its head, the next successful start writes the empty head', async () => {
+it('writes the empty head at the next start if it was killed after creating the store', async () => {
   const { folder, node } = await writtenFolder()
   await node.close()
   const kept = signedHeadIn(folder)
@@ -248,7 +248,7 @@ it('after a kill between creating the store and writing its head, the next succe
   expect(kept.read()?.size).toBe(0)
 })
 
-it('signs the last writes when the node closes, so that an older store is detected', async () => {
+it('signs the last writes when the node closes, so that an older store is detected later', async () => {
   const { folder, node, write } = await writtenFolder()
   await write(1)
   await node.close()
@@ -303,15 +303,15 @@ it('signs heads under load with pauses in between, and each head continues the p
   await node.close()
 })
 
-it('does not treat an unreadable signed head as missing', () => {
+it('fails if the signed head cannot be read, instead of starting without it', () => {
   const folder = temporaryFolder()
   expect(signedHeadIn(folder).read()).toBeNull()
-  // A symbolic link to itself: reading it fails, as on a failing disk.
+  // Reading a symbolic link to itself fails, as on a failing disk.
   symlinkSync('signed-head', join(folder, 'signed-head'))
   expect(() => signedHeadIn(folder).read()).toThrow('ELOOP')
 })
 
-it('reads a signed-head file without a signature; the next signature replaces the file with a note', async () => {
+it('reads a signed-head file that has no signature, and replaces it with a note at the next signature', async () => {
   const { folder, node, write } = await writtenFolder()
   await write(2)
   await node.close()

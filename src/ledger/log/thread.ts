@@ -126,7 +126,7 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
   const signedHead = durable ? signedHeadIn(folder) : temporaryHead()
   const store = await openStoreReader(location, { frozen: false })
   let opened: Promise<LogSigner> | null = null
-  // A failure to open can be temporary, so the next request tries again.
+  // Opening the store can fail temporarily, so the next request tries again.
   const signer = () => {
     opened ??= LogSigner.open(store, signedHead, { verifier, privateKey }).catch(
       (error: unknown) => {

@@ -17,7 +17,7 @@ export interface SigningFiles {
 
 /**
  * Reads the files. Call it before the store is opened: blocks are committed before they are signed.
- * Errors: those of the system if a file exists but cannot be read.
+ * Errors: the errors of the system if a file exists but cannot be read.
  */
 export function readSigningFiles(folder: string): SigningFiles {
   const path = join(folder, SIGNED_HEAD_FILE)
@@ -69,7 +69,7 @@ export async function signingFinding(
   if (!isUsed || (await store.head(serverId)) === null) return null
   return (
     'signed-head is missing, so an older or another chain in this folder would go unnoticed: compare the head ' +
-    'with one that you know from elsewhere (a peer, an auditor, a note); then start the node, which writes the file'
+    'with a head from another source (a peer, an auditor, a note); then start the node, which writes the file'
   )
 }
 
@@ -84,7 +84,7 @@ async function headFinding(
     if (head.origin !== name) {
       return `signed-head is of the log ${head.origin}, and the store of ${name}: put back the file of this node`
     }
-    // A file without the empty line contains only the text of a note, as earlier versions wrote it.
+    // Earlier versions wrote only the text of a note. Such a file has no empty line.
     if (content.includes('\n\n')) {
       await openCheckpoint(nodeVerifySignature, { name, publicKey: key.publicKey }, content)
     }

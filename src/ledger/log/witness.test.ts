@@ -30,7 +30,7 @@ async function add(node: LedgerNode, body: string | Buffer, type = 'text/plain')
   return { status, text, type: headers.get('content-type') }
 }
 
-it('cosigns the checkpoints of a growing log, with the witness’s own clock and key', async () => {
+it('cosigns the checkpoints of a growing log with its own clock and key', async () => {
   const log = new TestLog(20, 'leaf')
   const { node, key } = await witnessOf(log)
   expect(key.name).toBe(`daicho/${node.service.serverId}/witness`)
@@ -52,7 +52,7 @@ it('cosigns the checkpoints of a growing log, with the witness’s own clock and
   await node.close()
 })
 
-it('rejects all other requests with the statuses of C2SP tlog-witness', async () => {
+it('rejects any other request with the status that C2SP tlog-witness specifies', async () => {
   const log = new TestLog(20, 'leaf')
   const [fork, other] = [new TestLog(20, 'fork', log.key), new TestLog(5, 'other')]
   const { node } = await witnessOf(log)
@@ -67,13 +67,13 @@ it('rejects all other requests with the statuses of C2SP tlog-witness', async ()
     'application/json; charset=utf-8',
   ]
   const cases: [string | Buffer, unknown[]][] = [
-    // The size differs from the last cosigned size: smaller, then larger.
+    // The old size differs from the last cosigned size: first smaller, then larger.
     [await log.request(0, 12), conflict],
     [await log.request(9, 12), conflict],
     [await log.request(0, 3), conflict],
     [await fork.request(0, 12), conflict],
     // The same size with another root.
-    [await fork.request(8, 8), conflict],
+    [await fork.request(8, 8), refused(422, 'WITNESS_PROOF_WRONG')],
     [await fork.request(8, 12), refused(422, 'WITNESS_PROOF_WRONG')],
     [(await log.request(8, 12)).replace(/\n.+\n/, '\n'), refused(422, 'WITNESS_PROOF_WRONG')],
     [await log.request(8, 12, log.note(13)), refused(422, 'WITNESS_PROOF_WRONG')],

@@ -16,6 +16,7 @@ import {
   EMPTY_FRONTIER,
   equalBytes,
   HASH_BYTES,
+  HASHES_MAX,
   nodeVerifySignature,
   openCheckpoint,
   ProofError,
@@ -32,13 +33,11 @@ import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
 import { jsonMembers } from '../json-members.ts'
 
-// This node as a witness of the logs of others (c2sp.org/tlog-witness).
+// The witness role of this node: cosigns the logs of other nodes (c2sp.org/tlog-witness).
 
 /** The key and the cosigned heads. Never part of a backup: an older copy would allow a second history. */
 const FILE = 'witness.json'
 const LOGS_MAX = 256
-/** Maximum number of lines of a consistency proof. Source: c2sp.org/tlog-witness. */
-const PROOF_LINES_MAX = 63
 /** Maximum bytes of a request: a note of the maximum length, and a proof. */
 export const WITNESS_REQUEST_BYTES_MAX = 80 * 1024
 
@@ -65,14 +64,12 @@ interface State {
 }
 
 /** The signature line of the witness; or the size that it has last cosigned, if the request assumed another size. */
-export type WitnessAnswer =
-  | { readonly line: string }
-  | { readonly conflict: number; readonly what: string }
+export type WitnessAnswer = { readonly line: string } | { readonly conflict: number }
 
 export interface LogWitnessOptions {
   /** Name of the witness in its signatures. */
   readonly name: string
-  /** Data folder, or null for a node without one. */
+  /** Data folder, or null for a node without a data folder. */
   readonly folder: string | null
   readonly clock: Clock
   /** Returns the key of the log of this origin, or null if this node does not cosign the log. */
@@ -82,7 +79,7 @@ export interface LogWitnessOptions {
 /**
  * Cosigns a checkpoint if it continues the last cosigned checkpoint of the same log.
  *
- * A request is decided, stored and signed in one turn of the event loop, so two requests cannot both continue one
+ * A request is decided, stored and signed in one event-loop iteration, so two requests cannot both continue one
  * head. The new head is durable before its signature exists. So after a crash the file has either the old head, and
  * nothing was signed, or the new head, which the log can submit again to get the signature.
  */
@@ -113,19 +110,22 @@ export class LogWitness {
     }
     const checkpoint = await opened(key, note)
     if (old > checkpoint.size) {
-      throw invalid('the old size is larger than that of the checkpoint')
+      throw invalid('the old size is larger than the size of the checkpoint')
     }
     // No `await` from here on: other requests must not come between the comparison and the new state.
     const state = this.#opened()
     const known = state.heads.get(checkpoint.origin) ?? NOTHING
-    if (old !== known.size) return { conflict: known.size, what: 'another size was cosigned' }
+    if (old !== known.size) return { conflict: known.size }
     if (old === checkpoint.size && !equalBytes(checkpoint.root, known.root)) {
-      return { conflict: known.size, what: 'another root of this size was cosigned' }
+      throw new LedgerError(
+        'WITNESS_PROOF_WRONG',
+        `another root of the log of ${old} blocks was cosigned`,
+      )
     }
     if (!verifyConsistency(known, checkpoint, proof)) {
       throw new LedgerError(
         'WITNESS_PROOF_WRONG',
-        `the proof does not show that the log of ${checkpoint.size} blocks continues the one of ${old}`,
+        `the proof does not show that the log of ${checkpoint.size} blocks continues the log of ${old} blocks`,
       )
     }
     this.#remember(state, checkpoint)
@@ -179,7 +179,7 @@ export class LogWitness {
     writeDurably(join(folder, FILE), `${JSON.stringify({ key, logs })}\n`)
   }
 
-  /** Errors: WITNESS_STATE_DAMAGED; those of the system. */
+  /** Errors: WITNESS_STATE_DAMAGED; errors of the system. */
   #stored(): State | null {
     const { folder } = this.#options
     const path = folder === null ? null : join(folder, FILE)
@@ -218,7 +218,7 @@ interface WitnessRequest {
 function parsedRequest(body: Uint8Array): WitnessRequest {
   const text = textOf(body)
   const end = text.indexOf('\n\n')
-  const [first = '', ...lines] = text.slice(0, Math.max(end, 0)).split('\n')
+  const [first = '', ...lines] = text.slice(0, Math.max(end, 0)).split('\n', 2 + HASHES_MAX)
   const [, old = ''] = /^old (0|[1-9]\d{0,15})$/.exec(first) ?? []
   const proof = lines.map(fromBase64).filter((hash) => hash?.length === HASH_BYTES)
   if (end === -1 || old === '' || !Number.isSafeInteger(Number(old))) {
@@ -227,8 +227,8 @@ function parsedRequest(body: Uint8Array): WitnessRequest {
     )
   }
   const hashes = proof.filter((hash) => hash !== null)
-  if (lines.length > PROOF_LINES_MAX || hashes.length !== lines.length) {
-    throw invalid(`a proof has at most ${PROOF_LINES_MAX} lines, each a hash in base64`)
+  if (lines.length > HASHES_MAX || hashes.length !== lines.length) {
+    throw invalid(`a proof has at most ${HASHES_MAX} lines, each a hash in base64`)
   }
   return { old: Number(old), proof: hashes, note: text.slice(end + 2) }
 }
@@ -241,8 +241,8 @@ function textOf(body: Uint8Array): string {
   }
 }
 
-function invalid(what: string): LedgerError {
-  return new LedgerError('WITNESS_REQUEST_INVALID', what)
+function invalid(reason: string): LedgerError {
+  return new LedgerError('WITNESS_REQUEST_INVALID', reason)
 }
 
 function keyIn(pem: string): KeyObject | null {
@@ -254,7 +254,7 @@ function keyIn(pem: string): KeyObject | null {
   }
 }
 
-/** Returns null if a head is malformed: its log must not appear to be new. */
+/** Returns null if any head is malformed, because its log must not be treated as a new log. */
 function headsIn(logs: JsonObject): Map<string, TreeHead> | null {
   const heads = new Map<string, TreeHead>()
   for (const [origin, head] of Object.entries(logs)) {

@@ -60,7 +60,7 @@ const checkpointOf = async (node: LedgerNode) =>
 
 const signers = (note: string) => [...note.matchAll(/^— (\S+) /gm)].map(([, name]) => name)
 
-/** Waits until `names` have signed the checkpoint; on a busy machine, a witness may miss the first reply. */
+/** Waits until `names` have signed the checkpoint; on a busy computer, a witness may miss the first reply. */
 async function signedBy(node: LedgerNode, names: readonly string[]): Promise<string> {
   let note = ''
   await until(`${names.join(', ')} have signed`, async () => {
@@ -95,7 +95,7 @@ it('serves checkpoints and proof files with the cosignatures of its witnesses', 
   expect(text).toContain(`daicho_witness_failing{witness="${two.witness.key.name}"} 0\n`)
 })
 
-it('continues from the size that a witness reports', async () => {
+it('continues from the size that a witness returns', async () => {
   const one = await witnessNode()
   const requests: string[] = []
   const proxied = await fakeWitness(one.witness.key, async (request, reply) => {
@@ -124,7 +124,7 @@ it('continues from the size that a witness reports', async () => {
   expect(requests[2]?.split('\n')[1]).toBe('old 2')
 })
 
-it('after a 409, retries with the size in the reply; reports a witness that has cosigned another log', async () => {
+it('retries after a 409 with the size in the reply, and reports a witness that has cosigned a different log', async () => {
   const one = await witnessNode()
   const sizes: string[] = []
   let known = '1'
@@ -157,8 +157,8 @@ it('after a 409, retries with the size in the reply; reports a witness that has 
 
 it.each([
   [404, '', 'it answered 404: it does not know this log'],
-  [403, '', 'it answered 403: it knows another key of this log'],
-  [422, '', 'it answered 422: the log does not continue the one'],
+  [403, '', 'it answered 403: it has a different key of this log'],
+  [422, '', 'it answered 422: the log does not continue the log'],
   [500, '', 'it answered 500'],
   [200, 'hello\n', 'it answered with a wrong cosignature: a signature line'],
   [200, '', 'it answered with a wrong cosignature: this is not a signed note'],
@@ -166,14 +166,14 @@ it.each([
   [409, 'many\n', 'it answered 409'],
 ])(
   'serves the checkpoint without cosignatures when a witness answers %i %j',
-  async (status, body, what) => {
+  async (status, body, message) => {
     const { witness } = await witnessNode()
     const wrong = await fakeWitness(witness.key, (_, reply) => reply.writeHead(status).end(body))
     const { node, key, reports } = await startNode([wrong])
     await node.send('POST', '/api/fruit')
     expect(signers(await checkpointOf(node))).toEqual([key.name])
     await until('it is reported', async () => reports.length > 0)
-    expect(reports[0]).toContain(`witness ${witness.key.name}: ${what}`)
+    expect(reports[0]).toContain(`witness ${witness.key.name}: ${message}`)
   },
 )
 
@@ -188,12 +188,12 @@ it('serves checkpoints with the other cosignatures while one witness is silent',
   await signedBy(node, names)
 })
 
-it('rejects malformed settings and duplicate names', async () => {
+it('rejects malformed settings and duplicate witness names', async () => {
   const { witness } = await witnessNode()
   const vkey = witnessKeyText(witness.key)
   for (const text of ['', vkey, `${vkey} ftp://a`, `${vkey} http://a?b`, `${vkey} http://a b`]) {
     expect(() => witnessOfText(text)).toThrow(
-      'a witness is a cosignature key (type 4) and an address',
+      'a witness is a cosignature key (type 4 or 6) and an address',
     )
   }
   expect(witnessOfText(`${vkey} https://a.example/w/`)).toEqual({

@@ -27,7 +27,7 @@ const WAIT_MS = 1_000
 const INTERVAL_MS = 200
 /** Maximum time between two requests to a witness that fails. */
 const RETRY_MS_MAX = 60_000
-/** Maximum requests about one checkpoint: with the remembered size, the size in the reply, and once more. */
+/** Maximum requests about one checkpoint: with the remembered size, with the size in the reply, and one retry. */
 const REQUESTS_MAX = 3
 const REPLY_BYTES_MAX = 16_384
 
@@ -53,7 +53,7 @@ export function witnessOfText(text: string): Witness {
   }
   throw new LedgerError(
     'WITNESS_INVALID',
-    'a witness is a cosignature key (type 4) and an address, like name+1a2b3c4d+BE… https://w.example',
+    'a witness is a cosignature key (type 4 or 6) and an address, like name+1a2b3c4d+BE… https://w.example',
   )
 }
 
@@ -62,7 +62,7 @@ export interface WitnessesOptions {
   readonly witnesses: readonly Witness[]
   /** Whether witnesses may be on private networks. */
   readonly allowPrivate: boolean
-  /** Called when a witness fails, for another reason than before, and when it works again. */
+  /** Called when a witness fails for a new reason, and when it works again. */
   readonly report: (message: string) => void
 }
 
@@ -83,39 +83,39 @@ export interface WitnessState {
 
 /** The witnesses of a node. Requests to them run in parallel, each for one checkpoint at a time. */
 export class Witnesses {
-  readonly #asked: readonly AskedWitness[]
+  readonly #clients: readonly WitnessClient[]
 
   /** Errors: WITNESS_INVALID. */
   constructor(options: WitnessesOptions, prove: Prove, platform: Platform) {
     const names = new Set(options.witnesses.map(({ key }) => key.name))
     if (names.size !== options.witnesses.length || names.size > WITNESSES_MAX) {
-      const message = `at most ${WITNESSES_MAX} witnesses, with different names, can be named`
+      const message = `at most ${WITNESSES_MAX} witnesses are possible, each with its own name`
       throw new LedgerError('WITNESS_INVALID', message)
     }
-    this.#asked = options.witnesses.map((witness) => {
-      return new AskedWitness(witness, options, prove, platform)
+    this.#clients = options.witnesses.map((witness) => {
+      return new WitnessClient(witness, options, prove, platform)
     })
   }
 
   /** Asks the witnesses to cosign a head, unless they were asked about a later head. */
   ask(signed: SignedNote): void {
-    for (const witness of this.#asked) witness.ask(signed)
+    for (const witness of this.#clients) witness.ask(signed)
   }
 
   /** Returns the note with the cosignatures that arrive soon. Never rejects. */
   async cosigned(signed: SignedNote): Promise<string> {
     this.ask(signed)
-    await Promise.all(this.#asked.map((witness) => witness.settled(signed.size)))
-    return signed.note + this.#asked.map((witness) => witness.lineFor(signed)).join('')
+    await Promise.all(this.#clients.map((witness) => witness.settled(signed.size)))
+    return signed.note + this.#clients.map((witness) => witness.lineFor(signed)).join('')
   }
 
   states(): readonly WitnessState[] {
-    return this.#asked.map((witness) => witness.state())
+    return this.#clients.map((witness) => witness.state())
   }
 
   /** Stops asking. A request in progress is left to its timeout. */
   close(): void {
-    for (const witness of this.#asked) witness.close()
+    for (const witness of this.#clients) witness.close()
   }
 }
 
@@ -124,7 +124,7 @@ type Answer =
   | { readonly cosignature: Cosignature }
   | { readonly error: string; readonly isFinal: boolean }
 
-class AskedWitness {
+class WitnessClient {
   readonly #witness: Witness
   readonly #options: WitnessesOptions
   readonly #prove: Prove
@@ -138,7 +138,7 @@ class AskedWitness {
   /** Size that the witness has last cosigned. The reply of the witness corrects a wrong size. */
   #size = 0
   #error: string | null = null
-  /** Whether the last answer came in time, or none was needed yet. */
+  /** Whether the last answer came in time. True before the first request. */
   #isPrompt = true
   #waiting: (() => void)[] = []
   #cancelPause: () => void = () => {}
@@ -179,7 +179,7 @@ class AskedWitness {
     this.#wake()
   }
 
-  /** Asks about the newest head, then about heads that are newer by then. Never rejects. */
+  /** Requests cosignatures until the newest head is cosigned or refused. Never rejects. */
   async #askRepeatedly(): Promise<void> {
     this.#isAsking = true
     let pauseMs = INTERVAL_MS
@@ -210,8 +210,8 @@ class AskedWitness {
     if (error === null || ('isFinal' in answer && answer.isFinal)) this.#settledSize = signed.size
     this.#isPrompt = isInTime && error === null
     if (error !== this.#error) {
-      const what = error ?? 'it cosigns again'
-      this.#options.report(`witness ${this.#witness.key.name}: ${what}`)
+      const message = error ?? 'it cosigns again'
+      this.#options.report(`witness ${this.#witness.key.name}: ${message}`)
     }
     this.#error = error
     this.#wake()
@@ -256,7 +256,9 @@ class AskedWitness {
     }
   }
 
-  /** Sends one request; returns a size if the witness has cosigned another size than assumed. Errors: any. */
+  /**
+   * Sends one request. Returns the size that the witness has cosigned if it differs from the assumed size. Errors: any.
+   */
   async #request({ size, note }: SignedNote): Promise<Answer | number> {
     const proof = await this.#prove(this.#size, size)
     const lines = proof.map((hash) => `${toBase64(hash)}\n`).join('')
@@ -299,8 +301,8 @@ function final(error: string): Answer {
 
 /** Statuses of final errors: the same checkpoint would fail again. */
 const REFUSALS: Readonly<Record<number, string>> = {
-  400: 'the request is malformed for it',
-  403: 'it knows another key of this log',
+  400: 'it rejects the request as malformed',
+  403: 'it has a different key of this log',
   404: 'it does not know this log, so its operator has to add the verifier key of this node',
-  422: 'the log does not continue the one that it has cosigned',
+  422: 'the log does not continue the log that it has cosigned',
 }

@@ -81,7 +81,7 @@ it.each(LOSSES)(
   },
 )
 
-it('counts a blob that the source lacks only once, and fetches it when the source has it again', async () => {
+it('counts a blob that the source lacks once, and fetches it when the source has it again', async () => {
   const { store } = await origin()
   const folder = temporaryFolder()
   const files = await openBlobStore(folder, store, false)
@@ -174,7 +174,7 @@ function scanning({ tookMs = 0, isMissing = false }) {
   return { sync, clock, scansAt }
 }
 
-it('checks all blobs a minute after the first scan, and every minute from then on', async () => {
+it('checks all blobs one minute after the first check, and then every minute', async () => {
   const { scansAt } = scanning({})
   const scans: number[] = []
   for (const ms of [0, 1, MINUTE_MS - 1, MINUTE_MS, 2 * MINUTE_MS - 1, 2 * MINUTE_MS]) {
@@ -183,7 +183,7 @@ it('checks all blobs a minute after the first scan, and every minute from then o
   expect(scans).toEqual([1, 1, 1, 2, 2, 3])
 })
 
-it('continues a rescan that fails midway instead of starting over', async () => {
+it('continues a check that failed midway, and does not start it again', async () => {
   const clock = new HandClock()
   const sync = new BlobSync(clock)
   const asked: number[] = []
@@ -210,7 +210,7 @@ it.each([
   ['of a minute', MINUTE_MS, 10 * MINUTE_MS + MINUTE_MS],
   ['of a day', 1_440 * MINUTE_MS, (1_440 + 60) * MINUTE_MS],
 ])(
-  'a rescan that was %s is followed by a delay ten times as long, at most an hour',
+  'a check that was %s is followed by a delay ten times as long, at most an hour',
   async (_, tookMs, nextMs) => {
     const { scansAt } = scanning({ tookMs })
     await scansAt(-MINUTE_MS)
@@ -219,7 +219,7 @@ it.each([
   },
 )
 
-it('checks missing blobs again after half a second, then after twice as long, up to 30 seconds', async () => {
+it('checks missing blobs again after half a second, and doubles the delay up to 30 seconds', async () => {
   const { sync, scansAt } = scanning({ isMissing: true })
   await scansAt(0)
   let dueMs = 0

@@ -130,7 +130,7 @@ export class BlobSync {
     const isRescan = startedMs >= this.#rescanAtMs
     if (isRescan) {
       this.#upTo = -1
-      // Set now, so that a rescan that fails midway continues instead of starting over.
+      // Set before the rescan, so that a rescan that fails midway continues at its position.
       this.#rescanAtMs = startedMs + RESCAN_MS
     }
     const failed = await this.#scan(transfer, isStopped)
@@ -191,7 +191,7 @@ export function pushingBlobs(
   return {
     async absent(after, limit) {
       store.refresh()
-      // Usually there is no new attachment, and the mirror need not be asked.
+      // Usually there is no new attachment, so that no request to the mirror is needed.
       const isNothingNew = (await store.attachments.byPosition(after, 1)).length === 0
       if (isNothingNew) return { blobs: [], upTo: after, more: false }
       return peer.missingBlobs(after, limit)

@@ -4,7 +4,7 @@ import { CodedError } from '../../base/coded-error.ts'
 export type PeerErrorCode =
   | 'REPLY_REFUSED' // the peer replied with an error
   | 'REPLY_MALFORMED' // the reply does not have the expected form
-  | 'BLOCK_REFUSED' // the block is invalid, or does not follow the last one
+  | 'BLOCK_REFUSED' // the block is invalid, or does not follow the last block
   | 'LOG_UNPROVEN' // the data are not proven to be in the signed log
   | 'MIRROR_FROZEN' // two signed heads contradict each other, so nothing is added any more
   | 'MIRROR_FAILED' // the store of the mirror failed

@@ -16,7 +16,7 @@ const headOf = (key: { name: string; publicKey: Uint8Array }, by: KeyObject, siz
     sign(null, message, by),
   )
 
-it('accepts a verified note only for the key that signed it', async () => {
+it('accepts a note only for the key that signed it', async () => {
   const [one, other] = [pair(), pair()]
   const note = headOf(one.key, one.privateKey, 3)
   const verifier = new CheckpointVerifier(one.key)
@@ -43,7 +43,7 @@ it(`remembers at most ${CHECKPOINTS_MAX} notes`, async () => {
   expect(await verifier.open(note)).toBe(await verifier.open(note))
 })
 
-it('reads evidence of earlier versions, and keeps only the first', () => {
+it('reads evidence files of earlier versions, and keeps only the first file', () => {
   const folder = temporaryFolder()
   expect(readEvidence(folder)).toBeNull()
   const notes: [string, string] = ['one', 'other']
@@ -54,7 +54,7 @@ it('reads evidence of earlier versions, and keeps only the first', () => {
   expect(readEvidence(folder)).toEqual(old)
 })
 
-it('counts a file that cannot be read as evidence', () => {
+it('treats an unreadable evidence file as evidence', () => {
   const folder = temporaryFolder()
   for (const content of ['', '{"what":"no notes"}', '{"format":"daicho-evidence","version":2}']) {
     writeFileSync(join(folder, 'evidence.json'), content)

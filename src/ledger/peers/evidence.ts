@@ -43,7 +43,7 @@ export function readEvidence(folder: string): Evidence | null {
   }
 }
 
-/** Stores evidence durably. Only the first is kept. */
+/** Stores evidence durably, unless evidence is stored already. */
 export function storeEvidence(folder: string, evidence: Evidence): void {
   if (readEvidence(folder) !== null) return
   writeDurably(join(folder, FILE), evidenceText(evidence))
@@ -56,7 +56,7 @@ export interface SignedCheckpoint extends Checkpoint {
 
 /**
  * Verifies the checkpoints of one log and remembers verified notes. Peers mostly repeat the same note, and
- * verifying its signature is the most expensive part of a round.
+ * verifying its signature is the most expensive part of a sync.
  */
 export class CheckpointVerifier {
   readonly #key: VerifierKey
@@ -129,7 +129,7 @@ export interface OwnChain {
 /**
  * Asks a peer for its copy of this node's own chain. If the copy has a signed head that the store lacks, an older
  * state of the disk was restored, or another node has the same key; new blocks would create a second history.
- * Returns a sentence about the conflict, or null if there is none. Errors: those of the source; ProofError if the
+ * Returns a sentence about the conflict, or null if there is none. Errors: the errors of the source; ProofError if the
  * head is not signed by the node's key.
  */
 export async function ownChainConflict(source: ChainSource, own: OwnChain): Promise<string | null> {

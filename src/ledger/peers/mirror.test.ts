@@ -64,7 +64,7 @@ async function valuesOf({ service, send }: LedgerNode, blocks: number): Promise<
 
 const copy = (value: Json) => JSON.parse(JSON.stringify(value))
 
-it('writes no file in a round that finds nothing new', async () => {
+it('writes no file if a synchronization finds nothing new', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -81,7 +81,7 @@ it('writes no file in a round that finds nothing new', async () => {
   await mirror.close()
 })
 
-it('rejects and does not store a block that was changed or belongs to another chain', async () => {
+it('rejects a block that was changed or belongs to another chain, and does not store it', async () => {
   const node = await nodeWith(8)
   const other = await nodeWith(8)
   const source = sourceOf(node)
@@ -121,7 +121,7 @@ it('rejects and does not store a block that was changed or belongs to another ch
       })
       expect([what, mirror.size, mirror.evidence]).toEqual([what, 0, null])
     }
-    // Only the source was wrong: the chain of an honest source is accepted.
+    // The mirror still accepts the chain of an honest source.
     await pull(mirror, source)
     expect(mirror.size).toBe(8)
     await mirror.close()
@@ -130,7 +130,7 @@ it('rejects and does not store a block that was changed or belongs to another ch
   expect(cuts).toBe(14)
 })
 
-it('rejects a recomputed chain that the key has not signed', async () => {
+it('rejects a chain with correct hashes that the key has not signed', async () => {
   const node = await nodeWith(3)
   const other = await nodeWith(12)
   const source = sourceOf(node)
@@ -197,7 +197,7 @@ it('continues where it stopped, even after it is reopened, and verifies', async 
   expect(await verifyFolder(folder)).toMatchObject({ blocks: 40, items: 39, finding: null })
 })
 
-it('applies an erasure, after which everything still verifies', async () => {
+it('applies an erasure, and its chain still verifies', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -283,7 +283,7 @@ it('detects two histories under one key, keeps evidence, and adds no more blocks
   }
 })
 
-it('detects two histories even if the mirror has seen only a head and no block of the first history', async () => {
+it('detects two histories even if it has seen only a signed head of the first history', async () => {
   const [node, twin] = await twins()
   const mirror = await mirrorOf(node)
   const blocks = () => Promise.reject(new Error('the connection broke'))
@@ -302,13 +302,16 @@ it('detects two histories even if the mirror has seen only a head and no block o
   await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
   const notes = [await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()]
   expect([mirror.size, mirror.evidence?.notes]).toEqual([0, notes])
-  // Without its blocks, the roots show the contradiction.
+  // Without the blocks of the first history, the roots prove the contradiction.
   const { what, fork } = await verified(node, mirror)
-  expect([what, fork]).toEqual(['the signed log of 9 blocks does not begin with that of 5', null])
+  expect([what, fork]).toEqual([
+    'the signed log of 9 blocks does not begin with the signed log of 5 blocks',
+    null,
+  ])
   await mirror.close()
 })
 
-it('keeps no evidence if a source contradicts a signed head without a second signed head', async () => {
+it('stores no evidence if a source contradicts a signed head without signing a second head', async () => {
   const node = await nodeWith(8)
   const mirror = await mirrorOf(node)
   const source = sourceOf(node)
@@ -326,7 +329,7 @@ it('keeps no evidence if a source contradicts a signed head without a second sig
   await mirror.close()
 })
 
-it('compares its head with the head of another mirror, and adds no blocks', async () => {
+it('stops adding blocks if the head of another mirror contradicts its own head', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 9; n += 1) await twin.send('POST', `/api/twin${n}`)
   await signed(twin)
@@ -349,7 +352,7 @@ it('compares its head with the head of another mirror, and adds no blocks', asyn
   await mirror.close()
 })
 
-it('keeps no evidence if another mirror lies about a chain', async () => {
+it('stores no evidence if another mirror lies about a chain', async () => {
   const node = await nodeWith(8)
   const other = await nodeWith(12)
   const mirror = await mirrorOf(node)
@@ -381,7 +384,7 @@ it('keeps no evidence if another mirror lies about a chain', async () => {
   await mirror.close()
 })
 
-it('freezes on a contradiction in blocks below a signed head that the mirror has not reached', async () => {
+it('freezes if a block contradicts a signed head, even if the mirror has fewer blocks than that head', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 30; n += 1) await node.send('POST', '/api/fruit', { n })
   await signed(node)

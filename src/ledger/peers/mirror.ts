@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Json } from '../../base/json.ts'
 import {
@@ -22,6 +22,7 @@ import {
   type BlobStore,
   EffectError,
   fileExists,
+  makeFolder,
   openBlobStore,
   type Store,
 } from '../../storage/index.ts'
@@ -89,7 +90,7 @@ export type FetchProof = (from: number, to: number) => Promise<readonly Uint8Arr
 
 /** Options for opening a mirror. */
 export interface MirrorOptions {
-  /** Its folder; created if it is missing. */
+  /** Folder of the mirror; created if it is missing. */
   readonly folder: string
   readonly serverId: number
   readonly key: VerifierKey
@@ -115,15 +116,15 @@ interface OpenedMirror {
  * A copy of the chain of another node. A block is stored only if its recomputed hashes are correct, it follows the
  * last block, and it is proven to be in the log that the node's key has signed.
  *
- * After a crash, the store has complete pages of blocks (one transaction each), and the next round continues from
- * its head. `seen` is written before the first block of a round, so it is never behind the store; `checkpoint` is
+ * After a crash, the store has complete pages of blocks (one transaction each), and the next sync continues from
+ * its head. `seen` is written before the first block of a sync, so it is never behind the store; `checkpoint` is
  * written after the last block, so it is never ahead of the store.
  */
 export class Mirror {
   readonly blobs: ChainBlobs
   readonly #options: MirrorOptions
   readonly #store: Store
-  /** The store, which no other call may use while blocks are appended. */
+  /** The store. It must not be used while blocks are appended. */
   readonly #idleStore: StoredBlocks
   /** The append in progress, or null. */
   #appending: Promise<void> | null = null
@@ -155,7 +156,7 @@ export class Mirror {
   /** Errors: StoreError; ProofError if a file of the mirror was changed. */
   static async open(options: MirrorOptions): Promise<Mirror> {
     const { folder, serverId, durable, platform = systemPlatform } = options
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     const store = await platform.openStore({ location: folder, serverId, durable })
     try {
       const checkpoints = new CheckpointVerifier(options.key)
@@ -195,7 +196,7 @@ export class Mirror {
 
   /**
    * Accepts `head` if, of its log and each known log, one is proven to continue the other. Errors: LOG_UNPROVEN,
-   * MIRROR_FROZEN; those of `prove`.
+   * MIRROR_FROZEN; as for `prove`.
    */
   async acceptHead(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
@@ -209,12 +210,12 @@ export class Mirror {
     }
   }
 
-  /** Errors: LOG_UNPROVEN unless the log of `head` continues the known logs or vice versa; those of `prove`. */
+  /** Errors: LOG_UNPROVEN unless the log of `head` continues the known logs or vice versa; as for `prove`. */
   async expectConsistent(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
     if (head.size <= this.size) {
       if (equalBytes(await rootAt(this.#idleStore, head.size), head.root)) return
-      throw new PeerError('LOG_UNPROVEN', 'the stored blocks give another root than is signed')
+      throw new PeerError('LOG_UNPROVEN', 'the stored blocks do not give the signed root')
     }
     if (seen === null) return
     // A smaller head needs a proof, too: only blocks that the newest head covers are stored, and only stored
@@ -227,7 +228,7 @@ export class Mirror {
   /**
    * Stores the next blocks, all or none, if they are in the log of `head`, which must have been accepted. Returns
    * the number of their entries.
-   * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; those of `prove`.
+   * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; as for `prove`.
    */
   async add(
     values: readonly (Json | RawBlock)[],
@@ -310,7 +311,7 @@ export class Mirror {
   }
 
   #storeCheckpoint({ note }: SignedCheckpoint): void {
-    // Most rounds find the same head; this avoids waiting for the disk.
+    // Most syncs find the same head; this avoids waiting for the disk.
     if (note === this.#checkpointNote) return
     writeDurably(join(this.#options.folder, CHECKPOINT_FILE), note)
     this.#checkpointNote = note
@@ -401,7 +402,7 @@ function refused(height: number, index: number | null, what: string): PeerError 
 function unproven(from: number, to: number): PeerError {
   return new PeerError(
     'LOG_UNPROVEN',
-    `the log of ${to} blocks is not proven to continue the one of ${from}`,
+    `the log of ${to} blocks is not proven to continue the log of ${from} blocks`,
   )
 }
 
@@ -410,10 +411,10 @@ const BLOCKS_MAX = 1_024
 /** Target size of a page of blocks. */
 const PAGE_BYTES = 2 * 1024 * 1024
 
-/** Called after each page; `entries` is the number of entries in this round. */
+/** Called after each page; `entries` is the number of entries in this sync. */
 export type PullProgress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
 
-/** Number of blocks to request per page, adapted to their size. Shared by all rounds with a peer. */
+/** Number of blocks to request per page, adapted to their size. Shared by all syncs with a peer. */
 export class PageLimit {
   blocks = BLOCKS_AT_FIRST
 
@@ -456,8 +457,8 @@ export async function pull(
 }
 
 /**
- * Compares the newest signed head of `source` with `mirror`, without adding blocks. A head that is only ahead or
- * behind is no contradiction. Errors: MIRROR_FROZEN if the key has signed two histories; those of `pull` if `source`
+ * Compares the newest signed head of `source` with `mirror`, without adding blocks. A head that is merely longer or
+ * shorter is no contradiction. Errors: MIRROR_FROZEN if the key has signed two histories; as for `pull` if `source`
  * proves nothing.
  */
 export async function compare(mirror: Mirror, source: ChainSource): Promise<void> {

@@ -134,7 +134,7 @@ export class Mirrors {
     return this.#open.get(serverId) ?? null
   }
 
-  /** Returns the blobs of the chain of `serverId`: this node's chain or a mirrored one. Errors: SERVERID_UNKNOWN. */
+  /** Returns the blobs of the chain of `serverId`: this node's chain or a mirrored chain. Errors: SERVERID_UNKNOWN. */
   blobsOf(serverId: number): ChainBlobs {
     if (serverId === this.#ownServerId) return this.#ownBlobs
     const mirror = this.#open.get(serverId)
@@ -210,7 +210,7 @@ export class Mirrors {
     return worker
   }
 
-  /** Fails pending pushes and schedules a new thread, for which the stores of the failed thread are consistent. */
+  /** Fails pending pushes and schedules a new thread. The stores of the failed thread are consistent. */
   #workerFailed({ message }: Error): void {
     this.#worker = null
     this.#onPeersChecked()

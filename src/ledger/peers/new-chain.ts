@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { attachmentText } from '../../chain/index.ts'
@@ -6,6 +6,7 @@ import {
   type BlobStore,
   fileExists,
   lockFolder,
+  makeFolder,
   type OpenBlob,
   openBlobStore,
   openStoreReader,
@@ -48,7 +49,7 @@ const ATTACHMENTS_PER_PAGE = 500
 
 /** Options of a restore under a new chain. */
 export interface NewChainOptions {
-  /** A data folder without key and store, or one in which an earlier run was interrupted. */
+  /** A data folder without key and store, or a folder in which an earlier run was interrupted. */
   readonly folder: string
   /** The verifier key of the old chain. */
   readonly vkey: string
@@ -87,7 +88,7 @@ interface Note {
  * nothing names yet; the next run continues with them. After a later crash, the store is complete, the note
  * identifies its last block, and the first start writes the signed head if it is missing.
  *
- * Errors: those of `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
+ * Errors: as for `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
  */
 export async function restoreAsNewChain(
   options: NewChainOptions,
@@ -110,7 +111,7 @@ export async function restoreAsNewChain(
     if ((kept.read()?.size ?? 0) > 0) throw overStore(folder)
     if (note === null) writeNote(folder, { mirrored: serverId, height: null, id: null, absent: 0 })
     const key = nodeKeyIn(folder, true)
-    mkdirSync(mirror, { recursive: true, mode: 0o700 })
+    makeFolder(mirror)
     await fill(mirror, key)
     writeDurably(join(mirror, VKEY_FILE), `${vkey}\n`)
     const mirrored = await verifyIn(mirror, threads)
@@ -307,7 +308,7 @@ class DatabaseCopier {
   }
 }
 
-/** Yields the bytes of `blob`; each chunk is valid until the next one is requested. */
+/** Yields the bytes of `blob`; each chunk is valid until the next chunk is requested. */
 async function* chunksOf(blob: OpenBlob): AsyncGenerator<Uint8Array> {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
   for (let at = 0; at < blob.length; ) {

@@ -35,7 +35,7 @@ export interface PeerClientOptions {
   readonly serverId: number
   /** Whether addresses of private networks may be called. */
   readonly allowPrivate: boolean
-  /** Signs each request; needed if the other node requires tokens and has this one as a peer. */
+  /** Signs each request. Needed if the other node requires tokens and has this node as a peer. */
   readonly signer?: NodeSigner
   /** Default: the network of the system. */
   readonly outbound?: Outbound

@@ -19,7 +19,7 @@ const URL_LENGTH_MAX = 2_000
 
 /** A chain to mirror, and its source. */
 export interface Peer {
-  /** The C2SP verifier key of the chain's node; nobody else can sign for the chain. */
+  /** The C2SP verifier key of the chain's node; no other key can sign for the chain. */
   readonly vkey: string
   /** A node that has the chain: its own node or a mirror. Null if its node pushes the chain. */
   readonly url: string | null
@@ -84,7 +84,7 @@ export function peerOfText(text: string): KnownPeer {
   )
 }
 
-/** The peers of a node: fixed ones from its settings, and those added at run time. */
+/** The peers of a node: fixed peers from its settings, and peers that were added at run time. */
 export class PeerList {
   readonly #path: string | null
   readonly #fixed: readonly KnownPeer[]

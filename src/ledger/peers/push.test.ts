@@ -53,7 +53,7 @@ function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Sign
   return signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, signer)
 }
 
-it('stores a push; a repeated push changes nothing, and a gap is reported with the size', async () => {
+it('stores a push, ignores a repeated push, and answers a push with a gap with its current size', async () => {
   const { target, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const body = await push()
@@ -72,7 +72,7 @@ it('stores a push; a repeated push changes nothing, and a gap is reported with t
   expect([gap.status, gap.json]).toMatchObject([409, { status: false, code: 'PUSH_GAP', size: 0 }])
 })
 
-it('rejects a push unless it is signed by the key of the chain, for this node, now and once', async () => {
+it('accepts a push only once, only if it is recent, and only if the key of the chain signed it for this node', async () => {
   const { target, clock, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const body = await push()
@@ -184,13 +184,13 @@ it.each([
   expect([reply.status, reply.json.code]).toEqual([409, 'MIRROR_FROZEN'])
   const stored = await evidence()
   expect(stored.notes).toEqual([note, twin.note])
-  // The blocks of the second history were not sent with it: the roots show it.
+  // The second history was sent without its blocks, so the roots prove the contradiction.
   const verified = await verifyEvidence(nodeVerifySignature, verifier, JSON.stringify(stored))
   expect(verified).toMatchObject({ checkpoints: [{ size: 6 }, { size: blocks }], fork: null })
   expect((await target.send('GET', `${path}/checkpoint`)).text).toBe(note)
 })
 
-it('stores a part of a blob if an entry names it, it is not too long, and the key of the chain signed it', async () => {
+it('stores a part of a blob only if an entry names the blob, the part fits, and the key of the chain signed it', async () => {
   const { node, target, signer, push, serverId } = await pair({ attachmentBytesMax: 8 })
   const contents = ['right', 'too long']
   const shaOf = (text: string) => hash('sha256', text, 'hex')
@@ -217,7 +217,7 @@ it('stores a part of a blob if an entry names it, it is not too long, and the ke
   expect(await send('nobody names it', 'x', 0)).toEqual([404, 'CONTENT_UNKNOWN'])
   expect(await send('much too long', 'much', 0)).toEqual([413, 'CONTENT_TOO_LARGE'])
   expect(await send('right', 'ri', 0)).toEqual([200, 2])
-  // With a gap, nothing is stored, and the reply says where to continue.
+  // A part after a gap is not stored, and the reply contains the offset of the next part.
   expect(await send('right', 'ght', 3)).toEqual([200, 2])
   expect(await send('right', 'GHT', 2)).toEqual([422, 'CONTENT_DIFFERS'])
   expect(await send('right', 'right', 0)).toEqual([200, 5])

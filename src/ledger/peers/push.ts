@@ -121,7 +121,7 @@ function pushText({ from, texts, note, proofs, roots }: PushParts, end: number):
 
 /**
  * Accepts a push from the node of the chain. A repeated push changes nothing. A head that contradicts the mirror is
- * stored as evidence, even if it comes without blocks. Errors: PUSH_INVALID, PUSH_GAP; those of `Mirror`.
+ * stored as evidence, even if it comes without blocks. Errors: PUSH_INVALID, PUSH_GAP; as for `Mirror`.
  */
 export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void> {
   const push = parsedPush(body)

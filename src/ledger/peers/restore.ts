@@ -60,13 +60,13 @@ export interface Restored {
  * first start writes the signed head if it is missing.
  *
  * Errors: PeerError, ProofError, OutboundError, StoreError; LedgerError STORE_ROLLED_BACK if the peer has fewer
- * blocks than the node has signed. Without the key: those of `restoreAsNewChain`.
+ * blocks than the node has signed. Without the key: as for `restoreAsNewChain`.
  */
 export async function restoreChain(options: RestoreOptions): Promise<Restored> {
   const { folder, serverId, vkey } = options
   const key = existingNodeKey(folder)
   if (vkey !== null && nodeOfKey(vkey).serverId !== serverId) {
-    throw new PeerError('PEER_INVALID', `the verifier key is not that of server id ${serverId}`)
+    throw new PeerError('PEER_INVALID', `the verifier key does not belong to server id ${serverId}`)
   }
   if (key?.serverId === serverId) return restoreWithKey(options, key)
   if (vkey !== null) return restoreWithoutKey(options, vkey)
@@ -114,7 +114,7 @@ async function restoreWithoutKey(options: RestoreOptions, vkey: string): Promise
   return { ...done, absent: Math.max(absent, done.absent) }
 }
 
-/** Opens a mirror. A damaged one is deleted, since the source has its data. */
+/** Opens a mirror. Deletes a damaged mirror, because the source has the same data. */
 async function openMirror(options: Omit<MirrorOptions, 'durable'>): Promise<Mirror> {
   try {
     return await Mirror.open({ ...options, durable: true })

@@ -2,6 +2,7 @@ import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import {
   closedStoreIn,
   fileExists,
+  inheritOwner,
   openStoreReader,
   type StoreReader,
   storePathIn,
@@ -21,6 +22,7 @@ export function hasStore(folder: string): boolean {
 export function emptySideFolder(side: string): void {
   removeFolder(side)
   mkdirSync(side, { mode: 0o700 })
+  inheritOwner(side)
 }
 
 export function removeFolder(path: string): void {

@@ -17,7 +17,7 @@ function keyPair(): { serverId: number; privateKey: KeyObject; vkey: string } {
   return { serverId, privateKey, vkey: verifierKeyText(key) }
 }
 
-/** A node that requires tokens and knows one peer, only by its key. */
+/** A node that requires tokens and has one peer, which is configured by its key only. */
 async function guarded() {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
@@ -74,7 +74,7 @@ it('allows a peer to read checkpoint, blocks, consistency and tiles without a to
   await expect(unsigned.checkpoint()).rejects.toThrow('answered 401 with TOKEN_NEEDED')
 })
 
-it('allows nothing else with the signature of a peer', async () => {
+it('rejects all other requests that have only the signature of a peer', async () => {
   const { node, headersOf, read } = await guarded()
   const { serverId } = node.service
   for (const path of [
@@ -99,7 +99,7 @@ it('allows nothing else with the signature of a peer', async () => {
   expect([changed.status, changed.json.code]).toEqual([401, 'TOKEN_NEEDED'])
 })
 
-it('rejects a signature for another key, path, query, host, body or time, and a repeated request', async () => {
+it('rejects a signature made for another key, path, query, host, body or time, and rejects a repeated request', async () => {
   const { node, clock, authority, signer, headersOf, read } = await guarded()
   const { serverId } = node.service
   const path = `/api/ledgers?serverid=${serverId}&limit=1`
@@ -144,7 +144,7 @@ it('rejects a signature for another key, path, query, host, body or time, and a 
   ])
 })
 
-it('accepts a signature for one minute, and remembers its nonce for the same minute', async () => {
+it('accepts a signature for one minute, and accepts its nonce only once in that minute', async () => {
   const { node, clock, headersOf, read } = await guarded()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   const headers = headersOf(path)
@@ -156,7 +156,7 @@ it('accepts a signature for one minute, and remembers its nonce for the same min
   expect((await read(path, headers)).json.message).toContain('not valid yet')
 })
 
-it('rejects an invalid token even if the request is correctly signed', async () => {
+it('rejects an invalid token even if the request has a valid signature', async () => {
   const { node, admin, headersOf, read } = await guarded()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   const bad = await read(path, { ...headersOf(path), authorization: 'Bearer nonsense' })

@@ -16,7 +16,7 @@ const NONCE_BYTES = 16
 const VALID_S = 60
 const VALID_S_MAX = 300
 const SKEW_S = 30
-/** Maximum remembered nonces. Requests are rejected while there are more unexpired ones. */
+/** Maximum remembered nonces. Above it, requests are rejected until nonces expire. */
 const NONCES_MAX = 100_000
 
 /** The components of a request that are signed besides its body. */
@@ -33,7 +33,7 @@ export interface Signer {
   readonly keyId: string
   readonly privateKey: KeyObject
   readonly nowMs: number
-  /** May be used only once. */
+  /** A random value, accepted only once. */
   readonly nonce: string
 }
 
@@ -123,7 +123,7 @@ export class SignedRequests {
       throw refused('the signature has expired or is not valid yet; check the clocks of both nodes')
     }
     const key = this.#keyOf(keyId)
-    if (key === null) throw refused('the key is not that of a peer')
+    if (key === null) throw refused('the key does not belong to a peer')
     const base = Buffer.from(signatureBase(componentsOf(request), digest, params))
     if (!(await nodeVerifySignature(key, base, signature))) {
       throw refused('the signature is wrong')

@@ -1,4 +1,4 @@
-// The delays between two rounds with a peer, with timers controlled by the test.
+// The delays between two syncs with a peer, with timers controlled by the test.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { EventEmitter } from 'node:events'
@@ -18,7 +18,7 @@ async function signed({ service }: LedgerNode): Promise<void> {
   await service.log.consistency(0, blocks)
 }
 
-/** A node that mirrors `source`; `round` triggers the next round, and returns the delay after it. */
+/** A node that mirrors `source`; `round` triggers the next sync, and returns the delay after it. */
 async function startMirroring(source: LedgerNode) {
   const folder = temporaryFolder()
   const own = await startLedgerNode({ folder })
@@ -80,7 +80,7 @@ async function startMirroring(source: LedgerNode) {
   }
 }
 
-it('starts the next round soon after a round that moved blocks, otherwise after the interval', async () => {
+it('synchronizes again soon after it has received blocks, otherwise after the interval', async () => {
   const source = await startLedgerNode({})
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')

@@ -1,11 +1,11 @@
 import type { KeyObject } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { OutboundError } from '../../http/outbound.ts'
 import {
   type BlobStore,
+  makeFolder,
   openBlobStore,
   openStoreReader,
   type StoreLocation,
@@ -33,9 +33,9 @@ import { NodeSigner } from './signed-request.ts'
 // The worker thread that mirrors the chains of peers. Verifying and storing their data does not delay the node, and
 // has its own memory limit.
 
-/** Maximum delay between two rounds with a peer that fails. */
+/** Maximum delay between two syncs with a peer that fails. */
 const RETRY_MS_MAX = 30_000
-/** Delay after a round that moved blocks: more are likely, and a node signs no more often. */
+/** Delay after a sync that moved blocks: more are likely, and a node signs no more often. */
 const SOON_MS = 100
 /** Maximum chains of other nodes that are compared with a peer after each interval, in turn. */
 const COMPARED_PER_ROUND_MAX = 16
@@ -56,7 +56,7 @@ export interface MirrorsStart {
   readonly privateKey: KeyObject
   /** Whether peers may be on private networks. */
   readonly allowPrivate: boolean
-  /** Delay between two rounds with a peer. */
+  /** Delay between two syncs with a peer. */
   readonly intervalMs: number
   /** Maximum bytes of a blob that is fetched. */
   readonly blobBytesMax: number
@@ -78,9 +78,9 @@ export interface PeerState {
   readonly ofBlocks: number
   /** Blobs that the peer does not have, as far as checked. */
   readonly absent: number
-  /** End of the last round without an error, milliseconds since the Unix epoch, or null. */
+  /** End of the last sync without an error, milliseconds since the Unix epoch, or null. */
   readonly currentMs: number | null
-  /** Error of the last round, or null. */
+  /** Error of the last sync, or null. */
   readonly error: ErrorSummary | null
 }
 
@@ -143,7 +143,7 @@ interface SharedMirror {
   lastTask: Promise<void>
 }
 
-/** The rounds with one peer. */
+/** The syncs with one peer. */
 interface Rounds {
   isStopped: boolean
   /** Number of chains of other nodes that were compared. */
@@ -159,7 +159,7 @@ class MirrorsThread {
   readonly #signer: NodeSigner
   readonly #mirrors = new Map<number, SharedMirror>()
   #peers: readonly KnownPeer[] = []
-  /** By peer. */
+  /** The syncs of each peer. */
   #rounds = new Map<string, Rounds>()
   #closing = false
   #awaitingCheckpoint: ((note: string | null) => void)[] = []
@@ -185,7 +185,7 @@ class MirrorsThread {
     this.#signer = new NodeSigner(node, platform.clock, (bytes) => platform.random(bytes))
   }
 
-  /** Starts rounds with new peers, and stops the rounds with removed peers. */
+  /** Starts syncs with new peers, and stops the syncs with removed peers. */
   async setPeers(peers: readonly KnownPeer[]): Promise<void> {
     this.#peers = peers
     const before = this.#rounds
@@ -240,7 +240,7 @@ class MirrorsThread {
     }
   }
 
-  /** Closes the stores. A round in progress is aborted; the data it has stored are consistent. */
+  /** Closes the stores. A sync in progress is aborted; the data it has stored are consistent. */
   async close(): Promise<void> {
     this.#closing = true
     for (const rounds of this.#rounds.values()) rounds.isStopped = true
@@ -260,13 +260,13 @@ class MirrorsThread {
     await this.#report(peer, { currentMs: null, error: null })
   }
 
-  /** Asks the peer for the node's own chain, then begins rounds. */
+  /** Asks the peer for the node's own chain, then begins syncs. */
   async #startRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
     await this.#checkOwnChain(peer)
     void this.#runRounds(peer, rounds)
   }
 
-  /** In each round, pushes and pulls blocks, and starts the transfer of blobs in parallel. */
+  /** In each sync, pushes and pulls blocks, and starts the transfer of blobs in parallel. */
   async #runRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
     const { intervalMs } = this.#start
     const { store, checkpoint } = this.#own
@@ -302,7 +302,7 @@ class MirrorsThread {
         task.start()
       }
       await this.#report(peer, { currentMs, error, absent: fetches.missing })
-      // Counts at least the normal delay, even after rounds that moved blocks.
+      // Sums up the delays, so that the short delays after received blocks do not make these checks more frequent.
       sinceOwnChainMs += delayMs
       if (sinceOwnChainMs >= intervalMs) {
         sinceOwnChainMs = 0
@@ -422,7 +422,7 @@ class MirrorsThread {
     const known = this.#mirrors.get(serverId)
     if (known !== undefined) return known
     const folder = mirrorFolder(this.#start.folder, serverId)
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
     const { durable, blobBytesMax } = this.#start
     const platform = this.#platform

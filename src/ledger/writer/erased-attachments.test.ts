@@ -79,8 +79,8 @@ async function imported(text: string, from: string): Promise<string> {
 const SHARED = 'shared by ann and bob'
 
 /**
- * Heights: 0 database, 1 items, 2 to 4 attachments of one name, 5 its deletion, 6 another attachment, 7 the same
- * bytes at two items, 8 that one too, 9 the current attachment of ann, 10 ann is changed.
+ * Heights: 0 database, 1 items, 2 to 4 attachments of one name, 5 its deletion, 6 another attachment, 7 and 8 equal
+ * bytes at two items, 9 the current attachment of ann, 10 ann is changed.
  */
 async function createHistory(node: LedgerNode) {
   const gone = ['first scan', 'second scan', 'third scan']
@@ -95,7 +95,7 @@ async function createHistory(node: LedgerNode) {
   return { texts: [...gone, 'SECRET-scan.pdf'], hashes: hashes.slice(0, 3) }
 }
 
-it('after erasing, no file contains bytes, names or hashes of the attachments; all else is proven', async () => {
+it('after an erasure, no file contains bytes, names or hashes of the erased attachments, and all other proofs verify', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   const { texts, hashes } = await createHistory(node)
@@ -156,7 +156,7 @@ it('after erasing, no file contains bytes, names or hashes of the attachments; a
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
 })
 
-it('erasing a deleted item erases its attachments; a new item with the same id has none', async () => {
+it('erasing a deleted item erases its attachments, and a new item with the same id has no attachments', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   const hash = await attach(node, 'ann', 'scan', 'SECRET bytes')
@@ -176,7 +176,7 @@ it('erasing a deleted item erases its attachments; a new item with the same id h
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
 })
 
-it('an attachment is erased with its deletion and after the attachment it replaced, and never while it is current', async () => {
+it('an attachment is erased together with its deletion, after the attachment that it replaced, and never while it is current', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
   // The current attachment, and deletions or replacements without the attachments that they removed.
@@ -208,12 +208,12 @@ it('concurrent erasures erase each entry once', async () => {
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
 })
 
-it('an attachment added in the block of an erasure is kept', async () => {
+it('an attachment that is added in the block of an erasure is not erased', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
   const { attachments } = node.service
   const erasing = node.service.eraseRevisions('people', 'ann', null)
-  // Queued after the erasure, before the block starts in the next event-loop iteration.
+  // The change is queued after the erasure, before the block starts in the next event-loop iteration.
   for (let step = 0; step < 100; step += 1) await null
   const deleting = attachments.delete('people', 'ann', 'card', undefined)
   const [erased, deleted] = await Promise.all([erasing, deleting])
@@ -253,7 +253,7 @@ it('a replay of a chain with erased attachments, by import or mirror, restores t
   expect(states.length).toBeGreaterThan(10)
   for (const other of [early, late, into]) expect(statesOf(other)).toEqual(states)
 
-  // The imported node continues; its blobs come from another source, except those that no entry names.
+  // The imported node continues; its blobs come from another source, except blobs that no entry names.
   const again = await startLedgerNode({ folder: into })
   expect(await erase(again, 'ann')).toEqual([409, 'NOTHING_TO_ERASE'])
   expect((await again.send('DELETE', '/api/people/ann/attachments/card')).status).toBe(200)
@@ -338,7 +338,7 @@ it('a blob that cannot be removed is an error, and the next start removes it', a
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 2 })
 })
 
-it('an erasure with an Idempotency-Key is done once, and a repetition gets the same reply', async () => {
+it('an erasure with an Idempotency-Key is executed once, and a repeated request gets the same reply', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   await createHistory(node)
@@ -356,7 +356,7 @@ it('an erasure with an Idempotency-Key is done once, and a repetition gets the s
   expect(await send('k1', { positions: ['2.0'] })).toEqual(first)
   const [status, text] = await send('k1', { positions: ['3.0'] })
   expect([status, JSON.parse(String(text)).code]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED'])
-  // The same for concurrent requests.
+  // Concurrent requests with one key also make one erasure.
   const erasures = await Promise.all(Array.from({ length: 8 }, () => send('k2')))
   for (const one of erasures) expect(one).toEqual(erasures[0])
   expect(erasures[0]?.[0]).toBe(200)
@@ -366,7 +366,7 @@ it('an erasure with an Idempotency-Key is done once, and a repetition gets the s
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6, blocks: 13 })
 })
 
-it('a subscriber does not receive entries erased before, even if other subscribers read them earlier', async () => {
+it('a subscriber does not receive entries that were erased earlier, even if other subscribers have received them', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
   const { service } = node

@@ -21,7 +21,7 @@ const proofOf = async (node: LedgerNode, path: string) => {
   return verifyProofFile(nodeVerifySignature, key, (await node.send('GET', path)).text)
 }
 
-it('after erasing, no file contains the content; every other entry is proven as before', async () => {
+it('after an erasure, no file contains the erased content, and proofs of all other entries still verify', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -30,7 +30,7 @@ it('after erasing, no file contains the content; every other entry is proven as 
     { id: 'ann', note: secret(0), size: 'x'.repeat(9_000) },
     { id: 'bob', note: 'bob stays' },
   ])
-  // Revisions of many lengths among others, so that pages are split and merged.
+  // Adds revisions of many lengths between other revisions, so that pages are split and merged.
   for (let n = 1; n < 40; n += 1) {
     const size = 'y'.repeat((n * 397) % 5_000)
     await node.send('POST', '/api/people/ann', { note: secret(n), size })
@@ -94,7 +94,7 @@ it('after erasing, no file contains the content; every other entry is proven as 
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 40 })
 })
 
-it('erases the named revisions, even of a deleted item, and explains each rejection', async () => {
+it('erases the named revisions, even of a deleted item, and reports the reason for each rejection', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/people')
   await node.send('POST', '/api/people', { id: 'ann', n: 1 })
@@ -214,7 +214,7 @@ it('an export of a chain with erased entries is complete, and verifies after its
   await expect(imported(forged)).rejects.toMatchObject({ code: 'EXPORT_DAMAGED' })
 })
 
-it('an entry counts as erased only if the chain erases it', async () => {
+it('an entry counts as erased only if a later entry of the chain erases it', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')

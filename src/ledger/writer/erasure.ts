@@ -19,7 +19,7 @@ import type { Operation } from '../unit-of-work.ts'
 const REVISIONS_PER_PAGE = 256
 
 export interface PlannedErasure {
-  /** Packed, in ascending order. */
+  /** Packed positions of the entries to erase, in ascending order. */
   readonly positions: readonly number[]
   /** SHA-256 of each blob that an erased entry named; other entries may name it too. */
   readonly freed: readonly string[]
@@ -34,13 +34,12 @@ interface ErasedItem {
 }
 
 /**
- * Plans an erasure: the entries at `positions`, or all former revisions of the item and of its
- * attachments, except entries that are erased already or `taken` by another erasure of the batch. The
- * deletion of an erased attachment is erased too, because it names the same blob.
+ * Plans an erasure: the entries at `positions`, or all former revisions of the item and of its attachments, except
+ * entries that are erased already or listed in `taken`, because another erasure of the batch erases them. The deletion
+ * of an erased attachment is erased too, because it names the same blob.
  *
  * The plan stays valid until the batch is written: a former revision never becomes current again.
- * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE,
- * UNIT_TOO_LARGE.
+ * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
  */
 export async function plannedErasure(
   store: StoreReader,
@@ -90,7 +89,7 @@ export async function plannedErasure(
   throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no such former revision`)
 }
 
-/** Returns the attachment of an entry; null for other entries and erased ones. */
+/** Returns the attachment of an entry; null for other entries and erased entries. */
 function attachmentIn(text: string): Attachment | null {
   const entry = entryOf(storedJson(text))
   if (entry === null || !('attachment' in entry)) return null
@@ -147,11 +146,10 @@ function isAttached(
 }
 
 /**
- * Finds the entries related to the one at `position`, which creates or deletes `attachment` and is not
- * erased:
+ * Finds the entries related to the entry at `position`, which creates or deletes `attachment` and is not erased:
  * - `isCurrent`: it is the item's current attachment.
- * - `former`: the entry that it replaced or deleted and that is not erased yet, or null. `former` must be
- *   erased too, because without this entry a replay of the chain could not know that `former` ended.
+ * - `former`: the entry that it replaced or deleted and that is not erased yet, or null. `former` must be erased too,
+ *   because without this entry a replay of the chain could not know that `former` ended.
  * - `deletion`: the entry that deleted the attachment, or null.
  */
 async function relatedEntries(

@@ -10,7 +10,7 @@ function received(...packed: PackedUnit[]): unknown {
   return unpackBatch(structuredClone(packBatch(packed), { transfer }))
 }
 
-it('passes any units of work to the thread unchanged, with any characters in their names', () => {
+it('passes any unit of work to the thread unchanged, with any characters in its names', () => {
   const name = fc.string({ unit: 'grapheme' })
   const text = fc.dictionary(fc.string(), fc.string()).map((object) => canonicalJson(object))
   const operation: fc.Arbitrary<Operation> = fc.oneof(
@@ -38,7 +38,7 @@ it('passes any units of work to the thread unchanged, with any characters in the
       positions: fc.option(fc.array(fc.nat())),
     }),
   )
-  // Small or large by its stated size.
+  // The stated size of a unit, which makes it small or large.
   const size = fc.constantFrom(0, 1024 * 1024)
   fc.assert(
     fc.property(
@@ -51,7 +51,7 @@ it('passes any units of work to the thread unchanged, with any characters in the
   )
 })
 
-it('a newline in a name does not start another change', () => {
+it('a newline in a name does not create another change', () => {
   const unit = [{ kind: 'create_db' as const, db: 'a\nX\nb' }]
   for (const bytes of [0, 1024 * 1024]) {
     expect(received(packUnit(unit, bytes))).toEqual([unit])

@@ -136,7 +136,7 @@ const batch = fc.array(
   { maxLength: 8 },
 )
 
-it('a batch equals its units executed one after the other; a rejected unit has no effect', async () => {
+it('a batch has the same result as its units executed one after the other, and a rejected unit has no effect', async () => {
   const codes = new Set<string>()
   const property = fc.asyncProperty(batch, async (units) => {
     let databases = stored()

@@ -56,7 +56,7 @@ interface View {
    * Whether the store's items of this name belong to the database; false once the batch has recreated it.
    */
   readonly stored: boolean
-  /** Texts of the items changed by the batch; null for deleted ones. */
+  /** Texts of the items changed by the batch; null for deleted items. */
   readonly items: Map<string, string | null>
 }
 
@@ -110,7 +110,7 @@ class Planner {
   /** Positions erased by the batch. */
   readonly #erased = new Set<number>()
   #characters = 0
-  /** Reverts the changes of the current unit, last one first. */
+  /** Reverts the changes of the current unit, last change first. */
   #undo: (() => void)[] = []
   /** Blobs that the current unit no longer names. */
   #freed: string[] = []
@@ -312,7 +312,7 @@ class Planner {
   async #currentAttachment(operation: AttachmentOperation): Promise<Attachment | null> {
     const { db, id } = operation
     const { name } = 'name' in operation ? operation : attachmentIn(operation.text)
-    // Backwards through the batch, which is short and usually has no attachments.
+    // Searches the batch backwards. It is short and usually has no attachments.
     for (const effect of this.effects.toReversed()) {
       if (effect.db !== db) continue
       // The batch created or deleted the database or the item, so it has no earlier attachments.

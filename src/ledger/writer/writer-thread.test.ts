@@ -68,12 +68,12 @@ const unit = () => ({ units: packBatch([[{ kind: 'create_db', db: 'd' }]]), nowM
 const failing = (code: StoreErrorCode) => async () => {
   throw new StoreError(code, 'the store failed: disk I/O error')
 }
-const turn = () => new Promise((resolve) => setImmediate(resolve))
+const nextIteration = () => new Promise((resolve) => setImmediate(resolve))
 
 it('reports failed maintenance at once, closes the store and writes nothing more', async () => {
   const { sent, due, ask, isClosed } = await startThread({ maintain: failing('STORE_FAILED') })
   due.shift()?.()
-  await turn()
+  await nextIteration()
   expect(sent.at(-1)).toEqual({
     ...{ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' },
   })
@@ -81,16 +81,16 @@ it('reports failed maintenance at once, closes the store and writes nothing more
   expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
 })
 
-it('retries maintenance after the disk was full, and writes in between', async () => {
+it('retries maintenance after the disk was full, and stores blocks in between', async () => {
   const { sent, due, ask, isClosed } = await startThread({ maintain: failing('STORE_FULL') })
   due.shift()?.()
-  await turn()
+  await nextIteration()
   expect([sent, due.length, isClosed()]).toEqual([[{ ready: true }], 1, false])
   expect(await ask(unit())).toMatchObject({ block: { height: 0 } })
   await ask({ close: true })
 })
 
-it('stops after an index change failed on the disk', async () => {
+it('stops after an index change has failed with a disk error', async () => {
   const { ask, isClosed } = await startThread({ addIndex: failing('STORE_FAILED') })
   expect(await ask({ index: 'add', db: 'd', path: 'n' })).toEqual({
     ...{ indexed: null, refused: 'WRITER_STOPPED', stopped: true, unknown: true },
@@ -100,7 +100,7 @@ it('stops after an index change failed on the disk', async () => {
   expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
 })
 
-it('plans a batch again if another process has appended first', async () => {
+it('plans a batch again if another process has appended a block first', async () => {
   let appends = 0
   const { ask } = await startThread({
     async append() {
@@ -113,7 +113,7 @@ it('plans a batch again if another process has appended first', async () => {
   await ask({ close: true })
 })
 
-it('rejects a batch as temporary if other processes always append first', async () => {
+it('rejects a batch with a temporary error if other processes always append first', async () => {
   let appends = 0
   const { ask, isClosed } = await startThread({
     async append() {
@@ -133,7 +133,7 @@ it.each([
   { code: 'STORE_UNAVAILABLE', unknown: false },
   { code: 'OUTCOME_UNKNOWN', unknown: true },
 ] as const)(
-  'survives $code, reports the end of the outage, and writes the next batch',
+  'after $code, reports the end of the outage and writes the next batch',
   async (each) => {
     let isOut = true
     const { ask, due, sent, isClosed } = await startThread({
@@ -142,23 +142,23 @@ it.each([
       },
     })
     due.shift()?.()
-    await turn()
+    await nextIteration()
     expect(await ask(unit())).toMatchObject({
       ...{ refused: each.code, stopped: false, unknown: each.unknown },
     })
     due.shift()?.()
-    await turn()
+    await nextIteration()
     expect([sent.length, due.length, isClosed()]).toEqual([2, 1, false])
     isOut = false
     due.shift()?.()
-    await turn()
+    await nextIteration()
     expect(sent.at(-1)).toEqual({ available: true })
     expect(await ask(unit())).toMatchObject({ block: { height: 0 } })
     await ask({ close: true })
   },
 )
 
-it('stops for good if the database lacks acknowledged blocks', async () => {
+it('stops permanently if the database lacks acknowledged blocks', async () => {
   const { ask, isClosed } = await startThread({ exclusive: failing('STORE_ROLLED_BACK') })
   expect(await ask(unit())).toMatchObject({ refused: 'STORE_ROLLED_BACK', stopped: true })
   expect(isClosed()).toBe(true)

@@ -7,17 +7,17 @@ import type { Outcome, UnitOfWork } from '../unit-of-work.ts'
 import { type FromWriter, type ToWriter, unpackBatch, type WriterStart } from './messages.ts'
 import { expectedReads, type Plan, planBatch } from './plan.ts'
 
-// The writer thread, the only place where blocks are sealed and stored: neither hashing nor waiting for the
-// disk delays the event loop that serves requests.
+// The writer thread, the only place where blocks are sealed and stored: neither hashing nor waiting for the disk delays
+// the event loop that serves requests.
 //
 // After a crash:
 // - before `append`: nothing is stored and no request was answered; clients see a broken connection.
 // - inside `append`: the transaction stores the whole block and its effects, or nothing.
-// - after `append`, before the reply: the change is stored but unacknowledged. A retry with the same item
-//   id gets ITEM_EXISTS; a retry with the same idempotency key gets the original reply.
-// - with a database server, `append` may lose the connection during the commit. The store then finds out
-//   whether the block is there, or rejects with OUTCOME_UNKNOWN. The next batch reads the head again.
-// No reply is ever sent for a change that is not on disk.
+// - after `append`, before the reply: the change is stored but unacknowledged. A retry with the same item id gets
+//   ITEM_EXISTS; a retry with the same idempotency key gets the original reply.
+// - with a database server, `append` may lose the connection during the commit. The store then checks whether the
+//   block was stored, or rejects with OUTCOME_UNKNOWN. The next batch reads the head again. No reply is ever sent for a
+//   change that is not on disk.
 
 /** Delay of maintenance after a block. */
 const MAINTENANCE_DELAY_MS = 5
@@ -66,7 +66,7 @@ class WriterThread {
     this.#platform = platform
   }
 
-  /** One block at a time: the next one starts when the previous one is durable or rejected. */
+  /** Handles one block at a time: the next block starts when the previous block is durable or rejected. */
   receive(message: ToWriter): void {
     this.#run(() => {
       if ('close' in message) return this.#close()

@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as nextIteration } from 'node:timers/promises'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
 import type { Thread } from '../platform.ts'
@@ -27,7 +27,7 @@ function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
 
 /** Waits until the writer has closed its open block. */
 async function untilBatchCloses(): Promise<void> {
-  for (let turns = 0; turns < 20; turns += 1) await turn()
+  for (let iterations = 0; iterations < 20; iterations += 1) await nextIteration()
 }
 
 let thread: FakeThread
@@ -47,7 +47,7 @@ beforeEach(async () => {
   writer = await startWriter({ ready: true })
 })
 
-it('reports why it cannot start', async () => {
+it('reports the reason if it cannot start', async () => {
   const tooNew = startWriter({ code: 'STORE_TOO_NEW', failed: 'of a later version' })
   await expect(tooNew).rejects.toMatchObject({
     code: 'STORE_TOO_NEW',
@@ -61,7 +61,7 @@ it('reports why it cannot start', async () => {
 })
 
 describe('blocks', () => {
-  it('contain concurrent changes, with the time and the conditions of their requests', async () => {
+  it('contain concurrent changes, with the time and the preconditions of their requests', async () => {
     const idempotency = { key: 'k', fingerprint: 'f' }
     void writer.record(unitOf(1))
     void writer.record(unitOf(1), { precondition: null, idempotency })
@@ -93,7 +93,7 @@ describe('blocks', () => {
 
   it('stay open while more requests arrive, up to a limit', async () => {
     for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
-    await turn()
+    await nextIteration()
     void writer.record(unitOf(1))
     expect(thread.blocks()).toEqual([])
     await untilBatchCloses()
@@ -102,12 +102,12 @@ describe('blocks', () => {
     for (let n = 0; n < 40; n += 1) {
       void writer.record(unitOf(1))
       void writer.record(unitOf(1))
-      await turn()
+      await nextIteration()
     }
     expect(thread.blocks()).toEqual([3, 32])
   })
 
-  it('wait for a fraction of the requests while another block is written; at most two blocks are in flight', async () => {
+  it('wait for a fraction of the concurrent requests while another block is written; at most two blocks are in flight', async () => {
     const come = (count: number) => {
       for (let n = 0; n < count; n += 1) void writer.record(unitOf(1))
     }
@@ -143,7 +143,7 @@ describe('blocks', () => {
     expect(thread.blocks()).toEqual([1, 3])
   })
 
-  it('are not split with seven concurrent requests', async () => {
+  it('are not split while only seven requests are concurrent', async () => {
     for (let n = 0; n < 7; n += 1) void writer.record(unitOf(1))
     await untilBatchCloses()
     thread.sendCommitted(0, 7)
@@ -170,7 +170,7 @@ describe('blocks', () => {
 })
 
 describe('replies', () => {
-  it('contain the position of each change, after the block was announced', async () => {
+  it('contain the position of each change, and are sent after the block was announced', async () => {
     const committed: unknown[] = []
     writer.onCommit = (last) => committed.push(last)
     const answers = [unitOf(1), unitOf(1)].map(async (unit) =>
@@ -186,7 +186,7 @@ describe('replies', () => {
     ])
   })
 
-  it('differ per change: executed, executed before, rejected', async () => {
+  it('tell each change whether it was executed, was executed earlier, or was rejected', async () => {
     const units = [unitOf(1), unitOf(1), unitOf(1), unitOf(1)]
     const answers = units.map((unit) => outcomeOf(writer.record(unit)))
     await untilBatchCloses()
@@ -208,7 +208,7 @@ describe('replies', () => {
     ])
   })
 
-  it('report a full disk as one failure until a block is stored again', async () => {
+  it('report a full disk as one failure until a block can be stored again', async () => {
     const full = async () => {
       const answer = outcomeOf(writer.record(unitOf(1)))
       await untilBatchCloses()
@@ -269,7 +269,7 @@ describe('replies', () => {
     expect(writer.failure).toBeNull()
   })
 
-  it('are STORE_ROLLED_BACK for good if the database lacks acknowledged blocks', async () => {
+  it('are STORE_ROLLED_BACK permanently if the database lacks acknowledged blocks', async () => {
     const written = outcomeOf(writer.record(unitOf(1)))
     await untilBatchCloses()
     const refused = 'STORE_ROLLED_BACK'
@@ -279,7 +279,7 @@ describe('replies', () => {
     await expect(writer.record(unitOf(1))).rejects.toMatchObject({ code: refused })
   })
 
-  it('are WRITER_STOPPED at once when maintenance fails, with its reason', async () => {
+  it('are WRITER_STOPPED with the reason as soon as maintenance fails', async () => {
     thread.send({ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' })
     const stopped = { code: 'WRITER_STOPPED', message: 'the store failed: disk I/O error' }
     expect(writer.failure).toMatchObject(stopped)
@@ -300,7 +300,7 @@ describe('replies', () => {
   it.each([
     ['error', new Error('out of memory'), 'the writer thread failed: out of memory'],
     ['exit', 1, 'the writer thread has ended'],
-  ])('are given when the thread ends by %s', async (event, value, message) => {
+  ])('are sent even when the thread ends by %s', async (event, value, message) => {
     const sent = outcomeOf(writer.record(unitOf(1)))
     await untilBatchCloses()
     const waiting = outcomeOf(writer.record(unitOf(1)))
@@ -355,7 +355,7 @@ describe('the queue', () => {
   })
 })
 
-it('answers an index change while a block is written, and then the changes of the block', async () => {
+it('answers an index change while a block is written, before the changes of that block', async () => {
   const written = writer.record(unitOf(1))
   await untilBatchCloses()
   const changed = writer.changeIndex('add', INDEX)
@@ -393,12 +393,12 @@ describe('closing', () => {
   })
 })
 
-it('a repeated change returns its original position', () => {
+it('returns the original position of a repeated change', () => {
   expect(positionOf({ position: 9, entries: 2 })).toBe(9)
   expect(positionOf({ height: 3, index: 1, blockId: 'b' })).toBe(packPosition(3, 1))
 })
 
-it('only the owner changes the databases of a network', async () => {
+it("accepts changes of a network's databases only from the network", async () => {
   writer.owned.add('a')
   await expect(writer.record(unitOf(1))).rejects.toMatchObject({
     code: 'OWNED_BY_NETWORK',
@@ -409,7 +409,7 @@ it('only the owner changes the databases of a network', async () => {
   expect(writer.depth).toBe(2)
 })
 
-it('when suspended, rejects new changes and writes pending changes', async () => {
+it('rejects new changes and writes pending changes when it is suspended', async () => {
   const waiting = writer.record(unitOf(1))
   const why = Object.assign(new Error('evidence'), { code: 'CHAIN_FROZEN' })
   writer.suspend(why as never)

@@ -39,7 +39,7 @@ const YOUNG_GENERATION_MB = 12
 const BATCH_FRACTION = 0.4
 const BATCH_MIN = 8
 /** Maximum event-loop iterations to wait for more requests before a block closes. */
-const BATCH_DELAY_TURNS_MAX = 16
+const BATCH_DELAY_ITERATIONS_MAX = 16
 /** Blocks in flight: one being committed, one queued in the thread. */
 const BLOCKS_IN_FLIGHT_MAX = 2
 
@@ -246,18 +246,18 @@ export class LedgerWriter {
     if (this.#inFlight.length > 0 || this.#isBatchOpen) return
     this.#isBatchOpen = true
     let length = this.#queue.length
-    let turns = 0
-    const turn = (): void => {
-      turns += 1
-      if (this.#queue.length > length && turns < BATCH_DELAY_TURNS_MAX) {
+    let iterations = 0
+    const iterate = (): void => {
+      iterations += 1
+      if (this.#queue.length > length && iterations < BATCH_DELAY_ITERATIONS_MAX) {
         length = this.#queue.length
-        setImmediate(turn)
+        setImmediate(iterate)
         return
       }
       this.#isBatchOpen = false
       this.#next()
     }
-    setImmediate(turn)
+    setImmediate(iterate)
   }
 
   /** Sends the next block, or closes the thread when nothing is pending. */
