@@ -4,13 +4,16 @@ import { ClosingLineReporter } from './scripts/closing-line-reporter.ts'
 import { LongestFirst } from './scripts/longest-first.ts'
 import { memoryFolder } from './scripts/memory-folder.ts'
 
-/** Tests that look at what their process has: its memory, open files, children, or turns of its event loop. */
+/**
+ * Tests that measure their own process (its memory, open files, child processes or event-loop delay), or that run the
+ * tests of other files again.
+ */
 const ALONE = '{src,test}/**/*.alone.test.ts'
 
 export default defineConfig({
   test: {
-    // Files follow each other in a few processes and leave nothing behind there, which takes two thirds of what
-    // a process for each takes; those that say so in their name have one each.
+    // Test files share a few processes, which takes two thirds of the time of one process per file. Files
+    // named `.alone` get a process of their own.
     projects: [
       { extends: true, test: { name: 'alone', include: [ALONE] } },
       {
@@ -24,21 +27,21 @@ export default defineConfig({
         extends: true,
         test: {
           ...{ name: 'src', include: ['src/**/*.test.ts'], exclude: [ALONE], isolate: false },
-          // Those in browsers wait for what they promise, and need not say so again.
+          // Browser tests wait for elements instead of asserting.
           expect: { requireAssertions: true },
         },
       },
     ],
     globalSetup: ['test/support/build.ts', 'test/postgres/setup.ts'],
     setupFiles: ['test/support/built-threads.ts'],
-    // Most tests ask for no disk: those kill programs, and what those have written stays. The browser stays
-    // where the next run finds it.
+    // Tests kill processes, not machines, so files in memory are as durable as files on a disk. The browser's
+    // files stay on the disk for the next run.
     env: { TMPDIR: memoryFolder(), BROWSER_HOME: tmpdir() },
     reporters: ['default', new ClosingLineReporter()],
-    // Bounds of what hangs, with room for a machine that does other things beside, or stands still for a minute.
+    // These bounds only end a hanging test. A busy machine may pause for a minute.
     testTimeout: 600_000,
     hookTimeout: 600_000,
-    // One more than the processors that a small machine has: many tests wait for disks, browsers and wires.
+    // One more than the processors of a small machine, because many tests wait for disks, browsers and sockets.
     maxWorkers: 3,
     expect: { poll: { timeout: 250_000 } },
     sequence: { sequencer: LongestFirst },

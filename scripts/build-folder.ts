@@ -36,7 +36,7 @@ export async function buildIfChanged({ folder, name, sources, make }: BuiltFolde
   try {
     await make(making)
     writeFileSync(join(making, MARK), mark)
-    // Another process was first and may be reading it already.
+    // Another process built the folder first and may be reading it.
     if (isMade()) return
     if (existsSync(made)) renameSync(made, former)
     renameSync(making, made)

@@ -2,7 +2,8 @@
 // programs of `src/`, the client's type declarations, and static files that are served as they are.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, globSync } from 'node:fs'
-import { extname, join, relative } from 'node:path'
+import { createRequire } from 'node:module'
+import { basename, extname, join, relative } from 'node:path'
 import type { Plugin } from 'vite'
 import { buildDashboard } from './build-dashboard.ts'
 import { buildIfChanged, ROOT } from './build-folder.ts'
@@ -16,6 +17,9 @@ const PLACE = '__PLACE__'
 const COMPILED = new Set(['.ts', '.tsx', '.snap'])
 /** Sources of the dashboard page; its build bundles them. */
 const BROWSER = join(SRC, 'dashboard', 'browser')
+
+/** Files that the pages with Swagger UI load: copied, because its package needs twenty others. */
+const SWAGGER_UI = ['static/swagger-ui.css', 'static/swagger-ui-bundle.js']
 
 /** Builds `dist/` unless it is up to date. */
 export async function buildPackage(): Promise<void> {
@@ -58,7 +62,7 @@ async function make(dist: string): Promise<void> {
       },
     },
   })
-  // Without type errors: `npm test` reports those.
+  // Type errors do not stop the build; `npm test` reports them.
   const types = spawnSync('tsc', ['-p', 'tsconfig.build.json', '--outDir', dist], {
     cwd: ROOT,
     stdio: 'inherit',
@@ -69,6 +73,9 @@ async function make(dist: string): Promise<void> {
     filter: (path) =>
       !path.endsWith('__snapshots__') && path !== BROWSER && !COMPILED.has(extname(path)),
   })
+  const swaggerUi = join(createRequire(import.meta.url).resolve('@fastify/swagger-ui'), '..')
+  for (const name of SWAGGER_UI)
+    cpSync(join(swaggerUi, name), join(dist, 'http/layout', basename(name)))
   chmodSync(join(dist, 'cli', 'main.js'), 0o755)
 }
 

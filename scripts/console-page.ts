@@ -9,7 +9,7 @@ import { NODE_FLAGS } from './node-flags.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAUSE_MS = 50
-/** Timeout of one step, and how long a step is retried when the page waits for an event. */
+/** Timeout of one step, and maximum time for which a step is retried while the page waits for an event. */
 const STEP_MS = 60_000
 /** Default port of each component in the pages, and the flag that changes it. */
 const PORTS = [
@@ -49,7 +49,7 @@ const VOLATILE = new RegExp(
     String.raw`(?<id>\b(?:\d{9,17}|[0-9a-f]{16})\b)`,
     // The log is signed when the node is idle.
     String.raw`(?<size>in a log of \d+)`,
-    String.raw`(?<pace>\d+\.\d s(?:, \d+ entries\/s)?)`,
+    String.raw`(?<pace>\d+\.\d s(?:, \d+ (?:entries|records)\/s)?)`,
     String.raw`(?<seconds>"seconds":[\d.]+|"uptime":\d+|"ms":[\d.]+)`,
   ].join('|'),
   'g',
@@ -64,7 +64,7 @@ export function kindsIn(text: string): string {
 }
 
 /**
- * The commands of a page in order: those in blocks of console text, and those in HTML comments that start
+ * The commands of a page in order: the commands in blocks of console text, and the commands in HTML comments that start
  * with `run`, which readers do not see.
  */
 export function stepsIn(page: string): Step[] {
@@ -95,12 +95,12 @@ export class PageShell {
   constructor(folder: string) {
     this.#folder = folder
     cpSync(join(ROOT, 'examples'), join(folder, 'examples'), { recursive: true })
-    for (const name of ['node_modules', 'test', 'docs']) {
+    for (const name of ['node_modules', 'test', 'docs', 'clients']) {
       symlinkSync(join(ROOT, name), join(folder, name))
     }
     const programs = join(folder, '.shell/bin')
     mkdirSync(programs, { recursive: true })
-    const node = [process.execPath, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS]
+    const node = [process.execPath, ...NODE_FLAGS]
     // `npm run -s daicho --` runs the sources, an installed `daicho` the build.
     for (const [name, before, main] of [
       ['npm', 'shift 4; ', 'src/cli/main.ts'],
@@ -121,7 +121,7 @@ export class PageShell {
         ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
       },
       stdio: ['pipe', 'ignore', 'inherit'],
-      // A process group, so that all its processes can be ended.
+      // Starts a process group, so that all its processes can be ended.
       detached: true,
     })
   }
@@ -145,7 +145,7 @@ export class PageShell {
   /** Replaces text of the page with the values of this run. */
   translated(text: string): string {
     let here = text
-    // Longest first: a key contains an id.
+    // Replaces the longest text first, because a key contains an id.
     const known = [...this.#here].toSorted(([one], [other]) => other.length - one.length)
     for (const [there, value] of known) here = here.replaceAll(there, value)
     return here

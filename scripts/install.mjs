@@ -6,13 +6,19 @@ import { join } from 'node:path'
 const POLL_MS = 500
 const WAIT_MS_MAX = 10 * 60_000
 
+/** The Node that is installed in `root`. npm's `.bin/node` is a script on Windows, which `spawn` does not run. */
+export function nodeIn(root) {
+  const isWindows = process.platform === 'win32'
+  return join(root, 'node_modules', 'node', 'bin', isWindows ? 'node.exe' : 'node')
+}
+
 /**
  * Returns whether `node_modules` has every package of `package-lock.json`, and Node itself. npm writes its
  * own list at the end of an installation, so an interrupted installation has no list.
  */
 export function isInstalled(root) {
   const list = join(root, 'node_modules', '.package-lock.json')
-  if (!existsSync(list) || !existsSync(join(root, 'node_modules', '.bin', 'node'))) return false
+  if (!existsSync(list) || !existsSync(nodeIn(root))) return false
   const installed = packagesIn(list)
   return Object.entries(packagesIn(join(root, 'package-lock.json'))).every(
     ([path, { version, optional }]) =>
@@ -23,14 +29,16 @@ export function isInstalled(root) {
 /** Runs `npm ci` if anything is missing; returns false if it fails. */
 export function install(root) {
   if (isInstalled(root)) return true
-  // `npm ci` removes node_modules first, so two of them must not overlap.
+  // `npm ci` removes node_modules first, so two runs must not overlap.
   const lock = join(root, '.installing')
   take(lock)
   try {
     if (isInstalled(root)) return true
     console.error('daicho: installing what is missing (npm ci), once …')
     const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
-    return spawnSync('npm', args, { cwd: root, stdio: ['ignore', 2, 2] }).status === 0
+    // npm is a script on Windows, which only a shell runs.
+    const shell = process.platform === 'win32'
+    return spawnSync('npm', args, { cwd: root, stdio: ['ignore', 2, 2], shell }).status === 0
   } finally {
     rmSync(lock, { force: true })
   }

@@ -10,9 +10,9 @@ const LONGEST_FIRST: readonly string[] = [
 ]
 
 /**
- * Orders the test files of a run by expected duration, so that no worker ends up alone with a long one.
- * Within a prefix vitest's order applies. vitest knows durations only from earlier runs; in a fresh clone it
- * orders by size, and the slowest files are among the smallest.
+ * Orders the test files of a run by expected duration, so that no worker is left alone with a long file. Within a
+ * prefix vitest's order applies. In a fresh clone vitest orders files by size, although the slowest files are among the
+ * smallest, because it knows no durations of earlier runs.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -93,9 +93,10 @@ function operationText(key: string, operation: Operation): string {
     ...parametersText('query', parameters),
     ...bodyText(requestBody),
   ]
-  const reply = responses['200']?.content?.['application/json']?.schema
+  const content = responses['200']?.content
+  const reply = (content?.['application/json'] ?? content?.['text/plain'])?.schema
   const input = members.length === 0 ? 'object' : `{ ${members.join('; ')} }`
-  // Replies other than JSON (bytes, events) have no specific type.
+  // Replies other than JSON and text (bytes, events) have no specific type.
   const output = reply === undefined ? 'unknown' : typeOf(reply)
   return `/** ${summary.replaceAll('*/', '* /')} */\n'${key}': { input: ${input}; reply: ${output} }`
 }
@@ -147,6 +148,9 @@ function objectText({ properties = {}, required = [], additionalProperties }: Sc
     return `${memberComment(member)}${nameText(name)}${mark}: ${typeOf(member)}`
   })
   if (additionalProperties === true) members.push('[member: string]: unknown')
+  else if (typeof additionalProperties === 'object') {
+    members.push(`[member: string]: ${typeOf(additionalProperties)}`)
+  }
   return members.length === 0 ? 'object' : `{ ${members.join('; ')} }`
 }
 

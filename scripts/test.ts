@@ -16,7 +16,7 @@ const READING: readonly Step[] = [
   ['types of the dashboard', ['tsc', '-p', 'src/dashboard/browser/tsconfig.json']],
   ['dead code', ['knip', '--no-progress', '--treat-config-hints-as-errors']],
 ]
-/** Each step needs the one before it. */
+/** Each step needs the previous step. */
 const BUILDING: readonly Step[] = [
   ['build', ['node', 'scripts/build.ts']],
   ['package', ['publint', '--strict']],

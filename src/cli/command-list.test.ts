@@ -11,7 +11,7 @@ it.each(Object.entries(COMMANDS))(
   },
 )
 
-it('loads only the command that runs: the program itself imports no command', () => {
+it('loads only the code of the requested command', () => {
   const imported = ['main.ts', 'command-list.ts'].flatMap((name) => {
     const text = readFileSync(new URL(name, import.meta.url), 'utf8')
     return [...text.matchAll(/^import (?!type).* from '(.*)'$/gm)].map(([, from]) => from)

@@ -19,6 +19,7 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   PEER_INVALID: EXIT.usage,
   SCOPE_UNKNOWN: EXIT.usage,
   SCOPES_TOO_LONG: EXIT.usage,
+  SIGNATURES_UNSUPPORTED: EXIT.usage,
   STORE_NOT_FOUND: EXIT.usage,
   TOKEN_ID_MALFORMED: EXIT.usage,
   USER_NAME_UNUSABLE: EXIT.usage,
@@ -36,8 +37,10 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   RESTORE_OVER_STORE: EXIT.configuration,
   RESTORE_WITHOUT_KEY: EXIT.configuration,
   SECRET_TOO_SHORT: EXIT.configuration,
+  STORE_FOREIGN: EXIT.configuration,
   STORE_TOO_NEW: EXIT.configuration,
   STORE_TOO_OLD: EXIT.configuration,
+  STORE_UNAVAILABLE: EXIT.configuration,
   STORE_UNSAFE: EXIT.configuration,
 }
 

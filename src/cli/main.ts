@@ -1,5 +1,5 @@
-#!/usr/bin/env -S node --max-semi-space-size=8
-// A namespace import: with a named one, Node 20 would fail before the version check.
+#!/usr/bin/env -S node --disable-warning=ExperimentalWarning --max-semi-space-size=8
+// A namespace import, because Node 20 would fail at a named import, before the version check.
 import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'

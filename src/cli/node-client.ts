@@ -99,5 +99,16 @@ export function parseJsonOrNull(text: string): Json {
  */
 export function textOrFile(text: string): string {
   const isFile = existsSync(text) && statSync(text).isFile()
-  return isFile ? readFileSync(text, 'utf8').trim() : text
+  return isFile ? smallFile(text).trim() : text
+}
+
+/** Maximum bytes of a file with a key, a token or a policy. */
+const SMALL_FILE_BYTES_MAX = 1_048_576
+
+/** Returns the text of a file. Errors: Exit (usage) if it is too large; those of the system. */
+export function smallFile(path: string): string {
+  const { size } = statSync(path)
+  if (size <= SMALL_FILE_BYTES_MAX) return readFileSync(path, 'utf8')
+  const what = `${path} has ${size} bytes; the maximum is ${SMALL_FILE_BYTES_MAX}`
+  throw new Exit(EXIT.usage, what)
 }

@@ -1,4 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
+import { type Command, InvalidArgumentError } from 'commander'
 import type { CodedError } from '../base/coded-error.ts'
 import { EXIT, Exit } from './exit.ts'
 import { readSettings, type Settings } from './settings.ts'
@@ -7,8 +8,8 @@ import { readSettings, type Settings } from './settings.ts'
 export const KEY_FILE = 'node.key'
 
 /**
- * The files besides the store that a backup copies; docs/operations.md lists all files. Excluded are files that a
- * node recreates, and files that must not be restored from an old copy.
+ * The files besides the store that a backup copies; docs/reference/operation.md lists all files. Not in the list are
+ * files that a node recreates, and files that must not be restored from an old copy.
  */
 export const DATA_FILES: readonly {
   readonly name: string
@@ -27,6 +28,23 @@ export const DATA_FILES: readonly {
 /** Folders of blobs, which are named after their SHA-256, each with a folder for unfinished blobs. */
 export const BLOB_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const
 
+/** Adds the flag `--folder`, which takes precedence over SYSTEM_FOLDER, to `command` or to its subcommands. */
+export function addFolderOption(command: Command, about = 'data folder of the node'): Command {
+  for (const subcommand of command.commands) addFolderOption(subcommand, about)
+  if (command.commands.length > 0) return command
+  return command
+    .option('--folder <path>', `${about} (SYSTEM_FOLDER)`, parseFolder)
+    .hook('preAction', () => {
+      const { folder } = command.opts<{ folder?: string }>()
+      if (folder !== undefined) process.env.SYSTEM_FOLDER = folder
+    })
+}
+
+function parseFolder(path: string): string {
+  if (path !== '') return path
+  throw new InvalidArgumentError('name a folder.')
+}
+
 /**
  * Returns the folder of the node that a command acts on. It must exist unless it `mayBeNew`: a mistyped name must
  * not create a folder. Errors: Exit (configuration).
@@ -36,7 +54,7 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   if (folder === null) {
     throw new Exit(
       EXIT.configuration,
-      'set SYSTEM_FOLDER to the folder of the node; a node without one keeps its data in memory',
+      'name the folder of the node with --folder or SYSTEM_FOLDER; a node without a folder stores nothing',
     )
   }
   const found = statSync(folder, { throwIfNoEntry: false })
@@ -55,22 +73,13 @@ export function settingOf({ STORE }: Settings, { code }: CodedError<string>): st
   return STORE !== null && /^(STORE_|OUTCOME_)/.test(code) ? 'STORE' : 'SYSTEM_FOLDER'
 }
 
-/** Errors: Exit (configuration) if STORE is set: `command` creates stores in folders only. */
-export function requireNoDatabase({ STORE }: Settings, command: string): void {
-  if (STORE === null) return
-  const message =
-    `STORE is set, and daicho ${command} creates stores in folders: run it without STORE, ` +
-    'then move the store with daicho copy'
-  throw new Exit(EXIT.configuration, message)
-}
-
 /** Errors: Exit (usage) if `folder` is not a folder. */
 export function requireFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
   throw new Exit(EXIT.usage, `there is no folder ${folder}`)
 }
 
-/** Runs `work` on a store. Errors: those of `work`; Exit (finding) if the store is damaged. */
+/** Runs `work` on a store. Errors: as for `work`; Exit (finding) if the store is damaged. */
 export async function onStore<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()

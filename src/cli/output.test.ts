@@ -12,7 +12,7 @@ function shownOn(isTTY: boolean) {
   return { shown, clock, line: new ProgressLine('verifying', { isTTY, write }, clock) }
 }
 
-it('logs each 10 % step once in a file', () => {
+it('writes one line for each 10 % of progress when the output is a file', () => {
   const { shown, line } = shownOn(false)
   for (const share of [0, 0.05, 0.1, 0.19, 0.55, 0.59, 1, 1]) line.update(share, 'so far')
   line.end()
@@ -46,19 +46,19 @@ it('draws a bar on a terminal, at most ten times a second, and clears it at the 
   ])
 })
 
-it('clears nothing if nothing was drawn', () => {
+it('does not clear a progress bar that was never drawn', () => {
   const { shown, line } = shownOn(true)
   line.end()
   expect(shown).toEqual([])
 })
 
-it('limits the progress of a chain to 1', () => {
+it('never reports more than 100 % of a chain', () => {
   expect(shareOf({ blocks: 0, ofBlocks: 0 })).toBe(1)
   expect(shareOf({ blocks: 1, ofBlocks: 4 })).toBe(0.25)
   expect(shareOf({ blocks: 5, ofBlocks: 4 })).toBe(1)
 })
 
-it('reports every five seconds until it is stopped, even without progress', () => {
+it('reports every five seconds until it is stopped, even if there was no progress', () => {
   const written: string[] = []
   let waiting: { ms: number; run: () => void } | null = null
   const schedule = {

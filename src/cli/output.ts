@@ -19,6 +19,9 @@ export function print(isJson: boolean | undefined, result: unknown, text: string
   process.stdout.write(`${escapeControls(isJson === true ? JSON.stringify(result) : text)}\n`)
 }
 
+/** Interval between lines of progress if the total is unknown and the output is not a terminal. */
+const LINE_MS = 10_000
+
 /** Shows the progress of a long task: a bar on a terminal, otherwise one line per 10 %. */
 export class ProgressLine {
   readonly #out: Output
@@ -33,8 +36,12 @@ export class ProgressLine {
     this.#clock = clock
   }
 
-  /** `share` is between 0 and 1; `detail` follows the bar. */
-  update(share: number, detail: string): void {
+  /** `share` is between 0 and 1, or null if the total is unknown; `detail` follows the bar. */
+  update(share: number | null, detail: string): void {
+    if (share === null) {
+      this.#updateUnknown(detail)
+      return
+    }
     const percent = `${Math.floor(share * 100)}`.padStart(3)
     if (this.#out.isTTY) {
       const nowMs = this.#clock.now()
@@ -49,6 +56,19 @@ export class ProgressLine {
     if (tenth === this.#shownTenth) return
     this.#shownTenth = tenth
     this.#out.write(`${this.#label} ${percent} %  ${detail}\n`)
+  }
+
+  #updateUnknown(detail: string): void {
+    const nowMs = this.#clock.now()
+    if (this.#out.isTTY) {
+      if (nowMs - this.#shownAtMs < 100) return
+      this.#out.write(`\r${this.#label}  ${detail}\u001b[K`)
+    } else {
+      if (this.#shownAtMs === 0) this.#shownAtMs = nowMs
+      if (nowMs - this.#shownAtMs < LINE_MS) return
+      this.#out.write(`${this.#label}  ${detail}\n`)
+    }
+    this.#shownAtMs = nowMs
   }
 
   /** Clears the bar. */
@@ -105,6 +125,6 @@ export function count(number: number, one: string, many = `${one}s`): string {
 }
 
 /** `12.3 s, 456 entries/s`. */
-export function paceText(entries: number, seconds: number): string {
-  return `${seconds.toFixed(1)} s, ${Math.round(entries / Math.max(seconds, 0.001))} entries/s`
+export function paceText(done: number, seconds: number, what = 'entries'): string {
+  return `${seconds.toFixed(1)} s, ${Math.round(done / Math.max(seconds, 0.001))} ${what}/s`
 }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { isJsonObject } from '../../base/json.ts'
@@ -27,14 +27,14 @@ import {
 } from '../../chain/index.ts'
 import { fileExists, makeFolder } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
-import { fetchFromNode, parseJsonOrNull, textOrFile } from '../node-client.ts'
+import { fetchFromNode, parseJsonOrNull, smallFile, textOrFile } from '../node-client.ts'
 import { print, withProgress } from '../output.ts'
 
 // Verification with a verifier key: audits the log of a running node, and verifies proof files and evidence.
 
 export interface VerifyFlags {
   readonly json?: boolean
-  /** A verifier key, or a file that contains one. */
+  /** A verifier key, or a file that contains a verifier key. */
   readonly key?: string
   /** The file with the state of the last audit. */
   readonly state?: string
@@ -54,7 +54,7 @@ const REPLY_BYTES_MAX = 1_048_576
 
 const FIRST_AUDIT =
   'This is the first audit with this state file, so it has seen only one view of the log: ' +
-  'compare the head with that of another auditor.'
+  'compare the head with the head of another auditor.'
 
 /** State of the last audit: the verifier key of the log, and the audited size. */
 interface AuditState {
@@ -130,21 +130,24 @@ async function audit(
     )
     return { ...result, problem: null }
   } catch (error) {
-    if (!(error instanceof ProofError)) throw error
+    if (!isFinding(error)) throw error
     return { audited: before, checkpoint: null, problem: error }
   }
 }
 
-/** The policy that the flags give, or null. Errors: Exit (usage). */
+/** The policy of the flags, or null. Errors: Exit (usage). */
 function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | null {
   if (policy !== undefined && (witness !== undefined || quorum !== undefined)) {
     throw new Exit(EXIT.usage, '--policy cannot be combined with --witness and --quorum')
   }
   if (quorum !== undefined && (witness === undefined || !/^[1-9]\d{0,2}$/.test(quorum))) {
-    throw new Exit(EXIT.usage, '--quorum is a number of the witnesses named with --witness')
+    throw new Exit(
+      EXIT.usage,
+      '--quorum must be the number of --witness keys that must have cosigned',
+    )
   }
   try {
-    if (policy !== undefined) return policyOf(readFileSync(policy, 'utf8'))
+    if (policy !== undefined) return policyOf(smallFile(policy))
     if (witness === undefined) return null
     return quorumPolicy(witness, quorum === undefined ? witness.length : Number(quorum))
   } catch (error) {
@@ -224,12 +227,21 @@ function writeState(path: string, { key, audited }: AuditState): void {
   renameSync(`${path}.new`, path)
 }
 
+/** A file with the longest item, and its checkpoint. */
+const PROOF_BYTES_MAX = 64 * 1024 * 1024
+
+/** Returns the text of a proof file. Errors: PROOF_MALFORMED; those of the system. */
+function proofIn(path: string): string {
+  if (statSync(path).size <= PROOF_BYTES_MAX) return readFileSync(path, 'utf8')
+  throw new ProofError('PROOF_MALFORMED', 'the proof file is too long')
+}
+
 /** Verifies the proof file at `path` and prints its content. Errors: Exit (usage). */
 export async function verifyProof(path: string, flags: VerifyFlags): Promise<void> {
   const policy = policyIn(flags)
-  const file = readFileSync(path, 'utf8')
-  const key = keyIn(flags, policy, noteOf(file).split('\n', 1)[0] ?? '') ?? requireKey(flags)
   try {
+    const file = proofIn(path)
+    const key = keyIn(flags, policy, noteOf(file).split('\n', 1)[0] ?? '') ?? requireKey(flags)
     const proven = await verifyProofFile(nodeVerifySignature, key, file, policy)
     const erasedAt =
       flags.erasure === undefined ? null : await erasureOf(proven, key, flags.erasure)
@@ -286,20 +298,25 @@ function requireKey({ key }: VerifyFlags): VerifierKey {
   )
 }
 
-/** Errors: `error`, unless it is a ProofError. */
+/** A signature whose algorithm is not supported proves no fault of the log. */
+function isFinding(error: unknown): error is ProofError {
+  return error instanceof ProofError && error.code !== 'SIGNATURES_UNSUPPORTED'
+}
+
+/** Prints `error` if it is a finding; otherwise throws it. */
 function printDifference(error: unknown, { json }: VerifyFlags): void {
-  if (!(error instanceof ProofError)) throw error
+  if (!isFinding(error)) throw error
   const { code, message: what } = error
   print(json, { status: false, code, what }, `DIFFERENCE ${what}`)
   process.exitCode = EXIT.finding
 }
 
 /**
- * Returns the position of the entry that erased `proven`, according to the proof file at `path`. Anybody can
- * shorten a proof to its commitment, so this alone does not show an erasure. Errors: ProofError.
+ * Returns the position of the entry that erased `proven`, according to the proof file at `path`. Anybody can reduce a
+ * proof to its commitment, so a proof without the entry does not prove an erasure. Errors: ProofError.
  */
 async function erasureOf(proven: ProvenEntry, key: VerifierKey, path: string): Promise<string> {
-  const erasure = await verifyProofFile(nodeVerifySignature, key, readFileSync(path, 'utf8'))
+  const erasure = await verifyProofFile(nodeVerifySignature, key, proofIn(path))
   const { entry, height, index } = erasure
   const position = `${proven.height}.${proven.index}`
   const positions = entry?.method === 'erase_item' ? entry.positions : null

@@ -32,7 +32,7 @@ it('backs up, exports, verifies and imports an empty chain', async () => {
   ])
 })
 
-it('counts the databases and items that exist after the entries of an export', async () => {
+it('reports how many databases and items exist at the end of an export', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   for (const db of ['fruit', 'gone']) {

@@ -1,9 +1,4 @@
 import { createReadStream, existsSync, statSync } from 'node:fs'
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
-import { Readable, Writable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import { createGzip } from 'node:zlib'
 import { Command } from 'commander'
 import { erasedIn } from '../../chain/index.ts'
 import {
@@ -22,6 +17,7 @@ import {
 import { EXIT, Exit } from '../exit.ts'
 import { folderOfDatabase, onStore, requireFolder } from '../node-folder.ts'
 import { count, type ProgressLine, print, shareOf, withProgress } from '../output.ts'
+import { requireFileName, writeTexts } from '../output-file.ts'
 
 export function exportCommand(): Command {
   return new Command('export')
@@ -50,9 +46,7 @@ async function exportTo(from: string, { out, json }: ExportFlags): Promise<void>
   if (out === '-' && json === true) {
     throw new Exit(EXIT.usage, '--json and --out - would both write to stdout')
   }
-  if (out !== '-' && existsSync(out) && statSync(out).isDirectory()) {
-    throw new Exit(EXIT.usage, `${out} is a folder: give the name of a file`)
-  }
+  requireFileName(out)
   const { result, seconds } = await withProgress('exporting', (line) =>
     onStore(() => exportFrom(from, out, line)),
   )
@@ -74,67 +68,10 @@ async function exportFrom(from: string, out: string, line: ProgressLine): Promis
     const lines = exportLines(store, folder, (done) =>
       line.update(shareOf(done), `${done.entries} entries`),
     )
-    return await (out === '-' ? toStdout(lines) : toFile(lines, out))
+    return await writeTexts(lines, out)
   } finally {
     await store.close()
   }
-}
-
-/** Passes `lines` through `write`; returns the generator's return value. */
-async function written(
-  lines: AsyncGenerator<string, ExportEnd>,
-  write: (texts: Readable) => Promise<void>,
-): Promise<ExportEnd> {
-  let end: ExportEnd | null = null
-  async function* texts(): AsyncGenerator<string> {
-    end = yield* lines
-  }
-  await write(Readable.from(texts()))
-  if (end === null) throw new Exit(EXIT.finding, 'the output was closed before its end')
-  return end
-}
-
-async function toStdout(lines: AsyncGenerator<string, ExportEnd>): Promise<ExportEnd> {
-  try {
-    return await written(lines, (texts) => pipeline(texts, process.stdout, { end: false }))
-  } catch (error) {
-    const isClosed = error instanceof Error && 'code' in error && error.code === 'EPIPE'
-    if (!isClosed) throw error
-    throw new Exit(EXIT.finding, 'the output was closed before its end', { cause: error })
-  }
-}
-
-/** Renames the file when all of it is on disk; a crash leaves only a `.partial` file. */
-async function toFile(lines: AsyncGenerator<string, ExportEnd>, out: string): Promise<ExportEnd> {
-  const partial = `${out}.${process.pid}.partial`
-  try {
-    // Readable by the owner only: its blinds open every commitment.
-    const file = await open(partial, 'w', 0o600)
-    let end: ExportEnd
-    try {
-      const compression = out.endsWith('.gz') ? [createGzip()] : []
-      end = await written(lines, (texts) => pipeline([texts, ...compression, sinkOf(file)]))
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await rename(partial, out)
-    const folder = await open(dirname(resolve(out)), 'r')
-    await folder.sync().finally(() => folder.close())
-    return end
-  } catch (error) {
-    await rm(partial, { force: true })
-    throw error
-  }
-}
-
-/** Unlike `file.createWriteStream`, does not close the handle, which must still be synced. */
-function sinkOf(file: FileHandle): Writable {
-  return new Writable({
-    write(chunk: Buffer, _, done) {
-      file.writeFile(chunk).then(() => done(), done)
-    },
-  })
 }
 
 const CHUNK_BYTES = 1024 * 1024
@@ -148,7 +85,7 @@ export function bytesOfFile(path: string): AsyncIterable<Uint8Array> {
   throw new Exit(EXIT.usage, `there is no file ${path}`)
 }
 
-/** Runs `work` on the export at `path`. Errors: those of `work`; Exit (usage) if the file is not an export. */
+/** Runs `work` on the export at `path`. Errors: as for `work`; Exit (usage) if the file is not an export. */
 export async function onExport<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await onStore(work)

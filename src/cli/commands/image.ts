@@ -1,4 +1,4 @@
-import { createWriteStream } from 'node:fs'
+import { type BigIntStats, createWriteStream } from 'node:fs'
 import { open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -27,7 +27,7 @@ export function imageCommand(): Command {
   return new Command('image')
     .description('turn an image into a workbook with one coloured cell per pixel')
     .argument('<in>', 'a JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP or SVG file')
-    .argument('<out.xlsx>', 'the workbook; overwritten if it exists')
+    .argument('<out.xlsx>', 'the workbook to write')
     .option('--px <pixels>', 'side of a cell in pixels, 1 to 546 (DEFAULT_PX, else 2)')
     .option('--width <cells>', 'number of columns, up to 16384 (DEFAULT_WIDTH, else 100)')
     .option('--height <cells>', 'number of rows; keeps the proportions if omitted')
@@ -39,6 +39,7 @@ export function imageCommand(): Command {
     .option('--resample <how>', 'cubic (smooth) or nearest (hard edges)')
     .option('--grayscale', 'shades of gray')
     .option('--zoom <percent>', 'initial zoom of the sheet, 10 to 400')
+    .option('--force', 'overwrite the workbook if it exists')
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
@@ -48,12 +49,13 @@ export function imageCommand(): Command {
     .action(image)
 }
 
-type ImageFlags = { readonly json?: boolean } & {
+type ImageFlags = { readonly json?: boolean; readonly force?: boolean } & {
   readonly [name in (typeof OPTION_NAMES)[number]]?: string | boolean
 }
 
 async function image(from: string, to: string, flags: ImageFlags): Promise<void> {
   const options = imageOptions(flags)
+  await requireTarget(from, to, flags.force === true)
   try {
     const { result, seconds } = await withProgress('converting', async (line) => {
       const job = { bytes: await readImage(from), name: basename(from), options }
@@ -85,6 +87,28 @@ function imageOptions(flags: ImageFlags) {
   } catch (error) {
     if (!(error instanceof ConverterError)) throw error
     throw new Exit(EXIT.usage, error.message.replace('the field ', '--'))
+  }
+}
+
+/** Errors: Exit (usage) if `to` is the image itself, or exists without `isForced`. */
+async function requireTarget(from: string, to: string, isForced: boolean): Promise<void> {
+  const found = await statOrNull(to)
+  if (found === null) return
+  const source = await statOrNull(from)
+  // Compares inodes, so that another path or a link to the image is recognized too.
+  if (source !== null && source.ino === found.ino && source.dev === found.dev) {
+    throw new Exit(EXIT.usage, `${to} is the image itself: choose another name for the workbook`)
+  }
+  if (isForced) return
+  throw new Exit(EXIT.usage, `${to} exists: choose another name, or overwrite it with --force`)
+}
+
+/** Returns null if the file cannot be found; reading or writing it then reports the reason. */
+async function statOrNull(path: string): Promise<BigIntStats | null> {
+  try {
+    return await stat(path, { bigint: true })
+  } catch {
+    return null
   }
 }
 
@@ -122,9 +146,10 @@ async function convert(
   const interrupted = new AbortController()
   const stop = () => interrupted.abort(new Exit(EXIT.finding, 'interrupted; nothing was written'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
-  const part = `${to}.part`
+  // The process id makes the name unique: the image may be called `<out>.part`.
+  const part = `${to}.${process.pid}.part`
   try {
-    // Before the conversion, which is useless if the folder is not writable.
+    // Creates the file before the conversion, which is useless if the folder is not writable.
     await createEmpty(part)
     const { plan, product } = await workers.start(job, interrupted.signal, (rows, ofRows) =>
       line.update(rows / ofRows, `${rows} of ${ofRows} rows`),
@@ -144,7 +169,7 @@ async function convert(
 
 async function createEmpty(path: string): Promise<void> {
   try {
-    await (await open(path, 'w')).close()
+    await (await open(path, 'wx')).close()
   } catch (error) {
     throw new Exit(EXIT.usage, `${path} cannot be written: ${reasonOf(error)}`, { cause: error })
   }

@@ -2,20 +2,22 @@ import { availableParallelism } from 'node:os'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import {
+  expectEmptyDatabase,
   importAsNewChain,
   importExport,
+  moveIntoDatabase,
   PeerClient,
   type Restored,
   restoreChain,
   rootUrl,
 } from '../../ledger/core.ts'
-import { nodeFolder, onStore, requireNoDatabase } from '../node-folder.ts'
-import { count, paceText, print, shareOf, withProgress } from '../output.ts'
-import { readSettings } from '../settings.ts'
+import { addFolderOption, nodeFolder, onStore } from '../node-folder.ts'
+import { count, type ProgressLine, paceText, print, shareOf, withProgress } from '../output.ts'
+import { readSettings, type Settings } from '../settings.ts'
 import { bytesOfFile, onExport } from './export.ts'
 
 export function importCommand(): Command {
-  return new Command('import')
+  const command = new Command('import')
     .description('create the store of the node in SYSTEM_FOLDER from its export')
     .argument('<file>', 'a file written by daicho export, compressed or not; - for stdin')
     .option(
@@ -29,10 +31,12 @@ export function importCommand(): Command {
         'before the store is created.\n' +
         'Without that node.key, SYSTEM_FOLDER must be empty, and --key is the key of the chain: the databases\n' +
         'are restored into a new chain with a new key, and the old chain is kept as a mirror.\n' +
+        'With STORE, the store is created in SYSTEM_FOLDER and then moved into that database, which must be empty.\n' +
         '\nExit code 0: the store was created. 1: the export is invalid; line, height and entry are printed.\n' +
         '2: not an export. 78: the folder is not suitable.',
     )
     .action(importFrom)
+  return addFolderOption(command)
 }
 
 interface ImportFlags {
@@ -42,18 +46,19 @@ interface ImportFlags {
 
 async function importFrom(file: string, { key, json }: ImportFlags): Promise<void> {
   const settings = readSettings(process.env)
-  requireNoDatabase(settings, 'import')
   const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
   const chunks = bytesOfFile(file)
   if (key !== undefined) {
     const { result, seconds } = await withProgress('importing', (line) =>
-      onExport(file, async () =>
-        importAsNewChain({
-          ...{ folder, vkey: key, chunks, clock: systemClock },
-          progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
-          difficulty: settings.LEDGER_DIFFICULTY,
-          threads: availableParallelism() - 1,
-        }),
+      onExport(file, () =>
+        intoDatabase({ ...settings, folder, line }, () =>
+          importAsNewChain({
+            ...{ folder, vkey: key, chunks, clock: systemClock },
+            progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+            difficulty: settings.LEDGER_DIFFICULTY,
+            threads: availableParallelism() - 1,
+          }),
+        ),
       ),
     )
     print(json, restoredJson(folder, result), restoredText(result, seconds))
@@ -61,10 +66,12 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
   }
   const { result, seconds } = await withProgress('importing', (line) =>
     onExport(file, () =>
-      importExport({
-        ...{ folder, chunks },
-        progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
-      }),
+      intoDatabase({ ...settings, folder, line }, () =>
+        importExport({
+          ...{ folder, chunks },
+          progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+        }),
+      ),
     ),
   )
   const { serverId, blocks, entries, headId } = result
@@ -78,7 +85,7 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
 }
 
 export function restoreCommand(): Command {
-  return new Command('restore')
+  const command = new Command('restore')
     .description('restore the node in SYSTEM_FOLDER from a peer that mirrors it')
     .requiredOption('--from <url>', 'base URL of a node that has the chain')
     .requiredOption('--serverid <number>', 'server id of the chain', parseServerId)
@@ -94,10 +101,12 @@ export function restoreCommand(): Command {
         'Without that node.key, SYSTEM_FOLDER must be empty, and everything is verified against --key: the\n' +
         'databases are restored into a new chain with a new key, and the old chain is kept as a mirror.\n' +
         'PEERS_ALLOW_PRIVATE=1 allows a peer on a private network.\n' +
+        'With STORE, the store is created in SYSTEM_FOLDER and then moved into that database, which must be empty.\n' +
         '\nExit code 0: the store was created. 1: the peer does not answer, or its chain is invalid.\n' +
         '2: wrong arguments. 78: the folder is not suitable.',
     )
     .action(restore)
+  return addFolderOption(command)
 }
 
 interface RestoreFlags {
@@ -109,21 +118,42 @@ interface RestoreFlags {
 
 async function restore({ from, serverid: serverId, key, json }: RestoreFlags): Promise<void> {
   const settings = readSettings(process.env)
-  requireNoDatabase(settings, 'restore')
   const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
   const { PEERS_ALLOW_PRIVATE: allowPrivate, LEDGER_DIFFICULTY: difficulty } = settings
   const { result, seconds } = await withProgress('restoring', (line) =>
     onStore(async () => {
       const url = rootUrl(from)
-      return restoreChain({
-        ...{ folder, serverId, difficulty, vkey: key ?? null, clock: systemClock },
-        source: (signer) => new PeerClient({ url, serverId, allowPrivate, signer }),
-        progress: (done) => line.update(shareOf(done), `${done.blocks} blocks`),
-        threads: availableParallelism() - 1,
-      })
+      return intoDatabase({ ...settings, folder, line }, () =>
+        restoreChain({
+          ...{ folder, serverId, difficulty, vkey: key ?? null, clock: systemClock },
+          source: (signer) => new PeerClient({ url, serverId, allowPrivate, signer }),
+          progress: (done) => line.update(shareOf(done), `${done.blocks} blocks`),
+          threads: availableParallelism() - 1,
+        }),
+      )
     }),
   )
   print(json, restoredJson(folder, result), restoredText(result, seconds))
+}
+
+interface DatabaseTarget extends Pick<Settings, 'STORE'> {
+  readonly folder: string
+  readonly line: ProgressLine
+}
+
+/** Runs `create`, which creates a store in the folder. If STORE is set, then moves the store into the database. */
+async function intoDatabase<Result>(
+  { STORE: to, folder: from, line }: DatabaseTarget,
+  create: () => Promise<Result>,
+): Promise<Result> {
+  if (to === null) return create()
+  await expectEmptyDatabase(to)
+  const created = await create()
+  await moveIntoDatabase({
+    ...{ from, to, threads: availableParallelism() },
+    progress: (done) => line.update(shareOf(done), `${done.entries} entries to the database`),
+  })
+  return created
 }
 
 function restoredJson(folder: string, { own, mirrored, absent }: Restored) {

@@ -20,7 +20,7 @@ async function withFruit(folder: string) {
 }
 
 describe('daicho index', () => {
-  it('adds, lists and removes indexes on a running node, and in the folder of a stopped node', async () => {
+  it('adds, lists and removes indexes of a running node and of a stopped node', async () => {
     const folder = temporaryFolder()
     const server = await withFruit(folder)
     const at = ['--url', server.url]
@@ -80,7 +80,7 @@ describe('daicho index', () => {
     })
   })
 
-  it('reports errors with their exit code and one line', async () => {
+  it('exits with the documented code and one line for each error', async () => {
     const [nowhere, address, path, missing] = await Promise.all([
       runDaicho(['index', 'list']),
       runDaicho(['index', 'list', '--url', 'nothing']),
@@ -104,7 +104,7 @@ it.each([
   ['<html>', 'no node answers at'],
   ['{"status":false,"code":"FORBIDDEN"}', 'the node rejected the request: FORBIDDEN'],
   ['{"status":false,"code":"X","message":"not you"}', 'the node rejected the request: not you'],
-])('explains the reply %s in one line', async (body, message) => {
+])('prints one line that explains the reply %s', async (body, message) => {
   const { url } = await answering(200, body)
   const ended = await runHere(indexCommand(), ['list', '--url', url])
   expect([ended.code, ended.stdout]).toEqual([1, ''])

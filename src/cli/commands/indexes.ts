@@ -1,14 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { CodedError } from '../../base/coded-error.ts'
-import { openLedger } from '../../ledger/core.ts'
 import { openStoreReader, StoreError, type StoreLocation } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
-import { nodeFolder, settingOf } from '../node-folder.ts'
+import { addFolderOption, nodeFolder } from '../node-folder.ts'
 import { print, withProgress } from '../output.ts'
 import { readSettings, type Settings } from '../settings.ts'
+import { openStoppedNode } from '../stopped-node.ts'
 
 /** Polling interval while an index is built. */
 const POLL_MS = 200
@@ -39,7 +38,7 @@ interface Flags {
 
 export function indexCommand(): Command {
   const command = new Command('index').description(
-    'indexes for filters, of the running node at --url or the stopped node in SYSTEM_FOLDER',
+    'manage the indexes of the running node at --url or the stopped node in SYSTEM_FOLDER',
   )
   const sub = (name: string, about: string) =>
     command
@@ -59,7 +58,7 @@ export function indexCommand(): Command {
     .option('--no-wait', 'return at once; the node builds the index in the background')
     .action(add)
   sub('remove', 'remove an index').argument('<database>').argument('<path>').action(remove)
-  return command
+  return addFolderOption(command, 'data folder of the stopped node')
 }
 
 async function list(flags: Flags): Promise<void> {
@@ -124,7 +123,7 @@ async function withIndexes<Result>(
   }
 }
 
-/** Codes of configuration errors: this command takes the folder from the configuration, not from its arguments. */
+/** Codes that count as configuration errors here, because the folder comes from the configuration. */
 const NOT_CONFIGURED: ReadonlySet<string> = new Set(['STORE_NOT_FOUND', 'STORE_FOREIGN'])
 
 /** Opens the indexes. The node may be running if they are only read. */
@@ -149,25 +148,13 @@ async function openReader(location: StoreLocation): Promise<Indexes> {
 }
 
 async function openStopped(settings: Settings, folder: string): Promise<Indexes> {
-  try {
-    const difficulty = settings.LEDGER_DIFFICULTY
-    const { service, close } = await openLedger({
-      ...{ folder, store: settings.STORE, difficulty, clock: systemClock },
-    })
-    const { queries } = service
-    return {
-      list: async () => (await queries.indexes()).map(stateOf),
-      change: (action, db, path) =>
-        action === 'add' ? queries.addIndex({ db, path }) : queries.removeIndex({ db, path }),
-      close,
-    }
-  } catch (error) {
-    if (!(error instanceof CodedError)) throw error
-    const message =
-      error.code === 'FOLDER_IN_USE'
-        ? `a node is running in ${folder}: give its address with --url`
-        : `${settingOf(settings, error)}: ${error.message}`
-    throw new Exit(EXIT.configuration, message, { cause: error })
+  const { service, close } = await openStoppedNode(settings, folder)
+  const { queries } = service
+  return {
+    list: async () => (await queries.indexes()).map(stateOf),
+    change: (action, db, path) =>
+      action === 'add' ? queries.addIndex({ db, path }) : queries.removeIndex({ db, path }),
+    close,
   }
 }
 

@@ -42,7 +42,7 @@ export interface IdentitySummary {
   readonly canIssue: boolean
 }
 
-/** The networks of a node: a running one, through its gateway, or a stopped one. */
+/** The networks of a node: of a running node through its gateway, or of a stopped node in its folder. */
 export interface NetworkNode {
   list(): Promise<NetworkSummary[]>
   deploy(definition: NetworkDefinition): Promise<NetworkSummary>
@@ -54,7 +54,7 @@ export interface NetworkNode {
   identities(network: string): Promise<IdentitySummary[]>
 }
 
-/** Runs `work` on the node that the flags name, or on the one in SYSTEM_FOLDER. Errors: Exit. */
+/** Runs `work` on the node that the flags name, or on the node in SYSTEM_FOLDER. Errors: Exit. */
 export async function withNode<Result>(
   { url }: NodeFlags,
   work: (node: NetworkNode) => Promise<Result>,

@@ -13,6 +13,7 @@ import {
   readNetwork,
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
+import { addFolderOption } from '../node-folder.ts'
 import { count, escapeControls, print, reportEvery } from '../output.ts'
 import { readSettings } from '../settings.ts'
 import { type NetworkNode, type NodeFlags, withNetworks, withNode } from './network-node.ts'
@@ -65,8 +66,8 @@ export function networkCommand(): Command {
     .action((path: string, flags: NodeFlags & { default: readonly string[] }) =>
       change(flags, 'upgraded', (node) => node.upgrade(read(path), flags.default)),
     )
-  nodeCommand(command, 'list', 'the networks of a node').action(list)
-  command
+  nodeCommand(command, 'list', 'list the networks of a node').action(list)
+  const verifyNetworks = command
     .command('verify')
     .description('replay all transactions and compare their writes with the ledger')
     .argument('[names...]', 'networks of the node in SYSTEM_FOLDER; all if omitted')
@@ -76,13 +77,16 @@ export function networkCommand(): Command {
       '\nThe node must not be running. Exit code 0: no differences. 1: differences were found.',
     )
     .action(verify)
+  addFolderOption(verifyNetworks, 'data folder of the stopped node')
   command.addCommand(identityCommand())
   return command
 }
 
 function identityCommand(): Command {
-  const command = new Command('identity').description('identities of the participants of a network')
-  const network = ['<network>', 'its name'] as const
+  const command = new Command('identity').description(
+    'manage the identities of the participants of a network',
+  )
+  const network = ['<network>', 'name of the network'] as const
   const participant = ['<participant>', 'such as org.example.Trader#ann'] as const
   nodeCommand(command, 'issue', 'issue an identity and print its secret, which is not stored')
     .argument(...network)
@@ -114,12 +118,13 @@ function identityCommand(): Command {
 
 /** Adds a command that acts on a node. */
 function nodeCommand(parent: Command, name: string, about: string): Command {
-  return parent
+  const command = parent
     .command(name)
     .description(about)
     .option('--url <address>', 'the gateway of a running node')
     .option('--json', JSON_ABOUT)
     .addHelpText('after', WHERE)
+  return addFolderOption(command, 'data folder of the stopped node')
 }
 
 function parseDefault(text: string, before: readonly string[]): string[] {

@@ -46,7 +46,7 @@ it('lists each peer with its address, height, lag and error', async () => {
   expect(requests).toEqual(['GET /api/config/peers t'])
 })
 
-it('sends the token of the flag, or of the file that the flag names', async () => {
+it('sends the token given by a flag, or read from the file that a flag names', async () => {
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${'t'.repeat(400)}\n`)
   const { url, requests } = await answering(200, reply([]))
@@ -73,7 +73,7 @@ it.each([
     [1, 'there are no peers\nTHIS NODE  frozen: two heads\n'],
   ],
 ])(
-  'reports a node with %s, and exits with 0 only if nothing is wrong',
+  'reports a node with %s, and exits with 0 only if the node reports no problem',
   async (_, body, expected) => {
     const { url } = await answering(200, body)
     const { code, stdout } = await runHere(peersCommand(), ['list', '--url', url])
@@ -81,7 +81,7 @@ it.each([
   },
 )
 
-it('prints one line with --json, with the same exit code', async () => {
+it('prints one line with --json and exits with the same code as without --json', async () => {
   const body = reply([{ ...peer, state: 'failing' }])
   const { url, requests } = await answering(200, body)
   const run = (...args: string[]) => runHere(peersCommand(), [...args, '--url', url, '--json'])
@@ -96,7 +96,7 @@ it('prints one line with --json, with the same exit code', async () => {
 })
 
 it('reports an unknown subcommand', async () => {
-  // Runs the real program: inherited settings decide which command reports it.
+  // Runs the real program, because inherited settings of commander decide which command reports the error.
   const { code, stdout, stderr } = await runDaicho(['peers', 'lst'])
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(/^error: unknown command 'lst'\n/)

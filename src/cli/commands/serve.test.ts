@@ -7,6 +7,6 @@ it.each([
   [500, 'ignore'],
   [501, 'exit'],
   [60_000, 'exit'],
-])('a signal %s ms after the first one: %s', (sinceFirstMs, meaning) => {
+])('a second signal %s ms after the first signal: %s', (sinceFirstMs, meaning) => {
   expect(signalAction(sinceFirstMs)).toBe(meaning)
 })

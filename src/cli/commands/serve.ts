@@ -4,14 +4,17 @@ import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
 import { type Listener, startListener } from '../../http/index.ts'
 import { makeFolder } from '../../storage/index.ts'
+import { bannerText, HeldLog } from '../banner.ts'
 import {
   type App,
   COMPONENT_NAMES,
   type ComponentName,
   composeApp,
+  parseComponentNames,
 } from '../composition/components.ts'
 import { EXIT, Exit, exitOfSystem } from '../exit.ts'
-import { settingOf } from '../node-folder.ts'
+import { addFolderOption, settingOf } from '../node-folder.ts'
+import { listenFailure, portOf, portOptions, requireFreePorts } from '../ports.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
@@ -20,14 +23,6 @@ const SHUTDOWN_MS = 10_000
 /** Signals closer together than this count as one: `timeout`, npm and terminals send several. */
 const REPEATED_SIGNAL_MS = 500
 
-const PORT_FLAGS: Record<ComponentName, string> = {
-  ledger: '--port',
-  rates: '--rates-port',
-  samples: '--sample-port',
-  converter: '--converter-port',
-  gateway: '--gateway-port',
-}
-
 export function serveCommand(): Command {
   const command = new Command('serve')
     .description('start the components, each on its own port')
@@ -35,7 +30,7 @@ export function serveCommand(): Command {
       new Option(
         '--only <names>',
         `start only these, with commas: ${COMPONENT_NAMES.join(',')}`,
-      ).argParser(parseNames),
+      ).argParser(parseComponentNames),
     )
     .option('--host <address>', 'address to listen on (HOST, else 127.0.0.1)')
     .option('--json', 'print the addresses as one line of JSON')
@@ -47,7 +42,8 @@ export function serveCommand(): Command {
     )
     .option('-y, --apikey <key>', 'key of the gateway; prefer GATEWAY_API_KEY')
     .option('-a, --authentication', 'issue identities to participants (GATEWAY_AUTHENTICATION=1)')
-  for (const name of COMPONENT_NAMES) command.addOption(portOption(name))
+  for (const option of portOptions(parsePort)) command.addOption(option)
+  addFolderOption(command, 'folder for all data; without it, data is lost when the process ends')
   return command.action(serve)
 }
 
@@ -63,13 +59,17 @@ interface ServeFlags {
 
 async function serve(flags: ServeFlags): Promise<void> {
   const settings = withFlags(readSettings(process.env), flags)
+  const isTerminal = process.stderr.isTTY === true
+  const log = new HeldLog(pino.destination({ dest: 2, sync: true }), isTerminal)
   const logger = pino(
     { level: settings.LOG_LEVEL, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    pino.destination({ dest: 2, sync: true }),
+    log,
   )
   const host = flags.host ?? settings.HOST
   const names = COMPONENT_NAMES.filter((name) => flags.only?.includes(name) ?? true)
+  const ports = new Map(names.map((name) => [name, portOf(name, flags, settings.PORT)]))
   const publicHosts = new Set(settings.PUBLIC_HOSTS.map((name) => name.toLowerCase()))
+  const allowedOrigins = new Set(settings.ALLOW_ORIGINS)
   const listeners: Listener[] = []
   let app: App | null = null
   const close = async () => {
@@ -77,19 +77,31 @@ async function serve(flags: ServeFlags): Promise<void> {
     await app?.close()
   }
   try {
+    await requireFreePorts(host, ports)
     // All components store their files there.
     if (settings.SYSTEM_FOLDER !== null) makeFolder(settings.SYSTEM_FOLDER)
     app = await composeApp({ names, settings, host, clock: systemClock, logger, version: VERSION })
     for (const [name, component] of app.components) {
-      const port = portOf(name, flags, settings) ?? component.defaultPort
-      listeners.push(await startListener(component, { host, port, logger, publicHosts }))
+      const port = ports.get(name) ?? 0
+      try {
+        listeners.push(
+          await startListener(component, { host, port, logger, publicHosts, allowedOrigins }),
+        )
+      } catch (error) {
+        throw listenFailure(error, name, host, port)
+      }
     }
   } catch (error) {
     await close()
-    throw startFailure(error, host, settings)
+    log.release()
+    throw startFailure(error, settings)
   }
-  announce(listeners, app.notices, flags.json === true)
+  // First: a program that reads the addresses may stop the node at once.
   closeOnSignal(close, logger)
+  announce(listeners, flags.json === true)
+  // Only on a terminal: preset passwords must not be logged.
+  if (isTerminal) process.stderr.write(bannerText({ listeners, settings, notices: app.notices }))
+  log.release()
 }
 
 /** Flags override the environment. */
@@ -102,32 +114,11 @@ function withFlags(settings: Settings, flags: ServeFlags): Settings {
   }
 }
 
-function portOption(name: ComponentName): Option {
-  const about = `port of ${name}; 0 picks a free one`
-  return new Option(`${PORT_FLAGS[name]} <number>`, about).argParser(parsePort)
-}
-
-/** The port for component `name`, or null. */
-function portOf(name: ComponentName, flags: ServeFlags, { PORT }: Settings): number | null {
-  const port = flags[portOption(name).attributeName()]
-  if (typeof port === 'number') return port
-  return name === 'ledger' ? PORT : null
-}
-
-function announce(
-  listeners: readonly Listener[],
-  notices: readonly string[],
-  isJson: boolean,
-): void {
+function announce(listeners: readonly Listener[], isJson: boolean): void {
   const text = isJson
     ? `${JSON.stringify(Object.fromEntries(listeners.map(({ name, url }) => [name, url])))}\n`
     : listeners.map(({ name, url }) => `${name} ${url}\n`).join('')
   process.stdout.write(text)
-  // Only on a terminal: preset passwords must not be logged.
-  if (process.stderr.isTTY) {
-    process.stderr.write(`\n${notices.map((line) => `  ${line}\n`).join('')}`)
-    process.stderr.write('  Press Ctrl-C to stop.\n\n')
-  }
 }
 
 function closeOnSignal(close: () => Promise<void>, logger: Logger): void {
@@ -156,7 +147,7 @@ function closeOnSignal(close: () => Promise<void>, logger: Logger): void {
 }
 
 /**
- * Decides how to react to a signal that arrives `sinceFirstMs` milliseconds after the first one (null: it is the
+ * Decides how to react to a signal that arrives `sinceFirstMs` milliseconds after the first signal (null if it is the
  * first). A later signal means that the user does not want to wait.
  */
 export function signalAction(sinceFirstMs: number | null): 'close' | 'ignore' | 'exit' {
@@ -165,7 +156,7 @@ export function signalAction(sinceFirstMs: number | null): 'close' | 'ignore' | 
 }
 
 /** The error to report when a component cannot start. */
-function startFailure(error: unknown, host: string, settings: Settings): unknown {
+function startFailure(error: unknown, settings: Settings): unknown {
   if (error instanceof CodedError) {
     const code = String(error.code)
     let setting = ''
@@ -175,22 +166,8 @@ function startFailure(error: unknown, host: string, settings: Settings): unknown
     if (code === 'PEER_INVALID' || code === 'PEERS_TOO_MANY') setting = 'PEERS: '
     return new Exit(EXIT.configuration, `${setting}${error.message}`, { cause: error })
   }
-  if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return error
-  if (error.syscall === 'getaddrinfo' || error.code === 'EADDRNOTAVAIL') {
-    const message = `HOST: ${host} is not an address of this computer`
-    return new Exit(EXIT.configuration, message, { cause: error })
-  }
-  // Other system calls concern files or folders of the node.
-  if (error.syscall !== 'listen') return exitOfSystem(error, EXIT.configuration)
-  return new Exit(EXIT.configuration, `cannot listen: ${error.message}`, { cause: error })
-}
-
-function parseNames(text: string): ComponentName[] {
-  return text.split(',').map((part) => {
-    const name = COMPONENT_NAMES.find((known) => known === part.trim())
-    if (name !== undefined) return name
-    throw new InvalidArgumentError(`known components: ${COMPONENT_NAMES.join(', ')}.`)
-  })
+  // The error of a system call on a file or folder of the node.
+  return exitOfSystem(error, EXIT.configuration) ?? error
 }
 
 function parsePort(text: string): number {

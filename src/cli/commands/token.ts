@@ -1,7 +1,14 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { isSubject, issueApiToken, openTokens, type TokenService } from '../../tokens/index.ts'
-import { nodeFolder } from '../node-folder.ts'
+import {
+  type IssuedToken,
+  isSubject,
+  issueApiToken,
+  openTokens,
+  type TokenService,
+} from '../../tokens/index.ts'
+import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
+import { addFolderOption, nodeFolder } from '../node-folder.ts'
 import { print } from '../output.ts'
 import { openRevocations } from '../revocations.ts'
 import { DURATION_EXPECTED, parseDuration, readSettings } from '../settings.ts'
@@ -11,7 +18,7 @@ const TTL_MAX_MS = 366 * 24 * 3_600_000
 
 export function tokenCommand(): Command {
   const command = new Command('token').description(
-    'tokens of the node in SYSTEM_FOLDER; changes apply at once to a running node',
+    'manage the tokens of the node in SYSTEM_FOLDER; changes apply at once to a running node',
   )
   command
     .command('mint')
@@ -30,6 +37,18 @@ export function tokenCommand(): Command {
     .option('--json', 'print one line of JSON')
     .action(mint)
   command
+    .command('list')
+    .description('list the tokens that the running node has issued or accepted since its start')
+    .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
+    .option(
+      '--token <token>',
+      'token with the scope node:admin, or a file that contains it; without it, a token of one minute ' +
+        'is signed with the key in the folder',
+      textOrFile,
+    )
+    .option('--json', 'print the result as one line of JSON')
+    .action(list)
+  command
     .command('revoke')
     .description('revoke a token')
     .argument('<jti>', 'id of the token: its claim jti, which is logged when it is issued')
@@ -39,7 +58,7 @@ export function tokenCommand(): Command {
     })
   command
     .command('keys')
-    .description('the keys that sign tokens')
+    .description('manage the keys that sign tokens')
     .command('rotate')
     .description('sign with a new key; existing tokens stay valid until they expire')
     .option('--drop-old', 'drop the old keys, which revokes every existing token')
@@ -48,7 +67,7 @@ export function tokenCommand(): Command {
       const kid = await withNodeTokens((tokens) => tokens.rotate({ dropOld }))
       process.stdout.write(`key ${kid} is in use${dropOld ? ', alone' : ''}\n`)
     })
-  return command
+  return addFolderOption(command)
 }
 
 interface MintFlags {
@@ -69,6 +88,49 @@ async function mint({ scope: scopes, ttl, subject, json }: MintFlags): Promise<v
   }
   print(json, { token, jti, subject, expires_at }, token)
 }
+
+interface ListFlags {
+  readonly url: string
+  readonly token?: string
+  readonly json?: boolean
+}
+
+interface TokensReply extends LedgerReply {
+  readonly required: boolean
+  readonly tokens: readonly {
+    readonly jti: string
+    readonly subject: string
+    readonly scopes: readonly string[]
+    readonly expires_at: number
+    readonly last_used: number | null
+    readonly revoked: boolean
+  }[]
+}
+
+async function list({ url, token, json }: ListFlags): Promise<void> {
+  const own = token === undefined ? await ownToken() : null
+  const node = { url, token: token ?? own?.token }
+  const reply = await callNode<TokensReply>(node, '/api/config/tokens', 'GET')
+  const tokens = reply.tokens.filter(({ jti }) => jti !== own?.jti)
+  const lines = tokens.map(({ jti, subject, scopes, expires_at, last_used, revoked }) => {
+    const use = last_used === null ? 'not used' : `used ${timeText(last_used)}`
+    const end = revoked ? 'REVOKED' : `expires ${timeText(expires_at)}`
+    return `${jti}  ${subject}  ${scopes.join(' ')}  ${use}  ${end}`
+  })
+  if (!reply.required) lines.push('the node requires no tokens: set TOKENS=required')
+  else if (lines.length === 0) lines.push('no token was used since the start of the node')
+  print(json, { ...reply, tokens }, lines.join('\n'))
+}
+
+/** A token for one request, or null if neither a folder nor SECRET is set. */
+async function ownToken(): Promise<IssuedToken | null> {
+  const { SYSTEM_FOLDER, SECRET } = readSettings(process.env)
+  if (SYSTEM_FOLDER === null && SECRET === null) return null
+  const grant = { subject: 'daicho token list', scopes: ['node:admin'], lifeSeconds: 60 }
+  return withNodeTokens((tokens) => issueApiToken(tokens, grant), true)
+}
+
+const timeText = (ms: number) => `${new Date(ms).toISOString().slice(0, 19)}Z`
 
 /** Runs `work` on the tokens of the node in SYSTEM_FOLDER. If SECRET is set, signing needs no folder. */
 async function withNodeTokens<Result>(

@@ -41,7 +41,7 @@ function terminal(typed: readonly string[]) {
 const outcomeOf = (reading: Promise<string>): Promise<string> =>
   reading.catch((error: Error) => error.message)
 
-it('asks twice on a terminal, without echo', async () => {
+it('asks for the password twice on a terminal, without echo', async () => {
   const { input, output, shown } = terminal(['brass: key\r', 'brass: key\r'])
   expect(await readNewPassword(input, output)).toBe('brass: key')
   expect(shown).toEqual(['Password: ', '\n', 'Again: ', '\n'])
@@ -52,7 +52,7 @@ it.each([
   ['end with Ctrl-C', ['on\x03'], 'no password was given; nothing was changed'],
   ['end with Ctrl-D', ['\x04'], 'no password was given; nothing was changed'],
   ['end with Ctrl-C at last', ['one\r', '\x03'], 'no password was given; nothing was changed'],
-])('changes nothing when the two entries %s', async (_, typed, message) => {
+])('leaves the password unchanged when the two entries %s', async (_, typed, message) => {
   const { input, output } = terminal(typed)
   expect(await outcomeOf(readNewPassword(input, output))).toBe(message)
 })
@@ -65,8 +65,11 @@ it.each([
   ['more than 8 KiB', ['x'.repeat(8_192), '\n'], 'standard input is too long for a password'],
   ['nothing', [], 'give the password on standard input'],
   ['an empty line', ['\nbrass: key\n'], 'give the password on standard input'],
-])('reads the password from a pipe with %s, or gives the reason', async (_, parts, expected) => {
-  const output = { write: () => expect.fail('nothing is asked') }
-  const reading = readNewPassword(Readable.from(parts, { objectMode: false }), output)
-  expect(await outcomeOf(reading)).toBe(expected)
-})
+])(
+  'for a pipe that contains %s, reads the password or reports the reason',
+  async (_, parts, expected) => {
+    const output = { write: () => expect.fail('nothing is asked') }
+    const reading = readNewPassword(Readable.from(parts, { objectMode: false }), output)
+    expect(await outcomeOf(reading)).toBe(expected)
+  },
+)

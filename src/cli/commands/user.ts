@@ -11,7 +11,7 @@ import {
 } from '../../sample-api/index.ts'
 import { hashPassword, type SharedValue } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { nodeFolder } from '../node-folder.ts'
+import { addFolderOption, nodeFolder } from '../node-folder.ts'
 import { readSettings } from '../settings.ts'
 
 /** Placeholder for a check before the password prompt. */
@@ -19,7 +19,7 @@ const NO_PASSWORD = { passwordHash: '', since: 0 } as const
 
 export function userCommand(): Command {
   const command = new Command('user').description(
-    'users of the sample API in SYSTEM_FOLDER; changes apply at once to a running node',
+    'manage the users of the sample API in SYSTEM_FOLDER; changes apply at once to a running node',
   )
   const about = 'password: typed without echo, or the first line of standard input'
   command
@@ -65,7 +65,7 @@ export function userCommand(): Command {
       const lines = shown.map(({ name, admin }) => (admin ? `${name} (admin)\n` : `${name}\n`))
       process.stdout.write(flags.json === true ? `${JSON.stringify(shown)}\n` : lines.join(''))
     })
-  return command
+  return addFolderOption(command)
 }
 
 function openUsers({ mayBeNew } = { mayBeNew: false }): SharedValue<Users> {

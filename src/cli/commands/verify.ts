@@ -3,19 +3,12 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { EVIDENCE_LENGTH_MAX, isEvidence } from '../../chain/index.ts'
+import type { NodeVerification, SigningFiles } from '../../ledger/core.ts'
 import {
-  type BlobVerification,
-  type Finding,
   isDatabaseUrl,
-  openStoreReader,
   requireStoreFile,
-  StoreError,
   type StoreLocation,
-  type StoreReader,
   storePathIn,
-  type Verification,
-  verifyBlobs,
-  verifyStore,
 } from '../../storage/index.ts'
 import { EXIT, Exit, exitOfSystem } from '../exit.ts'
 import { textOrFile } from '../node-client.ts'
@@ -53,7 +46,7 @@ export function verifyCommand(): Command {
       'for a proof file or a URL: key of a witness that must have cosigned; repeatable',
       (vkey, others: readonly string[] = []) => [...others, textOrFile(vkey)],
     )
-    .option('--quorum <number>', 'how many of the witnesses must have cosigned (default: all)')
+    .option('--quorum <number>', 'number of witnesses that must have cosigned (default: all)')
     .option(
       '--policy <file>',
       'for a proof file or a URL: a C2SP tlog-policy with logs and witnesses',
@@ -68,10 +61,30 @@ export function verifyCommand(): Command {
 
 // Loads only the modules for this kind of input: compiling all of them takes longer than verifying a folder.
 async function verify(target: string, flags: VerifyFlags): Promise<void> {
-  if (/^https?:\/\//.test(target)) return (await import('./audit.ts')).auditUrl(target, flags)
-  if (isProofFile(target)) return (await import('./audit.ts')).verifyProof(target, flags)
-  if (isEvidenceFile(target)) return (await import('./audit.ts')).verifyEvidenceFile(target, flags)
+  if (/^https?:\/\//.test(target)) {
+    refuseFlags(flags, 'a URL', [...WITNESS_FLAGS, 'key', 'state', 'token'])
+    return (await import('./audit.ts')).auditUrl(target, flags)
+  }
+  if (isProofFile(target)) {
+    refuseFlags(flags, 'a proof file', [...WITNESS_FLAGS, 'key', 'erasure'])
+    return (await import('./audit.ts')).verifyProof(target, flags)
+  }
+  if (isEvidenceFile(target)) {
+    refuseFlags(flags, 'evidence', ['key'])
+    return (await import('./audit.ts')).verifyEvidenceFile(target, flags)
+  }
+  refuseFlags(flags, 'a folder or an export', [])
   return verifyChain(target, flags)
+}
+
+const WITNESS_FLAGS = ['witness', 'quorum', 'policy']
+
+/** Errors: Exit (usage) for a flag other than `json` and `allowed`: ignoring it would suggest that it was used. */
+function refuseFlags({ json, ...flags }: VerifyFlags, kind: string, allowed: readonly string[]) {
+  for (const [flag, value] of Object.entries(flags)) {
+    if (value === undefined || allowed.includes(flag)) continue
+    throw new Exit(EXIT.usage, `--${flag} does not apply to ${kind}`)
+  }
 }
 
 /** The first bytes of proof files of any version. */
@@ -92,12 +105,7 @@ function isEvidenceFile(path: string): boolean {
   return isEvidence(readFileSync(path, 'utf8'))
 }
 
-async function verifyChain(path: string, { json, ...others }: VerifyFlags): Promise<void> {
-  for (const [flag, value] of Object.entries(others)) {
-    if (value === undefined) continue
-    // Ignoring it would suggest that the flag was used.
-    throw new Exit(EXIT.usage, `--${flag} does not apply to a folder or an export`)
-  }
+async function verifyChain(path: string, { json }: VerifyFlags): Promise<void> {
   const isDatabase = isDatabaseUrl(path)
   if (!isDatabase && path !== '-' && !existsSync(path)) {
     throw new Exit(EXIT.usage, `there is no folder or file ${path}`)
@@ -111,60 +119,30 @@ async function verifyChain(path: string, { json, ...others }: VerifyFlags): Prom
   process.exitCode = status ? EXIT.success : EXIT.finding
 }
 
-type StoreVerification = Verification & BlobVerification
-
 const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 
-async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<StoreVerification> {
-  try {
-    const folder = isDatabaseUrl(location) ? folderOfDatabase(location) : location
-    if (folder === location) requireStoreFile(storePathIn(location))
-    // Read before the snapshot is taken, because a running node may sign more blocks in between.
-    const signing = folder === null ? null : await signingOf(folder)
-    // Uses one snapshot for the whole verification, because a node may be writing.
-    const store = await openStoreReader(location, { frozen: true })
-    try {
-      const verification = await verifyStore(store, {
-        progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
-        // This thread is nearly idle unless the other threads find a difference.
-        threads: { location, count: availableParallelism() },
-      })
-      const finding = verification.finding ?? (await signing?.findingOf(store)) ?? null
-      if (finding !== null) return { ...verification, ...NO_BLOBS, finding }
-      const blobs = await verifyBlobs(store, location, {
-        isMirror: folder === location && (await isMirror(location)),
-        progress: (share, done) => line.update(share, count(done.contents, 'attached content')),
-      })
-      return { ...verification, ...blobs }
-    } finally {
-      await store.close()
-    }
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error
-    if (NO_FINDINGS.test(error.code)) throw error
-    const nothing = { serverId: 0, blocks: 0, entries: 0, erased: 0, databases: 0, items: 0 }
-    const finding = { height: null, index: null, what: error.message }
-    return { ...nothing, ...NO_BLOBS, headId: null, finding }
-  }
+async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<NodeVerification> {
+  const folder = isDatabaseUrl(location) ? folderOfDatabase(location) : location
+  if (folder === location) requireStoreFile(storePathIn(location))
+  const { verifyNode } = await import('../../ledger/core.ts')
+  return verifyNode(location, {
+    signing: folder === null ? null : await signingFilesIn(folder),
+    isMirror: folder === location && (await isMirror(location)),
+    // This thread is nearly idle unless the other threads find a difference.
+    threads: { location, count: availableParallelism() },
+    progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+    blobProgress: (share, done) => line.update(share, count(done.contents, 'attached content')),
+  })
 }
-
-/** Codes of errors that say nothing about the content of a store. */
-const NO_FINDINGS = /^(STORE_(NOT_FOUND|TOO_\w+|UNAVAILABLE|UNSAFE)|FOLDER_\w+)$/
 
 /**
  * Reads the key and the signed head of a folder. With them, a chain that was replaced with another valid chain is
  * a finding. Errors: Exit (configuration) if they cannot be read.
  */
-async function signingOf(folder: string) {
-  const { readSigningFiles, signingFinding } = await import('../../ledger/core.ts')
+async function signingFilesIn(folder: string): Promise<SigningFiles> {
+  const { readSigningFiles } = await import('../../ledger/core.ts')
   try {
-    const files = readSigningFiles(folder)
-    return {
-      async findingOf(store: StoreReader): Promise<Finding | null> {
-        const what = await signingFinding(store, files)
-        return what === null ? null : { height: null, index: null, what }
-      },
-    }
+    return readSigningFiles(folder)
   } catch (error) {
     throw exitOfSystem(error, EXIT.configuration) ?? error
   }
@@ -177,7 +155,7 @@ async function isMirror(folder: string): Promise<boolean> {
 }
 
 function verificationText(
-  verification: StoreVerification | ExportVerification,
+  verification: NodeVerification | ExportVerification,
   seconds: number,
 ): string {
   const { serverId, blocks, entries, erased, databases, items, headId, finding } = verification

@@ -4,7 +4,7 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
 import { buildApp } from '../../http/index.ts'
 import { readSettings } from '../settings.ts'
-import { type App, type ComponentName, composeApp } from './components.ts'
+import { type App, type ComponentName, composeApp, reportVerification } from './components.ts'
 
 /** The app of these components on a loopback address, and its log messages. */
 function compose(
@@ -60,7 +60,7 @@ it('warns that the presence filter does not authenticate', async () => {
   ])
 })
 
-it('uses preset credentials on loopback addresses only', async () => {
+it('uses preset credentials only if it listens on a loopback address', async () => {
   for (const host of ['localhost', '::1', '127.0.0.1', '127.9.9.9']) {
     await closed(compose('ledger', {}, host).composed)
   }
@@ -72,7 +72,7 @@ it('uses preset credentials on loopback addresses only', async () => {
   }
 })
 
-it('counts wrong passwords with a monotonic clock', async () => {
+it('measures the throttling of wrong passwords with a monotonic clock', async () => {
   onTestFinished(() => void vi.useRealTimers())
   vi.useFakeTimers({ toFake: ['Date'] })
   const { composed, logger } = compose('ledger', {})
@@ -94,10 +94,22 @@ it('counts wrong passwords with a monotonic clock', async () => {
   expect(Number(throttled.headers['retry-after'])).toBeLessThanOrEqual(300)
 })
 
-it('opens the ledger once for all components, in any order of creation', async () => {
+it('opens the ledger once for all components, whichever component is created first', async () => {
   const names = ['gateway', 'rates', 'ledger'] as const
   const { composed, logged } = compose(names, { RATES_RECORD: '1' })
   const { components } = await closed(composed)
   expect([...components.keys()]).toEqual(names)
   expect(logged).toEqual(['SYSTEM_FOLDER is not set: all data is lost when this process ends'])
+})
+
+it('logs the end of a verification as `finished`, so that the member `time` is the time of the line', () => {
+  const lines: string[] = []
+  const timestamp = () => ',"time":"2027-01-15T08:00:00.000Z"'
+  const logger = pino({ base: null, timestamp }, { write: (line: string) => lines.push(line) })
+  const at = { time: 1_800_000_000_000, seconds: 2.5 }
+  reportVerification({ result: 'passed', blocks: 2, entries: 3, ...at }, logger)
+  expect(lines).toEqual([
+    '{"level":30,"time":"2027-01-15T08:00:00.000Z","finished":1800000000000,"blocks":2,"entries":3,"seconds":2.5,' +
+      '"msg":"verification passed"}\n',
+  ])
 })

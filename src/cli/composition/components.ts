@@ -1,6 +1,9 @@
 import { isIP } from 'node:net'
+import { InvalidArgumentError } from 'commander'
+import type { FastifyBaseLogger } from 'fastify'
 import { monotonicClock } from '../../base/clock.ts'
 import type { Credentials, HttpApp, HttpComponent } from '../../http/index.ts'
+import type { FinishedVerification } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import type { TokenService } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
@@ -10,6 +13,15 @@ import type { ComponentContext } from './context.ts'
 /** All components in start order. `--only` uses these names. */
 export const COMPONENT_NAMES = ['ledger', 'converter', 'rates', 'samples', 'gateway'] as const
 export type ComponentName = (typeof COMPONENT_NAMES)[number]
+
+/** Parses the value of `--only`. Errors: InvalidArgumentError. */
+export function parseComponentNames(text: string): ComponentName[] {
+  return text.split(',').map((part) => {
+    const name = COMPONENT_NAMES.find((known) => known === part.trim())
+    if (name !== undefined) return name
+    throw new InvalidArgumentError(`known components: ${COMPONENT_NAMES.join(', ')}.`)
+  })
+}
 
 export type AppOptions = Pick<
   ComponentContext,
@@ -52,7 +64,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
     const { SYSTEM_FOLDER: folder, SECRET: secret } = settings
     if (settings.STORE !== null && secret === null) {
       context.logger.warn(
-        'STORE without SECRET: of several processes, only the one that issued a token accepts it',
+        'STORE is set without SECRET: only the process that issued a token accepts it',
       )
     }
     const revocations = settings.STORE === null ? null : await openRevocations(settings.STORE)
@@ -63,7 +75,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   const create: Record<ComponentName, () => Promise<HttpComponent>> = {
     ledger: async () => {
       const credentials = dashboardCredentials(context)
-      // First: it creates the tables of a new database, which the tokens need too.
+      // The ledger is opened first: it creates the tables of a new database, which the tokens need too.
       const service = await ledger()
       const required = settings.TOKENS === 'required' ? await tokens() : null
       return createLedger(context, credentials, required, service)
@@ -112,7 +124,7 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
     '../../ledger/core.ts'
   )
   const { ownNetworkDatabases } = await import('../../network/ownership.ts')
-  const { settings, clock, logger, notify, onClose } = context
+  const { settings, clock, logger, onClose } = context
   const ledger = await openLedger({
     folder: settings.SYSTEM_FOLDER,
     store: settings.STORE,
@@ -129,6 +141,13 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
       report: (message) => logger.warn(message),
     },
     witnessOf: verifierKeysOf(settings.WITNESS_OF),
+    verification:
+      settings.VERIFY_EVERY === null
+        ? null
+        : {
+            everyMs: settings.VERIFY_EVERY,
+            report: (state) => reportVerification(state, logger),
+          },
     clock,
   })
   onClose(() => ledger.close())
@@ -140,15 +159,22 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
   // Runs even without the gateway, so that the ledger API cannot bypass the rules of a network.
   await ownNetworkDatabases(ledger.service)
   if (settings.SYSTEM_FOLDER === null) {
-    const warning = 'SYSTEM_FOLDER is not set: all data is lost when this process ends'
-    notify(warning)
-    logger.warn(warning)
+    logger.warn('SYSTEM_FOLDER is not set: all data is lost when this process ends')
   }
   return ledger.service
 }
 
+/** Logs a verification. Its end is `finished`, because a log line has a `time` already. */
+export function reportVerification(state: FinishedVerification, logger: FastifyBaseLogger): void {
+  const { result, time: finished, ...others } = state
+  const fields = { finished, ...others }
+  if (result === 'passed') logger.info(fields, 'verification passed')
+  else if (result === 'failed') logger.error(fields, 'verification failed')
+  else logger.warn(fields, 'verification not finished')
+}
+
 async function createLedger(
-  { settings, clock, logger, version }: ComponentContext,
+  { settings, clock, logger, version, host, isLoopback, notify }: ComponentContext,
   credentials: Credentials,
   tokens: TokenService | null,
   ledger: LedgerService,
@@ -160,6 +186,11 @@ async function createLedger(
     logger.warn(
       'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session creates tokens',
     )
+  }
+  if (tokens === null && !isLoopback) {
+    const warning = `TOKENS is off on ${host}: anyone who reaches the port can read and change all data`
+    notify(warning)
+    logger.warn(warning)
   }
   return ledgerComponent({
     ...{ ledger, credentials, tokens, clock, version, monotonic: monotonicClock },
@@ -210,7 +241,7 @@ function dashboardCredentials(context: ComponentContext): Credentials {
       `preset credentials are for loopback only: set BASIC_USERNAME and BASIC_PASSWORD to listen on ${host}`,
     )
   }
-  notify(`Dashboard: ${presetText(PRESET)}`)
+  notify(`Dashboard login: ${presetText(PRESET)}`)
   return PRESET
 }
 

@@ -18,7 +18,7 @@ const SECRET_BYTES = 32
 /** The network that is bundled with daicho. */
 const SHIPPED = 'mynetwork'
 
-/** Creates the gateway with the networks in the ledger and those in the settings. */
+/** Creates the gateway with the networks of the ledger and the networks of the settings. */
 export async function createGateway(
   context: ComponentContext,
   ledger: LedgerService,
@@ -58,7 +58,7 @@ export async function createGateway(
 }
 
 /** Errors: Exit (configuration) for an insecure combination of settings. */
-function accessOf({ settings, isLoopback, host }: ComponentContext) {
+function accessOf({ settings, isLoopback, host, logger, notify }: ComponentContext) {
   const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: isAuthenticated } = settings
   if (isAuthenticated && apiKey === null) {
     const message = 'identities are issued with the key of the gateway: set GATEWAY_API_KEY too'
@@ -69,10 +69,15 @@ function accessOf({ settings, isLoopback, host }: ComponentContext) {
     const message = `an open gateway is for loopback only: set GATEWAY_API_KEY to listen on ${host}, or GATEWAY_OPEN=1`
     throw new Exit(EXIT.configuration, message)
   }
+  if (open && !isLoopback) {
+    const warning = `GATEWAY_OPEN=1 on ${host}: anyone who reaches the port can submit transactions`
+    notify(warning)
+    logger.warn(warning)
+  }
   return { apiKey, open }
 }
 
-/** Deploys the configured networks that are not deployed yet. Returns the name of the first one, or null. */
+/** Deploys the configured networks that are not deployed yet. Returns the name of the first network, or null. */
 async function deployNamed(
   networks: Networks,
   paths: readonly string[],

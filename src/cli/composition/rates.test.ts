@@ -29,7 +29,7 @@ describe('the rate ledger', () => {
     expect(await opened.service.databases()).toEqual([])
   })
 
-  it('creates the database with the first record, and returns each record with its position', async () => {
+  it('creates the database when the first rates are recorded, and returns each record with its position', async () => {
     await rates.record(record('2026-10-07'))
     await rates.record(record('2026-10-08', 2))
     expect(await opened.service.databases()).toEqual([RATES_DATABASE])
@@ -52,7 +52,7 @@ describe('the rate ledger', () => {
     expect((await rates.history(all)).length).toBe(1)
   })
 
-  it('finds a range of dates, page by page', async () => {
+  it('returns the records of a range of dates, page by page', async () => {
     for (let day = 1; day <= 9; day += 1) await rates.record(record(`2026-10-0${day}`))
     await rates.record(record('2026-10-10T12:00:00Z'))
     const dates = async (query: object) =>

@@ -1,0 +1,336 @@
+import { spawnSync } from 'node:child_process'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  statfsSync,
+  statSync,
+} from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { Command, Option } from 'commander'
+import { systemClock } from '../../base/clock.ts'
+import { CodedError } from '../../base/coded-error.ts'
+import {
+  COMPONENT_NAMES,
+  type ComponentName,
+  parseComponentNames,
+} from '../composition/components.ts'
+import { EXIT, exitOf, exitOfSystem, reasonOf } from '../exit.ts'
+import { fetchFromNode } from '../node-client.ts'
+import { addFolderOption, KEY_FILE } from '../node-folder.ts'
+import { print } from '../output.ts'
+import { listenFailure, portOf, takePort } from '../ports.ts'
+import { readSettings, type Settings } from '../settings.ts'
+
+/** Free space below which changes will soon fail, and below which an operator should act. */
+const FREE_BYTES_MIN = 64 * 1024 ** 2
+const FREE_BYTES_LOW = 1024 ** 3
+/** Files that a node needs at most: 3,000 connections of two listeners, 1,000 of three, and its own files. */
+const OPEN_FILES_MIN = 10_000
+const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
+  [0x6969, 'NFS'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB'],
+  [0x517b, 'SMB'],
+])
+const PROBE_MS = 2_000
+const IN_USE = 'in use by a running node'
+/** Number of files of another owner that the finding names. */
+const FOREIGN_SHOWN = 5
+
+interface Finding {
+  readonly check: 'folder' | 'key' | 'disk' | 'clock' | 'files' | 'ports'
+  readonly state: 'ok' | 'warning' | 'problem'
+  readonly message: string
+}
+
+export function doctorCommand(): Command {
+  const command = new Command('doctor')
+    .description('check the folder, key, disk, clock, file limit and ports of a node')
+    .addOption(
+      new Option(
+        '--only <names>',
+        `check the ports of these components only: ${COMPONENT_NAMES.join(',')}`,
+      ).argParser(parseComponentNames),
+    )
+    .option('--json', 'print the result as one line of JSON')
+    .addHelpText(
+      'after',
+      '\nChanges nothing; the node may be running. Run it as the user of the node. `daicho verify` checks the data.\n' +
+        '\nExit code 0: no problems; there may be warnings. 1: problems were found. 78: an invalid variable.',
+    )
+    .action(doctor)
+  return addFolderOption(command)
+}
+
+interface Flags {
+  readonly only?: readonly ComponentName[]
+  readonly json?: boolean
+}
+
+async function doctor({ only = COMPONENT_NAMES, json }: Flags): Promise<void> {
+  const settings = readSettings(process.env)
+  const folder = settings.SYSTEM_FOLDER === null ? null : resolve(settings.SYSTEM_FOLDER)
+  const denied = folder === null ? null : deniedFinding(folder)
+  if (denied !== null) {
+    print(json, { status: false, findings: [denied] }, lineOf(denied))
+    process.exitCode = EXIT.finding
+    return
+  }
+  const { signing, newestMs } = await storeFindings(folder, settings)
+  const folderState = await folderFinding(folder)
+  const isRunning = folder !== null && folderState.message.includes(IN_USE)
+  const findings = [
+    folderState,
+    ...(folder === null ? [] : ownerFindings(folder)),
+    ...signing,
+    diskFinding(folder ?? process.cwd()),
+    clockFinding(systemClock.now(), newestMs),
+    fileLimitFinding(),
+    ...(await Promise.all(only.map((name) => portFinding(name, settings, isRunning)))),
+  ]
+  const isFine = findings.every(({ state }) => state !== 'problem')
+  print(json, { status: isFine, findings }, findings.map(lineOf).join('\n'))
+  if (!isFine) process.exitCode = EXIT.finding
+}
+
+function lineOf({ check, state, message }: Finding): string {
+  return `${state.toUpperCase().padEnd(7)}  ${check.padEnd(6)}  ${message}`
+}
+
+/** Reports a folder that this user may not enter: then no other check is possible. */
+function deniedFinding(folder: string): Finding | null {
+  try {
+    const found = statSync(folder, { throwIfNoEntry: false })
+    if (found === undefined) return null
+    try {
+      accessSync(folder, constants.R_OK | constants.X_OK)
+      return null
+    } catch {
+      const message = `${folder} belongs to the user ${found.uid}: run doctor as that user`
+      return { check: 'folder', state: 'problem', message }
+    }
+  } catch (error) {
+    const message = `${folder} cannot be entered (${reasonOf(error)}): run doctor as the user of the node`
+    return { check: 'folder', state: 'problem', message }
+  }
+}
+
+/** Reports files in `folder` that another user owns than `folder` itself: the node may be unable to read them. */
+function ownerFindings(folder: string): readonly Finding[] {
+  const owner = statSync(folder, { throwIfNoEntry: false })
+  if (owner === undefined || process.platform === 'win32') return []
+  const foreign = readdirSync(folder).filter((name) => {
+    const found = lstatSync(join(folder, name), { throwIfNoEntry: false })
+    return found !== undefined && found.uid !== owner.uid
+  })
+  if (foreign.length === 0) return []
+  const shown = foreign.slice(0, FOREIGN_SHOWN).join(', ')
+  const names = foreign.length > FOREIGN_SHOWN ? `${shown} …` : shown
+  const message = `${names}: the owner is not the owner of the folder: chown -R ${owner.uid}:${owner.gid} ${folder}`
+  return [{ check: 'folder', state: 'problem', message }]
+}
+
+/** Checks that the node can use its folder, and that nobody else can. */
+async function folderFinding(folder: string | null): Promise<Finding> {
+  const finding = (state: Finding['state'], message: string): Finding => ({
+    ...{ check: 'folder', state, message },
+  })
+  if (folder === null) {
+    return finding(
+      'warning',
+      'no folder: all data is lost when the node ends; set SYSTEM_FOLDER or --folder',
+    )
+  }
+  if (!existsSync(folder)) return finding('ok', `${folder} does not exist; serve creates it`)
+  try {
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+    const { type } = statfsSync(folder)
+    const network = NETWORK_FILE_SYSTEMS.get(type)
+    if (network !== undefined) {
+      return finding(
+        'problem',
+        `${folder} is on ${network}, where locks are not safe: use a local disk`,
+      )
+    }
+    const { mode } = statSync(folder)
+    const isRunning = await isLocked(folder)
+    const use = isRunning ? IN_USE : 'not in use'
+    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+      return finding('warning', `${folder} is open to other users: chmod 700 ${folder} (${use})`)
+    }
+    return finding('ok', `${folder}, ${use}`)
+  } catch (error) {
+    return finding('problem', `${folder} cannot be used: ${reasonOf(error)}`)
+  }
+}
+
+/** Whether a process has locked `folder`. Creates no lock file: `verify` expects one only in a used folder. */
+async function isLocked(folder: string): Promise<boolean> {
+  const { LOCK_FILES, lockFolder } = await import('../../storage/index.ts')
+  if (!LOCK_FILES.some((name) => existsSync(join(folder, name)))) return false
+  try {
+    lockFolder(folder).release()
+    return false
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'FOLDER_IN_USE') return true
+    throw error
+  }
+}
+
+/** Checks the key against the store. Returns the time of the newest block too, or null. */
+async function storeFindings(
+  folder: string | null,
+  { STORE }: Settings,
+): Promise<{ readonly signing: readonly Finding[]; readonly newestMs: number | null }> {
+  const result = (state: Finding['state'], message: string, newestMs: number | null = null) => ({
+    signing: [{ check: 'key', state, message } as const],
+    newestMs,
+  })
+  if (folder === null || !existsSync(folder)) return { signing: [], newestMs: null }
+  try {
+    const { readSigningFiles, signingFinding } = await import('../../ledger/core.ts')
+    const { openStoreReader, storeExists } = await import('../../storage/index.ts')
+    const files = readSigningFiles(folder)
+    if (!(await storeExists(STORE ?? folder))) {
+      if (typeof files.key === 'object') return result('ok', `${KEY_FILE}; there is no store yet`)
+      return result(files.key === 'missing' ? 'ok' : 'problem', `${KEY_FILE} is ${files.key}`)
+    }
+    const store = await openStoreReader(STORE ?? folder, { frozen: false })
+    try {
+      const newest = await store.head(store.serverId)
+      const newestMs = newest?.timestamp ?? null
+      if (files.key === 'missing') {
+        return result('problem', `${KEY_FILE} is missing: put the key of the store back`, newestMs)
+      }
+      const what = await signingFinding(store, files)
+      if (what !== null) return result('problem', what, newestMs)
+      const { mode } = statSync(join(folder, KEY_FILE))
+      if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+        return result('problem', `other users can read ${KEY_FILE}: chmod 600 it`, newestMs)
+      }
+      return result(
+        'ok',
+        `${KEY_FILE} is the key of the store, server id ${store.serverId}`,
+        newestMs,
+      )
+    } finally {
+      await store.close()
+    }
+  } catch (error) {
+    const exit = exitOf(error) ?? exitOfSystem(error)
+    if (exit === null) throw error
+    return result('problem', exit.message)
+  }
+}
+
+/** Checks the free space. An erasure and a backup each need space for a second copy of the store. */
+function diskFinding(folder: string): Finding {
+  let path = folder
+  while (!existsSync(path)) path = dirname(path)
+  const { bavail, bsize } = statfsSync(path)
+  const free = bavail * bsize
+  const store = ['ledger.db', 'ledger.db-wal']
+    .map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0)
+    .reduce((sum, size) => sum + size)
+  const message = `${sizeText(free)} free, the store has ${sizeText(store)}`
+  if (free < FREE_BYTES_MIN)
+    return { check: 'disk', state: 'problem', message: `${message}: make space` }
+  const isLow = free < FREE_BYTES_LOW || free < store
+  const advice = isLow ? ': an erasure or a backup may fail, make space' : ''
+  return { check: 'disk', state: isLow ? 'warning' : 'ok', message: `${message}${advice}` }
+}
+
+const sizeText = (bytes: number) =>
+  bytes < 1e9 ? `${Math.ceil(bytes / 1e6)} MB` : `${(bytes / 1e9).toFixed(1)} GB`
+
+/** Compares the clock with the newest block, and asks systemd, if present, whether it is synchronised. */
+export function clockFinding(
+  nowMs: number,
+  newestMs: number | null,
+  isSynchronised = readSynchronisation(),
+): Finding {
+  const time = new Date(nowMs).toISOString()
+  if (newestMs !== null && newestMs > nowMs) {
+    const seconds = Math.ceil((newestMs - nowMs) / 1000)
+    const message = `${time} is ${seconds} s before the newest block, whose time all new blocks get: set the clock`
+    return { check: 'clock', state: 'problem', message }
+  }
+  if (isSynchronised === false) {
+    const message = `${time}, not synchronised: enable NTP (timedatectl set-ntp true)`
+    return { check: 'clock', state: 'warning', message }
+  }
+  const source = isSynchronised ? 'synchronised' : 'not before the newest block'
+  return { check: 'clock', state: 'ok', message: `${time}, ${source}` }
+}
+
+/** Returns null if the system does not tell. */
+function readSynchronisation(): boolean | null {
+  const args = ['show', '--property=NTPSynchronized', '--value']
+  const { stdout, status } = spawnSync('timedatectl', args, { encoding: 'utf8', timeout: PROBE_MS })
+  return status === 0 ? stdout.trim() === 'yes' : null
+}
+
+function fileLimitFinding(): Finding {
+  const limit = openFilesMax()
+  if (limit === null) return { check: 'files', state: 'ok', message: 'the system tells no limit' }
+  if (limit >= OPEN_FILES_MIN) {
+    return { check: 'files', state: 'ok', message: `at most ${limit} open files` }
+  }
+  const message = `at most ${limit} open files, ${OPEN_FILES_MIN} for all connections: raise ulimit -n (LimitNOFILE)`
+  return { check: 'files', state: 'warning', message }
+}
+
+/** Returns the limit of this process on Linux; null elsewhere, and if there is no limit. */
+function openFilesMax(): number | null {
+  try {
+    const [, limit] =
+      /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+    return limit === undefined ? null : Number(limit)
+  } catch {
+    return null
+  }
+}
+
+/** Checks that a port is free, or that the component of the running node answers there. */
+async function portFinding(
+  name: ComponentName,
+  { HOST, PORT }: Settings,
+  isRunning: boolean,
+): Promise<Finding> {
+  const port = portOf(name, {}, PORT)
+  try {
+    await (await takePort(HOST, port))()
+    const other = isRunning && name === 'ledger' ? '; the running node uses another port' : ''
+    return { check: 'ports', state: 'ok', message: `${name}: port ${port} is free${other}` }
+  } catch (error) {
+    if (await isComponent(HOST, port)) {
+      if (!isRunning) {
+        const message = `${name}: port ${port} is used by another daicho`
+        return { check: 'ports', state: 'problem', message }
+      }
+      return { check: 'ports', state: 'ok', message: `${name}: a node answers on port ${port}` }
+    }
+    const failure = listenFailure(error, name, HOST, port)
+    const message = failure instanceof Error ? failure.message : String(failure)
+    return { check: 'ports', state: 'problem', message }
+  }
+}
+
+async function isComponent(host: string, port: number): Promise<boolean> {
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  const shown = name.includes(':') ? `[${name}]` : name
+  try {
+    const reply = await fetchFromNode(
+      `http://${shown}:${port}/healthz`,
+      {},
+      { timeoutMs: PROBE_MS },
+    )
+    return reply.bytes.toString().startsWith('{"status":true')
+  } catch {
+    return false
+  }
+}
