@@ -18,11 +18,12 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'sample-api': ['tokens', 'http', 'base'],
   'guarded-path': ['http', 'base'],
   network: ['ledger', 'filter', 'base'],
+  exchange: ['ledger', 'base'],
   gateway: ['network', 'tokens', 'filter', 'http', 'base'],
   dashboard: ['client', 'chain', 'base'],
   cli: [
-    ...['gateway', 'network', 'guarded-path', 'sample-api', 'rate-feed', 'converter', 'ledger'],
-    ...['tokens', 'storage', 'http', 'filter', 'chain', 'base', 'dashboard'],
+    ...['gateway', 'network', 'guarded-path', 'sample-api', 'rate-feed', 'converter', 'exchange'],
+    ...['ledger', 'tokens', 'storage', 'http', 'filter', 'chain', 'base', 'dashboard'],
   ],
 }
 /** Modules with a second public API, for programs that run without Node, a listener or a network. */
@@ -37,7 +38,7 @@ const NO_IO = ['base', 'chain', 'filter']
 const IO = /^node:(fs|net|http|https|child_process|worker_threads|sqlite|os|process|timers)(\/|$)/
 /** Modules that read stored JSON. */
 const READS_STORED_JSON = [
-  ...['base', 'chain', 'filter', 'client', 'storage', 'ledger', 'network', 'gateway'],
+  ...['base', 'chain', 'filter', 'client', 'storage', 'ledger', 'exchange', 'network', 'gateway'],
 ]
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -13,7 +13,7 @@ beforeEach(async () => {
 })
 
 describe('attachments', () => {
-  it('are returned byte for byte with type and name, and the ledger records their SHA-256', async () => {
+  it('are returned byte for byte with their type and name, and the ledger records their SHA-256', async () => {
     const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, at) => (at * 31) & 255))
     const type = 'text/html; charset="utf-8"'
     const reply = await at.put('Größe 台帳.html', bytes, { 'content-type': type })
@@ -81,7 +81,7 @@ describe('attachments', () => {
     expect((await at.node.send('GET', ITEM)).text).toBe('{"status":true,"item":{"id":"a"}}')
   })
 
-  it('are replaced by a PUT of the same name; old bytes stay while the ledger names them', async () => {
+  it('are replaced by a PUT of the same name; the old bytes remain while the ledger names them', async () => {
     await at.put('n', 'old', { 'content-type': 'text/a' })
     await at.put('n', 'new', { 'content-type': 'text/b' })
     const { text, headers } = await at.get('n')
@@ -93,7 +93,7 @@ describe('attachments', () => {
     ])
   })
 
-  it('are gone when they, their item or their database are deleted', async () => {
+  it('are removed when they, their item or their database are deleted', async () => {
     await at.put('n', TEXT)
     const deleted = await at.node.send('DELETE', `${ITEM}/attachments/n`)
     expect([deleted.status, deleted.text]).toEqual([200, '{"status":true}'])
@@ -134,7 +134,7 @@ describe('attachments', () => {
     expect((await at.get('nothing', { range: 'bytes=0-' })).status).toBe(416)
   })
 
-  it('are stored in memory mode, and survive a restart', async () => {
+  it('are stored in memory mode, and in a folder survive a restart', async () => {
     const passing = await startLedgerNode()
     onTestFinished(() => passing.close())
     await passing.send('POST', '/api/fruit')
@@ -207,7 +207,7 @@ describe('ranges and preconditions', () => {
     }
   })
 
-  it('If-Range returns the part if the blob is unchanged, else the whole blob', async () => {
+  it('If-Range returns the part if the blob is unchanged, and otherwise the whole blob', async () => {
     const range = 'bytes=4-'
     expect((await at.get('n', { range, 'if-range': etag })).text).toBe('456789')
     for (const other of [`W/${etag}`, '"x"', 'Wed, 21 Oct 2026 07:28:00 GMT']) {
@@ -215,7 +215,7 @@ describe('ranges and preconditions', () => {
     }
   })
 
-  it('If-None-Match returns 304 without a body, and If-Match 412, for GET and HEAD', async () => {
+  it('GET and HEAD return 304 without a body for a matching If-None-Match, and 412 for a failing If-Match', async () => {
     const path = `${ITEM}/attachments/n`
     for (const method of ['GET', 'HEAD']) {
       const ask = (headers: Record<string, string>) =>
@@ -255,7 +255,7 @@ describe('ranges and preconditions', () => {
     )
   })
 
-  it('returns 404 before it checks preconditions: deleting a missing attachment, attaching to a missing item', async () => {
+  it('returns 404 for a missing attachment or item before it checks preconditions', async () => {
     const seen = { 'if-match': etag }
     const missing = await at.node.send('DELETE', `${ITEM}/attachments/x`, undefined, seen)
     expect([missing.status, missing.json.code]).toEqual([404, 'ATTACHMENT_NOT_FOUND'])
@@ -274,7 +274,7 @@ describe('ranges and preconditions', () => {
 })
 
 describe('browsers', () => {
-  it('cannot run or frame an upload', async () => {
+  it('cannot execute or frame an upload', async () => {
     await at.put('x.js', 'alert(1)', { 'content-type': 'text/javascript' })
     for (const use of ['script', 'style', 'worker', 'serviceworker', 'object', 'embed']) {
       const reply = await at.get('x.js', { 'sec-fetch-dest': use, 'sec-fetch-site': 'same-origin' })

@@ -12,7 +12,7 @@ import {
 } from './support/ledger-node.ts'
 import { timeFor } from './support/time-for.ts'
 
-/** The event loop runs by itself; heartbeats only when a test triggers them. */
+/** A schedule in which heartbeats run only when a test triggers them. */
 class HandBeats implements Schedule {
   #waiting: (() => void)[] = []
 
@@ -67,7 +67,7 @@ async function chainOf(node: LedgerNode) {
 }
 
 describe('GET /api/ledgers/{serverid}/changes', () => {
-  it('shows each entry as GET /api/ledgers does, with position and time, without blinds', async () => {
+  it('sends each entry in the form of GET /api/ledgers, with position and time, without blinds', async () => {
     const node = await start()
     await node.send('POST', '/api/a')
     const client = await follow(node, '?since=start')
@@ -80,7 +80,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect(client.head).toContain('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream')
   })
 
-  it('starts with new entries, after a position, or at the start; the header overrides the query', async () => {
+  it('starts with new entries, after a given position, or at the first entry; the header overrides the query', async () => {
     const node = await start()
     await node.send('POST', '/api/a')
     await node.send('POST', '/api/a', [{ id: '0' }, { id: '1' }, { id: '2' }])
@@ -114,7 +114,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     await again.until(({ entries }) => entries.length === 1)
   })
 
-  it('shows only the requested databases, including names that need escaping', async () => {
+  it('sends only entries of the requested databases, even if their names need escaping', async () => {
     const node = await start()
     const odd = 'q"\\台帳'
     const client = await follow(node, `?db=b&db=${encodeURIComponent(odd)}`)
@@ -139,7 +139,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect([client.lastEventId, client.entries]).toEqual(['0.0', []])
   })
 
-  it("rejects invalid requests in the ledger's error shape, including HEAD", async () => {
+  it('rejects invalid requests, even HEAD, with an error in the shape of the ledger', async () => {
     const node = await start({ feedBounds: { subscribersMax: 1 } })
     await node.send('POST', '/api/a')
     const own = node.service.serverId
@@ -181,14 +181,14 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect((await node.send('GET', node.path)).json.code).toBe('FEED_UNAVAILABLE')
   })
 
-  it('is closed when the node stops, even for clients that do not read; all clients resume afterwards', async () => {
+  it('closes when the node stops, even for clients that do not read, and all clients resume afterwards', async () => {
     const folder = temporaryFolder()
     const node = await start({ folder })
     await node.send('POST', '/api/a')
     const client = await follow(node)
     const stalled = await follow(node)
     stalled.stall()
-    // More than the system's buffers hold.
+    // The item is larger than the buffers of the system.
     const item = { text: 'x'.repeat(1_000_000) }
     for (let count = 0; count < 16; count += 1) await node.send('POST', '/api/a', item)
     await client.until(({ entries }) => entries.length === 16)
@@ -208,7 +208,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     }
   })
 
-  it('closes only connections that read nothing for two heartbeats', async () => {
+  it('closes connections that read nothing for two heartbeats, and no others', async () => {
     const schedule = new HandBeats()
     const node = await start({ schedule })
     await node.send('POST', '/api/a')
@@ -238,7 +238,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     const item = { text: 'x'.repeat(1_000_000) }
     for (let count = 0; count < 32; count += 1) {
       await node.send('POST', count % 2 === 0 ? '/api/a' : '/api/b', item)
-      // It has an empty buffer when the next entry comes, so the slowest is always one of the others.
+      // This client has an empty buffer when the next entry comes, so the slowest client is always another client.
       await client.until(({ entries }) => entries.length === count + 1)
     }
     expect(node.service.feed.ended.crowded).toBeGreaterThan(0)
@@ -246,7 +246,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect(client.closed).toBe(false)
   })
 
-  it('every subscriber receives every entry once and in order, however often connections break', async () => {
+  it('sends each subscriber every entry once and in order, however often connections break', async () => {
     const node = await start()
     for (const db of ['a', 'b', 'c']) await node.send('POST', `/api/${db}`)
     const step = fc.oneof(
@@ -307,7 +307,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
 })
 
 describe('an in-process subscription', () => {
-  it('yields entries from a position on, until the signal aborts or the node closes', async () => {
+  it('yields entries after a position until the signal aborts or the node closes', async () => {
     const node = await start()
     await node.service.createDatabase('a')
     await node.service.createDatabase('b')
@@ -330,7 +330,7 @@ describe('an in-process subscription', () => {
     await expect(entriesOf(node.service)).rejects.toMatchObject({ code: 'FEED_UNAVAILABLE' })
   })
 
-  it('waits for a slow consumer, and is released when the loop is left', async () => {
+  it('waits for a slow consumer, and is released when the consumer leaves the loop', async () => {
     const node = await start()
     await node.service.createDatabase('a')
     const entries = await entriesOf(node.service)

@@ -33,7 +33,7 @@ function runAsOther(args: readonly string[], folder: string | null) {
   })
 }
 
-it('exits with 78 and one line for a folder or file of another owner', async (test) => {
+it('exits with 78 and one line for a folder or file that another user owns', async (test) => {
   if (runAsOther(['--version'], null).status !== 0) {
     return test.skip('another user cannot run the program in this folder')
   }
@@ -107,18 +107,5 @@ it('prints one line with the reason if the data folder is a file or inside a fil
     expect([args, ended.code, ended.stdout]).toEqual([args, code, ''])
     expect(ended.stderr).toMatch(line)
     expect(ended.stderr).toMatch(/^daicho: [^\n]*\n$/)
-  }
-})
-
-it('verify rejects flags that it does not use, and invalid addresses', async () => {
-  const folder = await usedNodeFolder()
-  for (const [args, line] of [
-    [[folder, '--key', 'x'], '--key does not apply to a folder or an export'],
-    [[folder, '--state', 'x'], '--state does not apply to a folder or an export'],
-    [['-', '--token', 'x'], '--token does not apply to a folder or an export'],
-    [['http://'], 'http:// is not the address of a ledger'],
-  ] as const) {
-    const ended = await runDaicho(['verify', ...args])
-    expect([ended.code, ended.stdout, ended.stderr]).toEqual([2, '', `daicho: ${line}\n`])
   }
 })

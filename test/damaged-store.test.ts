@@ -134,7 +134,7 @@ const WRITES: readonly (readonly [string, string, unknown?])[] = [
 ]
 
 describe('with a damaged page of any kind', () => {
-  it('rejects only requests that need the page with STORE_DAMAGED, or refuses to start', async () => {
+  it('refuses to start, or rejects exactly the requests that need the page with STORE_DAMAGED', async () => {
     let refusals = 0
     let refusedStarts = 0
     for (const { kind, number } of pages) {
@@ -186,7 +186,7 @@ describe('with a damaged page of items', () => {
 
   const MESSAGE = 'the file of the store cannot be read: database disk image is malformed'
 
-  it('answers 503 for its items, and /readyz, the metric and the log report it', async () => {
+  it('answers 503 for items of the page, and reports the damage in /readyz, the metrics and the log', async () => {
     const log: string[] = []
     const { node, damaged, readable } = await damagedNode(log)
     expect(await node.send('GET', `/api/people/${damaged[0]}`)).toMatchObject({
@@ -208,7 +208,7 @@ describe('with a damaged page of items', () => {
     })
   })
 
-  it('reports nothing before the page is read', async () => {
+  it('reports no damage before the page is read', async () => {
     const folder = copyOfWhole()
     damage(folder, pageOf('items leaf'))
     const node = await startLedgerNode({ folder })
@@ -217,7 +217,7 @@ describe('with a damaged page of items', () => {
     await node.close()
   })
 
-  it('rejects changes of its items and stores the other changes of the same block', async () => {
+  it('rejects changes of items on the page, and stores the other changes of the same block', async () => {
     const { node, damaged, readable } = await damagedNode()
     const { blocks } = await node.service.chainSize()
     const changed = [readable[0], damaged[0], readable[1], damaged[1], readable[2]].map(String)
@@ -238,7 +238,7 @@ describe('with a damaged page of items', () => {
     )
   })
 
-  it('sends the whole change feed, which does not need the page', async () => {
+  it('sends the whole change feed, which does not read the page', async () => {
     const { node } = await damagedNode()
     const last = (await node.service.readItem('fruit', 'last'))?.created
     for await (const { position } of await entriesOf(node.service, { after: 'start' })) {
@@ -254,7 +254,7 @@ describe('with a damaged page of items', () => {
   })
 })
 
-it('rejects only changes whose index entries cannot be read when the damage is found while storing', async () => {
+it('rejects only changes whose index entries cannot be read, even if the damage is found while a block is stored', async () => {
   const folder = copyOfWhole()
   damage(folder, pageOf('index_entries leaf'))
   const node = await startLedgerNode({ folder })
@@ -291,7 +291,7 @@ it('closes the feed with an error at an unreadable block, and serves the next su
   await node.close()
 })
 
-it('answers 503 for the damaged resources of a network, and continues with its transactions', async () => {
+it('answers 503 for the damaged resources of a network, and executes its other transactions', async () => {
   const folder = temporaryFolder()
   const before = await startGateway({ folder })
   const trader = (n: number) => ({ tradeId: `t${n}`, firstName: 'x'.repeat(60), lastName: 'y' })
@@ -318,7 +318,7 @@ it('answers 503 for the damaged resources of a network, and continues with its t
 })
 
 describe('the program', () => {
-  it('continues to serve with a damaged page, and verify reports its location', async () => {
+  it('continues to serve when a page is damaged, and `daicho verify` reports the location', async () => {
     const folder = copyOfWhole()
     damage(folder, pageOf('items leaf'))
     const node = await serveLedger(folder)
@@ -350,7 +350,7 @@ describe('the program', () => {
     ['the last block', (folder: string) => damage(folder, pageOf('blocks internal'))],
     ['the nodes of the log', (folder: string) => damage(folder, pageOf('tree internal'))],
     ['the whole file', (folder: string) => writeFileSync(join(folder, FILE), 'x'.repeat(20_000))],
-  ])('refuses to start in one line when %s is damaged', async (_, spoil) => {
+  ])('refuses to start and prints one line when %s is damaged', async (_, spoil) => {
     const folder = copyOfWhole()
     spoil(folder)
     const { code, stdout, stderr } = await runDaicho(['serve', '--port', '0', '--only', 'ledger'], {

@@ -69,7 +69,7 @@ it('--help lists the options and exit codes of each command; unknown arguments e
   }
 })
 
-it('exits with 2 or 78 and one line without a source or an unusable destination', async () => {
+it('exits with 2 or 78 and one line if the source is missing or the destination is unusable', async () => {
   const folder = temporaryFolder()
   const empty = join(folder, 'empty')
   mkdirSync(empty)
@@ -85,7 +85,7 @@ it('exits with 2 or 78 and one line without a source or an unusable destination'
     [['export', usedFolder, '--out', folder], 2, /is a folder: give the name of a file/],
     [['export', usedFolder, '--out', '-', '--json'], 2, /both write to stdout/],
     [['export', usedFolder, '--out', join(folder, 'no', 'such')], 1, /ENOENT/],
-    [['import', out], 78, /set SYSTEM_FOLDER/],
+    [['import', out], 78, /name the folder of the node with --folder or SYSTEM_FOLDER/],
     [['import', out], 78, /there is no folder/, { SYSTEM_FOLDER: join(folder, 'nowhere') }],
     [['import', out], 2, /there is no file/, { SYSTEM_FOLDER: empty }],
     [['import', join(folder, 'text')], 2, /there is no export in/, { SYSTEM_FOLDER: empty }],
@@ -101,7 +101,7 @@ it('exits with 2 or 78 and one line without a source or an unusable destination'
   expect(readdirSync(folder).sort()).toEqual(['empty', 'text'])
 })
 
-it('serve continues a backup; --without-keys omits the keys', async () => {
+it('`daicho serve` continues the chain of a backup; --without-keys omits the keys', async () => {
   const folder = await usedNodeFolder()
   const to = join(temporaryFolder(), 'backups')
   const json = await runDaicho(['backup', folder, to, '--json'])
@@ -133,7 +133,7 @@ it('serve continues a backup; --without-keys omits the keys', async () => {
   expect(readdirSync(join(to, left))).toEqual(['ledger.db'])
 })
 
-it('an invalid store yields neither a backup nor an export: exit code 1 with the location', async () => {
+it('an invalid store gives neither a backup nor an export: the exit code is 1 and the location is printed', async () => {
   const folder = await usedNodeFolder()
   tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   const to = temporaryFolder()
@@ -222,7 +222,7 @@ it('verify and import report a damaged line of an export with line, height and e
   expect(readdirSync(target).sort()).toEqual(['ledger.lock', 'node.key'])
 })
 
-it('a node writes while it is backed up and exported; the backup and the export contain a prefix of its chain', async () => {
+it('a node continues to write during a backup and an export, which contain a prefix of its chain', async () => {
   const folder = temporaryFolder()
   const server = await serveLedger(folder)
   await post(`${server.url}/api/fruit`)
@@ -257,7 +257,7 @@ it('a node writes while it is backed up and exported; the backup and the export 
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, entries: 5_001 + written })
 })
 
-it('a backup, export or import killed at any moment leaves nothing incomplete, and runs again', async () => {
+it('a backup, export or import that was killed leaves nothing incomplete, and can be started again', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
@@ -278,7 +278,7 @@ it('a backup, export or import killed at any moment leaves nothing incomplete, a
     [['export', folder, '--out', again], {}],
     [['import', out], { SYSTEM_FOLDER: target }],
   ]
-  // The phase in which a kill hits depends on the machine; the assertions hold for all phases.
+  // The phase in which a kill hits depends on the computer; the assertions hold for all phases.
   for (const waitMs of [300, 500, 700, 900]) {
     await Promise.all(
       runs.map(async ([args, variables]) => {
@@ -307,7 +307,7 @@ it('a backup, export or import killed at any moment leaves nothing incomplete, a
   expect(left.sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
 })
 
-it('a backup copies every file of a node, except for a known list', async () => {
+it('a backup copies every file of a node, except for the files on a documented list', async () => {
   const folder = temporaryFolder()
   const serve = ['serve', '--json', '--port', '0', '--rates-port', '0', '--sample-port', '0']
   const all = startDaicho([...serve, '--converter-port', '0'], {
@@ -324,8 +324,8 @@ it('a backup copies every file of a node, except for a known list', async () => 
   all.child.kill('SIGTERM')
   await all.ended
   const taken = [...DATA_FILES, ...BLOB_FOLDERS].map(({ name }) => name)
-  // The store is not copied as a file; the lock is created again; the last signed head must not be
-  // restored with an older store, because it serves to detect that.
+  // The store is not copied as a file. The lock is created again. The last signed head must not be restored with an
+  // older store, because its purpose is to detect an older store.
   const left = ['ledger.db', 'ledger.lock', 'signed-head']
   expect(readdirSync(folder).filter((name) => ![...taken, ...left].includes(name))).toEqual([])
 })

@@ -98,7 +98,7 @@ it('files named in documents exist', () => {
   expect(missing(named, isThere)).toEqual([])
 })
 
-it('sources that decision records name by the end of their path exist', () => {
+it('decision records name only source files that exist', () => {
   const all = ['src', 'test'].flatMap((name) => filesBelow(join(root, name), /\.tsx?$/))
   const named = pages
     .filter((page) => /docs\/decisions\/|ARCHITECTURE/.test(page))
@@ -117,12 +117,12 @@ it('sources that decision records name by the end of their path exist', () => {
 
 const settings = shownSettings(readSettings({})).map(({ name }) => name)
 
-it('the manual has a row for every variable', () => {
+it('the manual describes every variable', () => {
   const rows = names(manualText.replace(/^(?!\|).*$/gm, ''))
   expect(missing(settings, rows)).toEqual([])
 })
 
-/** Codes that users never see: the message is sufficient, or another code is sent. */
+/** Codes that users never see, because only the message is shown or another code is sent. */
 const INSIDE = new Set(
   `CHAIN_DAMAGED COPY_OVER_STORE COPY_REFUSED EXPORT_DAMAGED EXPORT_FOREIGN EXPORT_TOO_NEW IMPORT_OVER_STORE IMPORT_WITHOUT_KEY
   RESTORE_OVER_STORE RESTORE_REFUSED RESTORE_WITHOUT_KEY
@@ -130,7 +130,7 @@ const INSIDE = new Set(
   STORE_FOREIGN STORE_NOT_FOUND STORE_TOO_NEW STORE_TOO_OLD STORE_UNSAFE
   FILE_DAMAGED FILE_LOCKED FILE_UNREADABLE HELLO_FILE_UNUSABLE HELLO_NOT_CONFIGURED
   USERS_FILE_UNUSABLE USERS_FULL USERS_NOT_CONFIGURED USER_EXISTS USER_NAME_UNUSABLE USER_UNKNOWN
-  KEYS_FIXED KEY_RING_FULL PASSWORD_HASH_UNUSABLE PASSWORD_UNUSABLE REVOCATIONS_FULL SCOPES_TOO_LONG
+  KEYS_FIXED KEY_RING_FULL PASSWORD_HASH_UNUSABLE PASSWORD_UNUSABLE SCOPES_TOO_LONG
   SCOPE_UNKNOWN ERR_STREAM_PREMATURE_CLOSE SECRET_TOO_SHORT TOKEN_ID_MALFORMED SOURCES_INVALID HASHING_BUSY
   GIVEN_UP ERR_HTTP_REQUEST_TIMEOUT HPE_HEADER_OVERFLOW`.split(/\s+/),
 )
@@ -139,7 +139,7 @@ const codes = [...sourceText.matchAll(CODE)]
   .map(([, code = '']) => code)
   .filter((code) => !settings.includes(code))
 
-it('the manual has every code that users can see', () => {
+it('the manual lists every error code that users can receive', () => {
   const known = names(manualText)
   expect(codes.length).toBeGreaterThan(200)
   expect(missing(codes, (code) => INSIDE.has(code) || known(code))).toEqual([])
@@ -160,7 +160,7 @@ it('documents name only variables and codes of the program', () => {
   expect(missing(named, (name) => isOne(name.split(': ')[1] ?? ''))).toEqual([])
 })
 
-it('the manual gives the status that is sent for each code', () => {
+it('the manual gives the status that the node sends for each code', () => {
   const ofPage: Record<string, Readonly<Record<string, number>>> = {
     'converter.md': statusOfConverter,
     'gateway/api.md': statusOfGateway,
@@ -194,7 +194,7 @@ it('the manual gives the status that is sent for each code', () => {
   expect(wrong).toEqual([])
 })
 
-it('the manual and /metrics have the same metrics', () => {
+it('the manual and /metrics list the same metrics', () => {
   // `daicho_schema` is a table.
   const metricNames = (text: string) => new Set(text.match(/\bdaicho_(?!schema\b)[a-z_]+[a-z]\b/g))
   const inSource = metricNames(sourceText)
@@ -203,7 +203,7 @@ it('the manual and /metrics have the same metrics', () => {
   expect(missing(metricNames(manualText), (name) => inSource.has(name))).toEqual([])
 })
 
-it('the manual has every path of the ledger', async () => {
+it('the manual lists every path of the ledger', async () => {
   const node = await startLedgerNode()
   const { json } = await node.send('GET', '/doc/json')
   await node.close()
@@ -240,7 +240,7 @@ async function commandsOf(): Promise<Map<string, Command>> {
 }
 const flagsOf = (command: Command) => command.options.map(({ long }) => long ?? '')
 
-it('the manual has every command and every flag', async () => {
+it('the manual lists every command and every flag', async () => {
   const commands = await commandsOf()
   expect(commands.size).toBeGreaterThan(25)
   const shown = manualText.replace(/^```console\n\$ [^\n]*--help\n[\s\S]*?^```$/gm, '')
@@ -259,7 +259,7 @@ it('the manual has every command and every flag', async () => {
   )
 })
 
-it('every command shown in documents has the shown flags', async () => {
+it('every command in a document exists with the flags that the document shows', async () => {
   const commands = await commandsOf()
   const written = pages.flatMap((page) =>
     [

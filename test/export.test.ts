@@ -81,7 +81,7 @@ async function moved(folder: string, finished: (remove: () => void) => void): Pr
   return target
 }
 
-it('any history is the same after export and import, and accepts the same later changes', async () => {
+it('any history is unchanged after export and import, and the new node accepts the same later changes', async () => {
   const cleanUps: (() => void)[] = []
   const finished = (remove: () => void) => cleanUps.push(remove)
   await fc.assert(

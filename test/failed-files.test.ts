@@ -23,7 +23,7 @@ it.each([
   ['the folder of attachments cannot be made', 'attachments'],
   ['the folder for arriving files cannot be made', 'attachments/incoming'],
   ['the folder of the content cannot be made', `attachments/${SHA256.slice(0, 2)}`],
-])('rejects an upload with 503 while %s, and accepts it afterwards', async (_, path) => {
+])('rejects an upload with 503 while %s, and accepts uploads afterwards', async (_, path) => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
   // A file blocks the creation of a folder.

@@ -21,9 +21,9 @@ function fill(disk: string, left = 0): void {
   }
 }
 
-// 1: the WAL index has its minimum size; 110: it has grown, and a checkpoint is about to start.
+// After 1 write the WAL index has its minimum size. After 110 writes it has grown, and a checkpoint is about to start.
 it.for([1, 110])(
-  'a disk that is full after %i writes: the node returns 507 until there is space, then accepts writes, and the WAL does not grow',
+  'a node whose disk is full after %i writes returns 507 until there is space, then accepts writes, and its WAL does not grow',
   async (before, { skip }) => {
     const disk = temporaryFolder()
     const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=180m', 'tmpfs', disk])
@@ -64,7 +64,7 @@ it.for([1, 110])(
       rmSync(join(disk, 'filler'))
       const store = join(folder, 'ledger.db')
       const had = statSync(store).size
-      // A failed checkpoint is repeated a second later at the earliest; a fast machine writes much until then.
+      // A failed checkpoint is repeated a second later at the earliest; a fast computer writes much until then.
       const checkpointed = async () => {
         expect(await write()).toBe(200)
         return statSync(store).size
@@ -95,7 +95,7 @@ const post = (url: string, body: unknown) =>
     body: JSON.stringify(body),
   })
 
-it('a node killed on a full disk starts, serves reads, and writes once there is space; a stopped node reports in one line that it needs space', async ({
+it('a node that was killed on a full disk starts, serves reads, and writes once there is space; a stopped node reports in one line that it needs space', async ({
   skip,
 }) => {
   const disk = temporaryFolder()
@@ -135,7 +135,7 @@ it('a node killed on a full disk starts, serves reads, and writes once there is 
       variables,
     )
     expect([code, stderr]).toEqual([78, expect.stringMatching(/^daicho: SYSTEM_FOLDER: .*full\n$/)])
-    // There is space for little more than the lock: it starts.
+    // The disk has space for little more than the lock file, so the node starts.
     rmSync(filler)
     fill(disk, 4 * MB)
     const third = await serveLedger(folder, { LOG_LEVEL: 'silent' })

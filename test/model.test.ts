@@ -23,6 +23,7 @@ import {
   requested,
   type State,
 } from './model/state.ts'
+import { isOnDatabases } from './support/engine.ts'
 import {
   HandClock,
   type LedgerNode,
@@ -104,8 +105,8 @@ function positionOf({ position }: Answer): Position {
 }
 
 /**
- * Sends requests concurrently and compares their replies with the model: in order of their ledger positions,
- * each was applied to the result of those before it, and each refusal is correct at some position.
+ * Sends requests concurrently and compares their replies with the model: in order of their ledger positions, each was
+ * applied to the result of the earlier requests, and each refusal is correct at some position.
  */
 async function ask(model: Model, real: Real, together: readonly UntaggedRequest[]): Promise<void> {
   const requests = together.map((meant) => withTags(model.state, meant))
@@ -133,7 +134,7 @@ async function ask(model: Model, real: Real, together: readonly UntaggedRequest[
       continue
     }
     expect(answer).toEqual(expected.answer)
-    // Entries of an earlier batch never share a block with it, and positions are consecutive.
+    // A batch never shares a block with an earlier batch, and its positions are consecutive.
     const { own, same } = nextIn(state)
     expect([own, same?.height === undefined || same.height < height ? own : same]).toContainEqual(
       at,
@@ -194,7 +195,7 @@ const commands = fc.oneof(
         ([method, db, path]) =>
           new Step(`${method} index ${db} ${path}`, async ({ state }, { node }) => {
             const { status } = await node.send(method, '/api/config/indexes', { db, path })
-            // The model does not know whether the index exists: results must be equal with and without it.
+            // The model has no indexes, because results must be equal with and without an index.
             expect(state.dbs.has(db) ? [200, 404, 409] : [404]).toContain(status)
           }),
       ),
@@ -234,7 +235,7 @@ const BEGINNING: UntaggedRequest[] = DATABASES.slice(0, 2).map((db) => ({
 }))
 
 it('any history matches the model in items, lists, filters, histories, attachments and the ledger', async () => {
-  const goesOn = timeFor(15_000)
+  const goesOn = timeFor(isOnDatabases() ? 8_000 : 15_000)
   let histories = 0
   let entries = 0
   await fc.assert(

@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest'
 import { startLedgerNode } from './support/ledger-node.ts'
 
-it('a name with a newline never becomes another change, on any path and in any body', async () => {
+it('never treats a name with a newline as another change, on any path and in any body', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/a')
   await node.send('POST', '/api/a', { id: 'x', n: 1 })

@@ -70,7 +70,7 @@ it.each([
   ['rates', ratesDocument],
   ['samples', samplesDocument],
   ['gateway', gatewayDocument],
-])('the document of %s is valid, and each operation has its own id', async (_, read) => {
+])('the OpenAPI document of %s is valid, and each operation has its own id', async (_, read) => {
   const document = (await read()) as Document
   const { valid, errors } = await new Validator().validate({ ...document })
   expect([valid, errors]).toEqual([true, undefined])
@@ -90,7 +90,7 @@ it.each([
   expect(new Set(ids).size).toBe(ids.length)
 })
 
-it('the document of a ledger with tokens declares them for each operation that needs a token', async () => {
+it('the OpenAPI document of a ledger with tokens declares the token for each operation that needs it', async () => {
   const { components, paths } = (await ledgerDocumentWithTokens()) as Document
   expect(Object.keys(components?.securitySchemes ?? {}).length).toBeGreaterThan(0)
   expect(paths['/api/{db}']?.get?.security?.length).toBeGreaterThan(0)

@@ -1,13 +1,58 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { delimiter, dirname, join, normalize } from 'node:path'
 import { expect, it } from 'vitest'
 import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import { MAIN } from './support/program.ts'
 
-it('the installed command runs with the same V8 flags as a clone', () => {
+it('the installed command runs with the V8 flags of a cloned repository', () => {
   const main = readFileSync(MAIN, 'utf8')
   expect(main.split('\n')[0]).toBe(`#!/usr/bin/env -S node ${NODE_FLAGS.join(' ')}`)
+})
+
+it('the package contains each file that its pages link to', () => {
+  const { files }: { files: readonly string[] } = JSON.parse(readFileSync('package.json', 'utf8'))
+  const pages = globSync(files.flatMap((path) => (path.endsWith('.md') ? path : `${path}/**/*.md`)))
+  expect(pages.length).toBeGreaterThan(50)
+  const missing = pages.flatMap((page) => {
+    const links = [...readFileSync(page, 'utf8').matchAll(/\]\(([^)#: ]+)(?:#[^)]*)?\)/g)]
+    return links
+      .map(([, link = '']) => normalize(join(dirname(page), link)))
+      .filter((path) => !existsSync(path) || !files.includes(path.split(/[/\\]/)[0] ?? ''))
+      .map((path) => `${page} -> ${path}`)
+  })
+  expect(missing).toEqual([])
+})
+
+interface LockEntry {
+  readonly dev?: boolean
+  readonly os?: readonly string[]
+  readonly cpu?: readonly string[]
+  readonly libc?: readonly string[]
+}
+
+it('installs at most 95 packages for a user', () => {
+  const lock: { packages: Record<string, LockEntry> } = JSON.parse(
+    readFileSync('package-lock.json', 'utf8'),
+  )
+  const isFor = (wanted: string, values?: readonly string[]) => values?.includes(wanted) ?? true
+  const installed = Object.entries(lock.packages).filter(
+    ([path, { dev, os, cpu, libc }]) =>
+      path !== '' &&
+      dev !== true &&
+      isFor('linux', os) &&
+      isFor('x64', cpu) &&
+      isFor('glibc', libc),
+  )
+  expect(installed.length).toBeLessThanOrEqual(95)
+})
+
+it('the package scripts use no shell syntax, so that they run on Windows too', () => {
+  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'))
+  for (const script of Object.values(scripts)) {
+    expect(script).toMatch(/^(?:node|npm|biome) [\w./: =-]+$/)
+    expect(script).not.toMatch(/^\w+=|\bexec\b/)
+  }
 })
 
 /** A Node in PATH that is too old for daicho. */

@@ -77,7 +77,7 @@ it('mirrors blobs of any length with the chain, and serves them byte for byte', 
   const lengths = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES + 7]
   const all = lengths.map((length) => randomBytes(length))
   for (const [n, bytes] of all.entries()) await attach(node, `n${n}`, bytes)
-  // Named twice, stored once; replaced, and still named by the chain.
+  // One blob is named twice and stored once. Another blob is replaced, and the chain still names it.
   const replaced = randomBytes(9)
   await attach(node, 'again', replaced)
   await attach(node, 'again', all[2] ?? replaced)
@@ -96,12 +96,12 @@ it('mirrors blobs of any length with the chain, and serves them byte for byte', 
     true,
   ])
   expect(await absentAt(mirror, serverId)).toMatchObject({ status: true, absent: [], more: false })
-  // The same for later attachments.
+  // The mirror also receives later attachments.
   const late = await attach(node, 'late', Buffer.from('late'))
   await until('the late one is there', () => isAt(mirror, serverId, late))
 })
 
-it('distinguishes blobs that no entry names from missing blobs, and accepts only digests', async () => {
+it('reports blobs that no entry names separately from missing blobs, and accepts only digests as names', async () => {
   const folder = temporaryFolder()
   const node = await origin({ folder })
   const { serverId } = node.service
@@ -132,7 +132,8 @@ it('distinguishes blobs that no entry names from missing blobs, and accepts only
   expect(await absentAt(node, serverId, '?limit=1')).toMatchObject({ after: '2.0', more: true })
   expect(await absentAt(node, serverId, '?after=2.0')).toMatchObject({ absent: [], after: '3.0' })
 
-  // A mirror returns the same, lists the blob as missing at its source, and fetches it when the source has it again.
+  // A mirror gives the same reply, lists the blob as missing at its source, and fetches the blob when the source has it
+  // again.
   const mirror = await start()
   await peer(mirror, node)
   await until('it is shown', async () => {
@@ -151,7 +152,7 @@ it('distinguishes blobs that no entry names from missing blobs, and accepts only
   })
 })
 
-it("verify counts blobs missing from a mirror and finds damaged blobs; a node's own blobs must be complete", async () => {
+it('verify counts blobs that a mirror lacks and finds damaged blobs, and requires every blob of the node itself', async () => {
   const [folder, ownFolder] = [temporaryFolder(), temporaryFolder()]
   const node = await origin({ folder: ownFolder })
   const { serverId } = node.service
@@ -180,7 +181,7 @@ it("verify counts blobs missing from a mirror and finds damaged blobs; a node's 
     { status: true, blocks: 4, contents: 1, contentBytes: 4, absent: 1, finding: null },
   ])
   expect((await runDaicho(['verify', mirror])).stdout).toMatch(/^absent {5}1 content, not here/m)
-  // In the node's own folder it is a finding, despite other files there.
+  // In the node's own folder a missing blob is a finding, even if the folder has files of a mirror.
   copyFileSync(join(ownFolder, 'node.key'), join(mirror, 'node.key'))
   const own = await runDaicho(['verify', mirror])
   expect([own.code, own.stdout]).toEqual([
@@ -196,7 +197,7 @@ it("verify counts blobs missing from a mirror and finds damaged blobs; a node's 
   ])
 })
 
-it('forwards blobs along a chain of nodes; a source that changes them is rejected', async () => {
+it('forwards blobs along a line of nodes, and rejects a source that changes blobs', async () => {
   const node = await origin()
   const { serverId } = node.service
   const folder = temporaryFolder()
@@ -227,7 +228,7 @@ it('forwards blobs along a chain of nodes; a source that changes them is rejecte
   expect((await bytesAt(last, serverId, sha256)).status).toBe(404)
 })
 
-it('an unreachable node pushes its blobs, even if both nodes require tokens', async () => {
+it('pushes blobs of an unreachable node, even if both nodes require tokens', async () => {
   const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
   const scopes = ['db:*:admin', 'ledger:read', 'node:admin', 'node:sync']
   const { token } = await issueApiToken(tokens, { subject: 'test', scopes, lifeSeconds: 3_600 })

@@ -26,7 +26,7 @@ async function peersOf(node: LedgerNode): Promise<object[]> {
   return (await node.send('GET', '/api/config/peers')).json.peers
 }
 
-it('three nodes that write concurrently end with the same three chains; databases are not shared', async () => {
+it('three nodes that write concurrently end with equal copies of three chains, and share no databases', async () => {
   const nodes = await Promise.all([1, 2, 3].map(() => startLedgerNode({ peers: PEERS })))
   for (const at of nodes) for (const of of nodes) if (at !== of) await mirror(at, of)
   await Promise.all(
@@ -56,7 +56,7 @@ it('three nodes that write concurrently end with the same three chains; database
   await Promise.all(nodes.map((node) => node.close()))
 })
 
-it('a chain is mirrored along a line of nodes; the last node never contacts the first', async () => {
+it('mirrors a chain along a line of nodes, although the last node never contacts the first', async () => {
   const [first, middle, last] = [
     await startLedgerNode({ peers: PEERS }),
     await startLedgerNode({ peers: PEERS }),
@@ -72,7 +72,7 @@ it('a chain is mirrored along a line of nodes; the last node never contacts the 
   await Promise.all([first, middle, last].map((node) => node.close()))
 })
 
-it('mirrors and added peers survive a restart, even while the peer is unreachable', async () => {
+it('keeps mirrors and added peers across a restart, even while a peer is unreachable', async () => {
   const folder = temporaryFolder()
   const origin = await startLedgerNode({ folder: temporaryFolder(), peers: PEERS })
   const { serverId } = origin.service
@@ -102,7 +102,7 @@ it('mirrors and added peers survive a restart, even while the peer is unreachabl
   await again.close()
 })
 
-it('rejects invalid peers', async () => {
+it('rejects invalid addresses of peers', async () => {
   const node = await startLedgerNode({ peers: PEERS })
   const other = await startLedgerNode()
   const own = await vkeyOf(node)
@@ -126,7 +126,7 @@ it('rejects invalid peers', async () => {
   await Promise.all([node.close(), other.close()])
 })
 
-it('a node that was rolled back rejects writes until it is restored', async () => {
+it('a node that was restored to an older state rejects writes until it has its newest blocks again', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')
@@ -153,6 +153,7 @@ it('a node that was rolled back rejects writes until it is restored', async () =
   expect([refused.status, refused.json.code]).toEqual([503, 'CHAIN_DOUBTED'])
   expect(refused.json.message).toContain('a peer has 3 blocks of this node')
   expect((await returned.send('GET', '/readyz')).status).toBe(503)
+  expect((await returned.send('GET', '/metrics')).text).toContain('daicho_ready 0\n')
   expect((await returned.send('GET', '/api/fruit')).json.items).toEqual([])
   await returned.close()
 
@@ -181,7 +182,7 @@ it('a node that was rolled back rejects writes until it is restored', async () =
   await keeper.close()
 })
 
-it("a node whose pushes are rejected still reads the peer's chain, and shows the error", async () => {
+it('a node whose pushes are rejected still reads the chain of its peer, and shows the error', async () => {
   const options = { peers: PEERS, clock: systemClock }
   const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
   const { serverId } = open.service
@@ -199,7 +200,7 @@ it("a node whose pushes are rejected still reads the peer's chain, and shows the
   await Promise.all([open.close(), hidden.close()])
 })
 
-it('shows the pushed height even after a restart without further pushes', async () => {
+it('shows the pushed height after a restart even without further pushes', async () => {
   const folder = temporaryFolder()
   const options = { peers: PEERS, clock: systemClock }
   const open = await startLedgerNode({ ...options, folder })
@@ -249,7 +250,7 @@ it('an unreachable node pushes its chain, and reads the chain of the other node'
   await Promise.all([open.close(), hidden.close()])
 })
 
-it('nodes that require tokens mirror each other by pull with signed requests', async () => {
+it('nodes that require tokens mirror each other with signed requests', async () => {
   const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
   const options = { peers: PEERS, clock: systemClock, tokens }
   const [one, other] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
@@ -277,7 +278,7 @@ it('nodes that require tokens mirror each other by pull with signed requests', a
   await Promise.all([one.close(), other.close()])
 })
 
-it('two nodes with one key and their mirrors keep and show both heads, and accept no more changes', async () => {
+it('two nodes with one key and their mirrors store and show both heads, and accept no more changes', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')
@@ -319,7 +320,7 @@ it('two nodes with one key and their mirrors keep and show both heads, and accep
   await noteOf(node, 5)
   expect((await keeper.send('GET', path)).text).toBe(noteOfNode)
 
-  // The node itself learns of the twin from a peer that mirrors the twin.
+  // The node detects the twin through a peer that mirrors the twin.
   const noteNow = (await node.send('GET', path)).text
   await mirror(node, other)
   await until('it is found', async () => (await evidenceAt(node)).evidence !== null)
@@ -335,7 +336,7 @@ it('two nodes with one key and their mirrors keep and show both heads, and accep
   await until('it stops', async () => (await node.send('GET', '/readyz')).status === 503)
   await isRefused(node)
   await node.close()
-  // Even after a restart and without peers: signatures cannot be revoked.
+  // The evidence remains after a restart and without peers, because signatures cannot be revoked.
   await Promise.all([twin, keeper, other].map((each) => each.close()))
   const again = await startLedgerNode({ folder, peers: PEERS })
   expect((await evidenceAt(again)).evidence.notes).toEqual([noteNow, noteOfTwin])

@@ -42,7 +42,7 @@ beforeAll(async () => {
   asJson = (await runDaicho(['rates', '--json'], { RATES_SOURCES: 'snapshot' })).stdout
 })
 
-it('prints one line per pair with aligned decimal points, and names substitutes', async () => {
+it('prints one aligned line per pair, and names substitutes', async () => {
   const { code, stdout, stderr } = await runDaicho(['rates'], fromFile(today()))
   expect([code, stderr]).toEqual([0, ''])
   const [head = '', empty, ...lines] = stdout.trimEnd().split('\n')
@@ -67,7 +67,7 @@ it('prints stale rates with a warning', async () => {
   expect(stderr).toMatch(/^daicho: .+\n$/)
 })
 
-it('with --json prints the body of GET /?detail=1 as one line', async () => {
+it('prints the body of GET /?detail=1 as one line with --json', async () => {
   expect(asJson.indexOf('\n')).toBe(asJson.length - 1)
   const body = JSON.parse(asJson)
   expect(Object.keys(body)).toEqual(['status', 'result', 'meta'])
@@ -75,7 +75,7 @@ it('with --json prints the body of GET /?detail=1 as one line', async () => {
   expect(body.meta).toMatchObject({ source: 'snapshot', asOf: '2026-10-06', stale: true })
 })
 
-it('with --url prints the reply of that feed, with a warning if it is stale', async () => {
+it('prints the reply of the feed at --url, with a warning if its rates are stale', async () => {
   const { url, requestedUrls } = await answering(200, asJson)
   const whole = await runDaicho(['rates', '--url', url])
   expect(whole).toMatchObject({
@@ -96,7 +96,7 @@ it.each([
   ['rates without their source', 200, '{"status":true,"result":{}}'],
   ['another JSON value', 200, '<html>'],
 ])(
-  'with --url exits with 1 and prints nothing on stdout when the reply is %s',
+  'exits with 1 and prints nothing on stdout when the reply of --url is %s',
   async (_, status, body) => {
     const { url } = await answering(status, body)
     const ended = await runDaicho(['rates', '--url', url])
@@ -107,13 +107,13 @@ it.each([
   },
 )
 
-it('with --url exits with 1 if the address does not answer', async () => {
+it('exits with 1 if the address of --url does not answer', async () => {
   const ended = await runDaicho(['rates', '--url', 'http://127.0.0.1:1/'])
   expect([ended.code, ended.stdout]).toEqual([1, ''])
   expect(ended.stderr).toContain('127.0.0.1')
 })
 
-it('exits with 1 if no rates may be shown, even with --json', async () => {
+it('exits with 1 if the settings allow no available rates, even with --json', async () => {
   const strict = { RATES_SOURCES: 'snapshot', RATES_STRICT: '1' }
   const ended = await runDaicho(['rates'], strict)
   expect([ended.code, ended.stdout]).toEqual([1, ''])
@@ -126,7 +126,7 @@ it.each([
   ['a wrong setting', [], { RATES_SOURCES: 'nowhere' }, 78, 'nowhere'],
   ['an address of another kind', ['--url', 'ftp://127.0.0.1/'], {}, 2, 'http:// or https://'],
   ['no address', ['--url', 'feed'], {}, 2, 'http:// or https://'],
-] as const)('exits on %s with its documented code', async (_, given, variables, code, text) => {
+] as const)('exits with the documented code for %s', async (_, given, variables, code, text) => {
   const ended = await runDaicho(['rates', ...given], variables)
   expect([ended.code, ended.stdout]).toEqual([code, ''])
   expect(ended.stderr).toContain(text)

@@ -1,4 +1,4 @@
-// Uploads over a real socket: interrupted, stalled, too long, repeated, concurrent. Downloads too.
+// Uploads over a real socket: interrupted, stalled, too long, repeated, concurrent; and downloads.
 import { hash } from 'node:crypto'
 import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { request } from 'node:http'
@@ -28,7 +28,7 @@ describe('an upload with an Idempotency-Key', () => {
     headers.get('ledger-position'),
   ]
 
-  it('creates one entry and one reply for any number of repeated or concurrent requests', async () => {
+  it('creates one entry and gets one reply, however often it is repeated or sent concurrently', async () => {
     const send = () => at.put('n', TEXT, KEY)
     const together = await Promise.all(Array.from({ length: 8 }, send))
     const answers = new Set(
@@ -40,7 +40,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(at.files()).toEqual([fileOf(TEXT)])
   })
 
-  it('returns 422 for other bytes, another type, name or item, and leaves no file', async () => {
+  it('gets 422 for other bytes, another type, name or item, and leaves no file', async () => {
     await at.node.send('POST', '/api/fruit', { id: 'b' })
     await at.put('n', TEXT, KEY)
     const others = [
@@ -57,7 +57,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(at.files()).toEqual([fileOf(TEXT)])
   })
 
-  it('returns the original reply if its precondition or item has changed since', async () => {
+  it('gets the original reply if its precondition or item has changed since', async () => {
     const send = () => at.put('n', TEXT, { ...KEY, 'if-none-match': '*' })
     const first = summaryOf(await send())
     expect(first[0]).toBe(200)
@@ -73,7 +73,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(bare.json.code).toBe('DATABASE_NOT_FOUND')
   })
 
-  it('is rejected before its body for an invalid key, and rejections are not recorded', async () => {
+  it('is rejected before its body is read if the key is invalid, and a rejection is not recorded', async () => {
     const odd = await at.put('n', TEXT, { 'idempotency-key': 'a b' })
     expect([odd.status, odd.json.code]).toEqual([400, 'IDEMPOTENCY_KEY_INVALID'])
     const send = () => at.put('n', TEXT, { ...KEY, 'if-match': `"${shaOf('old')}"` })
@@ -114,7 +114,7 @@ describe('an upload', () => {
     expect([await at.names(), (await at.entries()).length]).toEqual([[], 0])
   })
 
-  it('that stalls is rejected with 408; an active upload may take longer than other requests', async () => {
+  it('that stalls gets 408; an active upload may take longer than other requests', async () => {
     await at.node.close()
     at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     const stalled = await beginUpload('Content-Length: 100', 'only this')
@@ -131,12 +131,12 @@ describe('an upload', () => {
     }
     await until('the head of the reply is there', () => living.received().includes('\r\n\r\n'))
     expect(living.received()).toMatch(/^HTTP\/1\.1 200 /)
-    // Afterwards the usual timeout applies to the same connection.
+    // After the upload, the usual timeout applies to the connection again.
     living.socket.write('POST /api/fruit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n')
     await until('408 is there', () => living.received().includes('408'))
   })
 
-  it('above the size limit is rejected with 413, before it arrives or when it exceeds the limit', async () => {
+  it('above the size limit gets 413, before its body is read or when the body exceeds the limit', async () => {
     await at.node.close()
     at = await AttachedNode.start({ attachmentBytesMax: 100_000 })
     expect((await at.put('n', Buffer.alloc(100_000))).status).toBe(200)
@@ -151,7 +151,7 @@ describe('an upload', () => {
     await until('ATTACHMENT_TOO_LARGE is there', () =>
       streamed.received().includes('ATTACHMENT_TOO_LARGE'),
     )
-    // Further data is read and discarded, and the connection closes.
+    // The node reads and discards further data, and closes the connection.
     streamed.socket.write('5\r\nhello\r\n0\r\n\r\n')
     await until('the connection is closed', () => streamed.socket.readableEnded)
     expect(at.files()).toEqual([
@@ -241,7 +241,7 @@ describe('an upload', () => {
   })
 })
 
-it('64 MiB are uploaded and downloaded with bounded memory, and resumed by Range', async () => {
+it('uploads and downloads 64 MiB with bounded memory, and resumes the download by Range', async () => {
   const mib = 64
   const block = Buffer.alloc(1024 * 1024, 'daicho ')
   const expected = shaOf(Buffer.concat(Array.from({ length: mib }, () => block)))

@@ -65,7 +65,7 @@ const NUMBERS: [string, string][] = [
   ['43143ff3c1cb0959', '1424953923781206.2'],
 ]
 
-it.each(NUMBERS)('prints the double %s of RFC 8785 appendix B as %s', (bits, text) => {
+it.each(NUMBERS)('prints the number %s of RFC 8785 appendix B as %s', (bits, text) => {
   expect(canonicalJson(Buffer.from(bits, 'hex').readDoubleBE())).toBe(text)
 })
 
@@ -98,14 +98,14 @@ it('agrees with an independent implementation on any value', () => {
     fc.property(value, (any) => {
       const text = canonicalJson(any)
       expect(text).toBe(canonicalize(any))
-      // Sorted input takes another code path to the same text.
+      // Sorted input takes a different code path, which must give the same text.
       expect(canonicalJson(JSON.parse(text))).toBe(text)
     }),
     { numRuns: 2000 },
   )
 })
 
-it('prints members with integer names in order, and members named like prototype properties', () => {
+it('sorts integer-like member names as text, and keeps members named like prototype properties', () => {
   const texts = [
     ['{"b":1,"__proto__":{"d":1,"c":2},"a":2}', '{"__proto__":{"c":2,"d":1},"a":2,"b":1}'],
     ['{"b":{"9":1,"10":2,"-":3},"a":""}', '{"a":"","b":{"-":3,"10":2,"9":1}}'],

@@ -13,7 +13,7 @@ const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
 export function canonicalJson(value: Json): string {
   // Stored values are already sorted; printing them directly takes a third of the time.
   const text = isInOrder(value) ? JSON.stringify(value) : null
-  // `JSON.stringify` escapes a lone surrogate like this.
+  // `JSON.stringify` prints a lone surrogate as such an escape.
   return text === null || text.includes('\\ud') ? sortedText(value) : text
 }
 

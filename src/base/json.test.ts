@@ -55,7 +55,7 @@ function written(value: Json, isEscaped: () => boolean, space: string): string {
   return `${space}${of(value)}${space}`
 }
 
-it('parses member names correctly, regardless of objects parsed before', () => {
+it('parses member names correctly, whatever objects were parsed before', () => {
   fc.assert(
     fc.property(
       values,
@@ -74,7 +74,7 @@ it.each([
   ['{"a":1,"\\\\":2}', '{"a":1,"\\n":2}', '\n'],
   ['{"b":1,"\\\\":2}', '{"b":1,"\\"":2}', '"'],
   ['{"c":1,"\\\\u":2}', '{"c":1,"\\u0041B":2}', 'AB'],
-])('after parsing %s, parses the second name of %s correctly', (first, second, name) => {
+])('after %s was parsed, parses the second member name of %s correctly', (first, second, name) => {
   const values = [parseJson(first), parseStrictText(first)]
   for (const parse of [parseJson, parseStrictText]) {
     const value = parse(second) as Record<string, Json>
@@ -85,7 +85,7 @@ it.each([
   expect(values).toHaveLength(4)
 })
 
-it('uses the last of duplicate members, and rejects the same texts as JSON.parse', () => {
+it('keeps the last of two members with one name, and rejects the same texts as JSON.parse', () => {
   expect(parseJson('{"\\u0061":1,"a":2,"\\u0061":3}')).toEqual({ a: 3 })
   expect(Object.hasOwn(parseJson('{"__proto__":1,"\\n":2}'), '__proto__')).toBe(true)
   for (const text of [

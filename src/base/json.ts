@@ -49,7 +49,9 @@ function hasEscapedName(text: string): boolean {
   return false
 }
 
-/** Returns the index after the closing quote of the string that contains `at`; `at` is not inside an escape. */
+/**
+ * Returns the index after the closing quote of the string that contains index `at`, which must not be inside an escape.
+ */
 function endOfString(text: string, at: number): number {
   // A regular expression overflows the stack on strings of megabytes.
   for (let end = at; ; end += 1) {
@@ -102,7 +104,7 @@ class Reader {
     return array
   }
 
-  /** Skips an opening bracket or a comma, or `close`, for which it returns false. */
+  /** Skips the next bracket or comma; returns false if it was the closing bracket `close`. */
   #hasMore(close: string): boolean {
     if (this.#next() !== close) this.#at += 1
     if (this.#next() !== close) return true

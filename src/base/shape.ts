@@ -2,7 +2,7 @@ import type { Type as TypeBox } from 'typebox'
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** The schemas of optional members, because a JSON schema cannot contain such a mark. */
+/** The schemas that are optional members. A JSON schema itself cannot say so. */
 const optional = new WeakSet<Schema>()
 
 function object(properties: Readonly<Record<string, Schema>>, more?: Schema): Schema {
@@ -42,5 +42,5 @@ const builders = {
  * Builds JSON schemas with the types and the semantics of TypeBox, but without its code, which would be a fifth of
  * the code that the program loads at startup.
  */
-// They return the same values as TypeBox, without its private marks: shape.test.ts.
+// The builders return the same values as TypeBox, without its private marks (tested in shape.test.ts).
 export const Type = builders as unknown as Pick<typeof TypeBox, keyof typeof builders>

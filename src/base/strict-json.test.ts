@@ -54,7 +54,7 @@ it('detects a duplicate member at any depth, even if one occurrence is escaped',
   expect(codeOf('{"a":{"a":1},"b":{"a":":"}}')).toBe('taken')
 })
 
-it('is not misled by strings that contain colons and brackets', () => {
+it('accepts strings that contain colons and brackets', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string({ unit: fc.constantFrom(':', '"', '\\', 'u', '{') }), fc.string()),
@@ -85,7 +85,7 @@ it.each([
   ['1.7976931348623157e308', 'taken'],
   ['01', 'JSON_MALFORMED'],
   ['1e', 'JSON_MALFORMED'],
-])('number %s is %s', (text, code) => {
+])('the number %s is %s', (text, code) => {
   expect(codeOf(`{"n":${text}}`)).toBe(code)
 })
 
@@ -99,7 +99,7 @@ it('accepts every finite double as printed by ECMAScript and by C with 17 digits
   )
 })
 
-it('accepts numbers with few digits and an exponent, and checks those at the limits of the range', () => {
+it('accepts numbers with few digits and an exponent, and checks the limits of the range', () => {
   const digits = fc.tuple(
     fc.integer({ min: -99_999_999, max: 99_999_999 }),
     fc.integer({ min: -270, max: 270 }),
@@ -107,7 +107,7 @@ it('accepts numbers with few digits and an exponent, and checks those at the lim
   fc.assert(
     fc.property(digits, ([mantissa, exponent]) => {
       const [value] = parse(`[${mantissa}e${exponent}]`) as number[]
-      // Computes the number again from the printed double: nothing may be lost.
+      // Computes the number again from the printed binary64 number, which must lose no digit.
       const [back = '', power = '0'] = (value ?? 0).toExponential().split('e')
       const fraction = back.split('.')[1]?.length ?? 0
       const scale = exponent - (Number(power) - fraction)
@@ -141,7 +141,7 @@ it(`accepts ${JSON_DEPTH_MAX} levels of nesting and rejects one level more, or a
   expect(codeOf(nested(1_000_000))).toBe('JSON_TOO_DEEP')
 })
 
-it('accepts the canonical form of every accepted text, unchanged', () => {
+it('accepts the canonical form of each accepted text, and prints it unchanged', () => {
   fc.assert(
     fc.property(json, (value) => {
       const text = canonicalJson(parse(JSON.stringify(value)))

@@ -34,15 +34,14 @@ export const JSON_DEPTH_MAX = 64
 
 /**
  * Parses UTF-8 JSON that will be hashed and stored, and rejects values that could not be returned unchanged. It is
- * stricter than `JSON.parse` where that silently changes data (duplicate members, numbers that no binary64
- * represents, lone surrogates, invalid UTF-8), and where data could do harm (nesting beyond `JSON_DEPTH_MAX`, a
- * member `__proto__`).
+ * stricter than `JSON.parse` where that silently changes data (duplicate members, numbers that no binary64 represents,
+ * lone surrogates, invalid UTF-8), and where data could do harm (nesting beyond `JSON_DEPTH_MAX`, a member
+ * `__proto__`).
  *
- * A number is accepted if a correct printer could have written it for the double (shortest form, or 17 digits):
- * `1.0` and `0.10000000000000001` are accepted, `9007199254740993` and `1E400` are not.
+ * A number is accepted if a correct program could have printed a binary64 number like that (in the shortest form, or
+ * with 17 digits): `1.0` and `0.10000000000000001` are accepted, `9007199254740993` and `1E400` are not.
  *
- * Errors: StrictJsonError. Source: RFC 8259, RFC 7493 (I-JSON) sections 2.1 to 2.3;
- * docs/decisions/0003-strict-json.md.
+ * Errors: StrictJsonError. Source: RFC 8259, RFC 7493 (I-JSON) sections 2.1 to 2.3; docs/decisions/0003-strict-json.md.
  */
 export function parseStrictJson(bytes: Uint8Array): Json {
   return parseStrictText(utf8Text(bytes))
@@ -61,7 +60,7 @@ export function utf8Text(bytes: Uint8Array): string {
 
 /** Parses a string like `parseStrictJson`. Errors: StrictJsonError. */
 export function parseStrictText(text: string): Json {
-  // Before JSON.parse, because the scan limits the depth without recursion.
+  // Scans before JSON.parse, because the scan limits the depth without recursion.
   const colons = scan(text)
   const value = parse(text)
   // There is one structural colon per member; duplicates leave fewer members in the value.

@@ -3,7 +3,7 @@ import { UuidGenerator } from './uuid.ts'
 
 it('creates UUIDs of version 7 that contain the time and sort in the order of the calls', () => {
   const start = 1_800_000_000_000
-  // Ten thousand in one millisecond overflow the counter; then the clock goes back.
+  // Ten thousand calls in one millisecond overflow the counter; then the clock goes back.
   const times = [...Array.from({ length: 10_000 }, () => start), start - 5_000, start + 10]
   const uuids = new UuidGenerator()
   const ids = times.map((nowMs) => uuids.next(nowMs))

@@ -52,7 +52,7 @@ it('assumes the maximum number of colours if a BMP does not state it', () => {
   expect(row(file)).toEqual(['405060', '102030'])
 })
 
-it('reads the masks of a BMP with alpha at the same offset as without alpha', () => {
+it('reads the colour masks of a BMP at the same offset with and without an alpha mask', () => {
   const file = bmpOf({ bits: 32, masks: [0xff, 0xff00, 0xff0000] }, [[0x112233]])
   file.writeUInt32LE(6, COMPRESSION_AT)
   expect(row(file)).toEqual(['332211'])

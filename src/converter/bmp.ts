@@ -21,7 +21,7 @@ const RGB = 0
 const BIT_FIELDS = 3
 const ALPHA_BIT_FIELDS = 6
 
-/** Reads the size of a BMP without decoding it. Errors: those of `readBmp`. */
+/** Reads the size of a BMP without decoding it. Errors: as for `readBmp`. */
 export function bmpSize(bytes: Uint8Array): ImageSize {
   const { width, height } = readHeader(viewOf(bytes))
   return { width, height }

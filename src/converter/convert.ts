@@ -10,7 +10,7 @@ import { ZipWriter } from './zip.ts'
 const FAST_CELLS = 300_000
 const LEVEL_SMALL = 6
 const LEVEL_FAST = 1
-/** Minimum size of the pieces of the product, except the last one. */
+/** Minimum size of the pieces of the product, except the last piece. */
 const PIECE_BYTES = 64 * 1024
 
 /** An image to convert, with its options. */
@@ -37,7 +37,7 @@ export interface Plan extends ImageSize {
 
 /**
  * Messages of a worker about its job: `plan`, then `rows` while it writes the product to the pipe, then `end` with the
- * number of bytes; or `failed` at any time, with the code null for an unexpected error.
+ * number of bytes. `failed` can come at any time; its code is null for an unexpected error.
  */
 export type WorkerMessage =
   | { readonly kind: 'plan'; readonly plan: Plan }

@@ -47,7 +47,7 @@ sharp.concurrency(1)
  * Decodes the first frame of an image, applies its EXIF orientation, and resizes it to the grid that
  * `gridFor` returns for its size. Colours become sRGB with eight bits per channel.
  *
- * Errors: FORMAT_NOT_ACCEPTED, IMAGE_TOO_LARGE, IMAGE_UNDECODABLE, and those of `gridFor`. Source: decision 0011.
+ * Errors: FORMAT_NOT_ACCEPTED, IMAGE_TOO_LARGE, IMAGE_UNDECODABLE, and as for `gridFor`. Source: decision 0011.
  */
 export async function decode(
   bytes: Uint8Array,
@@ -132,7 +132,7 @@ function decoderBytesPerPixel(
     case 'png':
       return meta.isProgressive ? plain : 0
     default:
-      // The whole frame, and for an image with alpha, an additional opaque copy (see `withoutAlpha`).
+      // Memory for the whole frame, and for a second opaque copy if the image has alpha (see `withoutAlpha`).
       return (format === 'tiff' ? plain : 4) + (meta.hasAlpha ? 3 : 0)
   }
 }

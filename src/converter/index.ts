@@ -43,7 +43,6 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
   const workers = new ConversionWorkers(deps.workerLimits ?? WORKER_LIMITS)
   return {
     name: 'converter',
-    defaultPort: 4127,
     limits: { bodyBytesMax: FORM_BYTES_MAX, requestTimeoutMs: 120_000 },
     sameOriginOnly: false,
     statusOf,

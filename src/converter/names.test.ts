@@ -8,7 +8,7 @@ const anything = fc.oneof(
 )
 
 describe('for any file name', () => {
-  it('gives the sheet a valid name', () => {
+  it('makes a valid sheet name', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const sheet = sheetNameOf(name)
@@ -21,7 +21,7 @@ describe('for any file name', () => {
     )
   })
 
-  it('puts the name of the workbook into a header, without header injection', () => {
+  it('writes the name of the workbook into a header, without allowing header injection', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const workbook = workbookNameOf(name)
@@ -59,7 +59,7 @@ it.each([
   ['LPT1', '_LPT1.xlsx'],
   ['nul.a.png', '_nul.a.xlsx'],
   ['console.png', 'console.xlsx'],
-])('names the workbook of the image %j %j', (name, workbook) =>
+])('names the workbook of the image %j as %j', (name, workbook) =>
   expect(workbookNameOf(name)).toBe(workbook),
 )
 

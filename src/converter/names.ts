@@ -1,6 +1,6 @@
 /** Maximum length of a sheet name in UTF-16 units. Source: Excel specifications. */
 const SHEET_NAME_UNITS_MAX = 31
-/** Maximum length of a file name; a longer one is truncated before its extension. */
+/** Maximum length of a file name; a longer name is truncated before its extension. */
 const FILE_NAME_UNITS_MAX = 255
 const EXTENSION = '.xlsx'
 const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
@@ -28,8 +28,9 @@ export function sheetNameOf(fileName: string): string {
 
 /**
  * Returns the name of the workbook for an image file: its file name with the extension replaced by `xlsx`. The
- * extension follows the last dot. The name `.hidden` has no extension, but the whole name `.png` counts as one. Dots and
- * spaces at the end are removed, characters that Windows forbids become `_`, and device names get a leading `_`.
+ * extension follows the last dot. The name `.hidden` has no extension, but the whole name `.png` counts as an
+ * extension. Dots and spaces at the end are removed, characters that Windows forbids become `_`, and device names get a
+ * leading `_`.
  * Source: specification, “Output workbook” 2; decision 0010.
  */
 export function workbookNameOf(fileName: string): string {

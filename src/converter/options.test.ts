@@ -8,7 +8,7 @@ const read = (fields: Record<string, string>) =>
   optionsOf(new Map(Object.entries(fields)), DEFAULTS)
 
 describe('the options', () => {
-  it('have defaults if they are missing or empty', () => {
+  it('use their defaults if they are missing or empty', () => {
     const plain = {
       px: 2,
       defaultWidth: 100,
@@ -81,7 +81,7 @@ describe('the grid of an image', () => {
     [{ width: 16_384, height: 611 }, 'GRID_TOO_LARGE'],
     [{ width: 1, height: 1_048_576 }, null],
     [{ height: 16_385 }, 'GRID_TOO_LARGE'],
-  ])('is accepted or rejected at the limits of a sheet: %j, %s', (request, code) => {
+  ])('for the options %j at the limits of a sheet gives the error %s', (request, code) => {
     const make = () =>
       gridOf({ width: 10, height: 10 }, { ...request, defaultWidth: 100 }, CELLS_MAX)
     if (code === null) expect(make).not.toThrow()

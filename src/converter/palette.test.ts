@@ -41,17 +41,20 @@ describe('a palette', () => {
     [160_000, 3],
     [1_000_000, 3],
     [1 << 24, 3],
-  ])('of %i colours deviates by at most %i of 255 in any channel', (count, reach) => {
-    const rgb = spread(count, 7)
-    const palette = paletteOf(rgb, COLORS_MAX)
-    expect(palette.distinct).toBe(count)
-    expect(palette.colors.length).toBeLessThanOrEqual(COLORS_MAX)
-    const painted = rgb.slice()
-    repaint(painted, palette)
-    expect(farthest(rgb, painted)).toBeLessThanOrEqual(reach)
-  })
+  ])(
+    'of an image with %i colours deviates by at most %i of 255 in each channel',
+    (count, reach) => {
+      const rgb = spread(count, 7)
+      const palette = paletteOf(rgb, COLORS_MAX)
+      expect(palette.distinct).toBe(count)
+      expect(palette.colors.length).toBeLessThanOrEqual(COLORS_MAX)
+      const painted = rgb.slice()
+      repaint(painted, palette)
+      expect(farthest(rgb, painted)).toBeLessThanOrEqual(reach)
+    },
+  )
 
-  it('has at most the requested number of colours, all different, and is exact if the picture has no more colours', () => {
+  it('has at most the requested number of colours, all different, and is exact if the image has no more colours', () => {
     const few = fc.integer({ min: 1, max: 300 })
     fc.assert(
       fc.property(few, fc.integer({ min: 1, max: 400 }), fc.nat(), (most, count, seed) => {
@@ -67,12 +70,12 @@ describe('a palette', () => {
     )
   })
 
-  it('separates light from dark if it has two colours', () => {
+  it('with two colours separates light pixels from dark pixels', () => {
     const rgb = Uint8Array.from([0, 0, 0, 10, 10, 10, 245, 245, 245, 255, 255, 255])
     expect([...paletteOf(rgb, 2).colors]).toEqual([0x050505, 0xfafafa])
   })
 
-  it('approximates better with a higher limit', () => {
+  it('approximates an image better with more colours', () => {
     const rgb = spread(100_000, 3)
     const errors = [16, 256, 4_096, COLORS_MAX].map((most) => {
       const painted = rgb.slice()

@@ -9,7 +9,7 @@ const cut = (bins: number[][], weight: number[], colorsMax: number) =>
     ),
   ].map((color) => color.toString(16).padStart(6, '0'))
 
-it('splits between the most distant bins first, and weights the mean of each part by pixels', () => {
+it('splits the most distant bins first, and weights the mean of each part by its pixels', () => {
   const bins = [
     [0, 0, 0],
     [0, 0, 4],
@@ -24,7 +24,7 @@ it('returns at most as many colours as bins', () => {
   expect(cut([[9, 8, 7]], [5], 4)).toEqual(['090807'])
 })
 
-it('gives indistinguishable bins the same colour, even if more colours are allowed', () => {
+it('merges bins of equal colour into one colour, even if more colours are allowed', () => {
   expect(
     cut(
       [

@@ -101,7 +101,7 @@ function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   return low
 }
 
-/** Returns the last level of the first half for the cut with the least total error. */
+/** Returns the last colour level of the first half for the cut with the least total error. */
 function bestLevel(pixels: Float64Array, sum: Float64Array): number {
   const allPixels = pixels.reduce((all, one) => all + one, 0)
   const all = sum.reduce((total, one) => total + one, 0)

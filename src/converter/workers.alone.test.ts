@@ -34,7 +34,7 @@ function job(fields: Record<string, string> = {}, bytes: Uint8Array = image): Jo
 const LARGE = { width: '1200', height: '1200' }
 
 describe('conversion workers', () => {
-  it('return the same bytes as a conversion in this process, for several jobs', async () => {
+  it('return the same bytes as a conversion in the main process, for several jobs', async () => {
     const workers = workersWith({ workers: 1 })
     const here = await convert(job())
     const expected = Buffer.concat(Array.from(here.pieces, (piece) => piece.bytes))
@@ -49,7 +49,7 @@ describe('conversion workers', () => {
     }
   })
 
-  it('reject an invalid job with the code of its error, and convert the next one', async () => {
+  it('reject an invalid job with its error code, and convert the next job', async () => {
     const workers = workersWith({ workers: 1 })
     const bad = job({}, Buffer.from('no image'))
     await expect(workers.start(bad, forever())).rejects.toMatchObject({
@@ -78,7 +78,7 @@ describe('conversion workers', () => {
     await buffer((await workers.start(job(), forever())).product)
   })
 
-  it('abort a job whose product is not read', async () => {
+  it('abort a job whose workbook is not read', async () => {
     const { product } = await workersWith({ stallMs: 1 }).start(job(LARGE), forever())
     const error = await new Promise((resolve) => product.once('error', resolve))
     expect(error).toMatchObject({ message: 'the product was not read in time' })
@@ -101,7 +101,7 @@ describe('conversion workers', () => {
     })
   })
 
-  it('reject jobs at once if the queue is full; after close, reject jobs and abort running ones', async () => {
+  it('reject jobs at once if the queue is full; after close, reject new jobs and abort running jobs', async () => {
     const workers = workersWith({ workers: 1, queueMax: 0 })
     const { product } = await workers.start(job(LARGE), forever())
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
@@ -122,7 +122,7 @@ describe('conversion workers', () => {
     const running = await Promise.all([1, 2].map(() => workers.start(job(LARGE), forever())))
     expect(children()).toBe(before + 2)
     for (const { product } of running) product.destroy()
-    // Workers are available only after the previous ones have exited.
+    // Workers are available only after the previous workers have exited.
     const next = await Promise.all([1, 2].map(() => workers.start(job(), forever())))
     expect(children()).toBe(before + 2)
     await Promise.all(next.map(({ product }) => buffer(product)))

@@ -40,7 +40,7 @@ export const WORKER_LIMITS: WorkerLimits = {
 }
 
 /**
- * A small heap, because pixels are outside of the heap, and a small young generation, because most objects are
+ * The heap is small because pixels are stored outside of it, and its young generation is small because most objects are
  * short-lived.
  */
 export const WORKER_FLAGS: readonly string[] = [
@@ -96,7 +96,7 @@ export class ConversionWorkers {
     onRows: OnRows = () => {},
   ): Promise<{ readonly plan: Plan; readonly product: Readable }> {
     await this.#semaphore.acquire(signal)
-    // Either may have happened while the job was queued.
+    // The close or the abort may have happened while the job was queued.
     if (this.#isClosed || signal.aborted) {
       this.#semaphore.release()
       signal.throwIfAborted()

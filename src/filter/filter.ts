@@ -120,7 +120,7 @@ export const statusOfFilter: Record<FilterErrorCode, number> = {
 export const FILTER_PARAMETERS = {
   filter: {
     type: 'string',
-    shownPattern: '^\\s*\\{',
+    documentedPattern: '^\\s*\\{',
     description: `Filter, order and page of the items, as JSON or in brackets.
 
     {"where":{"country":"JP","qty":{"gte":1,"lt":5}},"order":["name ASC"],"limit":10,"offset":20,"fields":["name"]}

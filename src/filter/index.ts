@@ -16,6 +16,7 @@ export { pathIn } from './location.ts'
 export {
   COMPOUND,
   compareByOrder,
+  compareSortValues,
   matches,
   projected,
   type SortValue,

@@ -5,8 +5,8 @@ import { fits } from './pattern.ts'
 /**
  * Returns whether `resource` matches `where`. This defines the operators; every engine must agree with it.
  *
- * - A condition holds if one of the values at its path passes (`scalarsAt`), a negated one if none does. So
- *   `neq`, `nin`, `nlike` and `nilike` also hold if the member is absent.
+ * - A condition holds if one of the values at its path passes (`scalarsAt`); a negated condition holds if no value
+ *   passes. So `neq`, `nin`, `nlike` and `nilike` also hold if the member is absent.
  * - Values of different types are never equal, and neither is less than the other.
  * - An absent member equals null; only `exists` distinguishes them.
  */
@@ -96,15 +96,15 @@ function memberOf(value: Json, name: string): Json | undefined {
   return isJsonObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
-/** Represents any array or object in an order. */
+/** Stands for any array or object when values are sorted. */
 export const COMPOUND = Symbol('an array or object')
 export type SortValue = Scalar | typeof COMPOUND
 
-/** Orders compare this many UTF-16 units of a text, so that their memory is bounded. */
+/** Maximum UTF-16 units of a string that sorting compares. It bounds the memory of a sort. */
 const SORT_CHARACTERS = 256
 
 /**
- * Returns the value at `path` for an order: null if it is absent; COMPOUND for an object or an array, or if the path
+ * Returns the value at `path` for sorting: null if it is absent; COMPOUND for an object or an array, or if the path
  * passes through an array; the beginning of a long text.
  */
 export function sortValueAt(resource: JsonObject, path: Path): SortValue {
@@ -139,7 +139,10 @@ export function compareTexts(one: string, other: string): number {
   return one.length - other.length
 }
 
-/** Returns the rank of a UTF-16 unit. Surrogates rank last, because they encode the highest code points. */
+/**
+ * Returns a number by which UTF-16 units sort in the order of code points: surrogates last, because they encode the
+ * highest code points.
+ */
 function codePointRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
 }

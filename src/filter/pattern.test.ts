@@ -69,7 +69,7 @@ it('matches like JavaScript regular expressions, with and without flag i', () =>
   )
 })
 
-it('LIKE matches the whole text; % is any run of characters, _ is one, a backslash escapes both', () => {
+it('LIKE matches a whole text: % stands for any characters, _ for one character, and a backslash escapes them', () => {
   const part = fc.constantFrom('a', 'B', '%', '_', '\\%', '\\_', '\\\\', '🍎', '.', '*', '\n')
   const native = (pattern: string, flags: string) => {
     const source = pattern.replaceAll(/\\(.)|%|_|[.*+?^${}()|[\]/-]/gsu, (found, escaped) => {
@@ -131,14 +131,14 @@ it.each([
   expect(() => regexpPattern(source)).toThrow(reason)
 })
 
-it('matches in linear time patterns that hang a backtracking matcher', () => {
+it('matches in linear time the patterns that hang a backtracking matcher', () => {
   const long = 'a'.repeat(PATTERN_TEXT_MAX)
   for (const source of ['(a+)+$', '(a|a)*b', '(.*)*x', '(a?){80}a{80}b']) {
     expect(found(source, `${long.slice(1)}!`)).toBe(false)
   }
 })
 
-it('matches only the beginning of a very long text, as if the text ended there', () => {
+it('matches a very long text only up to a limit, as if the text ended there', () => {
   const long = `${'a'.repeat(PATTERN_TEXT_MAX)}b`
   expect([found('b', long), found('^a+$', long)]).toEqual([false, true])
 })
@@ -227,6 +227,6 @@ it.each([
   ['^\\t$', 't', false],
   ['^\\.\\/\\*$', './*', true],
   ['^\\u00e4\\x41$', 'äA', true],
-])('%s found in %j: %s', (source, within, expected) => {
+])('the pattern %s on the text %j returns %s', (source, within, expected) => {
   expect(found(source, within)).toBe(expected)
 })

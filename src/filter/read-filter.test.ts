@@ -23,7 +23,7 @@ it('returns null without a filter and ignores other parameters', () => {
   expect(filterOf({ limit: 5, filters: 'x', docs: 'true' })).toBeNull()
 })
 
-it('reads the form of the specification: where with operators, limit and offset, separately and together', () => {
+it('reads where with operators, limit and offset in the form of the specification, alone and combined', () => {
   expect(brackets('filter[limit]=3')).toEqual({ ...nothing, limit: 3 })
   expect(brackets('filter[offset]=0')).toEqual({ ...nothing, offset: 0 })
   expect(brackets('filter[skip]=4')).toEqual({ ...nothing, offset: 4 })
@@ -72,7 +72,7 @@ it('reads brackets and JSON as the same filter', () => {
   )
 })
 
-it('a bracket value equals both its text and its JSON value; a range compares numbers if its value is a number', () => {
+it('a value in brackets equals its text and its JSON value; a range compares numbers if the value is a number', () => {
   const where = (query: string) => brackets(query)?.where
   expect(where('filter[where][a]=5')).toEqual(equals('a', 5, '5'))
   expect(where('filter[where][a]=05')).toEqual(equals('a', '05'))
@@ -97,7 +97,7 @@ describe('with a model', () => {
   const typeOf: TypeOf = (path) => types[path.join('.')]
   const options = { typeOf, mayResolve: true }
 
-  it('the field’s type decides the meaning of a bracket value', () => {
+  it('the type of a field decides the meaning of a value in brackets', () => {
     expect(brackets('filter[where][name]=5', options)?.where).toEqual(equals('name', '5'))
     expect(brackets('filter[where][qty]=5', options)?.where).toEqual(equals('qty', 5))
     expect(brackets('filter[where][open]=true', options)?.where).toEqual(equals('open', true))
@@ -109,7 +109,7 @@ describe('with a model', () => {
     expect(json({ where: { owner: { exists: true } } }, options)?.where).not.toBeNull()
   })
 
-  it('integers are ordered and must be whole', () => {
+  it('integers are ordered, and a fraction is rejected', () => {
     const above = (value: number) => ({
       ...{ kind: 'condition', path: ['count'], negated: false },
       test: { kind: 'range', from: { value, inclusive: false }, to: null },

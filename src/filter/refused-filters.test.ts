@@ -93,7 +93,7 @@ it.each([
   expect(refusal(() => brackets(query))).toBe(expected)
 })
 
-it('accepts each bound at its limit and rejects one more', () => {
+it('accepts a filter at each limit, and rejects a filter one above the limit', () => {
   const conditions = (count: number) => ({
     where: Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, 1])),
   })
@@ -192,7 +192,7 @@ it('accepts brackets as deep as the deepest filter needs, and no deeper', () => 
   expect(reasonOf(22)).toBe('more than 21 brackets')
 })
 
-it('an invalid path of the maximum length is malformed, not too long', () => {
+it('a path of the maximum length that is invalid is reported as malformed, not as too long', () => {
   const { pathCharacters, pathSteps } = FILTER_LIMITS
   for (const path of [
     ...[`${'a'.repeat(pathCharacters - 1)}.`, `${'a.'.repeat(pathSteps - 1)}`],
@@ -211,7 +211,7 @@ it('an invalid path of the maximum length is malformed, not too long', () => {
   }
 })
 
-it('each error names the cause and is a client error', () => {
+it('each error names its cause and is a client error', () => {
   const messageOf = (read: () => unknown) => {
     try {
       read()

@@ -39,7 +39,6 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
   const sockets = new EventSockets({ service, access, everyHalfMinute })
   return {
     name: 'gateway',
-    defaultPort: 4130,
     limits: {
       bodyBytesMax: BODY_BYTES_MAX,
       requestTimeoutMs: REQUEST_TIMEOUT_MS,

@@ -143,7 +143,7 @@ it('reads the next page for a slow client only after the client has received the
   expect(slow.heights).toEqual(range(0, 8))
 })
 
-it('reads again before going live if events were sent during the last read', async () => {
+it('reads once more before it sends live events, if events were published during the last read', async () => {
   const source = new Source(2)
   const replays = new Replays(async () => {})
   const target = new Target()
@@ -161,7 +161,7 @@ it('reads again before going live if events were sent during the last read', asy
   expect(target.isLive).toBe(true)
 })
 
-it('alternates between sources', async () => {
+it('reads the event sources in turn', async () => {
   const sources = [new Source(5), new Source(5)]
   const replays = new Replays(async () => {})
   const targets = sources.map((source) => {
@@ -190,7 +190,7 @@ it('fails only the socket whose events cannot be read, and serves the other sock
   expect([healthy.hasFailed, healthy.isLive]).toEqual([false, true])
 })
 
-it('pauses after 10 ms of work for as long as it worked, at most 100 ms', async () => {
+it('after 10 ms of work, pauses for the duration of the work, at most 100 ms', async () => {
   let nowMs = 0
   // Each call advances the clock by 4 ms.
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => {

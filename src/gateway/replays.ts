@@ -24,7 +24,7 @@ export interface EventPage {
 
 /** Recorded events that one caller may receive. */
 export interface ReplaySource {
-  /** Number of blocks of new events sent to this caller so far. */
+  /** Number of blocks whose events were sent live to this caller so far. */
   readonly sent: number
   /** Reads the events of consecutive blocks from `height`, up to a bounded size. */
   read(height: number): Promise<EventPage>

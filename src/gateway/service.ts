@@ -16,7 +16,7 @@ export interface ServedNetwork {
   readonly aliases: Aliases
 }
 
-/** When type names in the OpenAPI document include the namespace; `required` means if they are ambiguous. */
+/** When the OpenAPI document shows type names with their namespace; `required`: only if short names are ambiguous. */
 export type NamespaceStyle = 'always' | 'never' | 'required'
 
 /** Kinds of types that have paths. */
@@ -96,7 +96,7 @@ export class GatewayService {
   }
 }
 
-/** Returns the types of `model` that have paths: concrete types with resources, except the system's. */
+/** Returns the types of `model` that have paths: all concrete types with resources, except system types. */
 export function routedTypes(model: Model): TypeDeclaration[] {
   return [...model.types()].filter(
     ({ kind, abstract, namespace }) =>

@@ -16,7 +16,7 @@ const fileOf = async (content: unknown) => {
   return path
 }
 
-it('reads the pairs of the file, even if the address is not loopback', async () => {
+it('reads the credentials from the file, even if the address is not loopback', async () => {
   const table = { a: { name: 'ada', password: 'x:y' }, constructor: { name: 'b', password: 'ø' } }
   const file = await fileOf(table)
   for (const isLoopback of [true, false]) {
@@ -24,7 +24,7 @@ it('reads the pairs of the file, even if the address is not loopback', async () 
   }
 })
 
-it('uses the preset pair only without a file and on a loopback address', async () => {
+it('uses the preset credentials only without a file and on a loopback address', async () => {
   const preset = await openPairs({ file: null, isLoopback: true })
   expect([...preset.keys()]).toEqual(['demo'])
   await expect(openPairs({ file: null, isLoopback: false })).rejects.toMatchObject({
@@ -33,7 +33,7 @@ it('uses the preset pair only without a file and on a loopback address', async (
   })
 })
 
-it('reports errors in the file with the id, but without passwords', async () => {
+it('reports errors in the file with the id of the entry, but without passwords', async () => {
   const long = 'x'.repeat(PART_LENGTH_MAX + 1)
   const bad: [unknown, string][] = [
     ['', 'is not JSON'],

@@ -21,7 +21,7 @@ const PAIRS_MAX = 10_000
 /** Maximum length of an id, a name or a password, UTF-16 units. */
 export const PART_LENGTH_MAX = 256
 
-/** The pair to use if no file is configured and the address is loopback. */
+/** The credentials to use if no file is configured and the address is loopback. */
 export const PRESET_PAIR = { id: 'demo', name: 'demo', password: 'demo' } as const
 
 /**

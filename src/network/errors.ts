@@ -18,7 +18,7 @@ export type NetworkErrorCode =
   | 'RESOURCE_INVALID' // not a valid instance of its type; see `problems`
   | 'RESOURCE_ID_MISMATCH' // the ids in the body and the path differ
   | 'RESOURCE_CHANGED' // `If-Match` contains another revision
-  | 'TRANSACTION_FAILED' // a processor threw; the message is that of its error
+  | 'TRANSACTION_FAILED' // a processor threw; the message comes from its error
   | 'PROCESSOR_DEADLINE' // the processors of a transaction took too long
   | 'PROCESSOR_MEMORY' // the processors of a transaction used too much memory
   | 'QUERY_NOT_FOUND'

@@ -32,7 +32,7 @@ async function changedNetworks(
         if (typeof db === 'string' && id === networkItemId(db)) names.add(db)
       }
     }
-    // Returns without reading the next page, which is usually empty.
+    // Returns before the next page is read, which is usually empty.
     if (height > to) return names
   }
   return names

@@ -23,7 +23,6 @@ export function rateFeedComponent(
   const feed = new RateFeed(deps)
   return {
     name: 'rates',
-    defaultPort: 4128,
     // No route accepts a body.
     limits: { bodyBytesMax: 1, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,

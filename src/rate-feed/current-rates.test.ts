@@ -70,7 +70,7 @@ describe('the order of sources', () => {
     expect([first.requests, second.requests]).toEqual([1, 0])
   })
 
-  it('requests the next source if one fails twice', async () => {
+  it('requests the next source if a source fails twice', async () => {
     const [first, second] = [
       new FakeSource('ecb', down()),
       new FakeSource('other', quote('2026-10-07')),
@@ -128,7 +128,7 @@ describe('the order of sources', () => {
     expect(first.requests).toBe(2)
   })
 
-  it('runs a single refresh for concurrent callers', async () => {
+  it('shares one refresh between concurrent callers', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates } = setUp([first])
     await Promise.all(Array.from({ length: 500 }, () => rates.refresh()))
@@ -148,7 +148,7 @@ describe('the served set of rates', () => {
     expect(served()?.perEur.JPY).toBe(178.9)
   })
 
-  it('for the same date, is replaced by its own source, but only confirmed by a lower-ranked source', async () => {
+  it('for the same date, is replaced by its own source, but only confirmed by a source of lower rank', async () => {
     const [first, second] = [
       new FakeSource('ecb', quote('2026-10-07')),
       new FakeSource('other', quote('2026-10-07', { JPY: 179.5 })),
@@ -185,7 +185,7 @@ describe('the served set of rates', () => {
     expect(rates.served?.staleFrom).toBe(Date.parse('2026-10-08'))
   })
 
-  it('stays live over a weekend, when the higher-ranked source is closed', async () => {
+  it('stays live over a weekend while the source of higher rank is closed', async () => {
     const live = new FakeSource('live', quote('2026-10-08T09:00:00Z'))
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, clock, served } = setUp([live, first])
@@ -197,7 +197,7 @@ describe('the served set of rates', () => {
     expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: clock.now() })
   })
 
-  it('stays the stored set while a live source with an older date confirms it', async () => {
+  it('stays the stored set while a live source with an older date confirms the stored set', async () => {
     const first = new FakeSource('ecb', quote('2026-10-06'))
     const { rates, served } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
@@ -249,7 +249,7 @@ describe('the sanity band', () => {
     },
   )
 
-  it('compares with the built-in set of rates if no other set is stored', async () => {
+  it('compares new rates with the built-in set if no other set is stored', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07', { JPY: 1.789 }))
     const { rates, served } = setUp([first])
     await rates.refresh()
@@ -288,7 +288,7 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('does not count a partial source that was completed by the implausible source', async () => {
+  it('does not count a partial source whose missing rates come from the implausible source', async () => {
     const poison = { NOK: 20 }
     const { NOK: _, ...traded } = PER_EUR
     const first = new FakeSource('ecb', quote('2026-10-08', poison))
@@ -315,7 +315,7 @@ describe('the sanity band', () => {
     expect(first.requests).toBe(1)
   })
 
-  it('can be switched off', async () => {
+  it('can be disabled', async () => {
     const first = new FakeSource('ecb', quote('2026-10-08', { JPY: 1.789 }))
     const { rates, served } = setUp([first], { stored: quote('2026-10-07'), banded: false })
     await rates.refresh()
@@ -324,7 +324,7 @@ describe('the sanity band', () => {
 })
 
 describe('an invalid source', () => {
-  it('is rejected for a future date, even if it later reports “unchanged”', async () => {
+  it('is rejected if its date is in the future, even if it later answers “unchanged”', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, served, clock, pollers } = setUp([first])
     await rates.refresh()
@@ -339,7 +339,7 @@ describe('an invalid source', () => {
     expect(served()?.asOf).toBe('2026-10-07')
   })
 
-  it('is rejected as a whole if a currency is missing', async () => {
+  it('is rejected completely if one currency is missing', async () => {
     const { NOK: _, ...rest } = PER_EUR
     const first = new FakeSource('ecb', quoteOf('2026-10-08', Object.entries(rest)))
     const { rates, served, pollers } = setUp([first], { stored: quote('2026-10-07') })
@@ -348,7 +348,7 @@ describe('an invalid source', () => {
     expect(pollers[0]?.state().lastError).toBe('INCOMPLETE')
   })
 
-  it('is logged once an hour, and once when it works again', async () => {
+  it('is logged at most once an hour, and once when it works again', async () => {
     const first = new FakeSource('ecb', down())
     const { rates, clock, log } = setUp([first])
     for (let minutes = 0; minutes < 59; minutes += 1) {
@@ -402,7 +402,7 @@ describe('the built-in set of rates', () => {
       const old = source === 'snapshot'
       expect(pollers[0]?.state().lastError).toBe(old ? 'DATE_OLD' : null)
       const warning =
-        /^warn no rates from ecb: the rates of 2026-10-05 are older than the built-in ones of 2026-10-06/
+        /^warn no rates from ecb: the rates of 2026-10-05 are older than the built-in rates of 2026-10-06/
       expect(log.lines).toEqual(old ? [expect.stringMatching(warning)] : [])
     }
   })

@@ -87,7 +87,7 @@ export class CurrentRates {
     this.#replace(vectorOf(name, quote), Number.POSITIVE_INFINITY)
   }
 
-  /** Starts a refresh, or joins the current one. Never rejects. */
+  /** Starts a refresh, or joins the current refresh. Never rejects. */
   refresh(): Promise<void> {
     if (this.#isStopped) return Promise.resolve()
     this.#refreshing ??= this.#refreshNow().finally(() => {
@@ -179,7 +179,7 @@ export class CurrentRates {
     if (served === null) return this.#accept(candidate)
     const newerMs = vector.asOfMs - served.vector.asOfMs
     if (newerMs < 0 && served.vector.source === 'snapshot') {
-      const message = `the rates of ${vector.asOf} are older than the built-in ones of ${served.vector.asOf}`
+      const message = `the rates of ${vector.asOf} are older than the built-in rates of ${served.vector.asOf}`
       poller.reportImplausible(new SourceError('DATE_OLD', message))
       return 'ignored'
     }

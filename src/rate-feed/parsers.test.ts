@@ -90,13 +90,13 @@ describe('an invalid value', () => {
     ' 1',
     '1.',
   ] as const
-  it.each(BAD)('rejects the ECB file with USD %j', (rate) => {
+  it.each(BAD)('rejects the ECB file with the dollar rate %j', (rate) => {
     const file = ecbFile(DATE).replace("rate='1.13'", `rate='${rate}'`)
     expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'VALUE_INVALID' }))
   })
 
   const bad = ['0', '-1.13', '"1.13"', '"."', 'null', 'true', '1e999', '1e-9', '[1]']
-  it.each(bad)('rejects JSON bodies with USD %s', (rate) => {
+  it.each(bad)('rejects JSON bodies with the dollar rate %s', (rate) => {
     const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
     const put = (body: string) => body.replace(/("usd":)[^,}]*/i, `$1${rate}`)
     expect(() => parseFrankfurter(put(frankfurterBody(DATE)))).toThrow(refused)
@@ -104,7 +104,7 @@ describe('an invalid value', () => {
     expect(() => parseVectorDocument(put(JSON.stringify(document)))).toThrow(refused)
   })
 
-  it.each(['0', '-1', '"x"', 'null'])('rejects dollar rates with EUR %s', (rate) => {
+  it.each(['0', '-1', '"x"', 'null'])('rejects rates per dollar with the euro rate %s', (rate) => {
     const body = openExchangeRatesBody(INSTANT, WITH_CNH).replace(/("EUR":)[^,}]*/, `$1${rate}`)
     const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
     expect(() => parseOpenExchangeRates(body)).toThrow(refused)
@@ -156,7 +156,7 @@ describe('the ECB file', () => {
 })
 
 describe('the live ticker', () => {
-  it('has the mean of bid and ask, and lacks currencies that are not traded', () => {
+  it('contains the mean of bid and ask, and omits currencies that are not traded', () => {
     const quote = parseGmo(gmoBody('2026-10-07T11:00:00.123456Z'))
     expect(quote.asOf).toBe('2026-10-07T11:00:00Z')
     expect(quote.perEur.get('JPY')).toBeCloseTo(178.9, 6)
@@ -165,7 +165,7 @@ describe('the live ticker', () => {
     expect(vectorError(() => quote)).toBe('INCOMPLETE')
   })
 
-  it('is completed via the dollar for currencies pegged to it, and via the euro for others', () => {
+  it('derives missing currencies from the dollar if they are pegged to the dollar, and from the euro otherwise', () => {
     const bridge = parseFrankfurter(frankfurterBody('2026-10-06', { ...PER_EUR, USD: 1 }))
     const quote = parseGmo(gmoBody(INSTANT))
     const { perEur, source, cnhIsCny } = vectorOf('gmo', quote, null, {
@@ -180,7 +180,7 @@ describe('the live ticker', () => {
     expect(perEur.SEK).toBe(11.25)
   })
 
-  it('is rejected at weekends, with a delay until the next request', () => {
+  it('is rejected at weekends, and names the time of the next request', () => {
     const closed = { code: 'MARKET_CLOSED', retryAfterMs: 600_000 }
     expect(() => parseGmo(gmoBody(INSTANT, PER_EUR, 'CLOSE'))).toThrow(
       expect.objectContaining(closed),
@@ -234,7 +234,7 @@ describe('CNH', () => {
 })
 
 describe('a stored set of rates', () => {
-  it('is rejected if a value does not match the checksum', () => {
+  it('is rejected if its checksum is wrong', () => {
     const text = formatVectorDocument(document)
     expect(parseVectorDocument(text).perEur.get('USD')).toBe(1.13)
     const flipped = text.replace('1.13', '1.73')
@@ -250,7 +250,7 @@ describe('a stored set of rates', () => {
     )
   })
 
-  it('is rejected with a list of missing currencies', () => {
+  it('is rejected if currencies are missing, with a list of these currencies', () => {
     const { NOK: _, SEK: __, ...perEur } = document.perEur
     const quote = parseVectorDocument(JSON.stringify({ ...document, perEur }))
     expect(() => vectorOf('file', quote)).toThrow('NOK, SEK are missing')

@@ -35,13 +35,13 @@ const anyPerEur = record(
 )
 
 describe('ratesOf', () => {
-  it('computes the expected table of the built-in set of rates, in the documented order', () => {
+  it('computes the expected rates from the built-in set, in the documented order', () => {
     const vector = vectorOf('snapshot', SNAPSHOT)
     expect(JSON.stringify(ratesOf(vector.perEur))).toBe(JSON.stringify(GOLDEN))
     expect(Object.keys(ratesOf(vector.perEur))).toEqual(PAIRS)
   })
 
-  it('rounds each rate once, from unrounded values', () => {
+  it('rounds each rate once, from values that were not rounded before', () => {
     void fcAssert(
       property(anyPerEur, constantFrom(...PAIRS), (perEur: PerEur, pair) => {
         const units = new Map<string, number>([['EUR', 1], ...Object.entries(perEur)])
@@ -55,7 +55,7 @@ describe('ratesOf', () => {
 })
 
 describe('documentOf', () => {
-  it('stores CNY if it replaces CNH, so that parsing returns the same set of rates', () => {
+  it('stores CNY if CNY replaces CNH, so that the document parses to the same set of rates', () => {
     const vector = vectorOf('snapshot', SNAPSHOT)
     const document = documentOf(vector)
     expect(document.perEur).not.toHaveProperty('CNH')

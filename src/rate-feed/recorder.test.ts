@@ -37,7 +37,7 @@ function recorder() {
 }
 
 describe('recordOf', () => {
-  it('gives equal sets of rates equal ids at any time, and different sets different ids', () => {
+  it('gives equal sets of rates the same id at any time, and different sets different ids', () => {
     const record = recordOf(vector(), 1)
     expect(record.id).toMatch(/^2026-10-07\.ecb\.[0-9a-f]{12}$/)
     expect(recordOf(vector(), 2).id).toBe(record.id)
@@ -46,7 +46,7 @@ describe('recordOf', () => {
     expect(record.rate.EURUSD).toBe(1.13)
   })
 
-  it('can be parsed back from an item, while other items are rejected', () => {
+  it('returns an item that parses to the same record; other items are rejected', () => {
     const { id, source, asOf, acceptedAt, perEur, rate } = recordOf(vector(), 0)
     const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
     expect(vectorRecordOf(item)).toEqual(item)

@@ -167,7 +167,7 @@ describe('each source, simulated by a local server', () => {
     expect((await feed.detail()).meta.source).toBe('ecb')
   })
 
-  it('waits for the requested time after a 429, and retries a 503 once', async () => {
+  it('after a 429 waits for the requested time, and after a 503 retries once', async () => {
     const feed = await opened('ecb,snapshot')
     server.answer = send('', 503)
     await feed.refresh()
@@ -194,7 +194,7 @@ describe('each source, simulated by a local server', () => {
     expect((await feed.detail()).meta.source).toBe('exchange-api')
   })
 
-  it('sends the operator’s key only to the source that it is for', async () => {
+  it('sends the operator’s key only to the source that needs the key', async () => {
     const log = new MemoryLog()
     server.answer = send('{"error":true,"status":401,"message":"invalid_app_id"}', 401)
     const feed = await opened('openexchangerates,snapshot', {}, { log })
@@ -217,7 +217,7 @@ describe('the live ticker above the reference rates', () => {
       )
     }
 
-  it('serves its own currencies, completed with the reference rates', async () => {
+  it('serves its own currencies, completed by the reference rates', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -227,14 +227,14 @@ describe('the live ticker above the reference rates', () => {
     expect(result.rate.NOKJPY).toBe(Number((179.5 / 10.79).toFixed(3)))
   })
 
-  it('is completed with the reference rates even if their source is not configured', async () => {
+  it('is completed by the reference rates even if their source is not configured', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo')
     await feed.refresh()
     expect((await feed.detail()).meta.source).toBe('gmo+ecb')
   })
 
-  it('keeps its rates while it is closed at weekends, confirmed by the next source', async () => {
+  it('keeps its rates at weekends, when the ticker is closed and the next source confirms them', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -247,7 +247,7 @@ describe('the live ticker above the reference rates', () => {
   })
 })
 
-it('waits for the source of CNH in `refresh`, which `daicho rates` calls', async () => {
+it('`refresh`, which `daicho rates` calls, waits for the source of CNH', async () => {
   server.answer = (request, response) =>
     setImmediate(() => response.end(REPLIES[request.url === '/ecb' ? 'ecb' : 'exchange-api']))
   const feed = await opened('ecb,exchange-api')
@@ -257,7 +257,7 @@ it('waits for the source of CNH in `refresh`, which `daicho rates` calls', async
 })
 
 describe('rates older than RATES_STALE_AFTER', () => {
-  it('are marked as stale in the body, with their date; newer rates are not', async () => {
+  it('are marked as stale in the body, with their date; newer rates are not marked', async () => {
     const feed = await opened('snapshot')
     const asOfMs = Date.parse('2026-10-06')
     clock.advance(asOfMs + 5 * DAY - clock.now())
@@ -298,7 +298,7 @@ describe('500 requests before the first rates', () => {
     expect(answers[0]?.headers['x-rates-source']).toBe('ecb')
   })
 
-  it('fail after ten seconds without any reply', async () => {
+  it('fail after ten seconds if no source replies', async () => {
     const feed = feedWith(server, clock, 'ecb', {}, { get: () => new Promise(() => {}) })
     const waiting = answerOf(feed)
     clock.advance(10_000)
@@ -307,7 +307,7 @@ describe('500 requests before the first rates', () => {
 })
 
 describe('if every source hangs', () => {
-  it('replies synchronously once any rates are available', async () => {
+  it('replies without waiting once any rates are available', async () => {
     server.answer = () => {}
     const feed = await opened('ecb,frankfurter,snapshot')
     const answer = answerOf(feed)

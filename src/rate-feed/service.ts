@@ -50,7 +50,7 @@ export interface RateFeedDeps {
 /** The rates and their source, as in `GET /?detail=1`. */
 export type RateDetail = Awaited<ReturnType<RateFeed['detail']>>
 
-/** The rate feed. Requests wait for a source only until there are any rates. */
+/** The rate feed. Requests wait for a source only while no rates are available. */
 export class RateFeed {
   readonly #settings: RateFeedSettings
   readonly #clock: Clock
@@ -101,7 +101,7 @@ export class RateFeed {
     })
   }
 
-  /** Reads the local sources, so that there are rates at once, and starts refreshing. */
+  /** Reads the local sources, so that rates are available at once, and starts refreshing. */
   async open(): Promise<void> {
     for (const { kind } of this.#settings.sources) {
       if ((kind === 'lastgood' || kind === 'snapshot') && (await this.#serveStored(kind))) break
@@ -128,7 +128,7 @@ export class RateFeed {
   }
 
   /**
-   * Returns the rates, without a promise if there are any. Returns the same object for up to a second. Errors:
+   * Returns the rates, without a promise if rates are available. Returns the same object for up to a second. Errors:
    * RateFeedError RATES_NONE_YET, RATES_STALE.
    */
   current(): RateDetail | Promise<RateDetail> {
@@ -143,7 +143,7 @@ export class RateFeed {
     return detail
   }
 
-  /** Errors: those of `current`. */
+  /** Errors: as for `current`. */
   async detail() {
     return this.#detailOf(this.#current.served ?? (await this.#firstRates()))
   }
@@ -261,7 +261,7 @@ export class RateFeed {
       stale: now >= staleFrom,
       confirmedBy: confirmed?.by ?? null,
       confirmedAt: instantOf(confirmed?.at ?? null),
-      /** Pairs computed from a substitute. */
+      /** Pairs that are computed from a substitute currency. */
       proxies: vector.cnhIsCny ? ['CNHJPY=CNYJPY'] : [],
       nextRefresh: nextAt === 0 ? null : instantOf(nextAt),
     }

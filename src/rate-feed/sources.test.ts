@@ -85,7 +85,7 @@ describe('the last good set of rates', () => {
     },
   )
 
-  it('does not delay the start if it is not a regular file', async () => {
+  it('does not delay the start if its file is not a regular file', async () => {
     symlinkSync('/dev/zero', path())
     const feed = await opened('lastgood,snapshot', { folder })
     expect((await feed.detail()).meta.source).toBe('snapshot')
@@ -115,7 +115,7 @@ describe('the operator’s own set of rates', () => {
     return `file:${join(folder, 'own.json')}`
   }
 
-  it('is served from the start if it is in a file, and read again later', async () => {
+  it('is served from the start if it comes from a file, and the file is read again later', async () => {
     const entry = write({ source: 'desk', asOf: GOOD_DATE, perEur: { ...PER_EUR, CNH: 7.58 } })
     const feed = await opened(`${entry},snapshot`)
     const { meta } = await feed.detail()
@@ -126,7 +126,7 @@ describe('the operator’s own set of rates', () => {
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.14)
   })
 
-  it('is named url, url2 … and never by its address if it is at an https address', async () => {
+  it('is named url, url2 … if it comes from an https address, and the address is never shown', async () => {
     server.answer = send(JSON.stringify({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR }))
     const get = loopbackGet()
     const feed = await opened(

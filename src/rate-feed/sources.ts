@@ -204,7 +204,7 @@ function httpSource(name: string, source: HttpSource, { get, now }: SourceContex
       const message = `the source replied with status ${reply.status}`
       throw new SourceError('HTTP_STATUS', message, { retryAfterMs: retryMs, isTransient })
     }
-    // Reset before parsing, so that a rejected body does not become “unchanged” next time.
+    // Reset before parsing, so that the next reply to a rejected body is not “unchanged”.
     validators = null
     const quote = parse(decodeUtf8(reply.body))
     const etag = short(reply.header('etag'))

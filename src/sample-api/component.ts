@@ -18,7 +18,6 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
   const { version, mountFirst, logger } = deps
   return {
     name: 'samples',
-    defaultPort: 4129,
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
     // All other error codes occur only at startup.

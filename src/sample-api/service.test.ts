@@ -34,7 +34,7 @@ it.each([
   ['::1', '::1:0:0:0:1', false],
   ['::', '::1', true],
 ])(
-  'after failures from %s, a login from %s is throttled: %s (an IPv6 /64 counts as one client)',
+  'after failed logins from %s, a login from %s is throttled: %s (an IPv6 /64 counts as one client)',
   async (failing, login, isThrottled) => {
     const { fail, outcome } = await started()
     await fail(failing, 99)
@@ -45,7 +45,7 @@ it.each([
   },
 )
 
-it('rejects malformed logins, then throttles them for the reported time', async () => {
+it('counts malformed logins as failures, and then throttles the client for the reported time', async () => {
   const { clock, service, fail } = await started()
   const odd: [unknown, unknown][] = [
     [5, 'demo'],
@@ -64,7 +64,7 @@ it('rejects malformed logins, then throttles them for the reported time', async 
   expect(await service.login(null, null, '::1')).toEqual({ outcome: 'refused' })
 })
 
-it('accepts only its own tokens', async () => {
+it('accepts only tokens that it has issued', async () => {
   const { clock, service, tokens } = await started()
   const login = await service.login(PRESET_USER.name, PRESET_USER.password, '::1')
   if (login.outcome !== 'issued') throw new Error(login.outcome)

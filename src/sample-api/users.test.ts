@@ -51,7 +51,7 @@ describe('a list of users', () => {
     expect(() => addUser(full, user('x'))).toThrow(expect.objectContaining({ code: 'USERS_FULL' }))
   })
 
-  it('is stored with hashes only, readable by the owner only', async () => {
+  it('is stored with password hashes only, in a file that only the owner can read', async () => {
     const users = usersInFolder(folder)
     const passwordHash = await hashPassword('secret words')
     await users.change((list) => addUser(list, { ...user('ada'), passwordHash }))
@@ -82,7 +82,7 @@ describe('a list of users', () => {
 })
 
 describe("an operator's file of users", () => {
-  it('hashes passwords when it is read, and accepts imported hashes', async () => {
+  it('has its passwords hashed when it is read, and may contain password hashes', async () => {
     const made = await hashPassword('b')
     const path = await fileOf([
       { name: 'ada', password: 'a', admin: true },
@@ -94,7 +94,7 @@ describe("an operator's file of users", () => {
     expect(bob).toEqual({ name: 'bob', passwordHash: made, admin: false, since: 0 })
   })
 
-  it('reports errors with their position and without passwords', async () => {
+  it('is rejected with the position of each error and without passwords', async () => {
     const bad: [unknown, string][] = [
       ['', 'is not JSON'],
       ['[{"name":"ada","password":"hunter2"', 'is not JSON'],
@@ -130,7 +130,7 @@ describe("an operator's file of users", () => {
 })
 
 describe('the users of a node', () => {
-  it('are by default the preset user on a loopback address, and none on other addresses', async () => {
+  it('are by default one preset user on a loopback address, and no users on other addresses', async () => {
     const book = await openUserDirectory({ file: null, folder: null, isLoopback: true })
     expect([...book.all().keys()]).toEqual(['demo'])
     expect(book.isPreset()).toBe(true)
@@ -144,7 +144,7 @@ describe('the users of a node', () => {
     ).rejects.toMatchObject({ code: 'USERS_NOT_CONFIGURED' })
   })
 
-  it('are the users of the file and of the folder, without the preset user', async () => {
+  it("are the users of the operator's file and of the folder, without the preset user", async () => {
     await usersInFolder(folder).change((list) => addUser(addUser(list, user('ada')), user('eve')))
     const file = await fileOf([{ name: 'ada', password: 'a', admin: true }])
     for (const isLoopback of [true, false]) {

@@ -159,7 +159,7 @@ async function declaredUser(entry: Json): Promise<User> {
   return { name, passwordHash: await hashPassword(password), admin, since: 0 }
 }
 
-/** The user that exists if no user is configured and the address is loopback. */
+/** The only user if no user is configured and the address is loopback. */
 export const PRESET_USER = { name: 'demo', password: 'demo' } as const
 
 const NO_USERS: Users = []

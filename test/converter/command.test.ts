@@ -30,7 +30,7 @@ function image(
   })
 }
 
-it('applies the defaults and limits of the options to the settings', () => {
+it('applies the configured defaults and limits to the options', () => {
   expect(readSettings({})).toMatchObject({ DEFAULT_PX: DEFAULTS.px, DEFAULT_WIDTH: DEFAULTS.width })
   const most = { DEFAULT_PX: `${PX_MAX}`, DEFAULT_WIDTH: `${COLUMNS_MAX}` }
   expect(readSettings(most)).toMatchObject({ DEFAULT_PX: PX_MAX, DEFAULT_WIDTH: COLUMNS_MAX })
@@ -66,11 +66,19 @@ describe('daicho image', () => {
     await rm(join(folder, 'out.xlsx'))
   })
 
-  it('prints one line, and reads its defaults from the environment', async () => {
+  it('prints one line, and reads the defaults of the options from the environment', async () => {
     const { code, stdout, stderr } = await image(['in.png', 'out.xlsx'], { DEFAULT_WIDTH: '8' })
     expect(code).toBe(0)
     expect(stderr.trimEnd().split('\n').at(-1)).toBe('converting 100 %  4 of 4 rows')
     expect(stdout).toMatch(/^out\.xlsx: 8 × 4 cells, 1 colours, \d+ kB, \d+\.\d s\n$/)
+    await rm(join(folder, 'out.xlsx'))
+  })
+
+  it('overwrites an existing workbook with --force', async () => {
+    await writeFile(join(folder, 'out.xlsx'), 'an older workbook')
+    expect(await image(['in.png', 'out.xlsx', '--force'])).toMatchObject({ code: 0 })
+    const book = readWithSheetJs(await readFile(join(folder, 'out.xlsx')))
+    expect(book).toMatchObject({ sheets: ['in.png'] })
     await rm(join(folder, 'out.xlsx'))
   })
 
@@ -80,6 +88,8 @@ describe('daicho image', () => {
     ['a missing folder', ['in.png', 'no/out.xlsx'], 2, 'cannot be written: ENOENT'],
     ['a bad number', ['in.png', 'out.xlsx', '--px', '0'], 2, '--px must be an integer from 1'],
     ['a grid that is too large', ['in.png', 'out.xlsx', '--width', '16384'], 1, 'at most 50000000'],
+    ['the image as its own workbook', ['in.png', './in.png', '--force'], 2, 'is the image itself'],
+    ['an existing file', ['in.png', 'bad.png'], 2, 'bad.png exists: choose another name'],
     ['one argument', ['in.png'], 2, 'missing required argument'],
     ['an unknown flag', ['in.png', 'out.xlsx', '--size', '3'], 2, 'unknown option'],
   ] as const)(
@@ -91,7 +101,7 @@ describe('daicho image', () => {
     },
   )
 
-  it('--json also reports an invalid image', async () => {
+  it('reports an invalid image as JSON with --json', async () => {
     const { code, stdout } = await image(['bad.png', 'out.xlsx', '--json'])
     expect(code).toBe(1)
     expect(JSON.parse(stdout)).toMatchObject({ status: false, code: 'FORMAT_NOT_ACCEPTED' })

@@ -118,7 +118,7 @@ const UPRIGHT: Record<number, number[][]> = {
 
 describe('decoding', () => {
   it.each([1, 2, 3, 4, 5, 6, 7, 8])(
-    'applies EXIF orientation %i of JPEG and PNG, and uses the rotated width and height',
+    'applies EXIF orientation %i of JPEG and PNG, and swaps width and height if it is rotated',
     async (orientation) => {
       const expected = UPRIGHT[orientation] ?? []
       const size = [expected[0]?.length ?? 0, expected.length] as const
@@ -154,7 +154,7 @@ describe('decoding', () => {
     expectNear(await cells(cmyk, [3, 1]), [[W, K, R]], 60)
   })
 
-  it('decodes PNG with 16 bits, interlacing, a palette, and gray exactly', async () => {
+  it('decodes exactly a PNG with 16 bits, interlacing, a palette or gray', async () => {
     const kinds = [
       motif().toColourspace('rgb16').png(),
       motif().png({ progressive: true }),
@@ -166,7 +166,7 @@ describe('decoding', () => {
     expect(await cells(shades, [3, 1])).toEqual(gray)
   })
 
-  it('decodes a transparent PNG without its alpha, or on the requested background', async () => {
+  it('decodes a transparent PNG without its alpha channel, or on the requested background', async () => {
     for (const resample of ['nearest', 'cubic'] as const) {
       const clear = await motif([[W, W]], 4, 0)
         .png()
@@ -203,7 +203,7 @@ describe('decoding', () => {
     }
   })
 
-  it('decodes BMP of 1, 4, 8, 16, 24 and 32 bits, upside down or not, of OS/2 and with masks', async () => {
+  it('decodes a BMP of 1, 4, 8, 16, 24 or 32 bits, top-down or bottom-up, of OS/2, and with masks', async () => {
     const indexes = [
       [0, 1, 2],
       [3, 4, 5],
@@ -273,7 +273,7 @@ describe('rejection', () => {
   it.each(kinds)('rejects a truncated %s as damaged', async (_, make) => {
     const whole = await make()
     for (const part of [0.1, 0.3, 0.5, 0.7, 0.9, 0.99]) {
-      // From the bytes that identify the format to one byte less than the whole file.
+      // A length between the bytes that identify the format and one byte less than the whole file.
       const length = Math.min(whole.length - 1, Math.max(32, Math.trunc(whole.length * part)))
       await expect(cells(whole.subarray(0, length), [2, 2]), `${part}`).rejects.toMatchObject({
         code: 'IMAGE_UNDECODABLE',
@@ -357,7 +357,7 @@ describe('SVG', () => {
     },
   )
 
-  it('reads no files and requests no addresses, but renders embedded images', async () => {
+  it('reads no files and sends no requests, but renders embedded images', async () => {
     const png = await motif([[R]])
       .png()
       .toBuffer()
@@ -420,7 +420,7 @@ function entityBomb(): string {
   return `<!DOCTYPE svg [${entities.join('')}<!ENTITY k "<rect/>">]>`
 }
 
-it('shows the right part of the image in each cell, whether it is enlarged or reduced', async () => {
+it('shows the right part of the image in each cell, both enlarged and reduced', async () => {
   const side = 32
   const ramp = Buffer.alloc(side * side * 3)
   for (let at = 0; at < side * side; at += 1) {

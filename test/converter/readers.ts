@@ -58,7 +58,7 @@ export async function readWithPopulate(bytes: Uint8Array): Promise<ReadWorkbook>
   const values = new Set<unknown>()
   const widths = new Set<number | undefined>()
   const heights = new Set<number | undefined>()
-  // Reading a style makes xlsx-populate create a new one, so each style is read only once.
+  // Reading a style makes xlsx-populate create a new style, so each style is read only once.
   const known = new Map<number | undefined, string>()
   for (const row of range.cells()) {
     for (const cell of row) {

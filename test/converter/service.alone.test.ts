@@ -54,7 +54,7 @@ describe('the preview', () => {
 })
 
 describe('the colours header', () => {
-  it('contains the number of colours in the workbook and in the resized image', async () => {
+  it('contains the number of colours of the workbook and of the resized image', async () => {
     for (const [colors, expected] of [
       [undefined, /^(\d+) of \1$/],
       [7, /^7 of \d+$/],
@@ -86,7 +86,7 @@ describe('concurrent requests', () => {
     }
   })
 
-  it('with uploads are limited to 16 before their bodies are read; the next upload gets 503', async () => {
+  it('that upload files are limited to 16 before their bodies are read, and the next upload gets 503', async () => {
     const converter = await startConverter()
     const { hostname, port } = new URL(converter.url)
     const head = [
@@ -155,7 +155,7 @@ describe('concurrent requests', () => {
   })
 })
 
-it('log nothing if a client disconnects while its request is queued', async () => {
+it('writes no log line if a client disconnects while its request is queued', async () => {
   const lines: string[] = []
   const limits = { ...TEST_LIMITS, workers: 1, queueMax: 1 }
   const busy = await startConverter({ workerLimits: limits }, (line) => lines.push(line))
@@ -186,7 +186,7 @@ it('log nothing if a client disconnects while its request is queued', async () =
 })
 
 describe('invalid requests', () => {
-  it('get an HTTP status below 500 and the member `status` in the body', async () => {
+  it('get an HTTP status below 500, and the body has the member `status`', async () => {
     const type = fc.constantFrom(
       'multipart/form-data; boundary=b',
       'multipart/form-data',
@@ -263,7 +263,7 @@ describe('invalid requests', () => {
 })
 
 describe('the page', () => {
-  it('refers only to files of this listener, and contains no inline code', async () => {
+  it('refers only to files of its own listener, and contains no inline code', async () => {
     const reply = await fetch(`${converter.url}/page`)
     expect(reply.headers.get('content-security-policy')).toContain("script-src 'self'")
     const html = await reply.text()

@@ -9,7 +9,7 @@ import { type Listener, startListener } from '../../src/http/index.ts'
 /** Form fields other than the file. */
 export type Fields = Readonly<Record<string, string | number | boolean>>
 
-/** Gives workers normal priority, so that tests are fast on a busy machine. */
+/** Gives workers normal priority, so that tests are fast on a busy computer. */
 export const TEST_LIMITS: typeof WORKER_LIMITS = { ...WORKER_LIMITS, nice: 0 }
 
 /** Starts a converter on a free local port. `log` receives log lines of level error. */

@@ -1,14 +1,13 @@
-// A real `daicho serve` is killed at random moments during uploads: acknowledged attachments are complete,
-// unacknowledged ones are complete or absent, on disk too.
+// A real `daicho serve` is killed at random moments during uploads: acknowledged attachments are complete, and
+// unacknowledged attachments are complete or absent, on disk too.
 import { hash } from 'node:crypto'
-import { existsSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runDaicho, serveLedger } from '../support/daicho.ts'
+import { isOnDatabases, locationOf, roundsOf, storedBlobs } from '../support/engine.ts'
 import { Dice } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
-const KILLS = 6
+const KILLS = roundsOf(6)
 const UPLOADERS = 4
 /** Maximum bytes of one upload: large enough that kills hit every state. */
 const BYTES_MAX = 6 * 1024 * 1024
@@ -21,15 +20,6 @@ console.log(`CRASH_SEED=${seed} repeats this run`)
 /** The body of a JSON reply. */
 async function read(url: string) {
   return JSON.parse(await (await fetch(url)).text())
-}
-
-function filesIn(folder: string): string[] {
-  const root = join(folder, 'attachments')
-  if (!existsSync(root)) return []
-  return readdirSync(root, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => entry.parentPath.slice(-2) + entry.name)
-    .toSorted()
 }
 
 it(`each of ${KILLS} kills during uploads leaves every attachment complete or absent`, async () => {
@@ -84,16 +74,18 @@ it(`each of ${KILLS} kills during uploads leaves every attachment complete or ab
       const bytes = await (await fetch(`${server.url}/api/f/a/attachments/${name}`)).arrayBuffer()
       expect(hash('sha256', Buffer.from(bytes), 'hex')).toBe(there)
     }
-    // Only files that entries name, and all of them.
+    // All blobs that entries name. Other blobs are only in a database, until their uploads expire.
     const { serverid } = await read(`${server.url}/api/serverid`)
     const ledgers = await (await fetch(`${server.url}/api/ledgers?serverid=${serverid}`)).text()
     named.clear()
     for (const [, sha256 = ''] of ledgers.matchAll(/"sha256":"([0-9a-f]{64})"/g)) named.add(sha256)
-    expect(filesIn(folder)).toEqual([...named].toSorted())
+    const stored = await storedBlobs(folder)
+    const expected = isOnDatabases() ? stored.filter((sha256) => named.has(sha256)) : stored
+    expect(expected).toEqual([...named].toSorted())
   }
   server.child.kill('SIGTERM')
   expect((await server.ended).code).toBe(0)
-  const { code, stdout } = await runDaicho(['verify', folder, '--json'])
+  const { code, stdout } = await runDaicho(['verify', await locationOf(folder), '--json'])
   expect([code, JSON.parse(stdout)]).toMatchObject([0, { finding: null, contents: named.size }])
   console.log(`${KILLS} kills: ${named.size} blobs; in flight ${JSON.stringify(counted)}`)
 })

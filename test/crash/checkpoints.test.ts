@@ -9,10 +9,11 @@ import {
   verifyConsistency,
 } from '../../src/chain/index.ts'
 import { type ServedLedger, serveLedger } from '../support/daicho.ts'
+import { roundsOf } from '../support/engine.ts'
 import { Dice, itemsOf, LoadClient } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
-const KILLS = 8
+const KILLS = roundsOf(8)
 const CLIENTS = 12
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
 console.log(`CRASH_SEED=${seed} repeats this run`)
@@ -27,7 +28,7 @@ async function textAt(url: string): Promise<string | null> {
   }
 }
 
-it(`${KILLS} kills under load: every later checkpoint continues every published checkpoint`, async () => {
+it(`publishes only checkpoints that continue every earlier checkpoint, through ${KILLS} kills under load`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   const clients = Array.from(
@@ -48,7 +49,7 @@ it(`${KILLS} kills under load: every later checkpoint continues every published 
     const enough = new Promise<void>((resolve) => {
       reached = resolve
     })
-    // Every round publishes a head, even on a slow machine.
+    // Every round publishes a head, even on a slow computer.
     let given = 0
     const count = () => {
       if (answersLeft <= 0 && given > 0) reached()

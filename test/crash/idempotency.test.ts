@@ -4,13 +4,14 @@
 import { expect, it } from 'vitest'
 import { openStoreReader } from '../../src/storage/index.ts'
 import { type ServedLedger, serveLedger } from '../support/daicho.ts'
+import { locationOf, roundsOf } from '../support/engine.ts'
 import { Dice } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
 console.log(`CRASH_SEED=${seed} repeats this run`)
 
-const KILLS = 6
+const KILLS = roundsOf(6)
 const CLIENTS = 16
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -70,12 +71,12 @@ async function recordedIn(url: string): Promise<Map<string, string>> {
 }
 
 it.each(['item', `${UPLOAD}1`])(
-  'a request (%s) that was committed but not answered before a kill is answered when repeated, and applied once',
+  'a request (%s) that was stored but not answered before a kill is answered when it is repeated, and is applied once',
   async (key) => {
     const folder = temporaryFolder()
     let server = await serveLedger(folder)
     await prepare(server.url)
-    const store = await openStoreReader(folder, { frozen: false })
+    const store = await openStoreReader(await locationOf(folder), { frozen: false })
     // The reply may still reach the socket, but the client has disconnected.
     const unheard = once(server.url, key)
     let height = 0
@@ -98,7 +99,7 @@ it.each(['item', `${UPLOAD}1`])(
   },
 )
 
-it(`${KILLS} kills under load: every request is applied once when repeated until it is answered`, async () => {
+it(`applies every request once if it is repeated until it is answered, through ${KILLS} kills under load`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   let server = await serveLedger(folder)

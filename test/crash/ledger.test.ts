@@ -3,10 +3,11 @@
 import { Agent } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { runDaicho, type ServedLedger, serveLedger } from '../support/daicho.ts'
+import { locationOf, roundsOf } from '../support/engine.ts'
 import { Dice, itemsOf, LoadClient, send, Unanswered } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
-const KILLS = 20
+const KILLS = roundsOf(20)
 const CLIENTS = 32
 const DATABASES = ['fruit', 'tools', 'notes', '台帳']
 /** Range of delays after an acknowledgement that reaches unacknowledged work in every state. */
@@ -23,7 +24,7 @@ async function kill(server: ServedLedger): Promise<void> {
 }
 
 async function expectVerified(folder: string): Promise<void> {
-  const { code, stdout, stderr } = await runDaicho(['verify', folder, '--json'])
+  const { code, stdout, stderr } = await runDaicho(['verify', await locationOf(folder), '--json'])
   expect([code, stdout, stderr]).toEqual([
     0,
     expect.stringMatching(/^\{"status":true,.*"finding":null,.*\}\n$/),
@@ -50,7 +51,7 @@ function makeClients(dice: Dice): LoadClient[] {
   })
 }
 
-/** Compares every client with the databases; returns how often a request in flight had been committed. */
+/** Compares every client with the databases. Returns how many requests had been committed without a reply. */
 async function settleAll(
   url: string,
   clients: readonly LoadClient[],
@@ -65,7 +66,7 @@ async function settleAll(
 }
 
 describe.concurrent('SIGKILL', () => {
-  it(`none of ${KILLS} kills under load loses an acknowledged write or leaves part of a request`, async ({
+  it(`loses no acknowledged write and stores no part of a request in ${KILLS} kills under load`, async ({
     onTestFinished,
   }) => {
     const dice = new Dice(seed)
@@ -92,7 +93,8 @@ describe.concurrent('SIGKILL', () => {
       await kill(server)
       await Promise.all(running)
 
-      // Alternately: on the crashed folder, and next to the restarted server; sometimes with the command itself.
+      // Verifies alternately the crashed folder and the folder of the restarted server, sometimes with the command
+      // itself.
       if (round % 2 === 0) expect((await verifyFolder(folder)).finding).toBeNull()
       if (round % 10 === 4) await expectVerified(folder)
       server = await serveLedger(folder)
@@ -113,7 +115,7 @@ describe.concurrent('SIGKILL', () => {
     expect(acknowledged).toBeGreaterThan(KILLS)
   })
 
-  it('a kill during an atomic request of 10,000 entries leaves all of them or none', async ({
+  it('during an atomic request of 10,000 entries leaves all entries or no entry', async ({
     onTestFinished,
   }) => {
     const dice = new Dice(seed + 1)
@@ -150,7 +152,7 @@ describe.concurrent('SIGKILL', () => {
       wholeMs = performance.now() - startedMs
     }
 
-    for (let round = 0; round < 6; round += 1) {
+    for (let round = 0; round < roundsOf(6); round += 1) {
       const kind = round % 2 === 0 ? 'list' : 'ledgers'
       const db = `u${round}`
       await send(server.url, agent, { method: 'POST', path: `/api/${db}`, body: undefined })
@@ -175,11 +177,13 @@ describe.concurrent('SIGKILL', () => {
     }
     await kill(server)
     await expectVerified(folder)
-    console.log(`6 kills in atomic requests of ${Math.round(wholeMs)} ms: ${JSON.stringify(seen)}`)
+    console.log(
+      `${roundsOf(6)} kills in atomic requests of ${Math.round(wholeMs)} ms: ${JSON.stringify(seen)}`,
+    )
   })
 })
 
-it('SIGTERM under load: exits with 0 within 10 s, and loses no acknowledged write', async () => {
+it('SIGTERM under load ends the node with exit code 0 within 10 s, and loses no acknowledged write', async () => {
   const dice = new Dice(seed + 2)
   const folder = temporaryFolder()
   const clients = makeClients(dice)

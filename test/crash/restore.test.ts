@@ -37,7 +37,7 @@ interface Origin {
 
 const remove: (() => unknown)[] = []
 const folder = temporaryFolder((done) => remove.push(done))
-/** Shared by all tests, which do not change it. */
+/** A node that all tests share and do not change. */
 let origin: Origin
 beforeAll(async () => {
   const node = await startLedgerNode({ folder })
@@ -184,7 +184,7 @@ it(`an import without the key, killed ${KILLS_MORE} times, imports the data unde
   cpSync(join(folder, 'attachments'), join(mirror, 'attachments'), { recursive: true })
   rmSync(join(mirror, 'attachments', 'incoming'), { recursive: true })
   await killedAgainAndAgain(args, target, KILLS_MORE)
-  // As left by a kill while a blob is copied.
+  // The state after a kill while a blob is copied.
   const arriving = join(target, 'attachments', 'incoming')
   mkdirSync(arriving, { recursive: true })
   writeFileSync(join(arriving, '1'), 'half of it')
@@ -204,7 +204,7 @@ it(`an import without the key, killed ${KILLS_MORE} times, imports the data unde
   expect([head.status, head.json.code]).toEqual([503, 'LOG_BEHIND'])
 })
 
-it('refuses incompatible sources with one line, and leaves the folder unchanged', async () => {
+it('refuses an incompatible source with one line, and leaves the folder unchanged', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/fruit')
   const { serverId } = node.service
@@ -222,7 +222,7 @@ it('refuses incompatible sources with one line, and leaves the folder unchanged'
   for (const [args, env, code, line] of [
     [[...from, ...id], allowed, 78, /contains no key: copy the node.key of server id \d+ to it/],
     [[...from, ...id, '--key', 'x'], allowed, 2, /vkey is not the verifier key of a node/],
-    [[...from, ...id, '--key', other], allowed, 2, /not that of server id/],
+    [[...from, ...id, '--key', other], allowed, 2, /does not belong to server id/],
     [[...from, ...id, '--key', vkey], taken, 78, /into an empty folder/],
     [[...id], allowed, 2, /--from/],
     [[...from, '--serverid', 'x'], allowed, 2, /server id/],

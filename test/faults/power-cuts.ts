@@ -80,7 +80,7 @@ class Disk {
     run('umount', this.path)
   }
 
-  /** Makes writes to `bytes` of a file from `offset` on fail. */
+  /** Makes writes fail in the range of `bytes` bytes that starts at `offset` of a file. */
   fail(path: string, offset: number, bytes: number): void {
     for (const line of run('filefrag', '-e', '-b1', path).split('\n')) {
       const [, logical, physical, length] =
@@ -104,7 +104,7 @@ class Disk {
       try {
         run('umount', '-l', path)
       } catch {
-        // It was not mounted.
+        // The file system was not mounted.
       }
     }
     rmSync(this.#memory, { recursive: true, force: true })
@@ -220,7 +220,7 @@ async function failOnce(disk: Disk, folder: string, url: string): Promise<void> 
   for (let attempt = 0; attempt < 3 && !statuses.has(503); attempt += 1) {
     const wal = readFileSync(path)
     const from = Math.ceil(endOfFrames(wal) / PAGE_BYTES) * PAGE_BYTES
-    // Only pages that exist in the image can fail. Zeros are not a frame: the node writes over them.
+    // Only pages that exist in the image can fail. Zeros are not a valid frame, so the node writes over them.
     const missing = from + FAILING_BYTES - wal.length
     if (missing > 0) {
       appendFileSync(path, Buffer.alloc(missing))

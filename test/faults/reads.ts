@@ -1,15 +1,15 @@
 // Fails single reads of `ledger.db` while a node serves: only requests that need them fail, and the node recovers.
 //
-//   npm run build && node scripts/run.mjs test/faults/reads.ts [--runs 60] [--at 7]
+// npm run build && node scripts/run.mjs test/faults/reads.ts [--runs 60] [--at 7]
 //
 // Needs Linux and strace (6.1 or newer).
 //
 // One run: a node starts on a copy of a filled folder, and the N-th pread64 of `ledger.db` of every thread fails with
-// EIO. Every endpoint that reads is called once, with writes in between, and then a second time: since each
-// thread's failure has passed, all calls must succeed, and `/readyz` must return 200 again. No reply may be 500,
-// the process must live, and a start that is refused must print one line and exit with 78.
+// EIO. Every endpoint that reads is called once, with writes in between, and then a second time: since each thread's
+// failure has passed, all calls must succeed, and `/readyz` must return 200 again. No reply may be 500, the process
+// must live, and a start that is refused must print one line and exit with 78.
 //
-// --runs: how many N are tried, from 1 on. --at: only this N. About a second for each. Exit code 0: every run held.
+// --runs: maximum N; all N from 1 are tried. --at: only this N. About a second for each. Exit code 0: every run held.
 import { once } from 'node:events'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,17 +1,16 @@
 // Fails file system calls one after the other; acknowledged writes must survive each of them.
 //
-//   npm run build && node scripts/run.mjs test/faults/sweep.ts [--minutes 60] [--call fdatasync] [--fault EIO]
-//     [--at 7]
+// npm run build && node scripts/run.mjs test/faults/sweep.ts [--minutes 60] [--call fdatasync] [--fault EIO] [--at 7]
 //
 // Needs Linux and strace (6.1 or newer).
 //
-// One run is: start, create a database, 20 items, an attachment, an update, an erasure, an index, a backup, stop.
-// A first run without faults counts how often each file system call touches the data folder. Then the N-th such
-// call of every thread fails with EIO, ENOSPC or EMFILE, or kills the process with SIGKILL: for each call, each
-// fault, and N up to the count (each N up to 24, then 12 more). Up to N = 8 this is done twice: in a new folder, and in
-// one whose node was killed after the same work. After each run the node starts without faults, `verify` must find
-// nothing, everything that was acknowledged must be there, and nothing that was never sent. A backup whose command
-// succeeded must verify. About 2,000 runs, in shuffled order; runs not started within --minutes are skipped.
+// One run is: start, create a database, 20 items, an attachment, an update, an erasure, an index, a backup, stop. A
+// first run without faults counts how often each file system call touches the data folder. Then the N-th such call of
+// every thread fails with EIO, ENOSPC or EMFILE, or kills the process with SIGKILL: for each call, each fault, and N up
+// to the count (each N up to 24, then 12 more). Up to N = 8 this is done twice: in a new folder, and in one whose node
+// was killed after the same work. After each run the node starts without faults, `verify` must find nothing, and the
+// store must contain everything that was acknowledged and nothing that was never sent. A backup whose command succeeded
+// must verify. About 2,000 runs, in shuffled order; runs not started within --minutes are skipped.
 //
 // --call, --fault and --at choose single faults. Exit code 0: every run held.
 import {
@@ -159,7 +158,7 @@ async function work(url: string, done: Acknowledged): Promise<void> {
     return status === 200
   }
   const put = async (path: string, id: string, text: string) => {
-    // Nobody knows the text of an unacknowledged update.
+    // The text of an item after an unacknowledged update is unknown.
     done.items.delete(id)
     if (await ask('POST', path, { id, text })) done.items.set(id, text)
   }
@@ -172,7 +171,7 @@ async function work(url: string, done: Acknowledged): Promise<void> {
   done.index = await ask('POST', '/api/config/indexes', { db: done.db, path: 'text' })
 }
 
-/** Missing acknowledged data; null if all is there. */
+/** Returns the missing acknowledged data, or null if nothing is missing. */
 async function lostOf(url: string, done: Acknowledged): Promise<string | null> {
   const read = async (path: string) => {
     const reply = await fetch(url + path, { signal: AbortSignal.timeout(REQUEST_MS_MAX) })
@@ -346,7 +345,7 @@ async function main(): Promise<void> {
     })
   }
   try {
-    // Every lane has a path of the same name, so that recorded paths match.
+    // Every lane has a folder with a name of equal form, so that recorded paths match.
     const lane = (number: number) => join(root, `${number}`)
     mkdirSync(lane(0))
     const whole = await run(lane(0), null, [], null)

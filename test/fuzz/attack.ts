@@ -12,9 +12,9 @@ const BATCH = 500
 const TOGETHER = 24
 /** How long a listener may keep a connection open after the client has sent FIN. */
 const HANG_MS = 60_000
-/** The same if the client has sent no FIN: the maximum time for a request to arrive, and for the close. */
+/** Maximum time until the close if the client has sent no FIN. It includes the time limit for a request to arrive. */
 const OPEN_MS = 150_000
-/** Patterns forbidden in replies: source locations and folders of this machine. */
+/** Patterns forbidden in replies: source locations and folders of this computer. */
 const INSIDE = /node_modules|\.ts:\d|\bat \S+ \(|\/tmp\/|\/work\//
 /** Maximum memory growth of a listener after the first part, MiB. */
 const GROWTH_MIB_MAX = 192

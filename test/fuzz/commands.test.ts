@@ -1,5 +1,5 @@
-// The same attacks on commands: a documented exit code, one line with the reason, no stack trace, and
-// no additional files.
+// Attacks on commands with damaged files: each command ends with a documented exit code and one line with the reason,
+// without a stack trace or additional files.
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'

@@ -43,7 +43,7 @@ async function pipelined({ url }: Served): Promise<string | null> {
 async function chunks(served: Served): Promise<string | null> {
   const statuses = [await sendChunks(served, 3_000_000), await sendChunks(served, 8_000_000)]
   console.log(`  replies: ${statuses.join(', ')}`)
-  // On a slow machine the longer body is not complete within the request timeout of 30 seconds.
+  // On a slow computer the longer body is not complete within the request timeout of 30 seconds.
   return statuses[0] === 200 ? null : '3,000,000 chunks were refused'
 }
 

@@ -176,7 +176,7 @@ function inNetwork(name: string): Format {
   }
 }
 
-/** Passes `bytes` as a file that is deleted after reading. */
+/** Passes a file with `bytes` to `read`, and then deletes the file. */
 async function asFile<Result>(bytes: Buffer, read: (path: string) => Promise<Result>) {
   const path = join(folder, 'file')
   writeFileSync(path, bytes)
@@ -292,13 +292,13 @@ describe.each(Object.entries(FORMATS))('%s', (_name, { good, read }) => {
       }),
       { numRuns: RUNS, endOnFailure: true },
     )
-    // A setting may be any text; `readSettings` is called for each one.
+    // A setting may be any text; `readSettings` is called for each text.
     if (good().length > 30) expect(refused).toBeGreaterThan(RUNS / 20)
   })
 })
 
 /** Compressed data that expands to `size` zeros. */
-it('rejects bombs, or stops at a bound', async () => {
+it('rejects decompression bombs, or stops at a limit', async () => {
   const zeros = Buffer.alloc(300 * 1024 * 1024)
   const before = process.memoryUsage().rss
   for (const bomb of [

@@ -23,7 +23,7 @@ const [part = ''] = process.argv.slice(2)
 const folder = mkdtempSync(join(tmpdir(), 'daicho-images-'))
 await buildPackage()
 const makers = Object.entries(await hostileImages()).filter(([name]) => name.includes(part))
-// Before the start, so that creating them does not delay the measured requests.
+// Creates the images before the start, so that this does not delay the measured requests.
 const images: [string, Buffer][] = []
 for (const [name, make] of makers) images.push([name, await make()])
 const ports = ['--port', '0', '--converter-port', '0']

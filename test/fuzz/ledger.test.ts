@@ -84,7 +84,7 @@ async function inject(app: HttpApp, { method, path, headers, body }: FuzzRequest
 }
 
 it(
-  'valid, wrong and damaged requests from the schemas: never a 5xx, always a boolean status',
+  'never returns a 5xx and always returns a boolean status, for valid, wrong and damaged requests',
   async () => {
     const folder = temporaryFolder()
     const clock = new HandClock()
@@ -130,7 +130,7 @@ it(
       amount(1_000, 12),
     )
     console.log(`${succeeded} of ${sent} requests were done`)
-    // The number of runs in the time depends on the machine; some of them must reach the ledger.
+    // The number of runs in the time depends on the computer; some of them must reach the ledger.
     expect(succeeded).toBeGreaterThan(sent / 20)
     expect(
       (await inject(app, { method: 'GET', path: '/readyz', headers: {}, body: Buffer.alloc(0) }))
@@ -193,7 +193,7 @@ function piecesOf(bytes: Buffer, cuts: readonly number[]): Buffer[] {
 const cuts = fc.array(fc.nat(), { maxLength: 6 })
 
 it(
-  'answers each of pipelined requests in pieces, in order',
+  'answers each pipelined request in order, even if requests arrive in pieces',
   async () => {
     const requests = requestsOf(document, known).filter(({ method }) => method !== 'HEAD')
     await fc.assert(
@@ -227,7 +227,7 @@ it(
 )
 
 it(
-  'rejects or drops damaged requests, incomplete requests and garbage: never a 5xx, never a hang',
+  'rejects or drops damaged and incomplete requests, never with a 5xx, and never hangs',
   async () => {
     const damaged = fc
       .tuple(requestsOf(document, known), fc.array(mutation, { minLength: 1, maxLength: 3 }))

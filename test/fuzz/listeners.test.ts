@@ -11,7 +11,7 @@ import { LISTENERS } from './served.ts'
 const ATTEMPTS = 400
 
 it.each(LISTENERS)(
-  '%s: rejects in its error shape, answers the next request, closes every connection, loses nothing',
+  '%s: rejects damaged requests in its own error shape, answers the next request, closes every connection, and loses no data',
   async (name) => {
     const folder = mkdtempSync(join(tmpdir(), 'daicho-fuzz-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

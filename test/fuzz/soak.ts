@@ -115,7 +115,7 @@ function rotate(ids: string[], id: string): string | undefined {
 const expectThat = (holds: boolean, problem: string) => {
   if (!holds) finding(problem)
 }
-const parsed = (bytes: Buffer) => JSON.parse(bytes.toString('utf8') || 'null')
+const parseJson = (bytes: Buffer) => JSON.parse(bytes.toString('utf8') || 'null')
 
 function ledgerLoad(url: string, serverId: number): Promise<void>[] {
   const items = `${url}/api/items`
@@ -244,7 +244,7 @@ function samplesLoad(url: string): Promise<void>[] {
   return [
     repeat(1_000, async () => {
       const json = { name: 'demo', password: 'demo' }
-      const { token } = parsed(await call('sample login', `${url}/api/authenticate`, { json }))
+      const { token } = parseJson(await call('sample login', `${url}/api/authenticate`, { json }))
       const headers = { 'x-access-token': String(token) }
       for (let n = 0; n < 5; n += 1) await call('sample users', `${url}/api/users`, { headers })
       await call('sample bad token', `${url}/api/users?token=x`)
@@ -451,7 +451,7 @@ async function main(): Promise<void> {
   try {
     const urls: Record<string, string> = JSON.parse(await daicho.firstLine)
     const { ledger = '', gateway = '', converter = '', rates = '', samples = '' } = urls
-    const { serverid } = parsed(await call('ledger server id', `${ledger}/api/serverid`))
+    const { serverid } = parseJson(await call('ledger server id', `${ledger}/api/serverid`))
     for (const db of ['items', 'files']) {
       await call('ledger create database', `${ledger}/api/${db}`, { method: 'POST' })
     }

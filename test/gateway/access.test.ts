@@ -63,7 +63,7 @@ describe('rules', () => {
     expect(await ids('c1', '/api/Two')).toEqual([])
   })
 
-  it('hide unreadable resources: reads and changes of them return “does not exist”', async () => {
+  it('hide unreadable resources: reads and changes return “does not exist”', async () => {
     const { as } = await under('')
     const missing = await as('c1', 'GET', '/api/One/none')
     for (const [method, body] of [
@@ -78,7 +78,7 @@ describe('rules', () => {
     }
   })
 
-  it('deny changes of readable resources with 403', async () => {
+  it('deny a change of a readable resource with 403', async () => {
     const { as } = await under(
       'rule R { participant: "org.a.Person" operation: READ, CREATE resource: "org.a.**" action: ALLOW }',
     )
@@ -91,7 +91,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/Two/3')).status).toBe(200)
   })
 
-  it('match a namespace with *, also nested namespaces with **, and a type with its subtypes', async () => {
+  it('match a namespace with *, a namespace and its nested namespaces with **, and a type with its subtypes', async () => {
     const counts = async (rules: string) => {
       const { as } = await under(rules)
       const count = async (path: string) => (await as('c1', 'GET', path)).json.length
@@ -131,7 +131,7 @@ describe('rules', () => {
 })
 
 describe('identities', () => {
-  it('can be issued, act for their participant, and can be revoked permanently', async () => {
+  it('can be issued, can act for their participant, and can be revoked permanently', async () => {
     const { node, as, secrets } = await under(
       'rule R { participant: "ANY" operation: ALL resource: "**" action: ALLOW }',
     )
@@ -164,7 +164,7 @@ describe('identities', () => {
     expect((await as('c2', 'GET', '/api/system/ping')).status).toBe(200)
   })
 
-  it('can be bound by the hash of a secret, without sending the secret', async () => {
+  it('can be bound by the hash of a secret, so that the gateway never receives the secret', async () => {
     const { node } = await under('')
     const hash = createHash('sha256').update('my own').digest('hex')
     const body = { participant: 'org.a.Boss#b1', certificate: `sha256:${hash}` }
@@ -324,7 +324,7 @@ describe('named queries', () => {
   })
 })
 
-it('have fixtures with the licence note of the copied files', () => {
+it('are tested with copied files that keep their licence', () => {
   const path = fileURLToPath(new URL('../networks/trade/models/trading.cto', import.meta.url))
   expect(readFileSync(path, 'utf8')).toContain('Apache License')
 })

@@ -36,12 +36,12 @@ const blocks = async () => {
     count += page.length
   return count
 }
-interface Recorded {
+interface LedgerEntry {
   readonly method: string
   readonly item: { readonly id: string; readonly resource: Readonly<Record<string, unknown>> }
 }
-async function entriesOf({ ledger }: GatewayNode): Promise<Recorded[]> {
-  const entries: Recorded[] = []
+async function entriesOf({ ledger }: GatewayNode): Promise<LedgerEntry[]> {
+  const entries: LedgerEntry[] = []
   for await (const page of await ledger.listBlocks(ledger.serverId, { limit: 0, offset: 0 })) {
     for (const block of page) entries.push(...block.entries.map((text) => JSON.parse(text)))
   }
@@ -64,7 +64,7 @@ async function refused(method: string, path: string, body?: unknown, headers = {
 }
 
 describe('resources', () => {
-  it('return POST 200 with the resource, GET and HEAD 200, PUT and PATCH 200, DELETE 204', async () => {
+  it('answer a successful POST, GET, HEAD, PUT or PATCH with 200, and DELETE with 204', async () => {
     const created = await send('POST', '/api/Thing', { id: 'one', note: 'a' })
     expect(created.status).toBe(200)
     expect(created.json).toEqual({ $class: 'org.test.Thing', id: 'one', note: 'a' })
@@ -90,7 +90,7 @@ describe('resources', () => {
     await send('DELETE', '/api/org.test.Thing/alias')
   })
 
-  it('have no paths for concepts, abstract types, events and enums', async () => {
+  it('do not exist for concepts, abstract types, events and enums', async () => {
     for (const name of ['Loose', 'Base', 'Moved', 'Colour', 'looses', 'org.test.Base']) {
       expect((await refused('GET', `/api/${name}`)).code).toBe('TYPE_NOT_FOUND')
     }
@@ -108,8 +108,8 @@ describe('resources', () => {
   })
 })
 
-describe('missing required field, empty id: 422, all errors', () => {
-  it('reports all errors', async () => {
+describe('a missing required field or an empty id', () => {
+  it('returns 422 with all errors of the request', async () => {
     const { status, code, details } = await refused('POST', '/api/Thing', { id: '' })
     expect([status, code]).toEqual([422, 'RESOURCE_INVALID'])
     expect(details.map(({ path, code: each }: Record<string, string>) => [path, each])).toEqual([
@@ -119,7 +119,7 @@ describe('missing required field, empty id: 422, all errors', () => {
   })
 })
 
-describe('unknown property, bad enum or DateTime, wrong relationship type, 1e400: 422', () => {
+describe('an unknown property, an invalid value or a number out of range', () => {
   it.each([
     ['an unknown property', { id: '1', note: '', nope: 1 }, '/nope'],
     ['an invalid enum value', { id: '1', note: '', colour: 'BLUE' }, '/colour'],
@@ -140,8 +140,8 @@ describe('unknown property, bad enum or DateTime, wrong relationship type, 1e400
   })
 })
 
-describe('duplicate id: 409', () => {
-  it('rejects duplicates in the ledger and within one array', async () => {
+describe('a duplicate id', () => {
+  it('returns 409 for an id that exists in the ledger, or is twice in one array', async () => {
     await send('POST', '/api/Thing', { id: 'twice', note: '' })
     const { status, code, message } = await refused('POST', '/api/Thing', { id: 'twice', note: '' })
     expect([status, code]).toEqual([409, 'RESOURCE_EXISTS'])
@@ -155,8 +155,8 @@ describe('duplicate id: 409', () => {
   })
 })
 
-describe('ACL denial: 403', () => {
-  it('has the message that Composer clients search for', async () => {
+describe('a denial by the access rules', () => {
+  it('returns 403 with the message that Composer clients search for', async () => {
     const locked = await gateway({
       deploy: [
         networkOf(MODEL, {
@@ -174,8 +174,8 @@ describe('ACL denial: 403', () => {
   })
 })
 
-describe('id in body differs from path: 400', () => {
-  it('rejects PUT and PATCH', async () => {
+describe('an id in the body that differs from the path', () => {
+  it('returns 400 for PUT and PATCH', async () => {
     await send('POST', '/api/Thing', { id: 'mine', note: '' })
     const other = { id: 'other', note: '' }
     expect((await refused('PUT', '/api/Thing/mine', other)).status).toBe(400)
@@ -183,7 +183,7 @@ describe('id in body differs from path: 400', () => {
   })
 })
 
-describe('missing resource or unknown type: 404; wrong verb: 405 + Allow', () => {
+describe('a missing resource, an unknown type or a wrong method', () => {
   it('returns RESOURCE_NOT_FOUND for PUT, PATCH, DELETE and GET of a missing resource', async () => {
     for (const [method, body] of [
       ['PUT', { note: '' }],
@@ -211,7 +211,7 @@ describe('missing resource or unknown type: 404; wrong verb: 405 + Allow', () =>
     expect((await refused('GET', '/nowhere/api/Thing')).code).toBe('NETWORK_NOT_FOUND')
   })
 
-  it('returns 405 with Allow for a wrong verb', async () => {
+  it('returns 405 with Allow for a wrong method', async () => {
     for (const [method, path, allow] of [
       ['PATCH', '/api/Thing', 'GET, HEAD, POST, PUT, DELETE'],
       ['DELETE', '/api/Move', 'GET, HEAD, POST'],
@@ -231,8 +231,8 @@ describe('missing resource or unknown type: 404; wrong verb: 405 + Allow', () =>
   })
 })
 
-describe('20 concurrent changes of one resource: 20 × 200', () => {
-  it('applies them one at a time, each to the result of the previous change', async () => {
+describe('20 concurrent changes of one resource', () => {
+  it('are applied one at a time, each to the result of the previous change', async () => {
     await send('POST', '/api/Thing', { id: 'busy', note: '', size: 0 })
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => send('PATCH', '/api/Thing/busy', { size: n })),
@@ -252,8 +252,8 @@ describe('20 concurrent changes of one resource: 20 × 200', () => {
   })
 })
 
-describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
-  it('are processed in ledger order: each trades the commodity received from the previous Trade', async () => {
+describe('20 concurrent Trades of one Commodity', () => {
+  it('are processed in ledger order, and each Trade sees the owner that the previous Trade has set', async () => {
     const market = await gateway()
     const names = { firstName: 'First', lastName: 'Last' }
     const traders = Array.from({ length: 20 }, (_, n) => ({ tradeId: `T${n}`, ...names }))
@@ -268,7 +268,7 @@ describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
     expect(replies.map(({ status }) => status)).toEqual(new Array(20).fill(200))
 
     const trades = (await entriesOf(market)).slice(-60)
-    const id = ({ item }: Recorded) => item.id.replace(/#.*/, '').replace(/.*\./, '')
+    const id = ({ item }: LedgerEntry) => item.id.replace(/#.*/, '').replace(/.*\./, '')
     expect(trades.map((entry) => `${entry.method} ${id(entry)}`)).toEqual(
       Array.from({ length: 20 }, () => [
         'create_item Trade',
@@ -296,8 +296,8 @@ describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
   })
 })
 
-describe('POST array with one invalid element: nothing is stored', () => {
-  it('points to the invalid element, and stores a valid array as one block', async () => {
+describe('a POST of an array', () => {
+  it('with one invalid element stores nothing and points to that element; a valid array becomes one block', async () => {
     const list = [{ id: 'l1', note: '' }, { id: 'l2', note: 1 }, { id: 'l3' }]
     const { status, details } = await refused('POST', '/api/Thing', list)
     expect(status).toBe(422)
@@ -312,8 +312,8 @@ describe('POST array with one invalid element: nothing is stored', () => {
   })
 })
 
-describe('reference to a missing object: accepted; strictReferences: 422', () => {
-  it('depends on the setting of the package', async () => {
+describe('a reference to a missing object', () => {
+  it('is accepted, or rejected with 422 if the package sets strictReferences', async () => {
     const dangling = { id: 'd', note: '', keeper: 'nobody' }
     expect((await send('POST', '/api/Thing', dangling)).status).toBe(200)
     const strict = await gateway({
@@ -334,8 +334,8 @@ describe('reference to a missing object: accepted; strictReferences: 422', () =>
   })
 })
 
-describe('client sends timestamp or transactionId', () => {
-  it('ignores timestamp and returns the stored timestamp; rejects transactionId with 422', async () => {
+describe('a transaction that contains timestamp or transactionId', () => {
+  it('gets the timestamp of the gateway, or 422 for a transactionId', async () => {
     const timestamp = '1999-01-01T00:00:00.000Z'
     const { status, json } = await send('POST', '/api/Move', { thing: 't', timestamp })
     expect(status).toBe(200)
@@ -347,7 +347,7 @@ describe('client sends timestamp or transactionId', () => {
 })
 
 describe('bodies', () => {
-  it('get 413 if too large, 415 for types other than JSON, 400 for invalid JSON, 422 if missing', async () => {
+  it('get 413 if they are too large, 415 if they are not JSON, 400 if they are invalid JSON, and 422 if they are missing', async () => {
     const long = await send('POST', '/api/Thing', { id: 'x', note: 'n'.repeat(11 * 1024 * 1024) })
     expect([long.status, long.json.error.code]).toEqual([413, 'BODY_TOO_LARGE'])
     const text = await refused('POST', '/api/Thing', 'id=1', { 'content-type': 'text/plain' })
@@ -369,7 +369,7 @@ describe('bodies', () => {
 })
 
 describe('revisions', () => {
-  it('are the ETag; If-Match with another tag returns 412 and changes nothing', async () => {
+  it('are sent as the ETag; a change with another revision in If-Match returns 412 and changes nothing', async () => {
     const created = await send('POST', '/api/Thing', { id: 'etag', note: '' })
     const etag = created.headers.get('etag') ?? ''
     expect((await send('GET', '/api/Thing/etag')).headers.get('etag')).toBe(etag)
@@ -386,7 +386,7 @@ describe('revisions', () => {
   })
 })
 
-it('cannot change while peers have another chain of this node (503), but can be read', async () => {
+it('rejects changes with 503 while peers have another chain of this node, and answers reads', async () => {
   const node = await gateway()
   const trader = (tradeId: string) => ({ tradeId, firstName: 'Ada', lastName: 'Ueda' })
   expect((await node.send('POST', '/api/Trader', trader('A'))).status).toBe(200)

@@ -171,7 +171,7 @@ describe('PUT of an array', () => {
     await clear()
   })
 
-  it('rejects If-Match, and is not allowed for transactions', async () => {
+  it('is rejected if it has If-Match, or if it names transactions', async () => {
     const { status, json } = await admin('PUT', '/api/Thing', [{ id: 'a' }], {
       'if-match': '"1.0"',
     })
@@ -373,7 +373,7 @@ describe('form bodies', () => {
     await clear()
   })
 
-  it('are rejected on other paths, and from pages of other sites', async () => {
+  it('are rejected by every other route, and if a page of another site sends them', async () => {
     const identities = await post('/api/system/identities/issue', 'participant=x&userID=y')
     expect([identities.status, identities.json.error.code]).toEqual([415, 'CONTENT_TYPE_UNKNOWN'])
     expect((await node.send('PUT', '/api/Thing/a', 'count=1', FORM)).status).toBe(415)
@@ -459,7 +459,7 @@ describe('DELETE /networks/<name>', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('returns 404 for an unknown network, and removes a network that was never written to', async () => {
+  it('returns 404 for an unknown network, and removes a network even if it was never written to', async () => {
     const own = await gateway()
     expect((await own.send('DELETE', '/networks/none')).status).toBe(404)
     expect((await own.send('DELETE', '/networks/mynetwork')).status).toBe(204)
@@ -467,7 +467,7 @@ describe('DELETE /networks/<name>', () => {
     expect(await own.networks.verify('mynetwork', () => {})).toMatchObject({ finding: null })
   })
 
-  it('lets `daicho network verify` find a change made after the removal', async () => {
+  it('leaves a ledger in which `daicho network verify` finds any change that was made after the removal', async () => {
     const own = await gateway({ deploy: [definition] })
     await own.send('DELETE', '/networks/test-network')
     own.ledger.disownDatabase('test-network')

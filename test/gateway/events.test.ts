@@ -127,7 +127,7 @@ it('sends only events of the requested types and their subtypes', async () => {
   expect(await loud.has(1)).toEqual(['B'])
 })
 
-it('sends only events that the identity may read, and closes when it is revoked', async () => {
+it('sends only events that the identity may read, and closes when the identity is revoked', async () => {
   const node = await started({ apiKey: 'key' })
   const key = { 'x-api-key': 'key' }
   await node.send('POST', '/api/Person', { name: 'ann' }, key)
@@ -190,7 +190,7 @@ it.each([
   },
 )
 
-it('pings clients every 30 seconds, and disconnects those that do not answer', async () => {
+it('pings clients every 30 seconds, and disconnects clients that do not answer', async () => {
   let tick = () => {}
   const node = await started({
     onPing: (given) => {
@@ -213,7 +213,7 @@ it('pings clients every 30 seconds, and disconnects those that do not answer', a
   expect(await alive.has(2)).toEqual(['a', 'b'])
 })
 
-it('closes only slow connections', async () => {
+it('closes slow connections, and no others', async () => {
   const node = await started()
   const slow = await new Client(node).opened()
   const fast = await new Client(node).opened()
@@ -241,7 +241,7 @@ it('closes all connections on shutdown', async () => {
   expect(await client.closed).toBe(1001)
 })
 
-it('closes the connections of a removed network and rejects new connections', async () => {
+it('closes the connections to a network that is removed, and rejects new connections', async () => {
   const node = await started()
   const { name } = node.networks.list()[0] ?? { name: '' }
   const client = await new Client(node, `/${name}`).opened()

@@ -133,7 +133,7 @@ const body = fc.oneof(
   ),
 )
 
-it("never replies with a 5xx, and always in the gateway's shape, to any request on any path", async () => {
+it('never replies with a 5xx, and always in the shape of the gateway, whatever is requested', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'),
@@ -166,7 +166,7 @@ it("never replies with a 5xx, and always in the gateway's shape, to any request 
   )
 })
 
-it('leaves the network intact: lists are readable, and all resources are valid', async () => {
+it('leaves the network unharmed: lists are readable, and all resources are valid', async () => {
   for (const type of ['Thing', 'Person', 'Move']) {
     const { status, json } = await node.send('GET', `/api/${type}?filter[include]=resolve`)
     expect(status).toBe(200)
@@ -175,7 +175,7 @@ it('leaves the network intact: lists are readable, and all resources are valid',
   expect((await node.send('GET', '/api/system/historian')).status).toBe(200)
 })
 
-it('a processor that resolves cyclic relationships terminates', async () => {
+it('stops a processor that resolves cyclic relationships', async () => {
   await node.send('POST', '/api/Thing', [
     { id: 'c1', next: ['c2', 'c3', 'c1'] },
     { id: 'c2', next: ['c3', 'c1'] },
@@ -197,7 +197,7 @@ it('a processor that resolves cyclic relationships terminates', async () => {
   ])
 })
 
-it('quickly rejects a graph of relationships with exponentially many paths', async () => {
+it('rejects a graph with exponentially many paths of relationships without following each path', async () => {
   const ids = Array.from({ length: 14 }, (_, n) => `net${n}`)
   await node.send(
     'POST',

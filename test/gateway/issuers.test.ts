@@ -69,7 +69,7 @@ const refusalOf = ({ status, json }: Awaited<ReturnType<typeof revoke>>) => ({
   message: json.error.message,
 })
 
-it('does not let members issue, bind or revoke identities, even if access rules allow it', async () => {
+it('does not let members issue, bind or revoke identities, even if the access rules allow it', async () => {
   const { node, member, issuer, admin } = await people()
   const me = bearer(member)
   for (const participant of [
@@ -129,7 +129,7 @@ it('lets an identity with the issuer right issue, bind and revoke identities, ex
   expect((await issue(node, me, 'org.test.Person#eve')).status).toBe(401)
 })
 
-it("lets an identity of NetworkAdmin manage members' identities, but requires the key for identities of NetworkAdmin", async () => {
+it('lets an identity of NetworkAdmin manage the identities of members, but requires the key for identities of NetworkAdmin', async () => {
   const { node, admin, member, issuer } = await people()
   const me = bearer(admin)
   expect((await issue(node, me, 'org.test.Person#eve', { issuer: true })).status).toBe(200)
@@ -160,7 +160,7 @@ it('checks access rules even for an identity with the issuer right', async () =>
   ])
 })
 
-it('stores the right in the recorded identity only if it is granted, and keeps it after a restart', async () => {
+it('stores the issuer right in the identity only if it is granted, and keeps it after a restart', async () => {
   const folder = temporaryFolder()
   const { node, member, issuer } = await people(folder)
   const recorded = async (secret: string) =>
@@ -188,7 +188,7 @@ it('rejects a value of issuer other than true or false', async () => {
   }
 })
 
-it('does not let participants become the administrator in any other way', async () => {
+it('does not let a participant become the administrator', async () => {
   const { node, member } = await people()
   const me = bearer(member)
   const identity = { $class: `${SYSTEM}.Identity`, identityId: hash('x'), participant: ADMIN }

@@ -101,7 +101,7 @@ it('records a change as one block: the transaction, its historian record, then t
   expect(resolved.json.participantInvoking.participantId).toBe('admin')
 })
 
-it("makes a network's database read-only for the ledger's API", async () => {
+it('makes the database of a network read-only for the API of the ledger', async () => {
   const folder = temporaryFolder()
   const first = await startGateway({ folder, deploy: [networkOf(MODEL)] })
   await first.send('POST', '/api/Thing', { id: 'a', size: 1 })
@@ -122,7 +122,7 @@ it("makes a network's database read-only for the ledger's API", async () => {
   await first.close()
 })
 
-it('returns 409 OWNED_BY_NETWORK over HTTP', async () => {
+it("returns 409 OWNED_BY_NETWORK for an HTTP change of a network's database", async () => {
   const node = await startLedgerNode()
   node.service.ownDatabase('net')
   for (const [method, path, body] of [
@@ -256,7 +256,7 @@ it('rejects a network whose scripts cannot be loaded', async () => {
   expect(await node.ledger.databases()).toEqual([])
 })
 
-it('does not change an existing database that has the name of a network', async () => {
+it('does not change an existing database that has the name of the network', async () => {
   const node = await gateway()
   await node.ledger.createDatabase('test-network')
   await expect(node.networks.deploy(networkOf(MODEL))).rejects.toMatchObject({
@@ -280,7 +280,7 @@ it('does not serve an unreadable network, logs a warning, and keeps its database
   })
 })
 
-it('shows the return type of a transaction in the explorer', async () => {
+it('shows the return type of each transaction in the explorer', async () => {
   const model = `namespace org.test
     enum Colour { o RED o GREEN }
     concept Line { o String what }

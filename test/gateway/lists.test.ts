@@ -186,7 +186,7 @@ function fits(tree: Tree, thing: object): boolean {
     : tree.of.some((each) => fits(each, thing))
 }
 
-it('returns for any filter the result of a simple evaluation, ordered by id, with the total', async () => {
+it('returns for any filter the same result as a simple evaluation, ordered by id, with the total', async () => {
   await fc.assert(
     fc.asyncProperty(anyTree, fc.option(fc.nat(20)), fc.nat(20), async (tree, limit, offset) => {
       const expected = byId.filter((thing) => fits(tree, thing)).map(({ id }) => id)
@@ -200,7 +200,7 @@ it('returns for any filter the result of a simple evaluation, ordered by id, wit
   )
 })
 
-it('returns pages that together contain the whole list, for any sort order', async () => {
+it('returns pages that together contain the whole list, in any sort order', async () => {
   for (const order of [
     [],
     ['weight DESC', 'id ASC'],
@@ -250,7 +250,7 @@ it('includes only readable resources in lists, pages and totals', async () => {
   }
 })
 
-it('returns the same results with an index', async () => {
+it('returns the same results with and without an index', async () => {
   for (const path of ['resource.weight', 'resource.colour', 'resource.size.width']) {
     await node.ledger.queries.addIndex({ db: 'test-network', path })
   }

@@ -1,27 +1,20 @@
 // Checks over HTTP and on disk that a node agrees with the model.
-import { existsSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect } from 'vitest'
 import { canonicalJson } from '../../src/base/canonical-json.ts'
 import type { JsonObject } from '../../src/base/json.ts'
+import { storedBlobs } from '../support/engine.ts'
 import type { LedgerNode } from '../support/ledger-node.ts'
 import { type Asking, found } from './filters.ts'
 import { DATABASES, pathOf } from './requests.ts'
 import { attachmentIn, current, type Item, live, positionText, type State, shaOf } from './state.ts'
 
-/** Everything: databases, items, lists, histories, attachments, the ledger and the files. */
+/** Everything: databases, items, lists, histories, attachments, the ledger and the blobs. */
 export async function expectAll(state: State, node: LedgerNode, folder: string): Promise<void> {
   const { dbs } = (await node.send('GET', '/api/dbs')).json
   expect(dbs).toEqual([...state.dbs.keys()])
   for (const db of DATABASES) await expectDatabase(state, node, db)
   await expectLedger(state, node)
-  const root = join(folder, 'attachments')
-  const files = existsSync(root)
-    ? readdirSync(root, { recursive: true, withFileTypes: true }).filter((one) => one.isFile())
-    : []
-  expect(files.map((one) => one.parentPath.slice(-2) + one.name).toSorted()).toEqual(
-    [...state.contents].map(shaOf).toSorted(),
-  )
+  expect(await storedBlobs(folder)).toEqual([...state.contents].map(shaOf).toSorted())
 }
 
 /** One database: its whole and paged lists, and each item. */

@@ -60,7 +60,7 @@ export function found(items: readonly JsonObject[], asking: Asking): string[] {
       const difference = compareKeys(a.item[name], b.item[name])
       if (difference !== 0) return sign * difference
     }
-    // Descending if the last criterion is.
+    // Ties are in descending order if the last criterion is descending.
     return sign * (a.place - b.place)
   })
   const { limit = places.length, offset = 0 } = asking

@@ -72,7 +72,7 @@ const ofAttachment: fc.Arbitrary<Change> = fc.oneof(
   fc.record({ method: fc.constant('delete_attachment' as const), db, id, name }),
 )
 
-/** The kind of tag in a precondition, before the present tags are known. */
+/** The kind of tag in a precondition, which is chosen before the current tags are known. */
 type Condition = 'none' | 'any' | 'current' | 'stale' | 'both'
 const condition = fc.constantFrom<Condition>(
   ...Array.from({ length: 8 }, () => 'none' as const),

@@ -100,11 +100,11 @@ export type Tags = '*' | readonly string[] | null
 /** Content of a request. */
 export interface ModelRequest {
   readonly changes: readonly Change[]
-  /** By the path of the one change, as an array of new items, or by `POST /api/ledgers`. */
+  /** How the request is sent: at the path of its single change, as an array of new items, or by `POST /api/ledgers`. */
   readonly form: 'own' | 'array' | 'ledgers'
   readonly match: Tags
   readonly noneMatch: Tags
-  /** Empty: no key is sent. */
+  /** The idempotency key; if it is empty, no key is sent. */
   readonly key: string
 }
 

@@ -29,7 +29,7 @@ const run = (code: string) => node.send('POST', '/api/Run', { code })
 const ask = async (code: string) => (await node.send('POST', '/api/Ask', { code })).json
 
 const DEADLINE = [504, 'PROCESSOR_DEADLINE']
-// On a slow machine the deadline may come before the memory limit.
+// On a slow computer the deadline may come before the memory limit.
 const MEMORY = [500, 'PROCESSOR_MEMORY']
 const FAILED = [422, 'TRANSACTION_FAILED']
 
@@ -95,7 +95,7 @@ it.each([
   expect((await node.send('GET', '/api/Thing')).json).toHaveLength(1)
 })
 
-it('hides the sandbox state of a transaction from the next transaction', async () => {
+it('starts each transaction without the script state of the previous transaction', async () => {
   const spoil = `left = 9; Object.prototype.own = 1; Array.prototype.map = null; JSON.parse = () => 7
     Promise.prototype.then = null; globalThis.run = globalThis.ask = null; Map.prototype.get = null
     Math.random = () => 4; getAssetRegistry = null; Object.defineProperty(globalThis, "x", { value: 1 })`
@@ -104,7 +104,7 @@ it('hides the sandbox state of a transaction from the next transaction', async (
   expect(await ask(look)).toBe('0,,function,undefined,function')
 })
 
-it('has no access to the host', async () => {
+it('gives a sandbox no access to the host', async () => {
   const names = 'process require fetch setTimeout WebAssembly XMLHttpRequest host MODEL ask_ STATE'
   const look = `return "${names}".split(" ").map((name) => typeof globalThis[name]).join()`
   expect(await ask(look)).toBe(

@@ -114,7 +114,7 @@ async function bearer(node: GatewayNode, name: string) {
 }
 const ids = (list: { id: string }[]) => list.map(({ id }) => id)
 
-it('filters lists, counts and queries by resource, and reports an unreadable resource as missing', async () => {
+it('filters lists, counts and queries by access to each resource, and reports an unreadable resource as missing', async () => {
   const { ann, node } = await started(ofOwner('READ'))
   expect(ids((await ann('GET', 'Account'))[1])).toEqual(['a', 'c'])
   expect(ids((await ann('GET', 'queries/all'))[1])).toEqual(['a', 'c'])
@@ -139,14 +139,14 @@ it('rejects changes without a matching rule and changes nothing', async () => {
   expect((await node.send('GET', '/api/Account/a')).json.balance).toBe(10)
 })
 
-it('evaluates UPDATE rules with the stored version of the resource, not the new version', async () => {
+it('evaluates an UPDATE rule with the stored version of the resource, not with the new version', async () => {
   const { ann, node } = await started(ofOwner('READ, UPDATE'))
   expect((await ann('PUT', 'Account/a', { owner: 'bob' }))[0]).toBe(200)
   expect(await ann('PUT', 'Account/a', { owner: 'ann' })).toEqual([404, 'RESOURCE_NOT_FOUND'])
   expect((await node.send('GET', '/api/Account/a')).json.owner).toContain('#bob')
 })
 
-it('applies a rule only during its transaction, which its condition can read', async () => {
+it('applies a rule only during the transaction that it names, and its condition can read the transaction', async () => {
   const within = {
     participant: '"ANY"',
     operation: 'READ, UPDATE',
@@ -167,7 +167,7 @@ it('applies a rule only during its transaction, which its condition can read', a
   )
 })
 
-it('applies the first rule that matches: a DENY before an ALLOW', async () => {
+it('applies the first rule that matches, even a DENY before an ALLOW', async () => {
   const closed = {
     participant: '"org.test.Person"',
     operation: 'ALL',
@@ -216,7 +216,7 @@ it('applies a rule for a namespace to the types declared in it, not to their sub
   expect(ids((await own.ann('GET', 'Account'))[1])).toEqual(['a', 'b', 'c'])
 })
 
-it('hides the sandbox state of a condition from the next condition', async () => {
+it('evaluates each condition without the script state of the previous condition', async () => {
   const condition =
     '((globalThis.seen = (globalThis.seen || 0) + 1) === 1 || a.getIdentifier() > "a")'
   const about = {

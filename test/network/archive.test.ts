@@ -24,7 +24,7 @@ const unreadable = (message: RegExp) =>
   expect.objectContaining({ code: 'NETWORK_UNREADABLE', message: expect.stringMatching(message) })
 
 describe('archives', () => {
-  it('preserves a network byte for byte when it is packed and read', () => {
+  it('are packed and read without changing a byte of the network', () => {
     const { files } = readNetwork(sample('trade'))
     const archive = writeArchive(files)
     expect(readArchive(archive)).toEqual(files)
@@ -33,7 +33,7 @@ describe('archives', () => {
   })
 
   it.each(['../evil.js', '/etc/passwd', 'models/../../x.cto', 'lib\\..\\..\\x.js', 'C:/x.cto'])(
-    'rejects the path %s',
+    'are rejected with the path %s',
     (path) => {
       const archive = writeArchive(
         new Map([
@@ -45,7 +45,7 @@ describe('archives', () => {
     },
   )
 
-  it('rejects symbolic links, encrypted, damaged and truncated archives, and decompression bombs', () => {
+  it('are rejected with symbolic links, encryption, damage, truncation or a decompression bomb', () => {
     const files = new Map([
       ['package.json', Buffer.from(PACKAGE)],
       ['models/m.cto', Buffer.from('namespace a')],
@@ -84,7 +84,7 @@ describe('archives', () => {
     }
   })
 
-  it('rejects more than 500 files or 10 MB', () => {
+  it('are rejected with more than 500 files or 10 MB', () => {
     const many = new Map([['package.json', Buffer.from(PACKAGE)]])
     for (let n = 0; n < 500; n += 1) many.set(`models/${n}.cto`, Buffer.from(`namespace n${n}`))
     expect(() => readArchive(writeArchive(many))).toThrow(unreadable(/500 files/))
@@ -95,7 +95,7 @@ describe('archives', () => {
 })
 
 describe('directories', () => {
-  it('reads only files of a network, and only packages that it depends on', () => {
+  it('are read without files outside the network, and with only the packages that the network depends on', () => {
     const folder = directory({
       'package.json': '{"name":"n","version":"1.0.0","dependencies":{"@org/shared":"1"}}',
       'models/deep/a.cto': 'namespace a',
@@ -114,7 +114,7 @@ describe('directories', () => {
     ])
   })
 
-  it('rejects symbolic links and folders without a network', () => {
+  it('are rejected with symbolic links or without a network', () => {
     const folder = directory({ 'models/a.cto': 'namespace a' })
     symlinkSync('/etc/passwd', join(folder, 'models/b.cto'))
     expect(() => readNetwork(folder)).toThrow(unreadable(/models\/b\.cto is a symbolic link/))
@@ -130,7 +130,7 @@ describe('directories', () => {
 })
 
 describe('daicho network', () => {
-  it('checks, packs, deploys, lists and upgrades', async () => {
+  it('checks, packs, deploys, lists and upgrades networks', async () => {
     const folder = temporaryFolder()
     const file = join(folder, 'n.bna')
     const checked = await runDaicho(['network', 'check', sample('bond'), '--json'])
@@ -147,7 +147,7 @@ describe('daicho network', () => {
     const again = await runDaicho(['network', 'upgrade', file], node)
     expect([again.code, again.stderr]).toEqual([
       1,
-      'daicho: trade-network is deployed exactly so already\n',
+      'daicho: trade-network is already deployed with exactly this archive\n',
     ])
   })
 
@@ -163,7 +163,7 @@ describe('daicho network', () => {
     expect((await runDaicho(['network', 'deploy', sample('trade')])).code).toBe(78)
   })
 
-  it('deploys NETWORKS at start, serves NETWORK at /api, and rejects a public address without a key', async () => {
+  it('deploys NETWORKS at the start, serves NETWORK at /api, and rejects a public address without a key', async () => {
     const open = await runDaicho([
       'serve',
       '--only',

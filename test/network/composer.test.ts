@@ -50,7 +50,7 @@ const errorOf = async (reply: ReturnType<typeof send>) => {
 }
 
 describe('a transaction', () => {
-  it.each(['Untended', 'Silent'])('is refused if no function processes it: %s', async (type) => {
+  it.each(['Untended', 'Silent'])('is rejected if no function processes it: %s', async (type) => {
     const { status, code, message } = await errorOf(send('POST', `/api/${type}`, {}))
     expect([status, code]).toEqual([422, 'TRANSACTION_FAILED'])
     expect(message).toMatch(
@@ -68,7 +68,7 @@ describe('a transaction', () => {
 })
 
 describe('a missing required array', () => {
-  it('becomes empty, even if it is null; an optional array stays absent', async () => {
+  it('becomes empty, even if it is null; a missing optional array stays missing', async () => {
     const expected = {
       $class: 'org.test.Thing',
       id: 'a',
@@ -157,7 +157,7 @@ describe('resources that a processor creates', () => {
         (made) => [use, type, `${made};${code}`, made] as const,
       ),
     ),
-  )('are refused with 422 if they are cyclic or too deep: %s', async (_use, type, code) => {
+  )('are rejected with 422 if they are cyclic or too deep: %s', async (_use, type, code) => {
     const refused = await errorOf(send('POST', `/api/${type}`, { code }))
     expect(refused.message).toMatch(/^nesting exceeds 64 levels$|circular/)
     expect([refused.status, refused.code]).toEqual([422, 'TRANSACTION_FAILED'])
@@ -182,7 +182,7 @@ describe('resources that a processor creates', () => {
 })
 
 describe('fields of a filter', () => {
-  it('apply to a single resource', async () => {
+  it('apply to a request for a single resource', async () => {
     await send('POST', '/api/Thing', { id: 'f', tags: ['x'], parts: ['a'] })
     const read = async (filter: object) =>
       (await send('GET', `/api/Thing/f?filter=${encodeURIComponent(JSON.stringify(filter))}`)).json
@@ -200,7 +200,7 @@ describe('fields of a filter', () => {
 })
 
 describe('a user ID', () => {
-  it('can be issued only once in a network, even after its revocation', async () => {
+  it('can be issued only once in a network, even after it was revoked', async () => {
     const own = await gateway({ deploy: [networkOf(MODEL)] })
     await own.send('POST', '/api/Person', [{ name: 'ann' }, { name: 'bob' }])
     const issue = (name: string, userID: string) =>
@@ -225,7 +225,7 @@ describe('a user ID', () => {
     expect(racing.map(({ status }) => status).toSorted()).toEqual([200, 409, 409])
   })
 
-  it('may be the id of a participant with a bound identity', async () => {
+  it('may equal the id of a participant with a bound identity', async () => {
     const own = await gateway({ deploy: [networkOf(MODEL)] })
     await own.send('POST', '/api/Person', { name: 'ann' })
     const participant = 'org.test.Person#ann'

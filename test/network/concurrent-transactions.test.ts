@@ -79,13 +79,16 @@ it.each([
      const made = getFactory().newResource('org.ahead', 'Account', 'a');
      made.balance = balance + 1; await registry.add(made)`,
   ],
-])('adds up fifty concurrent transactions that each add one to %s', async (_label, code) => {
-  const { submitAll, account, finding } = await started()
-  expect(await submitAll(Array(50).fill(code))).toEqual(Array(50).fill(DONE))
-  expect([(await account())?.balance, await finding()]).toEqual([50, null])
-})
+])(
+  'loses no change of fifty concurrent transactions that each add one to %s',
+  async (_label, code) => {
+    const { submitAll, account, finding } = await started()
+    expect(await submitAll(Array(50).fill(code))).toEqual(Array(50).fill(DONE))
+    expect([(await account())?.balance, await finding()]).toEqual([50, null])
+  },
+)
 
-it('hides the sandbox state and the writes of a failed transaction from later transactions', async () => {
+it('hides the script state and the writes of a failed transaction from later transactions', async () => {
   const { submitAll, account, finding } = await started()
   const leave = `globalThis.left = 1; Array.prototype.map = null; JSON.stringify = () => '{"$class":1}'`
   const fail = `${ADD}; throw new Error('no')`
@@ -143,18 +146,19 @@ it('stops an endless transaction without affecting other transactions', async ()
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
 })
 
-it('does not delay other transactions if a transaction exhausts its memory', async () => {
+it('executes other transactions without delay if a transaction exhausts its memory', async () => {
   const { submitAll, account, finding } = await started()
   const viaRegistry = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const bomb = 'const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))'
-  // The first transactions after the bomb had been sent to the same thread; the last transactions also send requests.
+  // The first transactions after the bomb were sent to the same thread before it failed. The last transactions send
+  // requests to the host too.
   const codes = [...Array(14).fill(ADD), bomb, ADD, ...Array(8).fill(viaRegistry)]
   const ends = codes.map((code) => (code === bomb ? 'PROCESSOR_MEMORY' : DONE))
   expect(await submitAll(codes)).toEqual(ends)
   expect([(await account())?.balance, await finding()]).toEqual([codes.length - 1, null])
 })
 
-it('shows a transaction the new value of a resource that was replaced just before', async () => {
+it('shows a transaction the new value of a resource that an earlier transaction has just replaced', async () => {
   const { network, submitAll, account, finding } = await started()
   const before = submitAll([ADD, ADD])
   const replaced = network.change(
@@ -173,7 +177,7 @@ it('shows a transaction the new value of a resource that was replaced just befor
   expect([(await account())?.balance, await finding()]).toEqual([102, null])
 })
 
-it('lets a transaction refer to a resource that an earlier transaction has added', async () => {
+it('lets a transaction refer to a resource that an earlier concurrent transaction has added', async () => {
   const { network, account, finding } = await started()
   const add = `${registry} const made = getFactory().newResource('org.ahead', 'Account', 'b')
     made.balance = 5; await registry.add(made)`

@@ -106,7 +106,7 @@ it.each([
   expect(await send('DELETE', '/api/Thing/none')).toEqual(missing('none'))
 })
 
-it('reports a missing resource if neither READ nor the change is allowed', async () => {
+it('reports the resource as missing if neither READ nor the change is allowed', async () => {
   const { send, submit } = await under('')
   for (const [method, body] of [
     ['GET', undefined],
@@ -126,7 +126,7 @@ it('reports a missing resource if neither READ nor the change is allowed', async
   expect(await send('POST', '/api/Thing', { id: '1' })).toEqual(refused('CREATE', '1'))
 })
 
-it('needs only UPDATE to replace a resource, but also READ to patch or remove it over HTTP', async () => {
+it('requires UPDATE to replace a resource, and also READ to patch or remove it over HTTP', async () => {
   const { node, send, submit } = await under(allow('U', PERSON, 'UPDATE, DELETE', THING))
   const size = async (id: string) => (await node.send('GET', `/api/Thing/${id}`)).json.size
   expect(await send('PUT', '/api/Thing/1', { size: 3 })).toEqual([200])
@@ -146,7 +146,7 @@ it('needs only UPDATE to replace a resource, but also READ to patch or remove it
   expect(await submit('removeRead', '5')).toEqual(failed(notThere('5')))
 })
 
-it('needs only CREATE to add a resource, and reports an existing id', async () => {
+it('requires only CREATE to add a resource, and reports an id that exists', async () => {
   const { send, submit } = await under(allow('C', PERSON, 'CREATE', THING))
   expect(await send('POST', '/api/Thing', { id: '8' })).toEqual([200])
   expect(await send('GET', '/api/Thing/8')).toEqual(missing('8'))

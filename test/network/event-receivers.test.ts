@@ -70,11 +70,11 @@ async function received(rules: string, about: object = {}): Promise<string[]> {
 
 const EVERYTHING = ['loud to ann', 'soft to ann', 'loud to bob', 'soft to bob']
 
-it('if no rule names an event, sends it to those who may submit its transaction', async () => {
+it('sends an event that no rule names to participants that may submit its transaction', async () => {
   expect(await received(SUBMIT)).toEqual(EVERYTHING)
 })
 
-it('sends an event that no rule names only if the transaction matches the condition for submitting it', async () => {
+it('sends an event that no rule names only if its transaction matches the condition for submitting it', async () => {
   const mine = rule(
     'Mine',
     'CREATE',
@@ -84,7 +84,7 @@ it('sends an event that no rule names only if the transaction matches the condit
   expect(await received(mine)).toEqual(['loud to ann', 'soft to ann'])
 })
 
-it('sends an event to participants that may read it because of a wildcard', async () => {
+it('sends an event to participants that may read it because of a rule with a wildcard', async () => {
   expect(await received(rule('R', 'READ', ': "org.test.**"'))).toEqual(EVERYTHING)
 })
 
@@ -117,11 +117,11 @@ it('ignores wildcards and rules without READ when it checks whether a rule names
   expect(await received(end + wild + other + SUBMIT)).toEqual(EVERYTHING)
 })
 
-it('sends all events to everyone, like Composer, with a READ rule for the system type Event', async () => {
+it('sends all events to all participants, like Composer, with a READ rule for the system type Event', async () => {
   expect(await received(rule('All', 'READ', `: "${SYSTEM}.Event"`))).toEqual(EVERYTHING)
 })
 
-it('requires READ for every event with daicho.strictEvents', async () => {
+it('requires READ for every event if daicho.strictEvents is set', async () => {
   const about = { daicho: { strictEvents: true } }
   expect(await received(SUBMIT, about)).toEqual([])
   const wild = rule('R', 'READ', ': "org.test.*"')

@@ -63,7 +63,7 @@ const parts = (levels: number) =>
 const thing = (part: string) =>
   `'{"ask":"add","resources":[{"$class":"org.test.Thing","id":"x","part":' + ${part} + '}]}'`
 
-const NOT_ASKED = 'the network cannot be asked for that'
+const NOT_ASKED = 'the network does not support this request'
 it.each([
   [
     'an object for a type',
@@ -139,7 +139,7 @@ it.each([
   [
     'a very long message',
     `say('{"ask":"log","text":"' + 'x'.repeat(17e6) + '"}'); console.log(1)`,
-    'processors hand over 16777216 characters at a time at most',
+    'a processor may send at most 16777216 characters at a time',
   ],
   [
     'an error with invalid members',
@@ -147,7 +147,7 @@ it.each([
     'Error',
   ],
   ['an error with an invalid name', `const e = new Error("no"); e.name = {}; throw e`, 'no'],
-])('%s fails the transaction with a reason', async (_name, code, message) => {
+])('%s makes the transaction fail with a reason', async (_name, code, message) => {
   const { json } = await node.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
   expect(json.error.message).toBe(message)
@@ -165,19 +165,19 @@ it('truncates long error messages', async () => {
   }
 })
 
-it('rejects writes whose total is too large, even repeated writes of one resource', async () => {
+it('rejects writes with too many characters in total, even repeated writes of one resource', async () => {
   const code = `${THINGS} ${NEW} x.text = "x".repeat(8e6); await r.add(x)
     for (;;) await r.update(x)`
   const { json } = await node.send('POST', '/api/Run', { code })
-  // On a slow machine the deadline may come first.
+  // On a slow computer the deadline may come first.
   expect([
-    'a transaction writes 67108864 characters at most',
+    'a transaction may write at most 67108864 characters',
     'the transaction took too long: out of time',
   ]).toContain(json.error.message)
   expect((await node.send('GET', '/api/Thing')).text).toBe('[]')
 })
 
-it('fails a transaction that does not stop after its result, because its progress is random', async () => {
+it('stops a transaction that continues after its result', async () => {
   const code = '(async () => { for (;;) await null })(); return'
   const { json } = await node.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([504, 'PROCESSOR_DEADLINE'])
@@ -186,12 +186,12 @@ it('fails a transaction that does not stop after its result, because its progres
 it('rejects a return value that is not in the declared enum', async () => {
   for (const returned of ['{ toString: 1 }', '["RED"]', '"BLUE"', 'null']) {
     const { json } = await node.send('POST', '/api/Pick', { code: `return ${returned}` })
-    expect(json.error.message).toBe('Pick must return Colour, and returned none')
+    expect(json.error.message).toBe('Pick must return Colour, but returned nothing')
   }
   expect((await node.send('POST', '/api/Pick', { code: 'return "RED"' })).json).toBe('RED')
 })
 
-it('denies access if a condition forges its result', async () => {
+it('denies access if a condition forges its own result', async () => {
   expect((await node.send('POST', '/api/Judged', { spoil: '' })).status).toBe(200)
   for (const spoil of [
     'Array.prototype.toJSON = () => undefined',

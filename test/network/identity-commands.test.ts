@@ -45,7 +45,7 @@ it('issues, binds, lists and revokes identities of a stopped node, and prints er
   ])
 })
 
-it('grants the issuer right with issue --issuer, and shows it in list', async () => {
+it('grants the issuer right with `issue --issuer`, and shows it in `list`', async () => {
   const node = { SYSTEM_FOLDER: temporaryFolder() }
   const identity = (...args: string[]) => runDaicho(['network', 'identity', ...args], node)
   await runDaicho(['network', 'deploy', 'test/networks/trade'], node)

@@ -49,7 +49,7 @@ describe('types', () => {
     participant Person identified by name { o String name }`)
   const crate = { id: '1', size: { width: 1 }, shapes: [] }
 
-  it('rejects instances of abstract types, and inherits their properties to subtypes', () => {
+  it('cannot have instances if they are abstract, and pass their properties to subtypes', () => {
     expect(problemsOf(network, 'org.test.Crate', crate)).toEqual([])
     expect(problemsOf(network, 'org.test.Crate', { ...crate, $class: 'org.test.Thing' })).toEqual([
       '/$class WRONG_CLASS',
@@ -61,7 +61,7 @@ describe('types', () => {
     ])
   })
 
-  it('accepts a $class that extends the declared concept', () => {
+  it('accept a $class that extends the declared concept', () => {
     const size = { $class: 'org.test.Box', width: 1, depth: 2 }
     expect(kept(network, 'org.test.Crate', { ...crate, size })).toMatchObject({ size })
     expect(
@@ -75,7 +75,7 @@ describe('types', () => {
     ])
   })
 
-  it('applies defaults to absent members; optional members may be absent or null', () => {
+  it('apply defaults to missing members; optional members may be missing or null', () => {
     expect(kept(network, 'org.test.Crate', { ...crate, labels: null, keeper: null })).toEqual({
       $class: 'org.test.Crate',
       id: '1',
@@ -87,7 +87,7 @@ describe('types', () => {
     })
   })
 
-  it('validates each element of arrays, and enums, dates and relationships, and reports all errors', () => {
+  it('are checked in each array element, enum, date and relationship, and all errors are reported', () => {
     const wrong = {
       ...crate,
       labels: ['a', 1, null],
@@ -112,7 +112,7 @@ describe('types', () => {
     ])
   })
 
-  it('normalizes relationships and dates', () => {
+  it('store relationships and dates in one form', () => {
     const given = {
       ...crate,
       made: '2026-11-20T21:00:00+09:00',
@@ -143,7 +143,7 @@ describe('values', () => {
     }`)
   const problems = (value: JsonObject) => problemsOf(network, 'org.test.Values', value)
 
-  it('supports regular expressions with flags', () => {
+  it('can be restricted by regular expressions with flags', () => {
     expect(problems({ code: 'Ab', unicode: '台帳' })).toEqual([])
     expect(problems({ code: 'abc', unicode: '1' })).toEqual([
       '/code PATTERN_MISMATCH',
@@ -151,7 +151,7 @@ describe('values', () => {
     ])
   })
 
-  it('supports ranges with one or two bounds, inclusive', () => {
+  it('can be restricted by inclusive ranges with one or two bounds', () => {
     expect(problems({ low: 0, high: 10, between: -1.5 })).toEqual([])
     expect(problems({ low: -1, high: 11, between: 1.6 })).toEqual([
       '/low OUT_OF_RANGE',
@@ -160,7 +160,7 @@ describe('values', () => {
     ])
   })
 
-  it('accepts integers up to 2^53-1, and fractions for integers only in networks made for Composer', () => {
+  it('can be integers up to 2^53-1; only networks made for Composer accept fractions for integers', () => {
     expect(problems({ long: 2 ** 53 - 1 })).toEqual([])
     expect(problems({ long: 2 ** 53 })).toEqual(['/long NUMBER_TOO_LARGE'])
     expect(problems({ low: 1.5, long: 1e300 })).toEqual([
@@ -179,7 +179,7 @@ describe('values', () => {
 })
 
 describe('files', () => {
-  it('imports types by name and with a star from several namespaces; own types take precedence', () => {
+  it('import types by name and with a star from several namespaces; types of the own namespace take precedence', () => {
     const found = findingsIn({
       'models/a.cto': 'namespace org.a\nconcept One {}\nconcept Two {}\nconcept Mine {}',
       'models/deep/b.cto': `namespace org.b
@@ -190,7 +190,7 @@ describe('files', () => {
     expect(found).toEqual([])
   })
 
-  it('includes the model files of packages that the network depends on', () => {
+  it('include the model files of packages that the network depends on', () => {
     const found = findingsIn({
       'models/b.cto': 'namespace org.b import org.a.One concept Two { o One one }',
       'node_modules/shared/models/a.cto': 'namespace org.a concept One {}',
@@ -198,7 +198,7 @@ describe('files', () => {
     expect(found).toEqual([])
   })
 
-  it('reads decorators with their arguments', () => {
+  it('may contain decorators with arguments', () => {
     const { model } = networkOf(`namespace org.test
       @deprecated @form("wide", 3, true, Hint) concept Hint { @label("Name") o String name }
       @returns(Hint[]) @commit(false) transaction Ask {}
@@ -211,14 +211,14 @@ describe('files', () => {
     expect(model.type('org.test.Ask')?.decorators[0]?.arguments).toEqual(['Hint[]'])
   })
 
-  it('accepts properties with names of Object members, and reports them if missing', () => {
+  it('may name properties like members of Object, and a missing property is reported', () => {
     const odd = networkOf(`namespace org.test
       concept Odd { o String toString optional o String constructor }`)
     expect(problemsOf(odd, 'org.test.Odd', { constructor: 'x' })).toEqual([])
     expect(problemsOf(odd, 'org.test.Odd', {})).toEqual(['/constructor MISSING'])
   })
 
-  it('adds the system types to every network', () => {
+  it('receive the system types in every network', () => {
     const { model } = networkOf('namespace org.test asset A identified by a { o String a }')
     const names = ['Asset', 'Participant', 'Transaction', 'Event', 'NetworkAdmin', 'Identity']
     for (const name of [...names, 'Network', 'HistorianRecord', 'AddAsset']) {
@@ -245,14 +245,14 @@ describe('relationships', () => {
     ['resource:', 'a relationship must have the form resource:<type>#<id>'],
     ['org.test.None#a', 'there is no type org.test.None'],
     ['org.test.Person#a', 'the type must be org.test.Thing, not org.test.Person'],
-  ])('parses %j as a relationship to a Thing as %j', (text, target) => {
+  ])('the text %j, parsed as a relationship to a Thing, gives %j', (text, target) => {
     const declared = model.type('org.test.Thing')
     if (declared === null) throw new Error('unknown type')
     expect(targetOf(text, declared, model)).toEqual(target)
   })
 
   it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])(
-    'escapes the id %j in the text of a relationship and restores it',
+    'escape the id %j in their text and restore it',
     (id) => {
       const text = relationshipText({ type: 'org.test.Thing', id })
       expect(text.split('#')).toHaveLength(2)
@@ -260,7 +260,7 @@ describe('relationships', () => {
     },
   )
 
-  it('rejects strings that are not relationships', () => {
+  it('are rejected if they are other strings', () => {
     expect(['org.test.Thing#a', 'resource:a', ''].map(targetOfCanonical)).toEqual([
       null,
       null,
@@ -308,7 +308,7 @@ event L identified by l { // 22
 `
 
 describe('errors', () => {
-  it('reports all 22 errors of a model with their locations', () => {
+  it('are reported for all 22 faults of a model, with locations', () => {
     const found = findingsIn({ 'models/m.cto': WITH_ERRORS })
     const lines = WITH_ERRORS.split('\n')
     const planted = [...lines.entries()].flatMap(([at, line]) => {
@@ -321,7 +321,7 @@ describe('errors', () => {
     expect(places).toEqual(planted.sort((a, b) => a - b))
   })
 
-  it('reports processors without an existing transaction type', () => {
+  it('are reported for processors of types that are not transactions', () => {
     const script = `/** @transaction */ const a = 1
 /** @transaction */ function b(tx) {}
 /**
@@ -347,7 +347,7 @@ function f() {}`
     ])
   })
 
-  it('reports errors after a syntax error, and in all files', () => {
+  it('are reported in all files, even after a syntax error', () => {
     const found = findingsIn({
       'package.json': '{"name":"Bad Name","version":"one"}',
       'models/m.cto':
@@ -378,7 +378,7 @@ function f() {}`
     ])
   })
 
-  it('warns if permissions.acl is missing, and then allows everything', () => {
+  it('include a warning if permissions.acl is missing, and then everything is allowed', () => {
     const { findings, definition } = checkNetwork({
       packed: null,
       files: new Map([

@@ -320,7 +320,7 @@ describe('files and imports', () => {
     expect(errorIn([importing('', 'concept X { o org.other.A a }'), other])).toBeNull()
   })
 
-  it('rejects two types with the same short name, of which Composer silently uses one', () => {
+  it('rejects two types with one short name, although Composer silently uses one of them', () => {
     const own = importing('import org.other.A', 'concept A {} concept X { o A a }')
     expect(errorIn([own, other])).toMatch(
       /: the imported org\.other\.A conflicts with org\.test\.A$/,

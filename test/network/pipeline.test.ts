@@ -53,8 +53,8 @@ async function started() {
     },
   })
   const nothing = () => {}
-  const surroundings = { clock: new HandClock(), version: '0', warn: nothing, log: nothing }
-  const networks = await Networks.open({ ledger, ...surroundings, deadlineMs: 5_000 })
+  const context = { clock: new HandClock(), version: '0', warn: nothing, log: nothing }
+  const networks = await Networks.open({ ledger, ...context, deadlineMs: 5_000 })
   onTestFinished(async () => {
     await networks.close()
     await close()
@@ -125,14 +125,14 @@ function watched(work: Promise<unknown>) {
   return seen
 }
 
-it('executes a transaction on the results of earlier transactions that are still being written', async () => {
+it('executes a transaction on the results of earlier transactions before these are stored', async () => {
   const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
   const made = watched(create(network))
   const trades = ['bob', 'eve'].map((name) => watched(trade(network, name)))
   const first = await next()
-  // All three see the commodity, although it is not on the disk yet.
+  // All three requests see the commodity, although it is not on the disk yet.
   const refused = watched(create(network))
   await decided(4)
   const all = () => [made, ...trades, refused].map(({ state }) => state)
@@ -169,7 +169,7 @@ it('fails all transactions that were based on a failed write, and starts the nex
     ),
   ]
   await decided(4)
-  // Sent before the write fails, and decided before or after that.
+  // This request is sent before the write fails, and decided before or after the failure.
   const inBetween = watched(network.change({ kind: 'start' }, ADMIN))
   first.refuse()
   await inBetween.work
@@ -228,6 +228,11 @@ it('terminates the thread of a rejected deployment or upgrade, and releases the 
   await expect(upgraded).rejects.toMatchObject({ code: 'UPGRADE_INVALID' })
   const deployed = watched(networks.deploy(definitionWith('another', MODEL_2)))
   const block = await next()
+  // Until the deployment is recorded, clients cannot see the network, and the name is taken.
+  expect([networks.list().map(({ name }) => name), networks.get('another')]).toEqual([
+    ['mynetwork'],
+    null,
+  ])
   block.refuse()
   await deployed.work
   expect([deployed.state, threads]).toEqual(['the disk is full', { begun: 2, left: 0 }])
@@ -248,7 +253,7 @@ it('accepts one of two concurrent deployments with the same name, rejects the ot
   expect(networks.get('another')).not.toBeNull()
 })
 
-it('validates resources added during an upgrade with the version that is deployed then', async () => {
+it('validates resources that are added during an upgrade with the version that was deployed when they were stored', async () => {
   const { network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const add = (tradeId: string) =>
@@ -263,7 +268,7 @@ it('validates resources added during an upgrade with the version that is deploye
   const second = watched(add('bob'))
   upgrade.store()
   await upgraded
-  // If it were accepted, there would be a pending write.
+  // If the resource were accepted, there would be a pending write.
   await Promise.race([second.work, next()])
   expect(second.state).toBe('/grade: Trader needs grade')
 })

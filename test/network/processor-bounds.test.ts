@@ -30,7 +30,7 @@ async function started() {
   return { node, ask, lines }
 }
 
-it('answers calls that a processor awaits together, in another order, or not at all', async () => {
+it('answers calls that a processor awaits together, in another order, or never', async () => {
   const { node, ask } = await started()
   const together = `const r = await things()
     const [b, a, no] = await Promise.all([r.get('b'), r.get('a'), r.exists('c')])
@@ -67,7 +67,7 @@ it('accepts a thousand events per transaction, and rejects a transaction with on
     }
     return 'done'`
   expect(await ask(emit(1_000))).toBe('done')
-  const message = 'a transaction emits 1000 events at most'
+  const message = 'a transaction may emit at most 1000 events'
   expect(await ask(emit(1_001))).toEqual([422, 'TRANSACTION_FAILED', message])
   expect((await node.send('GET', '/api/Thing/e1000')).status).toBe(200)
   expect((await node.send('GET', '/api/Thing/e1001')).status).toBe(404)
@@ -77,7 +77,7 @@ it('accepts two thousand changes per transaction, and rejects a transaction with
   const { node, ask } = await started()
   const add = (count: number) => `await (await things()).addAll(
     Array.from({ length: ${count} }, (_, n) => made('n' + n, ''))); return 'done'`
-  const message = 'a transaction makes 2000 changes at most'
+  const message = 'a transaction may make at most 2000 changes'
   expect(await ask(add(2_001))).toEqual([422, 'TRANSACTION_FAILED', message])
   expect((await node.send('GET', '/api/Thing')).json).toHaveLength(2)
   expect(await ask(add(2_000))).toBe('done')
@@ -99,7 +99,7 @@ it('rejects a read that returns too many characters', async () => {
   for (const id of ['x', 'y', 'z']) {
     expect((await node.send('POST', '/api/Thing', big(id))).status).toBe(200)
   }
-  const message = 'a transaction cannot take in so many resources'
+  const message = 'a transaction cannot read so many resources'
   expect(await ask(`return (await (await things()).getAll()).length`)).toEqual([
     ...[422, 'TRANSACTION_FAILED', message],
   ])

@@ -85,7 +85,7 @@ async function started() {
   return { node, ask, run, ann }
 }
 
-it('(a) represents a resource by one object within a transaction, however it was reached', async () => {
+it('represents a resource by one object within a transaction, however the processor reached it', async () => {
   const { node, ask } = await started()
   const code = `const registry = await things(), owners = await people()
     const a = await registry.get('a'), ann = await owners.get('ann')
@@ -104,7 +104,7 @@ it('(a) represents a resource by one object within a transaction, however it was
   expect(same.status).toBe(200)
 })
 
-it('(a) finds an object by its new id after a change of the id, whether it was read or only referenced', async () => {
+it('finds an object by its new id after a change of the id, whether the processor read or only referenced the object', async () => {
   const { ask } = await started()
   const code = `const a = await (await things()).get('a'), owner = a.owner
     a.id = 'z'
@@ -116,7 +116,7 @@ it('(a) finds an object by its new id after a change of the id, whether it was r
   expect(await ask(code)).toBe(`${thing},${person}`)
 })
 
-it('(b) gives a dangling relationship its id, and throws when other members are read', async () => {
+it('gives a dangling relationship its id, and throws when other members are read', async () => {
   const { ask } = await started()
   const code = `const c = await (await things()).get('c')
     const said = [c.owner.getIdentifier(), c.owner.$identifier, c.owner.name, c.owner.getType()]
@@ -128,7 +128,7 @@ it('(b) gives a dangling relationship its id, and throws when other members are 
   expect(await ask(code)).toBe(`gone|gone|gone|Person|${missing}`)
 })
 
-it('(c) resolves relationships immediately, and shows earlier writes in reads and queries', async () => {
+it('resolves relationships immediately, and shows earlier writes in reads and queries', async () => {
   const { ask, node } = await started()
   const code = `const registry = await things(), said = []
     const a = await registry.get('a'); said.push(a.owner.age, typeof a.made)
@@ -156,7 +156,7 @@ it('(c) resolves relationships immediately, and shows earlier writes in reads an
   expect((await node.send('GET', '/api/queries/taggedBoth')).json).toEqual([])
 })
 
-it('(d) fixes the clock to the time of the transaction, in UTC, and derives random numbers from its id', async () => {
+it('sets the clock to the time of the transaction, in UTC, and derives random numbers from its id', async () => {
   const { node } = await started()
   const code = `return [Date.now(), new Date().getTime(), +new Date(Date.now()), new Date(0).getHours(),
     new Date(2020, 0, 1).toISOString(), new Date() instanceof Date, Date() === String(new Date()),
@@ -174,7 +174,7 @@ it('runs all matching processors, including processors of supertypes, in order',
   expect(reply.status).toBe(200)
 })
 
-it('returns a value of the @returns type, and records nothing with @commit(false)', async () => {
+it('returns a value of the type in @returns, and records nothing with @commit(false)', async () => {
   const { node, ask } = await started()
   expect(await ask('return 5')).toBe('5')
   const wrong = await node.send('POST', '/api/Ask', { code: 'return 5' })
@@ -209,7 +209,7 @@ it('writes nothing for a failed transaction, and logs its console output', async
     ['emit(factory.newEvent(NS, "Noticed"))', '/text: Noticed needs text'],
     ['await post("http://example.org", tx)', 'a transaction cannot reach the network'],
     ['await query("nothing")', 'there is no query nothing'],
-    ['await query("byAmount", { least: "x", most: 1 })', 'the query takes least'],
+    ['await query("byAmount", { least: "x", most: 1 })', 'the query needs the parameter least'],
     ['await query(buildQuery("SELECT x"))', 'the query is invalid'],
     [
       'await (await getTransactionRegistry("org.test.Quiet")).add(factory.newTransaction(NS, "Quiet"))',
@@ -232,7 +232,7 @@ it('lets a processor continue after a caught error', async () => {
   expect(await ask(code)).toBe('on')
 })
 
-it('a rejected write throws in the script, at the line that made it', async () => {
+it('throws in the script at the line of a rejected write', async () => {
   const logged: string[] = []
   const log = (_network: string, _level: string, text: string) => logged.push(text)
   const node = await gateway({ deploy: [definition], log, deadlineMs: 1_000 })

@@ -228,7 +228,7 @@ describe('a query', () => {
   }
   const ids = (json: { id: string }[]) => json.map(({ id }) => id).join()
 
-  it('finds resources whose value, or any element of an array, matches', async () => {
+  it('finds resources in which the value, or any element of an array, matches', async () => {
     const node = await started()
     for (const [path, found] of RESULTS) {
       const { status, json } = await node.send('GET', `/api/queries/${path}`)
@@ -236,7 +236,7 @@ describe('a query', () => {
     }
   })
 
-  it('accepts a list of values for CONTAINS from a processor, which matches arrays with all of them', async () => {
+  it('accepts a list of values for CONTAINS from a processor, and finds arrays that contain all of them', async () => {
     const node = await started()
     const find = async (code: string) => {
       const { status, json } = await node.send('POST', '/api/Find', { code })
@@ -250,9 +250,9 @@ describe('a query', () => {
     expect(await find(`() => query(buildQuery('${where('ns <= _$p')}'), { p: 1 })`)).toBe('1')
     expect(await find(`() => query('twoTypes', { p: ['7'] })`)).toEqual([
       422,
-      'the query takes p, a Integer',
+      'the query needs the parameter p, a Integer',
     ])
     const many = `() => query('contains', { p: Array(1001).fill('a') })`
-    expect(await find(many)).toEqual([422, 'the query takes p, a String'])
+    expect(await find(many)).toEqual([422, 'the query needs the parameter p, a String'])
   })
 })

@@ -1,4 +1,4 @@
-// Loads the public sample networks, and compares their models with the results of an independent parser (the oracle).
+// Loads the public sample networks, and compares their models with the results of an independent parser (`oracle.ts`).
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -28,12 +28,12 @@ describe.each(networks)('%s', (name) => {
   const types = oracleTypes(text)
   const namespace = /namespace\s+(\S+)/.exec(text)?.[1] ?? ''
 
-  it('loads without findings', () => {
+  it('loads without errors or warnings', () => {
     expect(findings).toEqual([])
     expect(definition?.rules?.length).toBeGreaterThan(0)
   })
 
-  it('has the types and properties that the oracle finds', () => {
+  it('has the types and properties that the reference parser finds', () => {
     expect(types.size).toBeGreaterThan(3)
     for (const type of types.values()) {
       const declared = definition?.model.type(`${namespace}.${type.name}`)
@@ -47,7 +47,7 @@ describe.each(networks)('%s', (name) => {
   })
 
   it.each([true, false])(
-    'accepts exactly the instances that the oracle accepts (strict numbers: %s)',
+    'accepts exactly the instances that the reference parser accepts (strict numbers: %s)',
     (strictNumbers) => {
       let taken = 0
       fc.assert(
@@ -67,7 +67,7 @@ describe.each(networks)('%s', (name) => {
     },
   )
 
-  it('normalizes accepted values idempotently', () => {
+  it('does not change a value again that it has normalized', () => {
     fc.assert(
       fc.property(anyInstance(types, namespace), ({ type, value }) => {
         const declared = definition?.model.type(`${namespace}.${type}`)

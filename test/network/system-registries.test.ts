@@ -152,7 +152,7 @@ it('rejects changes of registries and applies access rules to reads', async () =
   }
 })
 
-it('reads the registries of an upgraded model, even when the ledger is replayed', async () => {
+it('lists the registries of an upgraded model, even when the ledger is replayed', async () => {
   const node = await started()
   const names = `return (await query('allAssetRegistry')).map((one) => one.registryId)`
   expect(await ask(node, names)).toEqual(['org.test.Thing'])
@@ -170,7 +170,7 @@ it('reads the registries of an upgraded model, even when the ledger is replayed'
   expect(finding).toBeNull()
 })
 
-it('documents the types that queries select', async () => {
+it('documents the types that queries can select', async () => {
   const node = await started()
   const { text, json } = await node.send('GET', '/explorer/openapi.json')
   const references = [...text.matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(

@@ -33,7 +33,7 @@ async function started() {
 }
 
 it.each(['gone', 'hidden'])(
-  'returns undefined for undeclared properties and throws for declared ones, if the target is %s',
+  'returns undefined for undeclared properties and throws for declared properties, if the target is %s',
   async (id) => {
     const ask = await started()
     const missing = `Object with ID '${id}' in collection with ID 'Asset:org.test.Thing' does not exist`
@@ -62,7 +62,7 @@ it.each(['gone', 'hidden'])(
   },
 )
 
-it('returns undefined or throws in the same way for a property of a property', async () => {
+it('returns undefined or throws by the same rule for a property of a property', async () => {
   const ask = await started()
   expect(
     await ask('there', 'return [thing.colour, thing.next.id, typeof thing.next.size]'),
@@ -84,7 +84,7 @@ async function chained(rules: string) {
 const ALL =
   'rule All { description: "d" participant: "ANY" operation: ALL resource: "**" action: ALLOW }'
 
-it('follows up to 64 levels of relationships, and applies the effects of repeated runs once', async () => {
+it('follows up to 64 relationships in a row, and applies effects once even if the processor runs again', async () => {
   const ask = await chained(ALL)
   const follow = (start: string, count: number) =>
     `let at = ${start}; for (let n = 0; n < ${count}; n += 1) at = at.next; return at.colour`
@@ -104,7 +104,7 @@ it('follows up to 64 levels of relationships, and applies the effects of repeate
   expect((await ask(add)).json).toBe('82')
 })
 
-it('shows earlier writes through relationships, even to resources that were not read', async () => {
+it('shows earlier writes through relationships, even in resources that the processor has not read', async () => {
   const ask = await chained(ALL)
   const code = `const things = await getAssetRegistry('org.test.Thing'), factory = getFactory()
     const made = (id, colour) => Object.assign(factory.newResource('org.test', 'Thing', id), { colour })
@@ -116,7 +116,7 @@ it('shows earlier writes through relationships, even to resources that were not 
   expect(JSON.parse((await ask(code)).json)).toEqual(['yellow', 'black'])
 })
 
-it('follows several levels of relationships even in conditions', async () => {
+it('follows relationships of relationships even in conditions', async () => {
   const condition = 'condition: (ask.thing.next.next.next.next.next.id === "5") action: ALLOW'
   const rules = `
     rule Five { description: "d" participant: "ANY" operation: CREATE resource(ask): "org.test.Ask" ${condition} }

@@ -26,7 +26,7 @@ async function folderOf(): Promise<string> {
   return folder
 }
 
-it('leaves only complete transactions after SIGKILL, which pass verify', async () => {
+it('leaves only complete transactions after SIGKILL, and `daicho network verify` accepts them', async () => {
   const folder = await folderOf()
   const variables = { SYSTEM_FOLDER: folder, LOG_LEVEL: 'fatal' }
   const flags = ['serve', '--only', 'gateway', '--gateway-port', '0', '--json']
@@ -115,7 +115,7 @@ it('verifies a network across upgrades, and finds a write that does not come fro
   const wrong = await runDaicho(['network', 'verify'], variables)
   expect([wrong.code, wrong.stdout]).toEqual([
     1,
-    'test-network  block 9: transaction made-up: its writes differ from what is recorded, first number 0\n',
+    'test-network  block 9: transaction made-up: its writes differ from the recorded writes, first at number 0\n',
   ])
 })
 
@@ -130,7 +130,7 @@ it('reports progress before each transaction is replayed', async () => {
   expect(reports).toEqual([0, 1, 2, 3].map((height) => ({ height, transactions: height + 1 })))
 })
 
-it('fails without a finding if the scripts cannot be loaded', async () => {
+it('fails with an error, not a finding, if the scripts cannot be loaded', async () => {
   const folder = await folderOf()
   const node = await startGateway({
     folder,

@@ -8,6 +8,7 @@ itPrintsWhatPagesSay([
   ['docs/tour.md', 35],
   ['docs/reference/operation.md', 2],
   ['docs/how-to/backup.md', 8],
+  ['docs/how-to/migrate.md', 14],
   ['docs/how-to/second-node.md', 8],
   ['docs/how-to/tokens.md', 7],
   ['docs/how-to/auditor.md', 9],

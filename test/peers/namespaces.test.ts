@@ -10,7 +10,7 @@ import { until } from '../support/until.ts'
 const PORT = 4126
 /** Duration of a partition; longer in manual runs, NAMESPACES_CUT_MS=30000. */
 const CUT_MS = Number(process.env.NAMESPACES_CUT_MS ?? 3_000)
-/** A lost request times out after 30 seconds, and a failing peer is retried after the same time. */
+/** A lost request times out after 30 seconds, and a failing peer is retried after another 30 seconds. */
 const WAIT_MS = 200_000
 const TEST_MS = 2 * WAIT_MS + 4 * CUT_MS
 const INTERVAL_MS = '100'
@@ -159,7 +159,7 @@ it.skipIf(skipReason !== null)(
     }
     await Promise.all(nodes.map((node) => write(node, 30)))
     await expectAgreement(nodes)
-    // A peer that connects to it gets no reply.
+    // A peer that connects to the hidden node gets no reply.
     await expect(fetchFrom(a, hidden)).resolves.toBe('unreachable')
   },
   TEST_MS,
@@ -181,7 +181,7 @@ async function fetchFrom(from: HostedNode, to: HostedNode): Promise<string> {
 }
 
 it.skipIf(skipReason !== null)(
-  `all mirrors agree after partitions, one-way links, nodes killed in the middle of a batch, and absences${skipped}`,
+  `all mirrors agree after partitions, one-way links, absences and kills in the middle of a batch${skipped}`,
   async () => {
     const { networks, nodes } = await startNodes(['a', 'b', 'c'], [])
     const [a, b, c] = nodes

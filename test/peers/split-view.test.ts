@@ -1,4 +1,5 @@
 // A node that shows different histories to different peers, which mirror each other.
+import { connect, createServer } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { nodeVerifySignature, verifierKeyOf, verifyEvidence } from '../../src/chain/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
@@ -28,7 +29,11 @@ async function mirrorAt(node: LedgerNode, serverId: number): Promise<PeerReply |
  * A node and its fork, with one block in common. Each has one mirror: the first mirror has `size` blocks, the second
  * `forkSize`.
  */
-async function split(size: number, forkSize: number) {
+async function split(
+  size: number,
+  forkSize: number,
+  through: (node: LedgerNode) => Promise<{ url: string }> = async (node) => node,
+) {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')
@@ -39,8 +44,8 @@ async function split(size: number, forkSize: number) {
   for (let n = 1; n < forkSize; n += 1) await fork.send('POST', '/api/fruit', { fork: n })
   const folders = [temporaryFolder(), temporaryFolder()] as const
   const [one, other] = [await started(folders[0]), await started(folders[1])]
-  await mirror(one, liar)
-  await mirror(other, fork)
+  await mirror(one, liar, await through(liar))
+  await mirror(other, fork, await through(fork))
   const { serverId } = liar.service
   const path = `/api/ledgers/${serverId}/checkpoint`
   await until('each has its history', async () => {
@@ -91,7 +96,7 @@ it.each([
   },
 )
 
-it('the mirrors detect the fork even after a restart, without the lying node', async () => {
+it('the mirrors detect the fork even after a restart, when the lying node is gone', async () => {
   const { liar, fork, one, other, folders } = await split(5, 3)
   await Promise.all([liar, fork, one, other].map((node) => node.close()))
   const [oneAgain, otherAgain] = [await started(folders[0]), await started(folders[1])]
@@ -99,4 +104,39 @@ it('the mirrors detect the fork even after a restart, without the lying node', a
   await mirror(otherAgain, oneAgain)
   expect(await frozenAt(oneAgain, liar)).toEqual({ sizes: [5, 3], height: 1 })
   expect(await frozenAt(otherAgain, liar)).toEqual({ sizes: [3, 5], height: 1 })
+})
+
+it('the mirrors detect the fork while the lying node drops each connection in the middle of a reply', async () => {
+  let isDropping = false
+  let dropped = 0
+  const through = async (node: LedgerNode) => {
+    const proxy = createServer((socket) => {
+      const upstream = connect(Number(new URL(node.url).port), '127.0.0.1')
+      upstream.on('data', (part) => {
+        if (!isDropping) return void socket.write(part)
+        dropped += 1
+        socket.write(part.subarray(0, 300), () => socket.destroy())
+      })
+      for (const [from, to] of [
+        [socket, upstream],
+        [upstream, socket],
+      ] as const) {
+        from.on('error', () => to.destroy()).on('close', () => to.destroy())
+      }
+      socket.pipe(upstream)
+    })
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void proxy.close())
+    const address = proxy.address()
+    return { url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}` }
+  }
+  const { liar, fork, one, other } = await split(4, 6, through)
+  isDropping = true
+  await liar.send('POST', '/api/fruit', { later: true })
+  await fork.send('POST', '/api/fruit', { later: true })
+  await until('each has lost replies', () => dropped > 4)
+  await mirror(one, other)
+  await mirror(other, one)
+  expect(await frozenAt(one, liar)).toEqual({ sizes: [4, 6], height: 1 })
+  expect(await frozenAt(other, liar)).toEqual({ sizes: [6, 4], height: 1 })
 })

@@ -78,7 +78,7 @@ it.each(BODIES)('rejects a body of %s', async (_what, body, status, code) => {
   expect(Object.prototype).not.toHaveProperty('polluted')
 })
 
-it('rejects JSON that is not an item or a list of items on every path', async () => {
+it('rejects JSON that is neither an item nor a list of items, on every path', async () => {
   for (const body of [
     'null',
     '0',
@@ -103,7 +103,7 @@ it('rejects JSON that is not an item or a list of items on every path', async ()
   expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual(['a'])
 })
 
-it('rejects an empty list, an empty unit of work, and one entry above the limit', async () => {
+it('rejects an empty list, an empty unit of work, and one entry more than the limit', async () => {
   const many = Array.from({ length: 10_001 }, () => ({}))
   for (const [path, body, status, code] of [
     ['/api/a', [], 400, 'UNIT_EMPTY'],
@@ -127,7 +127,7 @@ it('rejects numbers whose canonical form exceeds the size of an item', async () 
   }
 })
 
-it('returns 413 for a body of 10 MiB and one byte in any encoding, and the client can read it', async () => {
+it('returns 413 for a body of 10 MiB and one byte in any encoding, and the client can read the reply', async () => {
   const body = Buffer.alloc(BODY_BYTES_MAX + 1, 0x20)
   body.write('{}')
   for (const [method, path] of TAKERS) {
@@ -146,7 +146,7 @@ it('returns 413 for a body of 10 MiB and one byte in any encoding, and the clien
     const sent = await node.send('POST', '/api/a', body)
     expect([sent.status, sent.json.code]).toEqual([413, 'BODY_TOO_LARGE'])
   }
-  // Declared by Content-Length, not sent.
+  // The body is declared by Content-Length, but not sent.
   const announced = head('POST', '/api/a', [
     'Content-Type: application/json',
     'Content-Length: 99999999999',
@@ -155,13 +155,13 @@ it('returns 413 for a body of 10 MiB and one byte in any encoding, and the clien
   expectRefusal(early.replies[0], 413, 'BODY_TOO_LARGE')
 })
 
-it('accepts a body of exactly 10 MiB, and rejects only its content', async () => {
+it('reads a body of exactly 10 MiB, and rejects it only for its content', async () => {
   const body = Buffer.alloc(BODY_BYTES_MAX, 0x20)
   body.write('{')
   expectRefusal(await sendBytes('POST', '/api/a', body), 400, 'JSON_MALFORMED')
 })
 
-it('rejects bodies not declared as JSON, which a form of another site can send', async () => {
+it('rejects a body without a JSON type, which a form of another site could send', async () => {
   for (const type of [
     'text/plain',
     'text/plain; charset=utf-8',
@@ -218,7 +218,7 @@ it('rejects a slow body after its timeout, but not a faster body', async () => {
   await impatient.close()
 })
 
-it('bodies share a memory budget; requests beyond it get 503', async () => {
+it('returns 503 for a body that exceeds the memory budget of all bodies', async () => {
   const bounded = await startLedgerNode({ limits: { bodiesBytesMax: BODY_BYTES_MAX } })
   await bounded.send('POST', '/api/a')
   const long = Buffer.from(JSON.stringify({ text: 'x'.repeat(6 * 1024 * 1024) }))
@@ -229,7 +229,7 @@ it('bodies share a memory budget; requests beyond it get 503', async () => {
   const first = connect(Number(port), '127.0.0.1')
   first.write(head('POST', '/api/a', lines))
   first.write(half)
-  // Its budget is reserved when its head is parsed; until then another request may be admitted.
+  // The budget of the first request is reserved when its head is parsed; until then another request may be admitted.
   for (;;) {
     const { replies } = await exchange(bounded.url, [head('POST', '/api/a', lines), long], {
       replies: 1,

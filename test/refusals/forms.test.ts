@@ -45,7 +45,7 @@ const REQUESTS = [
 const methodOf = (request: string) => request.split(' ')[0] ?? ''
 
 describe('Host', () => {
-  it('returns 400 for every method if Host is missing or repeated, even on the open page', async () => {
+  it('returns 400 for every method if it is missing or repeated, even at the path open to other sites', async () => {
     for (const request of [...REQUESTS, 'GET /doc', 'GET /doc/json']) {
       for (const headers of [
         [`Host: ${host}`, `Host: ${host}`],
@@ -59,7 +59,7 @@ describe('Host', () => {
     }
   })
 
-  it('returns 421 for every method if Host is foreign (DNS rebinding)', async () => {
+  it('returns 421 for every method if it names a foreign host (DNS rebinding)', async () => {
     for (const name of [
       'elsewhere.example',
       `elsewhere.example:${new URL(node.url).port}`,
@@ -80,7 +80,7 @@ describe('Host', () => {
     }
   })
 
-  it('accepts the node’s own name, loopback names, single labels and the configured names', async () => {
+  it('may be the name of the node, a loopback name, a single label or a configured name', async () => {
     for (const name of [
       'localhost',
       'x.localhost',
@@ -117,7 +117,7 @@ describe('requests of other sites', () => {
     }
   })
 
-  it('get 403 if any header, or any occurrence of a repeated header, is bad', async () => {
+  it('get 403 if any header, or any occurrence of a repeated header, names another site', async () => {
     for (const headers of [
       [`Origin: http://${host}`, 'Sec-Fetch-Site: cross-site'],
       ['Origin: https://elsewhere.example', 'Sec-Fetch-Site: same-origin'],
@@ -129,7 +129,7 @@ describe('requests of other sites', () => {
     }
   })
 
-  it('are rejected on paths that only start like the path of the open page', async () => {
+  it('are rejected on paths that begin like an open path but continue differently', async () => {
     for (const target of ['/docs', '/doc%2f', '/document', '//doc', '/api/doc', '/DOC']) {
       const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
       expectRefusal(reply, 421, 'HOST_UNKNOWN')
@@ -189,7 +189,7 @@ describe('request targets and methods', () => {
     expectRefusal(reply, 417, 'EXPECTATION_UNKNOWN')
   })
 
-  it('rejects invalid names of databases and items: %2f, %2e%2e, control characters, too long', async () => {
+  it('returns an error for a name of a database or item that has %2f, %2e%2e or control characters, or is too long', async () => {
     const invalid = [
       'a%2fb',
       'a%2Fb',
@@ -245,7 +245,7 @@ describe('request targets and methods', () => {
     expectRefusal(long, 431, 'HEADERS_TOO_LARGE')
   })
 
-  it('decodes names once', async () => {
+  it('decodes percent-encoded names once', async () => {
     for (const name of ['%2541', '%252e%252e', '%25252f']) {
       const reply = await node.send('GET', `/api/${name}`)
       expect(reply.json.message).toBe(`there is no database ${decodeURIComponent(name)}`)
@@ -280,7 +280,7 @@ describe('syntax', () => {
     ])
   })
 
-  it('answers a good request before rejecting the garbage after it', async () => {
+  it('answers a valid request before it rejects invalid bytes that follow', async () => {
     const good = `GET /api/a/x HTTP/1.1\r\nHost: ${host}\r\n\r\n`
     for (const pieces of [[`${good}${good}garbage\r\n\r\n`], [good, good, 'garb', 'age\r\n\r\n']]) {
       const { replies, rest } = await exchange(node.url, pieces)
@@ -289,7 +289,7 @@ describe('syntax', () => {
     }
   })
 
-  it('acknowledges a committed change even if garbage follows the request', async () => {
+  it('acknowledges a stored change even if invalid bytes follow the request', async () => {
     const own = await startLedgerNode()
     const create = `POST /api/made HTTP/1.1\r\nHost: localhost\r\n\r\ngarbage\r\n\r\n`
     const { replies } = await exchange(own.url, [create])
@@ -300,7 +300,7 @@ describe('syntax', () => {
 })
 
 describe('secrets', () => {
-  it('a token in the query, in any spelling, is in no log line and no error body', async () => {
+  it('never appear in a log line or an error body when a token is in the query, in any spelling', async () => {
     const secret = 'TOKEN-THAT-NOBODY-SHALL-SEE'
     const before = lines.length
     const bodies: string[] = []

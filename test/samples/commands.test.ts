@@ -64,7 +64,7 @@ describe('daicho serve --only samples', () => {
     expect(err).not.toContain('123456')
   })
 
-  it('notices revocations, new keys and users while it runs', async () => {
+  it('applies revocations, new keys and new users while it runs', async () => {
     const env = { SYSTEM_FOLDER: join(folder, 'node') }
     const child = start(['serve', '--only', 'samples', '--sample-port', '0', '--json'], env)
     try {
@@ -115,7 +115,7 @@ describe('daicho user and daicho token', () => {
   it('report errors with their exit codes', async () => {
     const env = { SYSTEM_FOLDER: join(folder, 'other') }
     const cases: [string, Record<string, string>, number, string][] = [
-      ['user list', {}, 78, 'set SYSTEM_FOLDER'],
+      ['user list', {}, 78, 'name the folder of the node'],
       ['token keys rotate', env, 78, 'there is no folder'],
       ['user', env, 2, 'Usage: daicho user'],
       ['user add ada correct-horse', env, 2, 'too many arguments'],

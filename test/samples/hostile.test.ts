@@ -23,7 +23,7 @@ const statusOf = (reply: string) => Number(reply.slice(9, 12))
 const bodyOf = (reply: string) => reply.slice(reply.indexOf('\r\n\r\n') + 4)
 
 describe('a token that is not text, or was not issued by this service', () => {
-  it('is an invalid token, wherever it is sent: arrays, objects, numbers, 5 KB', async () => {
+  it('is rejected as invalid in any place and form: arrays, objects, numbers, 5 KB', async () => {
     const values = [[token], { 0: token }, 1, true, 0, false, [], {}, 'x'.repeat(5_000)]
     for (const value of values) {
       const answer = await samples.call('GET', '/api/users', json({ token: value }))
@@ -37,7 +37,7 @@ describe('a token that is not text, or was not issued by this service', () => {
     expect((await samples.call('GET', '/api', { headers: twice })).text).toBe(INVALID)
   })
 
-  it('is an invalid token if its user is gone, or has a new password since', async () => {
+  it('is rejected as invalid if its user was removed or has a new password', async () => {
     const { usersInFolder, addUser, removeUser, changePassword } = await import(
       '../../src/sample-api/index.ts'
     )
@@ -68,7 +68,7 @@ describe('a token that is not text, or was not issued by this service', () => {
     }
   })
 
-  it('is an invalid token once revoked, from the next request on', async () => {
+  it('is rejected as invalid once it was revoked, from the next request on', async () => {
     const mine = await samples.login()
     const headers = { 'x-access-token': mine }
     expect((await samples.call('GET', '/api', { headers })).text).toContain('Welcome')
@@ -77,7 +77,7 @@ describe('a token that is not text, or was not issued by this service', () => {
     expect((await samples.call('GET', '/api', { headers })).text).toBe(INVALID)
   })
 
-  it('is an invalid token if it was issued for another component', async () => {
+  it('is rejected as invalid if it was issued for another component', async () => {
     const { token: other } = await samples.tokens.issue({
       audience: 'daicho:api',
       subject: 'demo',
@@ -88,7 +88,7 @@ describe('a token that is not text, or was not issued by this service', () => {
 })
 
 describe('a disguised path', () => {
-  it('of a protected path needs a token too', async () => {
+  it('to a protected path needs a token', async () => {
     for (const target of ['/%61pi', '/api/%75sers', 'http://x/api/users', 'HTTP://x/api']) {
       const reply = await get(target)
       if (statusOf(reply) === 404) continue // a different path: it returns nothing
@@ -112,7 +112,7 @@ describe('a disguised path', () => {
     ],
     ...['http://x/api%2fusers', 'http://x//api/users', 'http://x/API', '/api%2fauthenticate'],
     ...['//api/authenticate', '/API/authenticate', '/api/authenticate/', '/api%2fusers?token='],
-  ])('%s without a token is answered like /api/users', async (target) => {
+  ])('%s without a token gets the reply of /api/users', async (target) => {
     for (const method of ['GET', 'POST', 'DELETE']) {
       const head = `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n`
       const reply = await samples.raw(`${head}Content-Length: 0\r\n\r\n`)
@@ -120,13 +120,13 @@ describe('a disguised path', () => {
     }
     const wrong = await get(target, 'x-access-token: wrong')
     if (!target.includes('?')) expect([statusOf(wrong), bodyOf(wrong)]).toEqual([200, INVALID])
-    // It serves nothing that its normal name does not serve.
+    // The disguised path returns nothing that the normal path does not return.
     const right = await get(target, `x-access-token: ${token}`)
     expect([200, 404]).toContain(statusOf(right))
   })
 
   it.each(['/apis', '/ap', '/x/api', '/api%2f..%2fdoc%2fnothing', '/.api', '/nothing?/api'])(
-    '%s is a different path, and needs no token',
+    '%s is a different path and needs no token',
     async (target) => {
       expect(statusOf(await get(target))).toBe(404)
     },
@@ -140,13 +140,13 @@ describe('a disguised path', () => {
     '/%2fhello',
     '/%5chello',
     '/x%2f..%2fhello',
-  ])('%s reveals nothing that /hello guards', async (target) => {
+  ])('%s reveals no content of /hello', async (target) => {
     for (const suffix of ['', '?id=demo', '/x?id=demo']) {
       expect(statusOf(await get(target + suffix))).toBe(404)
     }
   })
 
-  it('of /hello is guarded too', async () => {
+  it('to /hello needs credentials', async () => {
     const targets = ['/%68ello', '/hello;x', '/hello;id=demo', 'http://x/hello', 'http://x/%68ello']
     for (const target of [...targets, 'https://y/hello/z', '/hello?/../', '/hello/../doc']) {
       const reply = await get(target)
@@ -164,7 +164,7 @@ describe('a disguised path', () => {
 describe('malformed credentials', () => {
   const encoded = (bytes: string | Buffer) => Buffer.from(bytes).toString('base64')
 
-  it('are refused with 401', async () => {
+  it('get 401', async () => {
     const right = encoded('demo:demo')
     for (const authorization of [
       '',
@@ -194,7 +194,7 @@ describe('malformed credentials', () => {
     }
   })
 
-  it('are rejected for ids that are Object members', async () => {
+  it('get 401 for ids that are names of Object members', async () => {
     const headers = basic('demo', 'demo')
     for (const id of [
       '__proto__',
@@ -212,7 +212,7 @@ describe('malformed credentials', () => {
     }
   })
 
-  it('are read as Latin-1 if they are not UTF-8', async () => {
+  it('are decoded as Latin-1 if they are not UTF-8', async () => {
     const own = await startSamples({ pairs: { x: { name: 'bøb', password: 'é' } } })
     try {
       const authorization = `Basic ${encoded(Buffer.from('bøb:é', 'latin1'))}`
@@ -225,7 +225,7 @@ describe('malformed credentials', () => {
 })
 
 describe('a request without a route', () => {
-  it('gets an error in the usual shape, never a 5xx', async () => {
+  it('gets an error in the shape of the component, never a 5xx', async () => {
     const ended = { 'content-type': 'application/json' }
     const answers = {
       400: [
@@ -276,7 +276,7 @@ describe('a request without a route', () => {
     }
   })
 
-  it('stays below 500 for any path, query, header and body', async () => {
+  it('gets a status below 500, whatever its path, query, header and body are', async () => {
     const word = fc.oneof(
       fc.constantFrom('api', 'users', 'hello', 'authenticate', 'token', 'id', '..', '%', '[]', ';'),
       fc.string({ maxLength: 8 }).map(encodeURIComponent2),
@@ -318,7 +318,7 @@ describe('a request without a route', () => {
         calls += 1
         const answer = await samples.call(method, path, {
           headers,
-          // From many addresses, so that login failures do not block the others.
+          // Sends from many addresses, so that login failures do not block other requests.
           localAddress: `127.1.${calls >> 8}.${(calls % 254) + 1}`,
           ...(body === undefined ? {} : { body }),
         })

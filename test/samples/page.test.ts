@@ -56,13 +56,13 @@ it('documents the authentication of every operation correctly', async () => {
   }
 })
 
-it('is served entirely from this address', async () => {
+it('loads nothing from other addresses', async () => {
   const page = await samples.call('GET', '/doc')
   const html = (await samples.call('GET', page.headers.location ?? '/doc/')).text
   expect(html).toContain('<title>daicho samples</title>')
   expect(html).not.toMatch(/(?:src|href)="https?:/)
   const policy = String(page.headers['content-security-policy'])
   expect(policy).toContain("default-src 'none'")
-  // Without other hosts and without upgrades to https, which would leave the page blank.
+  // The policy names no other hosts and does not upgrade to https, which would leave the page blank.
   expect(policy).not.toMatch(/https?:|swagger\.io|upgrade-insecure-requests|unsafe/)
 })

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { basic } from '../support/basic.ts'
 import { form, json, startSamples, unmistakable } from '../support/samples-listener.ts'
 
-it('no password, hash, key or token is in a log line, an error body, a list of users or a decoded token', async () => {
+it('shows no password, hash, key or token in a log line, an error body, a list of users or a decoded token', async () => {
   const [password, wrong, pairPassword] = [unmistakable(), unmistakable(), unmistakable()]
   const samples = await startSamples({
     users: [{ name: 'ada', password, admin: true }],
@@ -18,7 +18,7 @@ it('no password, hash, key or token is in a log line, an error body, a list of u
       await samples.call('POST', '/api/authenticate', json({ name: 'ada', password: wrong })),
       await samples.call('POST', '/api/authenticate', json({ name: wrong, password })),
       await samples.call('POST', '/api/authenticate', form({ name: 'ada', password: wrong })),
-      // Malformed so that parsers tend to quote it.
+      // The body is malformed in a way that makes parsers quote it.
       await samples.call('POST', '/api/authenticate', { headers: jsonType, body: wrong }),
       await samples.call('POST', '/api/authenticate', {
         headers: jsonType,
@@ -77,7 +77,7 @@ it('no password, hash, key or token is in a log line, an error body, a list of u
   }
 })
 
-it('a login logs the id of the token, which is needed to revoke it', async () => {
+it('logs the id of the token at each login, so that the token can be revoked', async () => {
   const samples = await startSamples()
   try {
     const token = await samples.login()

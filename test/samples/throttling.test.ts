@@ -44,7 +44,7 @@ it('returns 429 after 130 wrong passwords, while another name from another addre
     expect(JSON.parse(elsewhere.text).success).toBe(true)
   }))
 
-it('a hundred failures from one address block every name from there, for five minutes', () =>
+it('blocks every name from an address for five minutes after a hundred failures from the address', () =>
   withSamples(async (samples) => {
     const statuses = []
     for (let count = 0; count < 101; count += 1) {
@@ -58,7 +58,7 @@ it('a hundred failures from one address block every name from there, for five mi
     expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
   }))
 
-it('concurrent guesses get no further than sequential guesses', () =>
+it('allows no more guesses to concurrent requests than to sequential requests', () =>
   withSamples(async (samples) => {
     const answers = await Promise.all(
       Array.from({ length: 60 }, (_, count) => login(samples, 'ada', `wrong ${count}`)),
@@ -69,7 +69,7 @@ it('concurrent guesses get no further than sequential guesses', () =>
     expect(looked).toBeLessThanOrEqual(11)
   }))
 
-it('fifty logins at once all succeed', () =>
+it('accepts fifty correct logins at once', () =>
   withSamples(async (samples) => {
     const answers = await Promise.all(
       Array.from({ length: 50 }, () => login(samples, 'ada', 'correct horse')),
@@ -77,7 +77,7 @@ it('fifty logins at once all succeed', () =>
     expect(answers.filter(({ text }) => JSON.parse(text).success)).toHaveLength(50)
   }))
 
-it('a right password resets the failures of that name', () =>
+it('resets the failures of a name after a correct password', () =>
   withSamples(async (samples) => {
     for (let round = 0; round < 3; round += 1) {
       for (let count = 0; count < 9; count += 1) await login(samples, 'ada', 'wrong')

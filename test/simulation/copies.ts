@@ -56,8 +56,8 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
 }
 
 /**
- * Whether two mirrors of one chain have signed histories, neither of which continues the other. Blocks after the
- * newest signed head do not count, because nobody else can verify that they are signed.
+ * Whether two mirrors of one chain have signed histories, neither of which continues the other. Blocks after the newest
+ * signed head do not count, because no other node can verify that they are signed.
  */
 export function contradict(one: Copy, other: Copy): boolean {
   return !fits(signedIds(one), signedIds(other))

@@ -50,7 +50,10 @@ async function leave(scene: Scene): Promise<void> {
   if (scene.isLiarGone) world.note('the liar has gone')
 }
 
-/** Whether a node and its fork show two histories to two nodes that mirror each other, and one does not know. */
+/**
+ * Whether a node and its fork show two histories to two nodes that mirror each other, and one of these nodes has not
+ * detected it.
+ */
 async function isDeceived(scene: Scene): Promise<boolean> {
   if (scene.kind !== 'split view') return false
   const { serverId } = scene.victim.identity
@@ -60,8 +63,8 @@ async function isDeceived(scene: Scene): Promise<boolean> {
 }
 
 /**
- * Whether other nodes have seen heads of a node's chain that the node has lost, while nobody has the blocks: only
- * the node's next writes can reveal that.
+ * Whether other nodes have seen heads of a node's chain that the node has lost, while no node has the blocks. Only the
+ * next writes of the node can reveal the loss.
  */
 function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode): boolean {
   if (kind !== 'old disk') return false

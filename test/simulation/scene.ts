@@ -62,7 +62,7 @@ export function sceneOf(context: WorldContext): Scene {
   return scene
 }
 
-/** All nodes, including the second node that runs with the victim's key, if there is one. */
+/** All nodes, including the second node with the victim's key, if it exists. */
 export function all({ nodes, double }: Scene): SimulatedNode[] {
   return double === null ? [...nodes] : [...nodes, double]
 }
@@ -80,7 +80,10 @@ export function audience({ nodes, victim }: Scene): [SimulatedNode, SimulatedNod
   return [one, other]
 }
 
-/** One mirrors the victim, the other its double; they mirror each other, and are never pushed to. */
+/**
+ * The peers in a split view: one node mirrors the victim, another node mirrors the double; both mirror each other, and
+ * receive no pushes.
+ */
 function splitPeersOf(scene: Scene, node: SimulatedNode): Peer[] {
   const [one, other] = audience(scene)
   const peerOf = ({ identity, host }: SimulatedNode) => ({ vkey: identity.vkey, url: urlOf(host) })
@@ -96,7 +99,10 @@ export function peersOfDouble(scene: Scene): readonly Peer[] {
   return [{ vkey: identity.vkey, url: urlOf(host) }]
 }
 
-/** Each chain from its node, some also from a third node, or pushed if it cannot be fetched. */
+/**
+ * The peers of a node. Each chain is fetched from its own node, sometimes from a third node too, or is pushed if it
+ * cannot be fetched.
+ */
 function peersOf({ world, nodes, kind, victim }: Scene, node: SimulatedNode): Peer[] {
   const peers: Peer[] = []
   for (const other of nodes) {

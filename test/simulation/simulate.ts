@@ -1,4 +1,4 @@
-// Manual runs: `npm run -s simulate -- 51` shows one seed, `npm run -s simulate -- 1001 20000` runs many.
+// Manual runs: `npm run -s simulate -- 51` shows one seed, `npm run -s simulate -- 401 20000` runs many.
 import { runSeed } from './run.ts'
 import { failureText } from './seeds.ts'
 

@@ -81,7 +81,7 @@ export interface WorldContext {
   readonly signed: SignedHistory[]
   /** Whether disks are honest; hasty disks report writes as stored too early, which the checks must detect. */
   readonly disks: 'honest' | 'hasty'
-  /** Stopped runs that are closing their files. */
+  /** Promises of stopped runs that are closing their files. */
   readonly closing: Promise<void>[]
 }
 

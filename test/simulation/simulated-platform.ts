@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 /** Maximum duration of each disk operation of a commit. */
 const DISK_MS_MAX = 20
 
-/** Callbacks and settings from the owner of the simulated machine. */
+/** Callbacks and settings from the owner of the simulated platform. */
 export interface Owner {
   /** The signing thread published a head. */
   signed(note: string): void
@@ -92,7 +92,7 @@ export class SimulatedPlatform implements Platform {
         )
         if (this.#owner.isHasty) {
           hasty = block
-          // After the cut nobody is notified of failures.
+          // After the cut no caller is notified of failures.
           stored.catch(() => {})
           return
         }

@@ -18,7 +18,7 @@ interface Ends {
 
 /**
  * Runs the program of a worker thread in this thread. Messages are copied as between threads, and delivered
- * in a separate turn. `sees` receives its outgoing messages.
+ * in a separate event-loop iteration. `sees` receives its outgoing messages.
  */
 export function simulatedThread(
   world: World,
@@ -54,7 +54,7 @@ interface Served {
   readonly end: () => void
 }
 
-/** In memory nothing waits for a disk, and preallocating the WAL has no use. */
+/** The store is in memory, so nothing waits for a disk, and preallocating the WAL is useless. */
 function serve(name: string, start: unknown, { port, platform, end }: Served): void {
   if (name === 'ledger-writer') {
     void serveWriter({ ...(start as WriterStart), durable: false }, port, platform)

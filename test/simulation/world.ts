@@ -122,13 +122,13 @@ export class World implements Schedule {
 
   /** Completes all work triggered by the last event. */
   async settle(): Promise<void> {
-    do await turn()
+    do await nextIteration()
     while (this.underWay > 0 || isMoreToCome())
   }
 }
 
 /**
- * Whether this process has a pending event-loop turn, or file operations in progress: their real
+ * Whether this process has a pending event-loop iteration, or file operations in progress: their real
  * durations must not influence the simulation.
  */
 function isMoreToCome(): boolean {
@@ -137,8 +137,8 @@ function isMoreToCome(): boolean {
   })
 }
 
-/** Waits for one turn of the event loop. */
-function turn(): Promise<void> {
+/** Waits for one event-loop iteration. */
+function nextIteration(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
   })

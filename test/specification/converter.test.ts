@@ -252,7 +252,7 @@ describe('Endpoints', () => {
     expect(bytes.toString('latin1', 0, 4)).toBe('PK\x03\x04')
   })
 
-  it('answers even without an accept header, and with the registered type if the header names only that', async () => {
+  it('answers without an accept header, and sends the registered type if the header names only that type', async () => {
     const ooxml = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
     const image = await png(4, 4)
     for (const [accept, type] of [

@@ -62,7 +62,7 @@ describe('Endpoints (specification, part B)', () => {
     expectGranted(await samples.call('GET', '/hello/anything?x=1&id=one', right))
   })
 
-  it('every method is guarded, and answers when the credentials are right', async () => {
+  it('every method requires credentials, and answers when the credentials are right', async () => {
     for (const method of METHODS.filter((name) => name !== 'CONNECT')) {
       const type = { 'content-type': 'application/json' }
       const without = await samples.call(method, '/hello?id=one', { headers: type })

@@ -114,7 +114,7 @@ describe('“One GET returns the current rates of 20 currency pairs as JSON.”'
 describe('“R | Failure | `status` false; the rest of the failure body: not shown.”', () => {
   const failure = (code: string) => ({ status: false, code, message: expect.any(String) })
 
-  it('without rates: 503 with Retry-After', async () => {
+  it('a feed that has no rates yet returns 503 with Retry-After', async () => {
     server.answer = (request) => request.socket.destroy()
     const { http, body } = await get(`${await listen('ecb')}/`)
     expect(http.status).toBe(503)
@@ -122,7 +122,7 @@ describe('“R | Failure | `status` false; the rest of the failure body: not sho
     expect(body).toEqual(failure('RATES_NONE_YET'))
   })
 
-  it('only stale rates in strict mode: 503', async () => {
+  it('returns 503 for stale rates in strict mode', async () => {
     const url = await listen('snapshot', { strict: true })
     for (const path of ['/', '/?detail=1']) {
       const { http, body } = await get(`${url}${path}`)
@@ -180,13 +180,13 @@ describe('beyond the specification: the origin of the rates is always stated', (
     )
   })
 
-  it('500 concurrent cold requests make one request to the source', async () => {
+  it('sends one request to the source for 500 concurrent first requests', async () => {
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
     server.answer = (_request, response) =>
       void released.then(() => response.end(ecbFile('2026-10-08')))
     const url = await listen('ecb', {}, { get: server.get() })
     const replies = Array.from({ length: 500 }, () => get(`${url}/`))
-    // When the listener answers a later request on another path, the last of them has arrived.
+    // When the listener answers this later request on another path, all 500 requests have arrived.
     await get(`${url}/healthz`)
     release()
     const bodies = await Promise.all(replies)
@@ -194,7 +194,7 @@ describe('beyond the specification: the origin of the rates is always stated', (
     expect(server.requests.length).toBe(1)
   })
 
-  it('with a live source, the headers name it', async () => {
+  it('names a live source in the headers', async () => {
     const perEur = { ...PER_EUR, CNH: 7.57 }
     server.answer = (_request, response) =>
       response.end(JSON.stringify({ source: 'desk', asOf: '2026-10-08', perEur }))
@@ -265,7 +265,7 @@ describe('beyond the specification: the origin of the rates is always stated', (
     })
   })
 
-  it('/healthz reports degraded with stale rates, and 503 if GET / would', async () => {
+  it('/healthz reports degraded with stale rates, and returns 503 when GET / would return 503', async () => {
     const degraded = await get(`${await listen('snapshot')}/healthz`)
     expect(degraded.http.status).toBe(200)
     expect(degraded.body).toMatchObject({ status: true, health: 'degraded' })

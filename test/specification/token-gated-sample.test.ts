@@ -117,7 +117,7 @@ describe('Endpoints (specification, part T)', () => {
     expect(answer.text).toBe(WELCOME)
   })
 
-  it('body comes before query, query before header; empty values are skipped', async () => {
+  it('the body takes precedence over the query, and the query over the header; empty values are skipped', async () => {
     const header = { 'x-access-token': token }
     const get = async (path: string, body: object, headers: Record<string, string>) =>
       (
@@ -226,7 +226,7 @@ describe('Errors (specification, part T)', () => {
     for (const [index, body] of bodies.entries()) {
       const answer = await samples.call('POST', '/api/authenticate', {
         ...body,
-        // Different addresses keep the throttle from blocking any of them.
+        // Sends each request from a different address, so that the throttle blocks no request.
         localAddress: `127.0.1.${index + 1}`,
       })
       expect([index, answer.status, answer.text]).toEqual([index, 200, FAILED])

@@ -84,7 +84,7 @@ it('states the required scope of every route in the OpenAPI document', () => {
   expect(routes.filter(({ scope }) => !SCOPE.test(scope))).toEqual([])
   const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path)
   expect(open).toEqual(expect.arrayContaining(['/healthz', '/readyz']))
-  // Data is never public.
+  // Paths to data are never public.
   expect(open.filter((path) => path.includes('{db}') || path === '/api/ledgers')).toEqual([])
 })
 
@@ -142,7 +142,7 @@ function allBut(needed: string): string[] {
   return [...EVERYTHING.slice(1), 'db:other:admin', ...below]
 }
 
-it('accepts for each route a token with only its scope', async () => {
+it('accepts a token for each route that has only the scope of that route', async () => {
   for (const { method, path, scope } of routes) {
     if (scope === 'public') continue
     const granted = scope === 'token' ? 'db:another:read' : scope.replace('{db}', 'fruit')
@@ -205,7 +205,6 @@ const start = (mount: (app: HttpApp) => void, required: TokenService | null = nu
   buildApp(
     {
       name: 'sample',
-      defaultPort: 0,
       limits: { bodyBytesMax: 1, requestTimeoutMs: 1_000 },
       sameOriginOnly: false,
       statusOf: {},
@@ -283,7 +282,7 @@ describe('databases', () => {
     expect(await dbs(['ledger:read'])).toEqual([])
   })
 
-  it('are created with the admin scope, items with the write scope', async () => {
+  it('are created with the admin scope, and items with the write scope', async () => {
     const writer = await as(['db:nuts:write'])
     expect((await writer('POST', '/api/nuts')).status).toBe(403)
     expect((await (await as(['db:nuts:admin']))('POST', '/api/nuts')).text).toBe('{"status":true}')
@@ -291,7 +290,7 @@ describe('databases', () => {
     expect((await writer('DELETE', '/api/nuts')).status).toBe(403)
   })
 
-  it('return the same error for a token without the scope, whether they exist or not', async () => {
+  it('return the same error for a token without the scope, whether the database exists or not', async () => {
     const stranger = await as(['db:nuts:admin'])
     for (const method of ['GET', 'DELETE']) {
       const there = await stranger(method, '/api/fruit')
@@ -300,7 +299,7 @@ describe('databases', () => {
     }
   })
 
-  it('can be changed together if the token may change each of them', async () => {
+  it('can be changed in one request if the token may change each of them', async () => {
     const caller = await as(['db:fruit:write', 'db:a:b:admin'])
     const both = [
       { method: 'create_item', db: 'fruit', item: { id: 'together' } },

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { runDaicho, serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 
-it('mints a token that a running node accepts until it is revoked', async () => {
+it('issues a token that a running node accepts until the token is revoked', async () => {
   const folder = join(temporaryFolder(), 'node')
   const node = await serveLedger(folder, { TOKENS: 'required' })
   const env = { SYSTEM_FOLDER: folder }
@@ -30,6 +30,10 @@ it('mints a token that a running node accepts until it is revoked', async () => 
   expect(await list(token)).toBe(200)
   expect((await runDaicho(['token', 'revoke', jti], env)).stdout).toBe(`revoked ${jti}\n`)
   expect(await list(token)).toBe(401)
+  const listed = await runDaicho(['token', 'list', '--url', node.url, '--folder', folder])
+  expect(listed.stdout).toMatch(
+    new RegExp(`^${jti}  reporting  db:\\*:read ledger:read  used \\S+Z  REVOKED\n$`),
+  )
 
   const plain = await runDaicho(['token', 'mint', '--scope', 'db:a:b:write'], env)
   expect(plain.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
@@ -41,7 +45,7 @@ it('mints a token that a running node accepts until it is revoked', async () => 
   expect(stderr).not.toContain(token)
 })
 
-it('signs with SECRET if set, without a folder; otherwise it needs the folder of a node', async () => {
+it('signs a token with SECRET if it is set, without a folder, and otherwise requires the folder of a node', async () => {
   const mint = ['token', 'mint', '--scope', 'ledger:read']
   const signed = await runDaicho(mint, { SECRET: 's'.repeat(32) })
   expect(signed.code).toBe(0)

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
-import { openTokens } from '../../src/tokens/index.ts'
+import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
 import { basic } from '../support/basic.ts'
 import { CREDENTIALS, HandClock, startLedgerNode } from '../support/ledger-node.ts'
 
 const { name } = CREDENTIALS
 const RIGHT = basic(name, CREDENTIALS.password)
 
-it("exchanges the dashboard's credentials for a token with every scope for 15 minutes", async () => {
+it('exchanges the credentials of the dashboard for a token with every scope, valid for 15 minutes', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const lines: string[] = []
@@ -44,7 +44,7 @@ it('issues no token to pages of other sites', async () => {
   await node.close()
 })
 
-it('throttles wrong passwords for /session and for the dashboard together', async () => {
+it('counts wrong passwords for /session and for the dashboard together when it throttles clients', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const node = await startLedgerNode({ clock, tokens })
@@ -64,5 +64,58 @@ it('returns a null token if tokens are disabled', async () => {
   const node = await startLedgerNode()
   const { text } = await node.send('POST', '/session', undefined, RIGHT)
   expect(text).toBe('{"status":true,"token":null,"expires_at":null}')
+  await node.close()
+})
+
+it('lists the tokens in use, revokes one at once, and reports the activity of the last 24 hours', async () => {
+  const clock = new HandClock()
+  const tokens = await openTokens({ clock, folder: null, secret: null })
+  const node = await startLedgerNode({ clock, tokens })
+  const { token } = (await node.send('POST', '/session', undefined, RIGHT)).json
+  const admin = { 'x-access-token': token }
+  const grant = { subject: 'reporting', scopes: ['db:fruit:admin'], lifeSeconds: 3_600 }
+  const { token: other, jti } = await issueApiToken(tokens, grant)
+  const mine = { 'x-access-token': other }
+  expect((await node.send('POST', '/api/fruit', undefined, mine)).status).toBe(200)
+  expect((await node.send('GET', '/api/config/tokens', undefined, mine)).status).toBe(403)
+  clock.time += 1_000
+  const { json } = await node.send('GET', '/api/config/tokens', undefined, admin)
+  expect(json).toMatchObject({ status: true, required: true, since: clock.time - 1_000 })
+  expect(json.tokens).toMatchObject([{ subject: name, last_used: clock.time }, { jti }])
+  expect(json.tokens[1]).toEqual({
+    ...{ jti, subject: 'reporting', audience: 'daicho:api', scopes: ['db:fruit:admin'] },
+    issued_at: clock.time - 1_000,
+    expires_at: clock.time + 3_599_000,
+    last_used: clock.time - 1_000,
+    revoked: false,
+  })
+  const revoke = (id: string) => node.send('DELETE', `/api/config/tokens/${id}`, undefined, admin)
+  expect((await revoke('nobody')).json).toMatchObject({ code: 'TOKEN_ID_MALFORMED' })
+  expect((await revoke(jti)).text).toBe('{"status":true}')
+  expect((await node.send('GET', '/api/fruit', undefined, mine)).status).toBe(401)
+  const again = await node.send('GET', '/api/config/tokens', undefined, admin)
+  expect(again.json.tokens[1]).toMatchObject({ jti, revoked: true })
+
+  const activity = await node.send('GET', '/api/config/activity', undefined, admin)
+  const minute = clock.time - 1_000 - ((clock.time - 1_000) % 60_000)
+  expect(activity.json).toMatchObject({
+    ...{
+      status: true,
+      since: clock.time - 1_000,
+      now: clock.time,
+      store_bytes: expect.any(Number),
+    },
+    minutes: [{ time: minute, blocks: 1, entries: 1, bytes: expect.any(Number) }],
+  })
+  await node.close()
+})
+
+it('lists and revokes no tokens if tokens are disabled', async () => {
+  const node = await startLedgerNode()
+  expect((await node.send('GET', '/api/config/tokens')).json).toEqual({
+    ...{ status: true, required: false, since: null, tokens: [] },
+  })
+  const { status, json } = await node.send('DELETE', '/api/config/tokens/x')
+  expect([status, json.code]).toEqual([409, 'TOKENS_DISABLED'])
   await node.close()
 })

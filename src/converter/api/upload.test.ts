@@ -29,7 +29,7 @@ describe('a form', () => {
     ['filename="C:\\dir\\x.png"; name="file"', 'C:\\dir\\x.png'],
     ['name="file"; filename=""', ''],
     ['name="file"', null],
-  ])('with %s has the file name %j', (rest, fileName) => {
+  ])('with the file name %s is parsed to the file name %j', (rest, fileName) => {
     const [part] = readForm(body([disposition(rest), 'x']), TYPE)
     expect(part).toMatchObject({ name: 'file', fileName })
   })
@@ -50,7 +50,7 @@ describe('a form', () => {
     ])
   })
 
-  it('can contain any bytes, even if they contain most of a boundary', () => {
+  it('can contain any bytes, even most bytes of a boundary', () => {
     const content = fc.oneof(
       fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
       fc

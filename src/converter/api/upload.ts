@@ -16,7 +16,7 @@ const FIELD_BYTES_MAX = 64
 const PARTS_MAX = 64
 /** Maximum size of the headers of one part. */
 const HEADER_BYTES_MAX = 16 * 1024
-/** Maximum length of a boundary. RFC 2046 allows 70, but some clients send longer ones. */
+/** Maximum length of a boundary. RFC 2046 allows 70, but some clients send longer boundaries. */
 const BOUNDARY_LENGTH_MAX = 200
 
 const CRLF = Buffer.from('\r\n')

@@ -248,8 +248,8 @@ class EventSocket {
   #answered = true
 
   /**
-   * `stream` is the connection of `socket`. Unless `isLive`, `sendNew` does nothing until `goLive`, because a
-   * replay reads those events from the ledger.
+   * `stream` is the connection of `socket`. Unless `isLive`, `sendNew` does nothing until `goLive`, because the replay
+   * reads these events from the ledger.
    */
   constructor(
     socket: WebSocket,

@@ -16,7 +16,7 @@ const FILTER: JsonObject = {
   in: 'query',
   required: false,
   description: FILTER_PARAMETERS.filter.description,
-  schema: { type: 'string', pattern: FILTER_PARAMETERS.filter.shownPattern },
+  schema: { type: 'string', pattern: FILTER_PARAMETERS.filter.documentedPattern },
 }
 const ID: JsonObject = {
   name: 'id',

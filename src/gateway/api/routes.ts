@@ -163,7 +163,7 @@ export async function deploymentRoutes(
   app: HttpApp,
   { service, access, onRemoved }: DeploymentDeps,
 ): Promise<void> {
-  // A separate scope, because only these paths accept archives.
+  // These routes have their own Fastify scope, because only these paths accept archives.
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     const type = 'application/octet-stream'

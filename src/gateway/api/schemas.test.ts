@@ -113,13 +113,16 @@ it.each([
   ['Double', { type: 'number', format: 'double' }],
   ['Integer', { type: 'integer', format: 'int64' }],
   ['Long', { type: 'integer', format: 'int64' }],
-])('describes the result of a transaction that returns %s or a list of it', (name, schema) => {
-  expect(returnedSchema({ name, array: false, type: null })).toEqual(schema)
-  expect(returnedSchema({ name, array: true, type: null })).toEqual({
-    type: 'array',
-    items: schema,
-  })
-})
+])(
+  'describes the result of a transaction that returns %s or an array of this type',
+  (name, schema) => {
+    expect(returnedSchema({ name, array: false, type: null })).toEqual(schema)
+    expect(returnedSchema({ name, array: true, type: null })).toEqual({
+      type: 'array',
+      items: schema,
+    })
+  },
+)
 
 it('describes the result of a transaction that returns a concept or an enum', () => {
   const schemaFor = (name: string) => returnedSchema({ name, array: false, type: typeNamed(name) })
@@ -127,7 +130,7 @@ it('describes the result of a transaction that returns a concept or an enum', ()
   expect(schemaFor('Colour')).toEqual({ type: 'string', enum: ['RED', 'GREEN'] })
 })
 
-it('documents the types of the model except enums, and the system types with paths', () => {
+it('documents all types of the model except enums, and the system types that have paths', () => {
   const names = documentedTypes(model).map(({ qualifiedName }) => qualifiedName)
   expect(names).toContain('org.test.Shape')
   expect(names).not.toContain('org.test.Colour')
@@ -141,7 +144,7 @@ it('documents the types of the model except enums, and the system types with pat
   expect(names).toHaveLength(new Set(names).size)
 })
 
-it('finds a type by its qualified name, and by its short name and plural if they are unambiguous', () => {
+it('finds a type by its qualified name, by its short name and by its plural, unless the name is ambiguous', () => {
   const { model: two } = networkOf(
     'namespace org.one\nasset Box identified by id { o String id }',
     {

@@ -71,7 +71,7 @@ const decided = (
   subjects: readonly Subject[] = [ofBase, ofAccount, ofNear],
 ) => new AccessControl(rulesOf(text).rules).decide('READ', subjects, context, evaluate)
 
-it('allows everything without rules, and denies if no rule matches', async () => {
+it('allows everything if there are no rules, and denies if no rule matches', async () => {
   const open = new AccessControl(null)
   expect(await open.decide('DELETE', [ofBase, ofNear], ann, never)).toEqual([true, true])
   expect(open.allowsAll('DELETE', base, ann)).toBe(true)
@@ -94,9 +94,12 @@ it.each<[string, boolean[]]>([
   ['"org.base.Base#a"', [false, true, false]],
   ['"org.base.Base#n"', [false, false, false]],
   ['"org.basement.Near#n"', [false, false, true]],
-])('applies a rule for the resource %s to Base, Account, Near: %j', async (resource, expected) => {
-  expect(await decided(rule('R', { resource }))).toEqual(expected)
-})
+])(
+  'applies a rule for the resource %s to the types Base, Account and Near: %j',
+  async (resource, expected) => {
+    expect(await decided(rule('R', { resource }))).toEqual(expected)
+  },
+)
 
 it.each<[string, string, boolean]>([
   ['"ANY"', 'ann', true],

@@ -37,7 +37,7 @@ const VERSION = /^\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]{1,64})?$/
 
 /** Reads a `package.json` and adds problems to `findings`. */
 function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
-  const json = parsed(file, findings)
+  const json = parseManifest(file, findings)
   const { name, version, description, engines, daicho } = json
   if (typeof name !== 'string' || !NAME.test(name) || RESERVED.includes(name)) {
     const form = 'at most 64 lower-case letters, digits, “-”, “_” and “.”, and not a reserved name'
@@ -58,7 +58,7 @@ function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
   }
 }
 
-function parsed(file: SourceFile, findings: Findings): JsonObject {
+function parseManifest(file: SourceFile, findings: Findings): JsonObject {
   try {
     const json: unknown = parseJson(file.text)
     if (isJsonObject(json)) return json

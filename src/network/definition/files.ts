@@ -79,7 +79,7 @@ const UTF8 = 1 << 11
 const ENCRYPTED = 1
 /** 1980-01-01, so that archives of equal files are equal. */
 const DOS_DATE = (1 << 5) | 1
-/** Maximum number of files in an archive, including those that are ignored. */
+/** Maximum number of files in an archive, including ignored files. */
 const MEMBERS_MAX = 4 * NETWORK_FILES_MAX
 const SYMBOLIC_LINK = 0o120000
 const FILE_TYPE = 0o170000
@@ -240,7 +240,7 @@ function readDirectory(root: string): NetworkFiles {
       if (entry.isDirectory()) {
         if (canContainFiles(path, dependencies)) walk(path)
       } else if (entry.isSymbolicLink() && (isWanted || FOLDERS.includes(path))) {
-        // Following the link could record any file of this machine in the ledger.
+        // Following a link could record any file of this computer in the ledger.
         throw unreadable(`${path} is a symbolic link; use a regular file or folder`)
       } else if (entry.isFile() && isWanted) {
         const file = join(root, path)

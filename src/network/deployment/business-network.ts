@@ -38,14 +38,14 @@ import { ADMIN, type Caller, recordsOf, transactionOf } from '../resources/trans
 import type { ChangeRequest } from '../transactions/messages.ts'
 import { type EmittedEvent, EventFeed } from './event-feed.ts'
 import { NetworkThread } from './network-thread.ts'
-import { type Outcome, Pipeline, type Recorded } from './pipeline.ts'
+import { type Outcome, Pipeline, type WritePosition } from './pipeline.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
 
 /** Maximum time to load the scripts of a network, milliseconds. */
 const BOOT_MS = 2_000
 
 /** The position of a request's changes, and the resources it created or replaced. */
-export interface Made extends Recorded {
+export interface Made extends WritePosition {
   /** The resources in their stored form, in the order of the request. */
   readonly resources: readonly Json[]
 }
@@ -117,7 +117,7 @@ export class BusinessNetwork {
   }
 
   /**
-   * Returns the results of a named query; `query` contains the query's parameters and those of a filter.
+   * Returns the results of a named query; `query` contains the query’s parameters and filter parameters.
    * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
    */
   async query(name: string, query: ParameterTexts, caller: Caller): Promise<Listing> {
@@ -171,7 +171,7 @@ export class BusinessNetwork {
     return { ...stored, text: await presented(stored.text, filter, new Resolver(guard)) }
   }
 
-  /** Makes a change in one block. Errors: those of `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
+  /** Makes a change in one block. Errors: as for `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
   async change(change: ChangeRequest, caller: Caller): Promise<Made> {
     const { reply, recorded } = await this.#pipeline.request(change, caller)
     if (recorded === null) throw new Error(`${change.kind} was not recorded`)
@@ -245,7 +245,10 @@ export class BusinessNetwork {
     if (this.#deps.ledger.isShared) await this.#deps.catchUp()
     const { name, sha256 } = this.#definition
     if (next.sha256 === sha256) {
-      throw new NetworkError('NETWORK_VERSION_SAME', `${name} is deployed exactly so already`)
+      throw new NetworkError(
+        'NETWORK_VERSION_SAME',
+        `${name} is already deployed with exactly this archive`,
+      )
     }
     const item = networkItem(next, this.#deps.version)
     const thread = await this.#startThread(next, true)

@@ -35,7 +35,7 @@ async function since(feed: EventFeed, height: number): Promise<[number, string[]
   return next === height ? [] : [...found, ...(await since(feed, next))]
 }
 
-it('reads past events from new historian records only', async () => {
+it('reads past events only from created historian records', async () => {
   const feed = feedOf(
     [record('create', HISTORIAN, 1)],
     [record('create', 'org.test.Diary', 7), record('update', HISTORIAN, 8)],
@@ -49,7 +49,7 @@ it('reads past events from new historian records only', async () => {
   expect(await since(feed, 1)).toEqual([[3, ['e2', 'e3', 'e4']]])
 })
 
-it('passes the events of each block to listeners until they stop, except for blocks without events', () => {
+it('passes the events of each block to each listener until the listener stops', () => {
   const feed = feedOf()
   const received: EmittedEvents[] = []
   const stop = feed.listen((emitted) => received.push(emitted))

@@ -32,7 +32,10 @@ export async function issueIdentity(
 
 /** Returns the caller with this secret. Errors: IDENTITY_UNKNOWN, for revoked and for unknown identities alike. */
 export async function callerWith(network: BusinessNetwork, secret: string): Promise<Caller> {
-  const unknown = new NetworkError('IDENTITY_UNKNOWN', 'this is no identity of the network')
+  const unknown = new NetworkError(
+    'IDENTITY_UNKNOWN',
+    'no identity of this network has this secret',
+  )
   if (secret.length > SECRET_LENGTH_MAX) throw unknown
   const id = identityId(secret)
   const identity = await network.lookUp({ type: IDENTITY, id })

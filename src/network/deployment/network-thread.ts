@@ -14,7 +14,7 @@ const STACK_MB = 16
 const GRACE_MS = 1_000
 /** Interval of the deadline check. */
 const CHECK_MS = 250
-/** Maximum time to start a thread, in addition to loading its scripts. Generous, because the machine may be busy. */
+/** Maximum time to start a thread, in addition to loading its scripts. Long, because the computer may be busy. */
 const STARTING_MS = 30_000
 const NANOSECONDS = 1_000_000n
 

@@ -4,7 +4,7 @@ import type { LedgerService } from '../../ledger/index.ts'
 import { networkItemId } from '../ownership.ts'
 import { Networks } from './networks.ts'
 
-it('ignores databases without a network, and reserves the database of an unreadable network', async () => {
+it('ignores databases that contain no network, and reserves the database of an unreadable network', async () => {
   const owned: string[] = []
   const warnings: string[] = []
   const ledger = {

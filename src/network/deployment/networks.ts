@@ -17,7 +17,7 @@ import type { FieldDefault } from './upgrade.ts'
 
 /**
  * Deadline for replaying a processor and for loading the scripts: ten times the longest deadline that can be
- * configured, because a slow replay on a busy machine must not be reported as a difference.
+ * configured, because a slow replay on a busy computer must not be reported as a difference.
  */
 const REPLAY_MS = 600_000
 
@@ -41,6 +41,8 @@ export class Networks {
   #known: number | null
   readonly #following: NetworkFollower
   readonly #networks = new Map<string, BusinessNetwork>()
+  /** Names of networks in `#networks` whose deployment is not recorded yet. */
+  readonly #deploying = new Set<string>()
   /** Names of networks that were removed. */
   readonly #removed = new Set<string>()
 
@@ -84,7 +86,7 @@ export class Networks {
       else this.#networks.set(name, new BusinessNetwork(this.#deps, definition, true))
     } catch (error) {
       if (!(error instanceof NetworkError)) throw error
-      // Reserves the database: without the network's rules, nobody may change its data.
+      // Reserves the database: without the network's rules, no change of its data is allowed.
       ledger.ownDatabase(name)
       warn(`network ${name} is not served: ${error.message}`)
     }
@@ -97,17 +99,18 @@ export class Networks {
     for (const { events } of this.#networks.values()) await events.follow(from, to)
   }
 
-  /** Returns all networks in the order of their deployment. */
+  /** Returns all deployed networks in the order of their deployment. */
   list(): NetworkSummary[] {
-    return [...this.#networks.values()].map(({ definition }) => {
-      const { name, version, description, sha256 } = definition
+    const deployed = [...this.#networks.keys()].filter((name) => !this.#deploying.has(name))
+    return deployed.map((name) => {
+      const { version, description, sha256 } = this.require(name).definition
       return { name, version, description, sha256 }
     })
   }
 
-  /** Returns the network `name`, or null. */
+  /** Returns the network `name`, or null if it is not deployed yet. */
   get(name: string): BusinessNetwork | null {
-    return this.#networks.get(name) ?? null
+    return this.#deploying.has(name) ? null : (this.#networks.get(name) ?? null)
   }
 
   /** Returns the names of removed networks. */
@@ -129,7 +132,7 @@ export class Networks {
   }
 
   /**
-   * Removes a network: records a tombstone in its database. The database keeps everything recorded before.
+   * Removes a network: records a tombstone in its database. All earlier records stay in the database.
    * Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED.
    */
   async remove(name: string): Promise<void> {
@@ -143,9 +146,12 @@ export class Networks {
    * Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN.
    */
   async ship(definition: NetworkDefinition): Promise<BusinessNetwork> {
+    return this.#register(definition, await this.#deps.ledger.databases())
+  }
+
+  /** Nothing is awaited here, so the second of two concurrent calls is refused. */
+  #register(definition: NetworkDefinition, databases: readonly string[]): BusinessNetwork {
     const { name } = definition
-    const databases = await this.#deps.ledger.databases()
-    // Nothing is awaited between this check and the registration, so the second of two concurrent calls is refused.
     if (this.#networks.has(name)) {
       throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
     }
@@ -164,19 +170,24 @@ export class Networks {
 
   /** Serves `definition` and records it at once. Errors: as for `ship`; NETWORK_INVALID. */
   async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
-    const network = await this.ship(definition)
+    const { name } = definition
+    const databases = await this.#deps.ledger.databases()
+    const network = this.#register(definition, databases)
+    this.#deploying.add(name)
     try {
       await network.change({ kind: 'start' }, ADMIN)
       return network
     } catch (error) {
-      this.#networks.delete(definition.name)
-      this.#deps.ledger.disownDatabase(definition.name)
+      this.#networks.delete(name)
+      this.#deps.ledger.disownDatabase(name)
       await network.close()
       throw error
+    } finally {
+      this.#deploying.delete(name)
     }
   }
 
-  /** Upgrades the network `name`. Errors: NETWORK_NOT_FOUND, and as for `BusinessNetwork.upgrade`. */
+  /** Upgrades the network `name`. Errors: NETWORK_NOT_FOUND; as for `BusinessNetwork.upgrade`. */
   async upgrade(
     next: NetworkDefinition,
     defaults: readonly FieldDefault[],

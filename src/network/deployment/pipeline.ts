@@ -24,7 +24,7 @@ const ATTEMPTS_MAX = 8
 const CHARACTERS_MAX = 4 * 1024 * 1024
 
 /** The position of a request's changes. */
-export interface Recorded extends Written {
+export interface WritePosition extends Written {
   /** The packed position of the first write, or of the transaction if it made no writes. */
   readonly revision: number
 }
@@ -33,7 +33,7 @@ export interface Recorded extends Written {
 export interface Outcome {
   readonly reply: Json
   /** Null if the request changed nothing. */
-  readonly recorded: Recorded | null
+  readonly recorded: WritePosition | null
 }
 
 export interface PipelineParts {
@@ -45,7 +45,7 @@ export interface PipelineParts {
   publish(height: number, events: readonly JsonObject[]): void
   /** Number of blocks whose changes this process has applied; null if no other process changes the network. */
   known(): number | null
-  /** Whether the cause of `error` is another process that changed the database, or recorded this network, first. */
+  /** Whether `error` occurred because another process has changed the database or recorded this network first. */
   isOvertaken(error: Error): Promise<boolean>
   /** Receives the console output of scripts. */
   log(level: string, text: string): void
@@ -68,7 +68,7 @@ interface Settled {
   readonly written: Written | null
 }
 
-/** An answer that is sent when all earlier decisions are durable. */
+/** A decided request, whose answer is sent when all earlier decisions are durable. */
 interface Decided {
   readonly pending: Pending
   readonly answer: Answer
@@ -189,7 +189,7 @@ export class Pipeline {
   async exchange(thread: NetworkThread | null): Promise<void> {
     const before = this.#thread
     this.#thread = null
-    // Before the wait for the previous thread, so that no request starts another one.
+    // Called before the wait for the previous thread, so that no request starts another thread.
     if (thread !== null) this.#attach(thread)
     this.#ended = Promise.all([this.#ended, before?.end()])
     await this.#ended
@@ -394,7 +394,7 @@ export class Pipeline {
     })
     const busy = new NetworkError(
       'NETWORK_BUSY',
-      'other processes of the node change this network all the time; try again',
+      'other processes of the node keep changing this network; try again',
       { cause: error },
     )
     for (const pending of undone) {

@@ -46,7 +46,7 @@ export async function upgradedResources(
       const stored = resourceIn(text)
       const type = next.model.type(target.type)
       if (type === null || type.abstract) {
-        const message = `${target.type} is no type of resources any more`
+        const message = `${target.type} is not a type of resources in the new model`
         problems.push({ path: pointer('', id), code: 'WRONG_CLASS', message })
       } else {
         const filled = { ...stored }
@@ -74,7 +74,7 @@ export async function upgradedResources(
 
 function refused(problems: readonly Problem[]): NetworkError {
   const [first] = problems
-  const message = `resources that are stored do not fit: ${first?.path}: ${first?.message}`
+  const message = `stored resources do not fit the new model: ${first?.path}: ${first?.message}`
   return new NetworkError('UPGRADE_INVALID', message, { problems })
 }
 

@@ -122,7 +122,7 @@ export class Tokens {
     return this.#current.kind === 'end'
   }
 
-  /** End of the token before the current one. */
+  /** End of the token before the current token. */
   get previousEnd(): number {
     return this.#previousEnd
   }
@@ -133,7 +133,7 @@ export class Tokens {
     return (kind === 'name' || kind === 'symbol') && this.#current.text === text
   }
 
-  /** Returns the current token and moves to the next one. */
+  /** Returns the current token and moves to the next token. */
   take(): Token {
     const token = this.#current
     this.#previousEnd = token.end
@@ -141,14 +141,14 @@ export class Tokens {
     return token
   }
 
-  /** Moves to the next token if the current one is `text`. */
+  /** Moves to the next token if the current token is `text`. */
   accept(text: string): boolean {
     if (!this.is(text)) return false
     this.take()
     return true
   }
 
-  /** Returns the current token, which must be `text`, and moves to the next one. Errors: SyntaxFailure. */
+  /** Returns the current token, which must be `text`, and moves to the next token. Errors: SyntaxFailure. */
   expect(text: string): Token {
     if (!this.is(text)) throw this.unexpected(`“${text}”`)
     return this.take()
@@ -160,7 +160,7 @@ export class Tokens {
     return this.take()
   }
 
-  /** Reads names separated by dots. `at` is the offset of the first one. */
+  /** Reads names separated by dots. `at` is the offset of the first name. */
   qualifiedName(expected: string): { name: string; at: number } {
     const first = this.expectKind('name', expected)
     let name = first.text

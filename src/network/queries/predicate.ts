@@ -180,7 +180,7 @@ function operandValues(
       return []
     case 'parameter': {
       const texts = parameters.get(operand.name) ?? []
-      // A string that cannot be converted is left unchanged: it equals no value of the property.
+      // Leaves a string that cannot be converted unchanged, because it equals no value of the property.
       return texts.map((text) => (property && parameterValue(text, property, model)) ?? text)
     }
     case 'value': {

@@ -101,7 +101,7 @@ interface RawBlock {
 export interface RecordedChanges {
   readonly height: number
   readonly changes: readonly ResourceChange[]
-  /** The item that records the network itself, with its archive; null if the block does not contain one. */
+  /** The item that records the network itself, with its archive; null if the block does not contain this item. */
   readonly deployed: JsonObject | null
   /** Whether the block removes the network. */
   readonly removed: boolean
@@ -124,7 +124,9 @@ export async function lengthOf(pages: AsyncIterable<readonly unknown[]>): Promis
   return length
 }
 
-/** The durable resources of one network: those in its database, and the registries, which follow from its model. */
+/**
+ * The durable resources of one network: the resources in its database, and the registries, which follow from its model.
+ */
 export class ResourceDatabase implements ResourceReader {
   readonly name: string
   readonly #ledger: LedgerReader

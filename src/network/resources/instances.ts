@@ -98,12 +98,12 @@ function checkedResource(
   const { resource, problems } = checkInstance(rules.model, type, value, rules)
   if (problems !== null) return problems.map((each) => ({ ...each, path: `${path}${each.path}` }))
   if (resource.$class !== type.qualifiedName) {
-    const message = `here $class is ${type.qualifiedName}: each type has a path of its own`
+    const message = `$class must be ${type.qualifiedName} at this path: each type has its own path`
     return [{ path: pointer(path, '$class'), code: 'WRONG_CLASS', message }]
   }
   const target = { type: type.qualifiedName, id: String(resource[type.identifier ?? '']) }
   if (canBeItem(target)) return { target, value: resource }
-  const message = 'with the name of its type the id has more than 255 bytes'
+  const message = 'the id has more than 255 bytes together with the name of its type'
   return [{ path: pointer(path, type.identifier ?? ''), code: 'ID_TOO_LONG', message }]
 }
 
@@ -112,7 +112,7 @@ export function withId(value: JsonObject, { identifier }: TypeDeclaration, id: s
   const name = identifier ?? ''
   const given = value[name] ?? id
   if (given === id) return { ...value, [name]: id }
-  const message = `the body names another id than the path, '${id}'`
+  const message = `the id in the body differs from the id in the path, '${id}'`
   throw new NetworkError('RESOURCE_ID_MISMATCH', message)
 }
 
@@ -123,11 +123,11 @@ export function submittedFields(given: Json): JsonObject {
   }
   const { timestamp: _ignored, transactionId, ...fields } = given
   if (transactionId === undefined || transactionId === null) return fields
-  const message = 'the id of a transaction is given by the server'
+  const message = 'the server assigns the id of a transaction'
   throw invalid([{ path: '/transactionId', code: 'ASSIGNED_BY_SERVER', message }])
 }
 
-// These messages are the same as in Composer, because clients match them.
+// The messages equal Composer's messages, because clients match them.
 
 /** Returns the id of a type's registry for messages. */
 export function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {

@@ -99,7 +99,7 @@ export class Resolver {
       if (above.includes(key) || above.length > DEPTH_MAX) return text
       this.#followed += 1
       if (this.#followed > RESOLVED_MAX) {
-        const message = `include=resolve follows ${RESOLVED_MAX} relationships at most: ask for less`
+        const message = `include=resolve follows at most ${RESOLVED_MAX} relationships: request fewer resources`
         throw new NetworkError('FILTER_INVALID', message)
       }
       const resource = this.#read.get(key)

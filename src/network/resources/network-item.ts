@@ -17,7 +17,7 @@ const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024
 export function networkItem(definition: NetworkDefinition, runtimeVersion: string): JsonObject {
   const { archive } = definition
   if (archive.length > ARCHIVE_BYTES_MAX) {
-    const message = `the archive of a network that is deployed has ${ARCHIVE_BYTES_MAX} bytes at most`
+    const message = `the archive of a deployed network may have at most ${ARCHIVE_BYTES_MAX} bytes`
     throw new NetworkError('NETWORK_UNREADABLE', message)
   }
   return { ...itemWithoutArchive(definition, runtimeVersion), archive: archive.toString('base64') }
@@ -45,11 +45,14 @@ export function isTombstone(text: string): boolean {
 export function definitionInItem(text: string, name: string): NetworkDefinition {
   const item: Json = storedJson(text)
   if (!isJsonObject(item) || typeof item.archive !== 'string') {
-    throw new NetworkError('NETWORK_UNREADABLE', `database ${name} holds no archive of a network`)
+    throw new NetworkError(
+      'NETWORK_UNREADABLE',
+      `database ${name} contains no archive of a network`,
+    )
   }
   const definition = definitionIn(Buffer.from(item.archive, 'base64'))
   if (definition.sha256 === item.sha256 && definition.name === name) return definition
-  const message = `the archive in database ${name} is not the one that was recorded`
+  const message = `the archive in database ${name} differs from the recorded archive`
   throw new NetworkError('NETWORK_UNREADABLE', message)
 }
 

@@ -92,8 +92,8 @@ export function ordered(
     .map(({ resource }) => resource)
 }
 
-// As in Composer, the registries of a network are resources: processors and queries read them, and `targetRegistry`
-// of a system transaction refers to one. They are derived from the model and not stored.
+// As in Composer, the registries of a network are resources: processors and queries read them, and `targetRegistry` of
+// a system transaction refers to a registry. Registries are derived from the model and not stored.
 
 /** Registry types by the kind of their members. */
 const REGISTRY_NAMES = new Map<TypeDeclaration['kind'], string>([

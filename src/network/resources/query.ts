@@ -78,7 +78,7 @@ export async function selectedResources(
   for await (const page of guard.select({ type, where, order, limit: null, offset: 0 })) {
     for (const resource of page) if (holds(objectIn(resource.text))) found.push(resource)
     if (found.length > RESULTS_MAX) {
-      const message = `the query finds more than ${RESULTS_MAX} resources: make it narrower`
+      const message = `the query finds more than ${RESULTS_MAX} resources: add a condition`
       throw new NetworkError('PARAMETER_INVALID', message)
     }
   }
@@ -102,7 +102,7 @@ function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model:
       continue
     }
     const code = value === undefined ? 'MISSING' : 'WRONG_TYPE'
-    const message = `the query takes ${name}, a ${parameterTypeText(type)}`
+    const message = `the query needs the parameter ${name}, a ${parameterTypeText(type)}`
     problems.push({ path: pointer('', name), code, message })
   }
   for (const name of Object.keys(request)) {

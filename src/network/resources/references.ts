@@ -79,8 +79,8 @@ export const RESOLVED_MAX = 50_000
 const CHARACTERS_MAX = 16 * 1024 * 1024
 
 /**
- * Resolves relationships level by level: first the relationships in given resources, then those in the resolved
- * resources, and so on. Reads each resource once, and at most RESOLVED_MAX resources.
+ * Resolves relationships level by level: first the relationships in given resources, then the relationships in the
+ * resolved resources, and so on. Reads each resource once, and at most RESOLVED_MAX resources.
  */
 export class Resolution {
   readonly #model: Model

@@ -29,7 +29,7 @@ it('returns the value of a script, or of its promise', async () => {
   expect(await evaluate(guest, later)).toEqual({ value: 'later' })
 })
 
-it('resets all state after a call', async () => {
+it('resets all state of the script after a call', async () => {
   const guest = await started()
   const leave = `count += 1; Object.prototype.own = 1; Array.prototype.map = null
     globalThis.left = 1; JSON.parse = () => 7; count`
@@ -46,7 +46,7 @@ it('resets changes of a long array that the scripts of the network created', asy
   expect(await evaluate(guest, count)).toEqual({ value: '1' })
 })
 
-it('answers requests in their order, including requests that the script does not await', async () => {
+it('answers requests in order, even requests that the script does not await', async () => {
   const guest = await started()
   const requests: string[] = []
   const host = async (request: string) => {
@@ -95,7 +95,7 @@ it.each([
   ['a giant string', 'let s = "x"; for (;;) s += s', 'MEMORY'],
   ['a giant array', 'new Array(1e8).fill(1)', 'MEMORY'],
   ['endless recursion', 'function f() { f() }; f()', 'MEMORY'],
-])('stops %s, without an effect on the next call', async (_name, code, failed) => {
+])('stops %s, and the next call works', async (_name, code, failed) => {
   const guest = await started()
   const withinMs = failed === 'MEMORY' ? 10_000 : 250
   expect(await evaluate(guest, code, silent, withinMs)).toMatchObject({ failed })
@@ -104,7 +104,7 @@ it.each([
   expect(await evaluate(next, 'count += 1')).toEqual({ value: '1' })
 })
 
-it('stops a script that never settles', async () => {
+it('stops a script whose promise never settles', async () => {
   const guest = await started()
   for (const request of ['new Promise(() => {})', '(async () => { for (;;) await null })()']) {
     expect(await evaluate(guest, request, silent, 250)).toMatchObject({ failed: 'DEADLINE' })
@@ -130,7 +130,7 @@ it('has no access to the host', async () => {
   expect(await evaluate(guest, 'import("node:fs")')).not.toMatchObject({ failed: 'LOST' })
 })
 
-it('names the script that cannot be loaded, with the reason', async () => {
+it('names the script that cannot be loaded, and the reason', async () => {
   const scripts = [{ name: 'lib/broken.js', text: 'function (' }]
   const booting = () => Guest.boot({ ...options, scripts }, 2_000)
   await expect(booting()).rejects.toThrow(GuestBootError)
@@ -139,7 +139,7 @@ it('names the script that cannot be loaded, with the reason', async () => {
   await expect(Guest.boot({ ...options, scripts: endless }, 100)).rejects.toThrow('lib/endless.js')
 })
 
-it('reports that the guest is worn after its memory has grown', async () => {
+it('reports that the guest must be replaced after its memory has grown', async () => {
   const guest = await started()
   expect(await evaluate(guest, '"x".repeat(3e7).length', silent, 20_000)).toEqual({
     value: '30000000',

@@ -25,7 +25,7 @@ const PAGE_BYTES = 65_536
 const FIRST_PAGES = 256
 /** Maximum stack size of a guest. */
 const STACK_BYTES = 512 * 1024
-/** The memory is searched for zeros in pieces of this size. */
+/** Size of the pieces in which the memory is searched for zeros. */
 const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
 /** Number of bytes at the start of the zeros that are copied nevertheless: the preceding data may end in zeros. */
@@ -174,7 +174,7 @@ export class Guest {
     switch (result.type) {
       case 'pending':
         // There are no more jobs, so the promise is never settled.
-        return { failed: 'DEADLINE', message: 'it waits for what never happens' }
+        return { failed: 'DEADLINE', message: 'it waits for a promise that never settles' }
       case 'rejected':
         return this.#failure(result.error)
       case 'fulfilled':
@@ -209,7 +209,7 @@ export class Guest {
         this.#host.log(context.getString(request))
         return context.undefined
       } catch (error) {
-        // The guest receives only the message, as with `host`.
+        // The guest receives only the message of the error, as for a call of `host`.
         throw new Error(textOf(error))
       }
     })
@@ -253,7 +253,7 @@ interface GuestRequest {
 
 /** A host that rejects every request. */
 export const NO_HOST: GuestHost = {
-  answer: () => Promise.reject(new Error('the host is not there')),
+  answer: () => Promise.reject(new Error('the host is not available')),
   log: () => {},
 }
 const OUT_OF_TIME = { failed: 'DEADLINE', message: 'out of time' } as const

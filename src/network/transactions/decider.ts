@@ -215,9 +215,9 @@ async function current(
     (await guard.allows('READ', target, content)) ||
     (await updater?.allows('UPDATE', target, content))
   if (isKnown !== true) throw missing(type, id)
-  // A resource that is not durable yet has no revision that a client could know.
+  // A resource that is not durable yet has no revision that a client could have received.
   if (expects === null || expects.includes(stored.revision)) return stored
-  throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)
+  throw new NetworkError('RESOURCE_CHANGED', `'${id}' does not have the expected revision`)
 }
 
 function registryTransaction(

@@ -13,14 +13,14 @@ const MESSAGE_LENGTH_MAX = 16 * 1024 * 1024
  */
 export function parseGuestMessage(text: string): JsonObject {
   if (text.length > MESSAGE_LENGTH_MAX) {
-    const message = `processors hand over ${MESSAGE_LENGTH_MAX} characters at a time at most`
+    const message = `a processor may send at most ${MESSAGE_LENGTH_MAX} characters at a time`
     throw new NetworkError('TRANSACTION_FAILED', message)
   }
-  const value = parsed(text)
+  const value = parseGuestJson(text)
   return isJsonObject(value) ? value : {}
 }
 
-function parsed(text: string): Json {
+function parseGuestJson(text: string): Json {
   try {
     return parseStrictText(text)
   } catch (error) {
@@ -40,5 +40,5 @@ export function requireString(value: Json | undefined): string {
 
 /** Returns the error for a message that the documented functions never send. */
 export function unknownMessage(): NetworkError {
-  return new NetworkError('TRANSACTION_FAILED', 'the network cannot be asked for that')
+  return new NetworkError('TRANSACTION_FAILED', 'the network does not support this request')
 }

@@ -55,7 +55,7 @@ async function issued(
 ): Promise<Draft> {
   const participant = participantOf(guard.definition.model, relationship)
   if (name === '' || name.length > NAME_LENGTH_MAX) {
-    const message = `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`
+    const message = `the name of an identity must have 1 to ${NAME_LENGTH_MAX} characters`
     throw invalidField('userID', 'MISSING', message)
   }
   const withoutRight = { name, state: 'ISSUED', certificate: '' }
@@ -79,7 +79,7 @@ async function bound(
   const [, id] = FINGERPRINT.exec(certificate) ?? []
   if (id === undefined) {
     const message =
-      'a certificate is sha256:<64 hexadecimal digits>, the hash of the bearer’s secret'
+      'a certificate must be sha256:<64 hexadecimal digits>, the hash of the bearer’s secret'
     throw invalidField('certificate', 'PATTERN_MISMATCH', message)
   }
   const content = { name: participant.id, state: 'BOUND', certificate }
@@ -187,7 +187,7 @@ function participantOf(model: Model, text: string): Target {
   if (typeof target === 'string') throw invalidField('participant', 'WRONG_RELATIONSHIP', target)
   const type = requireType(model, target.type)
   if (!type.abstract && isA(type, PARTICIPANT)) return target
-  const message = `name a participant: resource:<type>#<id>, not ${text.slice(0, 100)}`
+  const message = `the participant must have the form resource:<type>#<id>, not ${text.slice(0, 100)}`
   throw invalidField('participant', 'WRONG_RELATIONSHIP', message)
 }
 

@@ -96,7 +96,7 @@ export interface ThreadStart {
 export interface VerificationProgress {
   /** Height of the block being replayed. */
   readonly height: number
-  /** Number of replayed transactions, including the current one. */
+  /** Number of replayed transactions, including the current transaction. */
   readonly transactions: number
 }
 

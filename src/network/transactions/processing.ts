@@ -32,12 +32,12 @@ function processorsFor(
 }
 
 /**
- * Runs the processors of `transaction`. `type` is its type, and `guard` belongs to the caller, who may submit it.
- * `log` receives the console output.
+ * Runs the processors of `transaction`. `type` is its type, and `guard` belongs to the caller, who may submit it. `log`
+ * receives the console output.
  *
- * Scripts follow relationships synchronously, so the transaction is sent together with the resources that it refers
- * to. If a script needs a resource that was not sent, it is run again from the start with more levels of
- * relationships. Time and random numbers are fixed, so the second run repeats the first one up to that point.
+ * Scripts follow relationships synchronously, so the transaction is sent together with the resources that it refers to.
+ * If a script needs a resource that was not sent, it is run again from the start with more levels of relationships.
+ * Time and random numbers are fixed, so the second run is equal to the first run up to this point.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
 export async function process(
@@ -60,7 +60,7 @@ export async function process(
     for (const line of session.logged) log(line)
     if (!('value' in answer)) throw failure(answer, session.denied)
     if (isUnresolved(answer)) {
-      const message = `relationships are followed ${LEVELS_MAX} levels deep at most: use registries`
+      const message = `relationships can be followed at most ${LEVELS_MAX} levels deep: use registries`
       throw new NetworkError('TRANSACTION_FAILED', message)
     }
     await draft.requireReferences()

@@ -128,7 +128,7 @@ async function differenceOf(
     )
   } catch (error) {
     if (!(error instanceof NetworkError) || error.code === 'NETWORK_INVALID') throw error
-    return `it was recorded, and fails now: ${error.message}`
+    return `it was recorded, but fails when it is replayed: ${error.message}`
   }
 }
 
@@ -188,7 +188,7 @@ function difference(
   const length = Math.max(found.length, expected.length)
   for (let at = 0; at < length; at += 1) {
     if (found[at] === expected[at]) continue
-    return `its ${kind} differ from what is recorded, first number ${at}`
+    return `its ${kind} differ from the recorded ${kind}, first at number ${at}`
   }
   return null
 }

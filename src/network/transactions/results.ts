@@ -19,7 +19,7 @@ export function checkedEvents(
 ): JsonObject[] {
   const events = Array.isArray(emitted) ? emitted : []
   if (events.length > EVENTS_MAX) {
-    const message = `a transaction emits ${EVENTS_MAX} events at most`
+    const message = `a transaction may emit at most ${EVENTS_MAX} events`
     throw new NetworkError('TRANSACTION_FAILED', message)
   }
   return events.map((event, at) => checkedEvent(event, at, transaction, rules))
@@ -106,5 +106,5 @@ function typeNamed(name: string, { namespace }: TypeDeclaration, model: Model) {
 
 function wrong({ name }: TypeDeclaration, declared: Returned): NetworkError {
   const type = `${declared.name}${declared.array ? '[]' : ''}`
-  return new NetworkError('TRANSACTION_FAILED', `${name} must return ${type}, and returned none`)
+  return new NetworkError('TRANSACTION_FAILED', `${name} must return ${type}, but returned nothing`)
 }

@@ -62,8 +62,8 @@ export class Scripts {
   }
 
   /**
-   * Evaluates a condition for each of its resources: true, false, or null if it throws or fails. Conditions may
-   * follow relationships to all resources of `state`: if reads by access rules were checked by access rules, the
+   * Evaluates a condition for each of its resources: true, false, or null if it throws or fails. Conditions may follow
+   * relationships to all resources of `state`: if access rules applied to the reads of their own conditions, the
    * recursion would not end. Errors: NETWORK_INVALID.
    */
   async evaluate(
@@ -140,7 +140,7 @@ export function isUnresolved(answer: GuestAnswer): boolean {
 
 /** Returns the values in a guest's answer. The guest is untrusted: any other value is treated as a thrown error. */
 function valuesIn(answer: GuestAnswer, count: number): (boolean | null)[] {
-  const values: unknown = 'value' in answer ? parsed(answer.value) : []
+  const values: unknown = 'value' in answer ? parseAnswerList(answer.value) : []
   const list: readonly unknown[] = Array.isArray(values) ? values : []
   return Array.from({ length: count }, (_, at) => {
     const value = list[at]
@@ -148,7 +148,7 @@ function valuesIn(answer: GuestAnswer, count: number): (boolean | null)[] {
   })
 }
 
-function parsed(text: string): unknown {
+function parseAnswerList(text: string): unknown {
   try {
     return parseJson(text)
   } catch {

@@ -148,7 +148,7 @@ export class TransactionSession implements GuestHost {
     for (const text of texts) shown.push(await presented(text, filter, resolver))
     const value = `[${shown.join(',')}]`
     if (value.length > ANSWER_LENGTH_MAX) {
-      throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot take in so many resources')
+      throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot read so many resources')
     }
     const roots = isResolved ? [] : texts.map(objectIn)
     const resolved = await this.#resolution.of(roots, this.#levels)
@@ -176,12 +176,12 @@ export class TransactionSession implements GuestHost {
   ): Promise<string> {
     this.#writtenLength += length
     if (this.#writtenLength > WRITTEN_LENGTH_MAX) {
-      const message = `a transaction writes ${WRITTEN_LENGTH_MAX} characters at most`
+      const message = `a transaction may write at most ${WRITTEN_LENGTH_MAX} characters`
       throw new NetworkError('TRANSACTION_FAILED', message)
     }
     for (const value of Array.isArray(list) ? list : []) {
       if (this.#draft.changes.length >= CHANGES_MAX) {
-        const message = `a transaction makes ${CHANGES_MAX} changes at most`
+        const message = `a transaction may make at most ${CHANGES_MAX} changes`
         throw new NetworkError('TRANSACTION_FAILED', message)
       }
       await apply(value)
@@ -200,7 +200,7 @@ export class TransactionSession implements GuestHost {
     const isOurs = type.namespace !== SYSTEM_NAMESPACE || name === systemType('NetworkAdmin')
     const isRegistered = type.kind === 'asset' || type.kind === 'participant'
     if (isOurs && isRegistered) return type
-    const message = `transactions do not change the registry ${collectionOf(type)}`
+    const message = `transactions cannot change the registry ${collectionOf(type)}`
     throw new NetworkError('TRANSACTION_FAILED', message)
   }
 }

@@ -70,7 +70,7 @@ async function verify(start: ThreadStart, name: string, port: MessagePort): Prom
 
 function limitsOf({ deadlineMs, bootMs, stopAt }: ThreadStart) {
   const watch = (untilMs: number | null) => {
-    // The only clock that is the same in all threads of a process.
+    // `process.hrtime` is the only clock that is the same in all threads of a process.
     const inNs = Math.ceil(((untilMs ?? 0) - performance.now()) * NANOSECONDS)
     Atomics.store(stopAt, 0, untilMs === null ? 0n : process.hrtime.bigint() + BigInt(inNs))
   }

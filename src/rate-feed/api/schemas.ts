@@ -84,12 +84,12 @@ export const Failure = Type.Object({
 const DATE = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$'
 
 export const HistoryParams = Type.Object({
-  pair: oneOf<Pair>(PAIRS, 'Whose rates'),
+  pair: oneOf<Pair>(PAIRS, 'Currency pair'),
   from: Type.Optional(
-    Type.String({ description: 'First date, YYYY-MM-DD', maxLength: 32, shownPattern: DATE }),
+    Type.String({ description: 'First date, YYYY-MM-DD', maxLength: 32, documentedPattern: DATE }),
   ),
   to: Type.Optional(
-    Type.String({ description: 'Last date, YYYY-MM-DD', maxLength: 32, shownPattern: DATE }),
+    Type.String({ description: 'Last date, YYYY-MM-DD', maxLength: 32, documentedPattern: DATE }),
   ),
   limit: Type.Integer({ minimum: 1, maximum: HISTORY_ROWS_MAX, default: 100 }),
   offset: Type.Integer({ minimum: 0, maximum: 1e9, default: 0 }),

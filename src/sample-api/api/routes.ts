@@ -187,7 +187,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
-  // Also runs for unknown paths and methods, before their 404 or 405.
+  // This hook runs even for unknown paths and methods, before their 404 or 405.
   app.addHook('preHandler', (request, reply) => requireToken(service, request, reply))
   const gated = {
     tags: ['sample'],
@@ -226,7 +226,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     },
     async () => service.users(),
   )
-  // Set in this scope, so that the token is checked first.
+  // This handler is set in the gated scope, so that the token is checked before a 404.
   app.setNotFoundHandler((request) => {
     throw unroutedRefusal(request)
   })

@@ -30,7 +30,7 @@ function take(resolved) {
   for (const { type, id, resource } of resolved) CONTENTS.set(`${type}#${id}`, resource)
 }
 
-// A copy, because scripts may replace the global.
+// Copies the global, because scripts may replace it.
 const StackOverflow = InternalError
 
 /**
