@@ -140,7 +140,7 @@ async function runWithSubscribers(
   const { rate, us } = await write(server, testCase)
   const subscribersS = subscribers.cpuSeconds() - subscribersBefore
   const stoppedAt = performance.now()
-  // Requests in flight when the clock stopped are still written.
+  // Waits for requests that were in flight when the clock stopped.
   while ((await metric(server, 'daicho_queue_units')) > 0);
   const written = (await metric(server, 'daicho_chain_entries')) - before
   let seen = await subscribers.seen()
@@ -167,7 +167,7 @@ async function runWithSubscribers(
   }
 }
 
-/** Runs both cases alternately, so that drift of the machine affects both. */
+/** Runs both cases alternately, so that changes of the computer's speed affect both cases. */
 async function round(alone: Server, server: Server, testCase: Case, turn: number): Promise<Result> {
   const before = turn % 2 === 1 ? await write(alone, testCase) : null
   const result = await runWithSubscribers(server, testCase)

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
 
 const SECONDS = 10
-/** Requests to the ledger per second, sequential on each of four connections. */
+/** Requests to the ledger per second, over four connections with one request at a time. */
 const RATE = 200
 const LEAVERS = 6
 /** Ten million cells, the maximum. */

@@ -70,14 +70,10 @@ function startProduct(folder: string): ChildProcess {
     '0',
     '--json',
   ]
-  return spawn(
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, main, ...flags],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-      env: { PATH: process.env.PATH, LOG_LEVEL: 'error', SYSTEM_FOLDER: folder },
-    },
-  )
+  return spawn(process.execPath, [...NODE_FLAGS, main, ...flags], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'error', SYSTEM_FOLDER: folder },
+  })
 }
 
 /** LoopBack in its own folder, installed on first use. */

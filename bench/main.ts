@@ -2,6 +2,7 @@
 const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): Promise<void> }>> =
   {
     ledger: () => import('./ledger.ts'),
+    exchange: () => import('./exchange.ts'),
     postgres: () => import('./postgres.ts'),
     attachments: () => import('./attachments.ts'),
     queries: () => import('./queries.ts'),
@@ -15,6 +16,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     gateway: () => import('./gateway.ts'),
     transactions: () => import('./transactions.ts'),
     mesh: () => import('./mesh.ts'),
+    witnesses: () => import('./witnesses.ts'),
   }
 
 const [name, ...parts] = process.argv.slice(2)

@@ -60,14 +60,10 @@ async function restored(folder: string, from: string, serverId: number) {
   const main = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
   const flags = ['restore', '--from', from, '--serverid', `${serverId}`, '--json']
   const startedAt = performance.now()
-  const child = spawn(
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, main, ...flags],
-    {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { PATH: process.env.PATH, ...PEERS, SYSTEM_FOLDER: folder },
-    },
-  )
+  const child = spawn(process.execPath, [...NODE_FLAGS, main, ...flags], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, ...PEERS, SYSTEM_FOLDER: folder },
+  })
   const { residentMb } = serverOf(child, '')
   let most = 0
   const timer = setInterval(() => {

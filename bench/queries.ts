@@ -115,6 +115,23 @@ async function paging({ url }: Server): Promise<void> {
   printTable(rows)
 }
 
+/** Counting with `count=true`, compared with listing all matching ids. */
+async function counts({ url }: Server): Promise<void> {
+  const rows = [['count, with an index', 'count', 'list ms', 'count ms', 'ratio']]
+  for (const [name, filter] of [
+    ['all', ''],
+    ['country = US', '&filter[where][country]=US'],
+    ['lat from 35 to 35.2', '&filter={"where":{"lat":{"gte":"35","lt":"35.2"}}}'],
+  ]) {
+    const query = `${url}/api/indexed?count=true${filter}`
+    const { list = 0, count = 1 } = await timed({ list: query, count: `${query}&limit=1` })
+    const { items } = await call(query)
+    const cells = [`${items.length}`, list.toFixed(1), count.toFixed(2), (list / count).toFixed(0)]
+    rows.push([name ?? '', ...cells])
+  }
+  printTable(rows)
+}
+
 /** Latency of a small read during scans, compared with the read alone. */
 async function beside({ url }: Server): Promise<void> {
   const { items } = await call(`${url}/api/plain?limit=1`)
@@ -144,7 +161,7 @@ async function beside({ url }: Server): Promise<void> {
   ])
 }
 
-/** Runs the named parts, or all: filters, paging, beside. */
+/** Runs the named parts, or all: filters, counts, paging, beside. */
 export async function run(parts: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const server = await startLedger(folder)
@@ -157,6 +174,7 @@ export async function run(parts: readonly string[]): Promise<void> {
     console.log(`${places.length} places; three indexes built in ${seconds.toFixed(1)} s`)
     const wanted = (part: string) => parts.length === 0 || parts.includes(part)
     if (wanted('filters')) await filters(server)
+    if (wanted('counts')) await counts(server)
     if (wanted('paging')) await paging(server)
     if (wanted('beside')) await beside(server)
   } finally {

@@ -32,7 +32,7 @@ export async function run(): Promise<void> {
       const urls = { product: product.url, peer: peer.url }
       for (const name of ORDER) await load(urls[name], WARM_UP_S)
       for (let round = 0; round < ROUNDS; round += 1) {
-        // The programs alternate in starting first, so that neither always runs on the warmer machine.
+        // The order of the two programs alternates, because the second program runs on a warmer computer.
         for (const name of round % 2 === 0 ? ORDER : ORDER.toReversed()) {
           rates[name].push(await load(urls[name], ROUND_S))
         }

@@ -1,5 +1,5 @@
 // The token-gated sample under load, and whether its response times reveal which user names exist.
-// Client and server are two processes on one machine and share its processors.
+// Client and server are two processes on one computer and share its processors.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -145,7 +145,7 @@ async function knownAndUnknown(port: number): Promise<void> {
   const together = compared(all)
   console.log(`\nFailed logins, ${FAILURES_EACH} of each kind, interleaved in every round`)
   console.table({ ...rows, 'all rounds': together })
-  // Other load shifts single rounds in either direction; a leak would shift all of them in one.
+  // Other load shifts single rounds in either direction; a leak would shift all rounds in one direction.
   console.log(`unknown is ${together['slower %']} % slower; must be within 10 % either way`)
 }
 
@@ -162,7 +162,7 @@ function compared({ known, unknown }: Record<Kind, readonly number[]>): Record<s
 async function failedLogins(port: number, round: number): Promise<Record<Kind, number[]>> {
   const times: Record<Kind, number[]> = { known: [], unknown: [] }
   for (let count = 1; count <= FAILURES_EACH; count += 1) {
-    // The known and the unknown name alternate in coming first.
+    // The order of the known and the unknown name alternates.
     const kinds: readonly Kind[] = count % 2 === 0 ? ['known', 'unknown'] : ['unknown', 'known']
     for (const kind of kinds) {
       const name = kind === 'known' ? 'demo' : 'eve0'

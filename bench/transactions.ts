@@ -1,6 +1,6 @@
-// Transactions with a processor through the gateway, compared with plain writes to the same ledger: interleaved
-// in one run, medians. Also the cost of starting with a new sandbox, and the latency of the ledger while
-// hostile scripts run.
+// Transactions with a processor through the gateway, compared with plain writes to the same ledger: interleaved in one
+// run, medians. Measures the cost of starting with a new sandbox, and the latency of the ledger while hostile scripts
+// run.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -2,7 +2,7 @@
 //
 //   node scripts/run.mjs examples/load-cities.ts http://127.0.0.1:4126
 //
-// Afterwards `daicho verify <SYSTEM_FOLDER>` recomputes what happened.
+// Afterwards `daicho verify <SYSTEM_FOLDER>` recomputes the chain.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 

@@ -1,8 +1,8 @@
 // Three nodes on this machine, each of which mirrors the chains of the two others:
 //   node scripts/run.mjs examples/three-nodes.ts [folder] [port]
 // Folders a, b and c below ./three-nodes, ports from 4126 on. Ctrl-C stops all of them.
-// In containers it is the same: one service for each node, PEERS with the names of the others, and
-// PEERS_ALLOW_PRIVATE=1 where they share a private network.
+// In containers, each node is a service, PEERS has the names of the other services, and PEERS_ALLOW_PRIVATE=1
+// allows addresses of a private network.
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
