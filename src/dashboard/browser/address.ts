@@ -13,6 +13,8 @@ export function followAddress(): void {
   follow()
 }
 
+/** Shows a view. `route` has it at once, so an action of the user that follows starts from the new view. */
 export function goTo(to: Route): void {
   location.hash = hrefOf(to)
+  route.value = to
 }
