@@ -37,7 +37,7 @@ it('sorts the example of RFC 8785 section 3.2.3 by UTF-16 code units', () => {
   ])
 })
 
-/** RFC 8785, appendix B: the bits of a binary64 and its canonical text. */
+/** Test vectors of RFC 8785, appendix B: the bits of a binary64 number in hexadecimal, and its canonical text. */
 const NUMBERS: [string, string][] = [
   ['0000000000000000', '0'],
   ['8000000000000000', '0'],
@@ -69,7 +69,7 @@ it.each(NUMBERS)('prints the number %s of RFC 8785 appendix B as %s', (bits, tex
   expect(canonicalJson(Buffer.from(bits, 'hex').readDoubleBE())).toBe(text)
 })
 
-it('throws for NaN, the infinities and lone surrogates', () => {
+it('throws for NaN, infinities and lone surrogates', () => {
   for (const bits of ['7fffffffffffffff', '7ff0000000000000', 'fff0000000000000']) {
     const double = Buffer.from(bits, 'hex').readDoubleBE()
     expect(() => canonicalJson(double)).toThrow(RangeError)

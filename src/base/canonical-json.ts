@@ -8,12 +8,12 @@ const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
  * units, no white space, numbers and strings as ECMAScript prints them.
  *
  * Errors: RangeError for NaN, an infinity or a lone surrogate, which I-JSON excludes (RFC 8785 section 3.2.2).
- * Requests with such values are rejected earlier, so they can only come from another node's chain.
+ * Requests with such values are rejected earlier, so only the chain of another node can contain such a value.
  */
 export function canonicalJson(value: Json): string {
   // Stored values are already sorted; printing them directly takes a third of the time.
   const text = isInOrder(value) ? JSON.stringify(value) : null
-  // `JSON.stringify` prints a lone surrogate as such an escape.
+  // `\ud` may be the escape of a lone surrogate, for which `sortedText` throws.
   return text === null || text.includes('\\ud') ? sortedText(value) : text
 }
 
@@ -40,7 +40,7 @@ function sortedText(value: Json): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(sortedText).join(',')}]`
   let text = ''
-  // sort() compares UTF-16 code units by default: RFC 8785 section 3.2.3.
+  // sort() compares UTF-16 code units by default, as RFC 8785 section 3.2.3 requires.
   for (const name of Object.keys(value).sort()) {
     const member = value[name]
     if (member === undefined) continue

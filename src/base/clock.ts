@@ -1,6 +1,6 @@
-/** Source of the current time. Passed as an argument, so that tests can control it. */
+/** Source of the current time. Passed as an argument, so that tests can control the time. */
 export interface Clock {
-  /** Integer milliseconds; for the system clock, since the Unix epoch. */
+  /** Returns the time in whole milliseconds. `systemClock` counts from the Unix epoch. */
   now(): number
 }
 
@@ -9,7 +9,7 @@ export const systemClock: Clock = { now: () => Date.now() }
 /** Milliseconds since the start of the process; never decreases. */
 export const monotonicClock: Clock = { now: () => Math.floor(performance.now()) }
 
-/** Runs functions later. Passed as an argument, so that tests can control it. */
+/** Runs functions later. Passed as an argument, so that tests can control the timers. */
 export interface Schedule {
   /** Calls `run` once after `ms` milliseconds; the returned function cancels it. */
   after(ms: number, run: () => void): () => void

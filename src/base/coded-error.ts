@@ -1,9 +1,9 @@
 /**
- * An error that a caller can handle: a code from a closed list, and a message with the values. Each module extends
- * it once (`errors.ts`). Errors that only a bug can cause are AssertionErrors instead.
+ * An error that a caller can handle. The code is from a closed list, and the message contains the values concerned.
+ * Modules define subclasses with their own codes. An error that only a bug can cause is an AssertionError instead.
  */
 export class CodedError<Code extends string> extends Error {
-  /** Stable, and sent to clients as `code`. */
+  /** Stable identifier of the kind of error, sent to clients as `code`. */
   readonly code: Code
 
   constructor(code: Code, message: string, options?: ErrorOptions) {

@@ -4,7 +4,7 @@ import { canonicalJson } from './canonical-json.ts'
 import { type Json, parseJson } from './json.ts'
 import { parseStrictText } from './strict-json.ts'
 
-/** Member names that V8 confuses after it has parsed an object with the first name. */
+/** Member names that V8 can confuse with one another (see `parseJson`). */
 const names = fc.constantFrom(
   '\\',
   '"',
@@ -36,7 +36,10 @@ function objectOf(members: readonly (readonly [string, Json])[]): Json {
   return Object.fromEntries(members)
 }
 
-/** Prints `value` as JSON, and escapes each character of names and strings for which `isEscaped` returns true. */
+/**
+ * Prints `value` as JSON. Calls `isEscaped` for each name and string, and escapes all its characters if it returns
+ * true.
+ */
 function written(value: Json, isEscaped: () => boolean, space: string): string {
   const text = (of: string) => {
     const units = Array.from({ length: of.length }, (_, at) => of.charCodeAt(at))
@@ -74,7 +77,7 @@ it.each([
   ['{"a":1,"\\\\":2}', '{"a":1,"\\n":2}', '\n'],
   ['{"b":1,"\\\\":2}', '{"b":1,"\\"":2}', '"'],
   ['{"c":1,"\\\\u":2}', '{"c":1,"\\u0041B":2}', 'AB'],
-])('after %s was parsed, parses the second member name of %s correctly', (first, second, name) => {
+])('after parsing %s, parses the second member name of %s correctly', (first, second, name) => {
   const values = [parseJson(first), parseStrictText(first)]
   for (const parse of [parseJson, parseStrictText]) {
     const value = parse(second) as Record<string, Json>
@@ -85,7 +88,7 @@ it.each([
   expect(values).toHaveLength(4)
 })
 
-it('keeps the last of two members with one name, and rejects the same texts as JSON.parse', () => {
+it('keeps the last of two members with the same name, and rejects the same texts as JSON.parse', () => {
   expect(parseJson('{"\\u0061":1,"a":2,"\\u0061":3}')).toEqual({ a: 3 })
   expect(Object.hasOwn(parseJson('{"__proto__":1,"\\n":2}'), '__proto__')).toBe(true)
   for (const text of [

@@ -3,18 +3,18 @@ export type Json = null | boolean | number | string | Json[] | JsonObject
 
 export type JsonObject = { [member: string]: Json }
 
-/** Whether `value` is a JSON object: neither null nor an array. Assumes that it was parsed from JSON. */
+/** Whether `value`, which was parsed from JSON, is an object: neither null nor an array. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**
- * Parses JSON like `JSON.parse`, but without its bug: V8 (at least in Node 22 and 24) can confuse member names that
- * are written with an escape. After parsing an object with the member `\`, it parses `{"\n":1}` as an object with the
- * member `\`, so anyone who can store an object could change how other objects are read. Texts with such names are
- * parsed here, member by member.
+ * Parses JSON like `JSON.parse`, but avoids a bug of V8 (at least in Node 22 and 24) that confuses member names written
+ * with an escape. For example, after an object with the member `\` was parsed, `JSON.parse` reads `{"\n":1}` as an
+ * object with the member `\`. So anyone who can store an object could change how other objects are read. This function
+ * parses texts with escaped member names itself, member by member.
  *
- * Errors: SyntaxError, as from `JSON.parse`; RangeError if a text with such names nests thousands of levels deep.
+ * Errors: SyntaxError, as from `JSON.parse`; RangeError if a text with escaped names nests thousands of levels deep.
  * Source: RFC 8259; docs/decisions/0003-strict-json.md.
  */
 // biome-ignore lint/suspicious/noExplicitAny: the type of JSON.parse, which this replaces
@@ -36,7 +36,7 @@ const SPACES = /[ \t\n\r]*/y
 /** A number, `true`, `false` or `null`. */
 const PLAIN = /[^,\]}\s]+/y
 
-/** Whether any member name contains an escape. `text` is valid JSON. */
+/** Whether any member name in `text`, which must be valid JSON, contains an escape. */
 function hasEscapedName(text: string): boolean {
   let at = text.indexOf('\\')
   while (at !== -1) {
@@ -53,14 +53,14 @@ function hasEscapedName(text: string): boolean {
  * Returns the index after the closing quote of the string that contains index `at`, which must not be inside an escape.
  */
 function endOfString(text: string, at: number): number {
-  // A regular expression overflows the stack on strings of megabytes.
+  // A loop, because a regular expression overflows the stack on strings of megabytes.
   for (let end = at; ; end += 1) {
     if (text[end] === '\\') end += 1
     else if (text[end] === '"') return end + 1
   }
 }
 
-/** Parses valid JSON. */
+/** Parses text that `JSON.parse` has accepted. */
 class Reader {
   readonly #text: string
   #at = 0
@@ -91,7 +91,7 @@ class Reader {
       this.#next()
       this.#at += 1 // the colon
       const value = this.value()
-      // An assignment to `__proto__` would not create a member.
+      // Defines the member, because an assignment to `__proto__` would set the prototype instead.
       const own = { value, writable: true, enumerable: true, configurable: true }
       Object.defineProperty(object, name, own)
     }
@@ -104,7 +104,7 @@ class Reader {
     return array
   }
 
-  /** Skips the next bracket or comma; returns false if it was the closing bracket `close`. */
+  /** Skips the opening bracket or comma before an element. If no element follows, skips `close` and returns false. */
   #hasMore(close: string): boolean {
     if (this.#next() !== close) this.#at += 1
     if (this.#next() !== close) return true

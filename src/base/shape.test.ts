@@ -3,7 +3,7 @@ import { Value } from 'typebox/value'
 import { expect, it } from 'vitest'
 import { Type } from './shape.ts'
 
-/** Builds the same schema with either set of builders. */
+/** Builds one schema with `make`, which is TypeBox's `Type` or ours. */
 function built(make: Pick<typeof TypeBox, keyof typeof Type>) {
   const base = make.Object({
     id: make.String({ minLength: 1, description: 'An id' }),

@@ -85,7 +85,7 @@ it.each([
   ['1.7976931348623157e308', 'taken'],
   ['01', 'JSON_MALFORMED'],
   ['1e', 'JSON_MALFORMED'],
-])('the number %s is %s', (text, code) => {
+])('classifies the number %s as %s', (text, code) => {
   expect(codeOf(`{"n":${text}}`)).toBe(code)
 })
 
@@ -107,7 +107,7 @@ it('accepts numbers with few digits and an exponent, and checks the limits of th
   fc.assert(
     fc.property(digits, ([mantissa, exponent]) => {
       const [value] = parse(`[${mantissa}e${exponent}]`) as number[]
-      // Computes the number again from the printed binary64 number, which must lose no digit.
+      // Recomputes the decimal number from the binary64 number, which must not have lost a digit.
       const [back = '', power = '0'] = (value ?? 0).toExponential().split('e')
       const fraction = back.split('.')[1]?.length ?? 0
       const scale = exponent - (Number(power) - fraction)
@@ -122,7 +122,7 @@ it('accepts numbers with few digits and an exponent, and checks the limits of th
   }
 })
 
-it('rejects out-of-range numbers and names the member', () => {
+it('rejects __proto__, lone surrogates, invalid UTF-8 and malformed text', () => {
   expect(codeOf('{"__proto__":1}')).toBe('JSON_FORBIDDEN_MEMBER')
   expect(codeOf('{"a":[{"\\u005f_proto__":1}]}')).toBe('JSON_FORBIDDEN_MEMBER')
   expect(codeOf('"\\ud800"')).toBe('JSON_LONE_SURROGATE')

@@ -29,17 +29,17 @@ export const statusOfStrictJson: Record<StrictJsonErrorCode, number> = {
   JSON_LONE_SURROGATE: 422,
 }
 
-/** Maximum nesting of arrays and objects; deeper documents would overflow recursive code. */
+/** Maximum nesting depth of arrays and objects. Deeper values would overflow the stack of recursive functions. */
 export const JSON_DEPTH_MAX = 64
 
 /**
- * Parses UTF-8 JSON that will be hashed and stored, and rejects values that could not be returned unchanged. It is
- * stricter than `JSON.parse` where that silently changes data (duplicate members, numbers that no binary64 represents,
- * lone surrogates, invalid UTF-8), and where data could do harm (nesting beyond `JSON_DEPTH_MAX`, a member
+ * Parses UTF-8 JSON that will be hashed and stored, and rejects values that could not be returned unchanged. In
+ * contrast to `JSON.parse`, it rejects what a parser would silently change (duplicate members, numbers that no binary64
+ * represents, lone surrogates, invalid UTF-8) and what could do harm (nesting beyond `JSON_DEPTH_MAX`, a member
  * `__proto__`).
  *
- * A number is accepted if a correct program could have printed a binary64 number like that (in the shortest form, or
- * with 17 digits): `1.0` and `0.10000000000000001` are accepted, `9007199254740993` and `1E400` are not.
+ * A number is accepted if its value equals the shortest or the 17-digit decimal form of a binary64 number: `1.0` and
+ * `0.10000000000000001` are accepted, `9007199254740993` and `1E400` are not.
  *
  * Errors: StrictJsonError. Source: RFC 8259, RFC 7493 (I-JSON) sections 2.1 to 2.3; docs/decisions/0003-strict-json.md.
  */
@@ -63,7 +63,7 @@ export function parseStrictText(text: string): Json {
   // Scans before JSON.parse, because the scan limits the depth without recursion.
   const colons = scan(text)
   const value = parse(text)
-  // There is one structural colon per member; duplicates leave fewer members in the value.
+  // Outside strings, the text has one colon per member. The parsed value has fewer members if a name occurs twice.
   if (countMembers(value) !== colons) {
     throw new StrictJsonError('JSON_DUPLICATE_MEMBER', 'an object has a duplicate member')
   }
@@ -86,7 +86,7 @@ const BACKSLASH = 0x5c
 function scan(text: string): number {
   let colons = 0
   let depth = 0
-  // The next backslash. The search runs once per backslash, not once per string.
+  // Index of the next backslash, so that the text is searched once per backslash and not once per string.
   let backslash = indexOrEnd(text, '\\', 0)
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at)
@@ -124,7 +124,7 @@ function endOfEscapedString(text: string, start: number): number {
     if (unit === QUOTE) break
     if (unit !== BACKSLASH) continue
     at += 1
-    // \uD800 to \uDFFF: the bytes are UTF-8, so only an escape can create a lone surrogate.
+    // Surrogates are \uD800 to \uDFFF. Valid UTF-8 has no lone surrogate, so only an escape can create one.
     if (text.charAt(at) === 'u' && /[dD]/.test(text.charAt(at + 1))) escapedSurrogate = true
   }
   if (escapedSurrogate) refuseLoneSurrogate(text.slice(start, at + 1))
@@ -138,9 +138,9 @@ function refuseLoneSurrogate(literal: string): void {
   }
 }
 
-/** A decimal with at most this many significant digits always survives a binary64 round trip. */
+/** Maximum significant digits of a decimal that always survives conversion to binary64 and back. */
 const DIGITS_ALWAYS_EXACT = 15
-/** Lower limit, with a margin, of the range in which DIGITS_ALWAYS_EXACT holds. */
+/** Limits, with a margin, of the range of absolute values in which DIGITS_ALWAYS_EXACT applies. */
 const NORMAL_MIN = 1e-290
 const NORMAL_MAX = 1e290
 
@@ -161,7 +161,9 @@ function endOfNumber(text: string, start: number): number {
   return at - 1
 }
 
-/** With `hasFewDigits`, the number is exact if it is within the range of a binary64. */
+/**
+ * Errors: JSON_NUMBER_INEXACT. `hasFewDigits` means at most DIGITS_ALWAYS_EXACT digits, so only the range is checked.
+ */
 function refuseInexactNumber(literal: string, hasFewDigits: boolean): void {
   const value = Number(literal)
   if (Number.isNaN(value)) return // not a number: JSON.parse reports it with its position
@@ -190,7 +192,7 @@ function decimal(literal: string): string {
   return `${literal.startsWith('-') ? '-' : ''}${significant}e${power}`
 }
 
-/** Counts the members of all objects in `value`. Errors: a member named `__proto__`. */
+/** Counts the members of all objects in `value`. Errors: JSON_FORBIDDEN_MEMBER. */
 function countMembers(value: Json): number {
   if (typeof value !== 'object' || value === null) return 0
   let count = 0

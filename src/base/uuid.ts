@@ -6,12 +6,12 @@ export class UuidGenerator {
 
   /**
    * Returns a new UUID of version 7 (RFC 9562), in lower case, for the time `nowMs` in milliseconds since the Unix
-   * epoch. The UUIDs of one generator sort in the order of the calls, even within a millisecond and if the clock
-   * goes back: the 12 bits after the version are a counter (RFC 9562 section 6.2, method 1) with a random start in
-   * each millisecond; if it overflows, the next millisecond is used.
+   * epoch. The UUIDs of one generator sort in the order of the calls, even within a millisecond and if the clock goes
+   * back. The 12 bits after the version are a counter (RFC 9562 section 6.2, method 1), which starts at a random value
+   * in each millisecond. When the counter overflows, the generator continues with the next millisecond.
    */
   next(nowMs: number): string {
-    // Versions 4 and 7 have the variant and 62 random bits at the same position.
+    // A version 4 UUID has its variant and 62 random bits where a version 7 UUID needs them.
     const random = randomUUID().slice(19)
     if (nowMs > this.#lastMs) {
       this.#lastMs = nowMs
