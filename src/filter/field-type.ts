@@ -1,19 +1,15 @@
 import type { Json } from '../base/json.ts'
 import type { Path, Scalar } from './filter.ts'
 
-/** The type of a model's field, for filters that name it. */
+/** Type of a model's field. Decides which operators and values a filter may use for that field. */
 export interface FieldType {
-  /**
-   * The operators that it allows: patterns need `text`, ranges `text` or `number`; `compound` only
-   * `exists`.
-   */
+  /** Allowed operators: patterns need `text`, ranges need `text` or `number`, and `compound` allows only `exists`. */
   readonly kind: 'text' | 'number' | 'boolean' | 'compound'
-  /** Completes “must be …”. */
+  /** End of the error message “must be …”. */
   readonly expected: string
   /**
-   * Returns the value to compare with for `given`, or undefined if `given` has another type. `fromText`: `given` is
-   * from the bracket form, where every value is a text. Never called with null: null equals an absent member in every
-   * type.
+   * Converts the operand `given` to the value to compare with. Returns undefined for null and for a value of another
+   * type. `fromText` means that `given` is from the bracket form, where every value is a text.
    */
   read(value: Json, fromText: boolean): Exclude<Scalar, null> | undefined
 }
@@ -23,7 +19,7 @@ export type TypeOf = (path: Path) => FieldType | undefined
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
-/** Returns the JSON number in `text`, or undefined. */
+/** Returns the number if `text` is a finite JSON number, otherwise undefined. */
 export function numberIn(text: string): number | undefined {
   if (!JSON_NUMBER.test(text)) return undefined
   const value = Number(text)

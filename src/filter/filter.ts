@@ -4,7 +4,7 @@ import type { Pattern } from './pattern.ts'
 /** A value to compare with. */
 export type Scalar = null | boolean | number | string
 
-/** Member names from the resource inwards: `owner.name` is `['owner', 'name']`. */
+/** Member names, outermost first: `owner.name` is `['owner', 'name']`. */
 export type Path = readonly string[]
 
 export interface Bound {
@@ -20,7 +20,7 @@ export type Test =
   | { readonly kind: 'range'; readonly from: Bound | null; readonly to: Bound | null }
   /** At least one value is a text that matches. */
   | { readonly kind: 'pattern'; readonly pattern: Pattern }
-  /** There is a value at the path, even null. */
+  /** The path has a value, even if the value is null. */
   | { readonly kind: 'exists' }
 
 /** Applies `test` to the values at `path`; `negated` inverts the result. */
@@ -39,7 +39,7 @@ export interface OrderTerm {
   readonly descending: boolean
 }
 
-/** Top-level members to show (`only`) or to omit. */
+/** Top-level members to show (`only`) or to omit (`without`). */
 export interface Fields {
   readonly kind: 'only' | 'without'
   readonly names: readonly string[]
@@ -49,30 +49,30 @@ export interface Filter {
   /** Selects the resources; null selects all. */
   readonly where: Where | null
   readonly order: readonly OrderTerm[]
-  /** 1 or more, or null. */
+  /** Maximum number of resources, at least 1; null for no limit. */
   readonly limit: number | null
-  /** 0 or more, or null. Clients may also call it `skip`. */
+  /** Number of resources to skip, or null. Clients may also call the member `skip`. */
   readonly offset: number | null
   /** The members to return; null returns whole resources. */
   readonly fields: Fields | null
-  /** Whether `include=resolve` asks to resolve relationships. */
+  /** Whether the client requests resolved relationships (`include=resolve`). */
   readonly resolve: boolean
 }
 
 /** Limits of a filter. A filter beyond a limit is rejected with FILTER_TOO_LARGE. */
 export const FILTER_LIMITS = {
-  /** Length of the whole filter, in either form. */
+  /** Length of the whole filter, in JSON form or in bracket form. */
   characters: 16_384,
   /** Number of conditions in `where`. */
   conditions: 100,
-  /** Conditions with a pattern. Matching a pattern may need 8 MB for its states. */
+  /** Number of conditions with a pattern, each of which can need 8 MB for matching states. */
   patterns: 16,
   /** Nesting of `and` and `or`. */
   depth: 8,
-  /** Members of a dotted path. */
+  /** Number of names in a dotted path. */
   pathSteps: 8,
   pathCharacters: 256,
-  /** Values of one `inq` or `nin`. */
+  /** Number of values of one `inq` or `nin`. */
   values: 1_000,
   orderTerms: 8,
   /** Names in `fields`. */
@@ -80,7 +80,7 @@ export const FILTER_LIMITS = {
 } as const
 
 export type FilterErrorCode =
-  | 'FILTER_MALFORMED' // not JSON, wrong brackets, not an object or list where one is required
+  | 'FILTER_MALFORMED' // not JSON, unmatched brackets, or a value that is not the required object or list
   | 'FILTER_UNKNOWN' // an unknown member or operator
   | 'FILTER_FIELD_UNKNOWN' // the model has no such field
   | 'FILTER_VALUE_WRONG' // a value of the wrong type, or out of range
@@ -90,7 +90,7 @@ export type FilterErrorCode =
 /** Thrown by `filterOf`; the message begins with the JSON pointer of the error's location. */
 export class FilterError extends CodedError<FilterErrorCode> {
   override readonly name = 'FilterError'
-  /** RFC 6901, from the filter's root: `/where/qty/lt`. */
+  /** JSON pointer (RFC 6901) to the error, from the filter's root: `/where/qty/lt`. */
   readonly pointer: string
   readonly reason: string
 
@@ -114,8 +114,9 @@ export const statusOfFilter: Record<FilterErrorCode, number> = {
 }
 
 /**
- * The query parameter `filter` for an OpenAPI document: the JSON form, with the bracket form in its description. Not
- * declared as a deep object, because tools serialize deep objects in different ways.
+ * OpenAPI declaration of the query parameter `filter`. The schema declares the JSON form, and the description explains
+ * the bracket form. The bracket form is not declared as a deep object, because tools serialize deep objects in
+ * different ways.
  */
 export const FILTER_PARAMETERS = {
   filter: {

@@ -64,7 +64,7 @@ export function pathIn(text: string): Path | null {
   return isShort && !path.includes('') && isStorable ? path : null
 }
 
-/** Like `pathIn`, but throws. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE. */
+/** Like `pathIn`, but throws if `text` is not a valid path. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE. */
 export function pathOf(text: string, location: FilterLocation): Path {
   const path = pathIn(text)
   if (path !== null) return path
@@ -76,8 +76,8 @@ export function pathOf(text: string, location: FilterLocation): Path {
 }
 
 /**
- * Maximum brackets in a parameter name: `filter[where]`, `and` and `or` with their indexes, a field, an
- * operator, an index.
+ * Maximum pairs of brackets in a parameter name. Each level of `and` and `or` needs two pairs (name and index);
+ * `where`, the field, the operator and an index need one pair each, and one pair is spare.
  */
 const BRACKETS_MAX = 2 * FILTER_LIMITS.depth + 5
 
@@ -140,7 +140,7 @@ function insert(root: JsonObject, parts: readonly string[], text: string): void 
   }
 }
 
-/** Has no prototype, so that `__proto__` is an ordinary member. */
+/** Returns an object without a prototype, in which `__proto__` is an ordinary member. */
 function emptyNode(): JsonObject {
   return Object.create(null)
 }

@@ -90,7 +90,7 @@ it.each<[string, unknown, boolean]>([
   ['and', { and: [{ qty: 5 }, { id: 'pear' }] }, false],
   ['fields next to or', { qty: 5, or: [{ id: 'pear' }, { organic: true }] }, true],
   ['nothing', {}, true],
-])('where: %s', (_, where, expected) => {
+])('evaluates the condition: %s', (_, where, expected) => {
   expect(matchesJson(where, apple)).toBe(expected)
 })
 
@@ -102,11 +102,11 @@ it('compares texts in the order of their UTF-8 bytes, unlike JavaScript’s <', 
     fc.property(text, text, (one, other) => {
       const bytes = Buffer.compare(Buffer.from(one), Buffer.from(other))
       expect(Math.sign(compareTexts(one, other))).toBe(bytes)
-      // Truncating a long text keeps the order.
+      // A shortened text never ends with half of a surrogate pair.
       expect(sortText(one + 'x'.repeat(300)).isWellFormed()).toBe(true)
     }),
   )
-  // Boundaries of the surrogate pairs, and pairs that differ only in the second unit.
+  // Code points at the edges of the surrogate range, and code points whose pairs differ only in the second unit.
   const edges = [0xd7ff, 0xe000, 0xffff, 0x10000, 0x103fe, 0x103ff, 0x10400, 0x10fffe, 0x10ffff]
   const sorted = edges.map((point) => String.fromCodePoint(point))
   expect(sorted.toReversed().sort(compareTexts)).toEqual(sorted)
@@ -115,7 +115,7 @@ it('compares texts in the order of their UTF-8 bytes, unlike JavaScript’s <', 
   expect(sortText(`${'a'.repeat(255)}🍎`)).toBe('a'.repeat(255))
 })
 
-it('sorts by type, then by value; values that an order cannot distinguish are equal', () => {
+it('sorts by type, then by value, and treats values as equal that an order cannot distinguish', () => {
   const sorted: SortValue[] = [null, false, true, -1, 0.5, 3, '', 'a', 'b', COMPOUND]
   for (const [i, one] of sorted.entries()) {
     for (const [j, other] of sorted.entries()) {
@@ -136,7 +136,7 @@ it('sorts by type, then by value; values that an order cannot distinguish are eq
   expect(sortValueAt({ b: [{ c: 0 }] }, ['b', 'c'])).toBe(COMPOUND)
 })
 
-it('projects the named members, or all others, in their original order', () => {
+it('returns only the named members, or all except the named members, in their original order', () => {
   const fields = (query: Record<string, string>) =>
     filterOf(query)?.fields ?? { kind: 'only', names: [] }
   const item = { c: 1, a: 2, b: 3 }

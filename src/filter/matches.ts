@@ -3,12 +3,13 @@ import type { Bound, Condition, Fields, OrderTerm, Path, Scalar, Test, Where } f
 import { fits } from './pattern.ts'
 
 /**
- * Returns whether `resource` matches `where`. This defines the operators; every engine must agree with it.
+ * Returns whether `resource` matches `where`. This function defines the operators, so every storage engine must give
+ * the same result.
  *
- * - A condition holds if one of the values at its path passes (`scalarsAt`); a negated condition holds if no value
- *   passes. So `neq`, `nin`, `nlike` and `nilike` also hold if the member is absent.
- * - Values of different types are never equal, and neither is less than the other.
- * - An absent member equals null; only `exists` distinguishes them.
+ * - A condition holds if one of the values at its path (`scalarsAt`) passes the test. A negated condition holds if no
+ *   value passes. So `neq`, `nin`, `nlike` and `nilike` also hold if the member is absent.
+ * - Values of different types are never equal, and none is less than another.
+ * - An absent member equals null; only `exists` distinguishes an absent member from null.
  */
 export function matches(where: Where, resource: JsonObject): boolean {
   switch (where.kind) {
@@ -21,7 +22,7 @@ export function matches(where: Where, resource: JsonObject): boolean {
   }
 }
 
-/** Maximum steps of the patterns in `where` per character of a text. */
+/** Returns the maximum number of matching steps per character of a text, summed over all patterns in `where`. */
 export function stepsOf(where: Where): number {
   if (where.kind !== 'condition') return where.of.reduce((sum, each) => sum + stepsOf(each), 0)
   return where.test.kind === 'pattern' ? where.test.pattern.steps : 0
@@ -51,7 +52,7 @@ function isBeyond(bound: Bound | null, value: Scalar, sign: 1 | -1): boolean {
   return compared === 0 ? bound.inclusive : compared * sign > 0
 }
 
-/** Returns null for values of different types. */
+/** Returns a number whose sign is the order of two numbers or two texts, or null for values of different types. */
 function difference(value: Scalar, limit: number | string): number | null {
   if (typeof value === 'number' && typeof limit === 'number') return value - limit
   if (typeof value === 'string' && typeof limit === 'string') return compareTexts(value, limit)
@@ -91,7 +92,7 @@ export function scalarsAt(resource: JsonObject, path: Path): Scalar[] {
   return values.flatMap((value) => (Array.isArray(value) ? value : [value])).filter(isScalar)
 }
 
-/** Reads own members only, not `toString` and the like. */
+/** Returns an own member. Inherited members, such as `toString`, count as absent. */
 function memberOf(value: Json, name: string): Json | undefined {
   return isJsonObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
@@ -104,8 +105,8 @@ export type SortValue = Scalar | typeof COMPOUND
 const SORT_CHARACTERS = 256
 
 /**
- * Returns the value at `path` for sorting: null if it is absent; COMPOUND for an object or an array, or if the path
- * passes through an array; the beginning of a long text.
+ * Returns the value at `path` for sorting. Returns null if the path has no value, COMPOUND if the value is an array or
+ * object or the path passes through an array, and only the beginning of a long text (`sortText`).
  */
 export function sortValueAt(resource: JsonObject, path: Path): SortValue {
   let value: Json = resource
@@ -118,7 +119,9 @@ export function sortValueAt(resource: JsonObject, path: Path): SortValue {
   return typeof value === 'string' ? sortText(value) : value
 }
 
-/** Returns the beginning of `text` that orders and indexes compare. Never splits a surrogate pair. */
+/**
+ * Returns the first SORT_CHARACTERS units of `text`, which orders and indexes compare. Never splits a surrogate pair.
+ */
 export function sortText(text: string): string {
   if (text.length <= SORT_CHARACTERS) return text
   const cut = text.slice(0, SORT_CHARACTERS)
@@ -140,8 +143,8 @@ export function compareTexts(one: string, other: string): number {
 }
 
 /**
- * Returns a number by which UTF-16 units sort in the order of code points: surrogates last, because they encode the
- * highest code points.
+ * Maps a UTF-16 unit to a number that sorts in code point order. Surrogates come last, because they encode the highest
+ * code points.
  */
 function codePointRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
@@ -181,7 +184,7 @@ export function compareByOrder(
   return 0
 }
 
-/** Returns the members of `resource` that `fields` selects, in their order. */
+/** Returns the members of `resource` that `fields` selects, in their original order. */
 export function projected(resource: JsonObject, { kind, names }: Fields): JsonObject {
   const named = new Set(names)
   return Object.fromEntries(

@@ -18,7 +18,7 @@ const PATTERN_LENGTH_MAX = 1_024
 const GROUP_DEPTH_MAX = 32
 /** Maximum size of a pattern after its repetitions are expanded, in characters, classes and groups. */
 export const PATTERN_SIZE_MAX = 256
-/** Only this many UTF-16 units of a longer text are matched, as if the text ended there. */
+/** Maximum UTF-16 units of a text that are matched. A longer text is matched as if it ended there. */
 export const PATTERN_TEXT_MAX = 8_192
 
 /** Returns whether `pattern` matches anywhere in `text`. RE2 never backtracks, so no pattern can hang. */
@@ -27,8 +27,8 @@ export function fits(pattern: Pattern, text: string): boolean {
 }
 
 /**
- * Compiles an SQL LIKE pattern: `%` matches any run of characters, `_` one character, a backslash
- * takes the next character literally. The whole text must match. Errors: PatternError.
+ * Compiles an SQL LIKE pattern. `%` matches any number of characters, `_` matches one character, and a backslash makes
+ * the next character literal. The whole text must match. Errors: PatternError.
  */
 export function likePattern(like: string, caseless: boolean): Pattern {
   checkLength(like)
@@ -46,8 +46,8 @@ export function likePattern(like: string, caseless: boolean): Pattern {
  * Compiles a regular expression, `expression` or `/expression/i`.
  *
  * Supports the ECMAScript syntax that RE2 can match in linear time, with ECMAScript's meaning (flag u):
- * alternatives, groups, classes, `.`, anchors, repetitions, `\d \w \s \b`, and character escapes. No
- * look-around, back references or `\p`. Errors: PatternError.
+ * alternatives, groups, classes, `.`, anchors, repetitions, `\d \w \s \b`, and character escapes. Look-around, back
+ * references and `\p` are not supported. Errors: PatternError.
  */
 export function regexpPattern(text: string): Pattern {
   checkLength(text)
@@ -56,7 +56,7 @@ export function regexpPattern(text: string): Pattern {
     throw new PatternError(`the flags ${flags} are not supported, only i`)
   }
   try {
-    // The engine's parser gives the best error message.
+    // JavaScript's parser gives better error messages than RE2.
     new RegExp(inner, 'u')
   } catch (error) {
     throw new PatternError(error instanceof Error ? error.message : String(error))
@@ -86,7 +86,8 @@ function checkSize(size: number): void {
   )
 }
 
-// Members of the ECMAScript classes that RE2 defines differently: RE2's \s and . are ASCII only.
+// Characters of the ECMAScript classes that RE2 defines differently: its \s matches only ASCII spaces, and its dot
+// excludes only \n.
 const SPACES =
   '\\t-\\r \\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\x{FEFF}'
 const NO_SPACES =
@@ -109,7 +110,7 @@ function translate(source: string): string {
     sizes.push((sizes.pop() ?? 0) + size)
     checkSize(sizes.at(-1) ?? 0)
   }
-  // Bounds the work of compiling: RE2 itself accepts programs of millions of instructions.
+  // `add` limits the size, because RE2 itself would compile programs of millions of instructions.
   return source.replaceAll(TOKEN, (token, least?: string, comma?: string, most?: string) => {
     if (token === '(' || token === '(?:') {
       sizes.push(0)

@@ -23,7 +23,7 @@ it('returns null without a filter and ignores other parameters', () => {
   expect(filterOf({ limit: 5, filters: 'x', docs: 'true' })).toBeNull()
 })
 
-it('reads where with operators, limit and offset in the form of the specification, alone and combined', () => {
+it('reads `where` with operators, limit and offset in bracket form, alone and combined', () => {
   expect(brackets('filter[limit]=3')).toEqual({ ...nothing, limit: 3 })
   expect(brackets('filter[offset]=0')).toEqual({ ...nothing, offset: 0 })
   expect(brackets('filter[skip]=4')).toEqual({ ...nothing, offset: 4 })
@@ -72,7 +72,7 @@ it('reads brackets and JSON as the same filter', () => {
   )
 })
 
-it('a value in brackets equals its text and its JSON value; a range compares numbers if the value is a number', () => {
+it('a value in bracket form equals both its text and its JSON value, and a range compares a number as a number', () => {
   const where = (query: string) => brackets(query)?.where
   expect(where('filter[where][a]=5')).toEqual(equals('a', 5, '5'))
   expect(where('filter[where][a]=05')).toEqual(equals('a', '05'))
@@ -109,7 +109,7 @@ describe('with a model', () => {
     expect(json({ where: { owner: { exists: true } } }, options)?.where).not.toBeNull()
   })
 
-  it('integers are ordered, and a fraction is rejected', () => {
+  it('an integer field can be compared by order, and a fraction is rejected', () => {
     const above = (value: number) => ({
       ...{ kind: 'condition', path: ['count'], negated: false },
       test: { kind: 'range', from: { value, inclusive: false }, to: null },
@@ -164,7 +164,11 @@ describe('with a model', () => {
       { where: { count: { like: '5' } } },
       'FILTER_VALUE_WRONG /where/count/like',
     ],
-    ['a value of an object', { where: { owner: 'x' } }, 'FILTER_VALUE_WRONG /where/owner'],
+    [
+      'a value for a field that is an object',
+      { where: { owner: 'x' } },
+      'FILTER_VALUE_WRONG /where/owner',
+    ],
     ['an unknown value of `include`', { include: ['owner'] }, 'FILTER_VALUE_WRONG /include'],
   ])('rejects %s', (_, filter, expected) => {
     expect(refusal(() => json(filter, options))).toBe(expected)

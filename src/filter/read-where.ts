@@ -48,8 +48,8 @@ const OPERATORS = new Map<string, (operand: Operand) => ConditionTest>([
 ])
 
 /**
- * Reads a predicate: field names with a value or an object of operators, and `and` and `or` with lists of
- * predicates. All members of an object must hold, and all operators of a field. Errors: FilterError.
+ * Reads a predicate. Each member is a field name with a value or an object of operators, or `and` or `or` with a list
+ * of predicates. A resource matches if all members and all operators hold. Errors: FilterError.
  */
 export function whereOf(given: Json, location: FilterLocation): Where {
   return new WhereReader().where(given, location, 0)
@@ -72,7 +72,7 @@ class WhereReader {
 
   #group(name: 'and' | 'or', given: Json, location: FilterLocation, depth: number): Where {
     if (depth > FILTER_LIMITS.depth) {
-      const reason = `and and or nest at most ${FILTER_LIMITS.depth} deep`
+      const reason = `and and or may be nested at most ${FILTER_LIMITS.depth} levels deep`
       throw location.error('FILTER_TOO_LARGE', reason)
     }
     const list = listOf(given, location, FILTER_LIMITS.conditions)
@@ -116,7 +116,10 @@ function wrong({ location }: Operand, expected: string): FilterError {
   return location.error('FILTER_VALUE_WRONG', `must be ${expected}`)
 }
 
-/** Returns the values to compare with: two values if a text in bracket form may also have another type. */
+/**
+ * Returns the values to compare with. A text in bracket form that is also a JSON literal gives the literal and the
+ * text.
+ */
 function valuesOf(operand: Operand): Scalar[] {
   const { given, location, type } = operand
   if (type !== null) {
@@ -134,7 +137,7 @@ function valuesOf(operand: Operand): Scalar[] {
   return literal === undefined ? [given] : [literal, given]
 }
 
-/** Returns the JSON literal other than a string that `text` contains, or undefined. */
+/** Returns the value of `text` if it is a JSON number, `true`, `false` or `null`, otherwise undefined. */
 function literalIn(text: string): Exclude<Scalar, string> | undefined {
   if (text === 'null') return null
   if (text === 'true' || text === 'false') return text === 'true'
@@ -142,7 +145,7 @@ function literalIn(text: string): Exclude<Scalar, string> | undefined {
   return number === undefined ? undefined : (withoutSign(number) as number)
 }
 
-/** Canonical JSON has no negative zero. */
+/** Replaces -0 by 0, because canonical JSON has no negative zero. */
 function withoutSign<Value extends Scalar>(value: Value): Value | 0 {
   return value === 0 ? 0 : value
 }
@@ -165,7 +168,7 @@ function boundOf(operand: Operand, inclusive: boolean): Bound {
   throw wrong(operand, isOrdered && type !== null ? type.expected : 'of a type that has an order')
 }
 
-/** Without a model, a value in bracket form that is a number is compared as a number. */
+/** Without a model, a text in bracket form that is a number is compared as a number. */
 function orderedIn(given: Json, fromText: boolean): Json {
   return fromText && typeof given === 'string' ? (numberIn(given) ?? given) : given
 }

@@ -5,7 +5,7 @@ import { FILTER_LIMITS, FilterError, statusOfFilter } from './filter.ts'
 import { filterOf } from './read-filter.ts'
 import { brackets, json, refusal } from './test-filter.ts'
 
-/** Accepted, or an error code with the JSON pointer to the error. */
+/** An expected result: `taken` for an accepted filter, or an error code and the JSON pointer to the error. */
 const CASES = /^(?:taken|FILTER_[A-Z_]+ (?:\/.*)?)$/s
 
 it.each<[string, unknown, string]>([
@@ -192,7 +192,7 @@ it('accepts brackets as deep as the deepest filter needs, and no deeper', () => 
   expect(reasonOf(22)).toBe('more than 21 brackets')
 })
 
-it('a path of the maximum length that is invalid is reported as malformed, not as too long', () => {
+it('reports an invalid path of the maximum length as malformed, not as too long', () => {
   const { pathCharacters, pathSteps } = FILTER_LIMITS
   for (const path of [
     ...[`${'a'.repeat(pathCharacters - 1)}.`, `${'a.'.repeat(pathSteps - 1)}`],
@@ -211,7 +211,7 @@ it('a path of the maximum length that is invalid is reported as malformed, not a
   }
 })
 
-it('each error names its cause and is a client error', () => {
+it('the message of each error states the cause, and its status is 400', () => {
   const messageOf = (read: () => unknown) => {
     try {
       read()
