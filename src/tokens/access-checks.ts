@@ -19,15 +19,15 @@ import type { TokenService } from './service.ts'
 
 /**
  * The access that a route requires if tokens are required: `public` for none, `token` for any valid token, or a
- * scope. `{db}` is the path parameter `db`.
+ * scope. `{db}` stands for the path parameter `db`.
  */
 export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLevel}`
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Required after `registerAccessChecks`, except for public paths. */
+    /** Required for each route that is mounted after `registerAccessChecks`, except for routes below `publicPath`. */
     scope?: RouteScope
-    /** Whether the reply is endless. It is aborted when the token expires or is revoked. */
+    /** Whether the reply is endless. An endless reply is aborted when its token expires or is revoked. */
     lasting?: boolean
     /** Whether signed requests need no token; see `AccessCheckOptions.signed`. */
     signed?: boolean
@@ -44,7 +44,7 @@ export interface AccessCheckOptions {
   /** Routes at and below this path are public and need no scope. */
   readonly publicPath: string
   /**
-   * Verifies the signature (RFC 9421) of a request without a token, for routes with `signed`. Throws to refuse the
+   * Verifies the signature (RFC 9421) of a request without a token, for routes with `signed`. Throws to reject the
    * request. If undefined, all signed requests need a token.
    */
   readonly signed?: (request: IncomingMessage) => Promise<void>
@@ -59,19 +59,19 @@ export const API_TOKEN_SCHEMES = {
 /** Interval at which the token of an endless reply is checked. A check takes a few microseconds. */
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
-/** The caller of a request without a token: has no access. */
+/** The caller of a request without a token, who has no access. */
 const ANONYMOUS: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
 
 /**
- * Adds access checks to all routes that are mounted later. Each of them must declare `config.scope`, even if tokens
- * are disabled; otherwise the start fails. The OpenAPI document shows the scope as `x-scope`.
+ * Adds access checks to all routes that are mounted later; earlier routes are not checked. Each checked route must
+ * declare `config.scope`, even if tokens are disabled; otherwise the node does not start. The OpenAPI document shows
+ * the scope as `x-scope`.
  *
- * If tokens are required, a request must have a valid token (otherwise 401) with that scope (otherwise 403). This
- * is checked before the body is read, and sets `request.caller`. Handlers check rules that depend on the body with
- * `requireScope`.
+ * If tokens are required, a request must have a valid token (otherwise 401) with the scope of the route (otherwise
+ * 403). The check runs before the body is read, and sets `request.caller`. Handlers check rules that depend on the body
+ * with `requireScope`.
  *
- * Must be called before routes are mounted: earlier routes are not checked. Source: specification,
- * “Authentication”, L 2 and 3; docs/decisions/0014-tokens-and-scopes.md.
+ * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0014-tokens-and-scopes.md.
  */
 export function registerAccessChecks(
   app: HttpApp,
@@ -90,7 +90,7 @@ export function registerAccessChecks(
     const schema = { ...route.schema, ...security, 'x-scope': scope }
     route.schema = schema
     if (callers === null) return
-    // One hook per route, created with its requirement: looking up the route of each request costs more.
+    // Each route gets its own hook, because looking up the requirement for each request would cost more.
     const hook = required === 'public' ? publicHook : tokenHook(required, callers, lasting)
     const first = isSigned && signed !== undefined ? signedHook(signed, hook) : hook
     route.onRequest = [first, ...[route.onRequest ?? []].flat()]
@@ -108,7 +108,7 @@ function scopeMissing(need: Need): HttpRefusal {
 
 type Requirement = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
 
-/** Throws if a route has no scope or an invalid scope, so that the start fails. */
+/** Returns the requirement of a route. Throws if its scope is missing or invalid, so that the node does not start. */
 function requirementOf({ method, url, config }: RouteOptions): Requirement {
   const scope = config?.scope
   if (scope === undefined) {
@@ -165,7 +165,7 @@ function needOf(required: Exclude<Requirement, 'public'>, request: FastifyReques
   return { db, level: required.level }
 }
 
-/** Errors: HttpRefusal (401), SharedFileError. */
+/** Verifies `token` and returns its owner. Errors: HttpRefusal (401), SharedFileError. */
 async function callerOf(callers: Callers, token: unknown, reply: FastifyReply): Promise<Caller> {
   try {
     if (typeof token === 'string') return await callers.of(token)
@@ -187,7 +187,7 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
   const token = String(tokenOf(request))
   const { socket } = request
   const recheck = setInterval(() => {
-    // Any error revokes access, even if the token cannot be checked.
+    // Ends the reply on any error, even if the error leaves open whether the token is valid.
     callers.of(token).catch(() => socket.destroy())
   }, RECHECK_MS)
   recheck.unref()
@@ -195,11 +195,11 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
 }
 
 /**
- * Returns the first token in the request, of any type, or undefined. It does not skip invalid tokens, because a proxy
- * that checks only the first token could then assume a different caller.
+ * Returns the first token in the request, valid or not, or undefined if there is none. An invalid token is not skipped,
+ * because a proxy that checks only the first token would then assume another caller than this node.
  */
 function tokenOf({ query, headers }: FastifyRequest): unknown {
-  // A string, or an array of strings if the name is repeated.
+  // `inQuery` is a string, or an array of strings if the parameter is repeated.
   const inQuery = (query as Record<string, unknown>).token
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
   const tokens = [inQuery, headers['x-access-token'], bearer]
@@ -223,7 +223,7 @@ class Callers {
     return this.#thisIteration.get(token)
   }
 
-  /** Errors: TOKEN_INVALID, SharedFileError. */
+  /** Verifies `token` and returns its owner. Errors: TOKEN_INVALID, SharedFileError. */
   async of(token: string): Promise<Caller> {
     const { subject, expiresAt, claims } = await this.#tokens.verify(token, API_AUDIENCE)
     const caller = { subject, expiresAt, grant: grantOf(claims.scope) }

@@ -10,7 +10,7 @@ export type TokenErrorCode =
   | 'KEY_RING_FULL' // too many old keys may still have valid tokens
   | 'REVOCATIONS_FULL'
   | 'PASSWORD_UNUSABLE' // empty, too long, or with control characters
-  | 'PASSWORD_HASH_UNUSABLE' // not an argon2id string within the bounds of this module
+  | 'PASSWORD_HASH_UNUSABLE' // not an argon2id string, or too expensive to check
   | 'HASHING_BUSY' // too many pending password checks
 
 /** Messages never contain a token, a key, a password or a hash. */

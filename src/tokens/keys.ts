@@ -4,7 +4,7 @@ import { TokenError } from './errors.ts'
 
 /** Maximum lifetime of a token. Retired keys are stored for the same time. */
 export const TOKEN_LIFE_MAX_MS = 366 * 24 * 60 * 60 * 1000
-/** Length of a key: the same as the length of an HS256 signature (RFC 7518 section 3.2). */
+/** Bytes of a created key and minimum for a configured key: the length of an HS256 signature (RFC 7518 section 3.2). */
 const KEY_BYTES = 32
 /** Maximum number of keys, including the active key. */
 export const KEYS_MAX = 16
@@ -24,7 +24,7 @@ export interface TokenKey {
 /** The active key, then all retired keys that may have signed a valid token. Empty only before the first start. */
 export type KeyRing = readonly TokenKey[]
 
-/** Maps the `jti` of each revoked token to its latest expiry time, in milliseconds since the Unix epoch. */
+/** Maps the `jti` of each revoked token to the latest time at which the token expires, in ms since the Unix epoch. */
 export type Revocations = ReadonlyMap<string, number>
 
 export function createKey(): TokenKey {
@@ -87,7 +87,7 @@ export function parseRing(text: string): KeyRing {
 }
 
 function keyOf(bytes: Buffer, retiredAt: number | null): TokenKey {
-  // The id reveals nothing about the key: it is a hash of 32 unguessable bytes.
+  // The id reveals nothing about the key, because it is a hash of 32 unguessable bytes.
   const kid = createHash('sha256').update('daicho key id\n').update(bytes).digest('hex')
   return { kid: kid.slice(0, 16), secret: createSecretKey(bytes), retiredAt }
 }
@@ -101,7 +101,7 @@ export function revoke(revocations: Revocations, jti: string, now: number): Revo
     )
   }
   const living = new Map([...revocations].filter(([, until]) => until > now))
-  // The lifetime of the token is unknown, so the maximum is assumed.
+  // The lifetime of the token is unknown here, so its revocation is stored for the maximum lifetime.
   living.set(jti, now + TOKEN_LIFE_MAX_MS)
   if (living.size <= REVOCATIONS_MAX) return living
   throw new TokenError(

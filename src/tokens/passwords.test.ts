@@ -51,7 +51,7 @@ describe('a password hash', () => {
     }
   })
 
-  it('of an unknown user differs each time, costs as much as a real hash, and matches no password', async () => {
+  it('for an unknown user differs each time, costs as much as a real hash, and matches no password', async () => {
     const like = `$argon2id$v=19$m=1024,t=3,p=2$${'A'.repeat(22)}$${'A'.repeat(43)}`
     expect(decoyHash(like)).toContain('$m=1024,t=3,p=2$')
     expect(decoyHash(undefined)).toContain('$m=19456,t=2,p=1$')
@@ -62,7 +62,7 @@ describe('a password hash', () => {
 })
 
 describe('the password limiter', () => {
-  it('runs two checks at a time, in order, even if one fails', async () => {
+  it('runs two checks at a time, in order, even if a check fails', async () => {
     const limiter = new PasswordLimiter()
     const order: string[] = []
     const ends: (() => void)[] = []

@@ -4,14 +4,14 @@ import { TokenError } from './errors.ts'
 
 /** Maximum length of a password in characters. */
 export const PASSWORD_LENGTH_MAX = 1024
-/** Maximum concurrent checks; each occupies a thread and its memory. */
+/** Maximum number of concurrent checks. Each check occupies a thread and the memory that its hash requires. */
 const CONCURRENCY_MAX = 2
 /** Maximum number of pending checks. */
 export const WAITING_MAX = 256
 
 /**
- * argon2id with 19 MiB, two passes and one lane: the minimum in OWASP's Password Storage Cheat Sheet. 2 is
- * `Algorithm.Argon2id`, a const enum, which type stripping cannot import.
+ * Cost of new hashes: argon2id with 19 MiB, two passes and one lane, the minimum in OWASP's Password Storage Cheat
+ * Sheet. `algorithm: 2` is `Algorithm.Argon2id`, a const enum that type stripping cannot import.
  */
 const COST = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
 /** Maximum cost of an imported hash, so that a login does not take seconds or gigabytes. */
@@ -19,8 +19,8 @@ const COST_MAX = { memoryCost: 262_144, timeCost: 16, parallelism: 8 } as const
 
 /**
  * Returns the argon2id hash of `password` as a PHC string, e.g. `$argon2id$v=19$m=19456,t=2,p=1$…$…`. Errors:
- * PASSWORD_UNUSABLE for a password that is empty, longer than PASSWORD_LENGTH_MAX, or contains control characters:
- * login forms and terminals send control characters in different ways.
+ * PASSWORD_UNUSABLE for a password that is empty, longer than PASSWORD_LENGTH_MAX, or contains control characters,
+ * because login forms and terminals send control characters in different ways.
  */
 export async function hashPassword(password: string): Promise<string> {
   if (password.length < 1 || password.length > PASSWORD_LENGTH_MAX) {
@@ -64,8 +64,8 @@ export function assertPasswordHash(passwordHash: string): void {
 }
 
 /**
- * Returns a hash that matches no password and costs as much to check as `like`. The password for an unknown name is
- * checked against it, so that the reply takes as long as for a known name.
+ * Returns a hash that matches no password and costs as much to check as `like`. Callers check the password of an
+ * unknown user against this hash, so that the reply takes as long as for an existing user.
  */
 export function decoyHash(like: string | undefined): string {
   const cost = like === undefined ? COST : parseOptions(like)
@@ -79,7 +79,9 @@ export class PasswordLimiter {
   #running = 0
   readonly #waiting: (() => void)[] = []
 
-  /** Errors: HASHING_BUSY if WAITING_MAX checks are pending. */
+  /**
+   * Runs `work` when fewer than CONCURRENCY_MAX checks are running. Errors: HASHING_BUSY if WAITING_MAX are waiting.
+   */
   async run<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#running < CONCURRENCY_MAX) this.#running += 1
     else if (this.#waiting.length < WAITING_MAX) {

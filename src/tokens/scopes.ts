@@ -16,7 +16,7 @@ export function isNodeScope(text: string): text is NodeScope {
 /** The access that a request requires. */
 export type Need = NodeScope | { readonly db: string; readonly level: DatabaseLevel }
 
-/** The access of a caller. Levels are indexes of `LEVELS`; -1 is none. */
+/** The access of a caller. A level is an index of `LEVELS`, or -1 for no access. */
 export interface Grant {
   readonly everyDatabase: number
   readonly databases: ReadonlyMap<string, number>
@@ -36,7 +36,7 @@ export interface Caller {
 export const API_AUDIENCE = 'daicho:api'
 /** Maximum length of a subject, UTF-16 units. */
 const SUBJECT_LENGTH_MAX = 128
-/** Maximum total length of a token's scopes, so that it fits into a header and a query. */
+/** Maximum total length of a token's scopes, so that the token fits into a header and a query parameter. */
 const SCOPES_LENGTH_MAX = 2_000
 /** `db:`, a name or `*`, and a level. Names may contain colons. */
 const DATABASE_SCOPE = /^db:(.+):(read|write|admin)$/s

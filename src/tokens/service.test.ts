@@ -186,7 +186,7 @@ describe('a foreign or altered token', () => {
     }
   })
 
-  /** Changes the unused bits of the last character; the signature bytes stay the same. */
+  /** Changes the unused bits of the last character, so that the text differs but the signature bytes stay the same. */
   function respelled(token: string): string {
     const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
     return token.slice(0, -1) + letters[letters.indexOf(token.at(-1) ?? '') + 1]
@@ -257,7 +257,7 @@ describe('revoking', () => {
 })
 
 describe('rotating', () => {
-  it('signs with a new key, even in another process; old tokens stay valid', async () => {
+  it('signs with a new key, even in another process, and old tokens stay valid', async () => {
     const [first, second] = [await inFolder(), await inFolder()]
     const old = await issue(first)
     const kid = await second.rotate({ dropOld: false })
@@ -309,7 +309,7 @@ describe('opening', () => {
     expect((await stat(join(folder, 'token-keys.json'))).mode & 0o777).toBe(0o600)
   })
 
-  it('creates one key when two processes start at once', async () => {
+  it('creates only one key if two processes start at once', async () => {
     const [one, two] = await Promise.all([inFolder(), inFolder()])
     expect(await codeOf(one, (await issue(two)).token)).toBe('valid')
   })

@@ -34,7 +34,9 @@ const VERIFIED_MAX = 1_000
 const TOKEN_LENGTH_MAX = 4096
 /** The `iss` claim of every token. */
 const ISSUER = 'daicho'
-/** Three base64url parts without padding. The signature has 32 bytes, which are 43 characters. */
+/**
+ * Three base64url parts without padding. The 32 bytes of the signature are 43 characters, the last with 4 used bits.
+ */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
 export interface TokenGrant {
@@ -86,11 +88,13 @@ export class TokenService {
   readonly #clock: Clock
   readonly #stores: TokenStores
   readonly #uuids = new UuidGenerator()
-  /** Tokens whose signature and claims are valid with the keys `#verifiedBy`. Expiry and revocation are not cached. */
+  /**
+   * Tokens whose signature and claims are valid with the keys in `#verifiedBy`. Each use checks expiry and revocation.
+   */
   readonly #verified = new Map<string, VerifiedToken>()
   #verifiedBy: KeyRing = []
   readonly #uses = new TokenUses()
-  /** When this process started to remember tokens, milliseconds since the Unix epoch. */
+  /** Time from which tokens are remembered: the start of this service, in milliseconds since the Unix epoch. */
   readonly since: number
 
   /** Use `openTokens`. */
@@ -127,9 +131,9 @@ export class TokenService {
   }
 
   /**
-   * Returns the content of `token` if this node issued it for `audience` and it is neither expired nor revoked. It
-   * expires exactly `lifeSeconds` after it was issued, without tolerance. Errors: TOKEN_INVALID, whose cause gives
-   * the reason; SharedFileError.
+   * Returns the content of `token` if this node issued it for `audience` and it is neither expired nor revoked. A token
+   * expires exactly `lifeSeconds` after it was issued, without tolerance. Errors: TOKEN_INVALID, whose cause gives the
+   * reason; SharedFileError.
    */
   async verify(token: string, audience: string): Promise<VerifiedToken> {
     const ring = this.#stores.keys.current()
@@ -141,7 +145,7 @@ export class TokenService {
     let verified = this.#verified.get(cacheKey)
     if (verified === undefined) {
       verified = verifiedOf(await this.#payloadOf(token, audience, ring))
-      // The ring may have changed during the verification.
+      // The ring may have changed during the verification; then the result is not cached.
       if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
     }
     if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000)) throw invalid('it has expired')
@@ -234,7 +238,7 @@ export async function openTokens(options: {
   readonly clock: Clock
   readonly folder: string | null
   readonly secret: string | null
-  /** Stores the revocations, instead of a file, if several processes share them. */
+  /** Stores the revocations instead of a file, for revocations that several processes share. */
   readonly revocations?: SharedText | null
 }): Promise<TokenService> {
   const { clock, folder, secret, revocations: shared = null } = options
@@ -269,10 +273,10 @@ export async function openTokens(options: {
   return new TokenService(clock, { keys, isKeyFixed: false, revocations })
 }
 
-/** Loaded when the first token is used: many nodes use no tokens. */
+/** Loads jose with the first token, because many nodes use no tokens. */
 const loadJose = () => import('jose')
 
-/** Errors: TOKEN_INVALID for claims of the wrong type. */
+/** Returns the claims of a verified token. Errors: TOKEN_INVALID for a claim of the wrong type. */
 function verifiedOf(payload: JWTPayload): VerifiedToken {
   const { jti, sub, iat, exp } = payload
   // The operator may use the secret for other tokens too, and jose checks only the types of iat and exp.
@@ -282,7 +286,9 @@ function verifiedOf(payload: JWTPayload): VerifiedToken {
   return { jti, subject: sub, issuedAt: iat, expiresAt: exp, claims: payload }
 }
 
-/** The cause contains only a reason; jose's own error would contain the claims. */
+/**
+ * Creates a TOKEN_INVALID error. Its cause contains only `reason`, because jose's own error would contain the claims.
+ */
 function invalid(reason: string): TokenError {
   const cause = new Error(reason)
   return new TokenError('TOKEN_INVALID', 'the token is not valid here', { cause })

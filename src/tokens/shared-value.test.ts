@@ -36,7 +36,7 @@ const list = (lockWaitMs = 5_000) =>
   })
 
 it.skipIf(process.geteuid?.() !== 0)(
-  'root creates a file that belongs to the owner of the folder',
+  'a file that root creates belongs to the owner of the folder',
   async () => {
     await chown(folder, 65_534, 65_534)
     await list().change(() => [1])
@@ -116,7 +116,7 @@ it('keeps the last value if the file disappears', async () => {
   expect(value.current()).toEqual([1])
 })
 
-it('rejects a damaged file, names it, and does not quote it', async () => {
+it('rejects a damaged file with an error that contains its path but not its content', async () => {
   await writeFile(join(folder, 'list.json'), '{"secret":1}')
   const error = await Promise.resolve()
     .then(() => list().current())
@@ -159,7 +159,7 @@ it.skipIf(process.getuid?.() === 0)(
   },
 )
 
-it('stops waiting for a lock that is never released, and names the lock', async () => {
+it('stops waiting for a lock that is never released, with an error that contains the path of the lock', async () => {
   await writeFile(join(folder, 'list.json.lock'), '')
   await expect(list(40).change(() => [1])).rejects.toMatchObject({
     code: 'FILE_LOCKED',

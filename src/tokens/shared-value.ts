@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { CodedError } from '../base/coded-error.ts'
 
 export type SharedFileErrorCode =
-  | 'FILE_DAMAGED' // `parse` rejects its content
+  | 'FILE_DAMAGED' // `parse` rejects the content of the file
   | 'FILE_LOCKED' // another process held the lock for longer than the timeout
   | 'FILE_UNREADABLE' // the system denies access, e.g. because of permissions
 
@@ -20,8 +20,8 @@ export interface SharedValue<Value> {
   /** The current value. With a file, includes changes by other processes. */
   current(): Value
   /**
-   * Replaces the value with `change(current)` and resolves to it. Changes are serialized. With a file, the change
-   * survives a power cut once the promise resolves. If `change` throws, nothing is changed.
+   * Replaces the value with `change(current)` and resolves to the new value. Changes are serialized. With a file, the
+   * change survives a power cut once the promise resolves. If `change` throws, nothing is changed.
    */
   change(change: (value: Value) => Value): Promise<Value>
 }
@@ -43,7 +43,7 @@ export interface SharedFileOptions<Value> {
   readonly lockWaitMs?: number
 }
 
-/** Only the owner may access these files: they contain keys and password hashes. */
+/** Only the owner may access these files, because they contain keys and password hashes. */
 const FILE_MODE = 0o600
 const FOLDER_MODE = 0o700
 const LOCK_WAIT_MS = 5_000
@@ -87,10 +87,10 @@ export function sharedTextValue<Value>(
 }
 
 /**
- * A value in its own file (mode 0600), which is read again whenever it changes.
+ * A value in a file of its own (mode 0600). `current` reads the file again when it has changed.
  *
- * `current` costs one `stat` if nothing has changed, so it can be called for every request. If the file disappears,
- * the last value stays: deleting a list of revocations by accident must not make revoked tokens valid.
+ * `current` costs one `stat` if nothing has changed, so it can be called for every request. If the file disappears, the
+ * last value stays, because deleting a list of revocations by accident must not make revoked tokens valid.
  *
  * The first change creates the folder. A change locks `<path>.lock` and replaces the whole file. A lock left by a
  * crash is never removed automatically; the error names the file to delete.
@@ -125,7 +125,7 @@ export function sharedFile<Value>(file: SharedFileOptions<Value>): SharedValue<V
   }
 }
 
-/** Changes whenever the file is replaced or written; null if it does not exist. */
+/** Returns a text that changes whenever the file is written or replaced; null if the file does not exist. */
 function versionOf(path: string): string | null {
   try {
     const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
@@ -173,7 +173,7 @@ async function lock(path: string, waitMs: number): Promise<() => Promise<void>> 
   }
   throw new SharedFileError(
     'FILE_LOCKED',
-    `another process is changing this file; if none is, remove ${path}`,
+    `another process is changing the file; if no process is, delete ${path}`,
   )
 }
 
@@ -206,7 +206,10 @@ async function replaceFile(path: string, text: string): Promise<void> {
   }
 }
 
-/** Gives a new file or folder the owner of its parent folder, if this process runs as root: the user of the node must be able to read it. */
+/**
+ * If this process runs as root, gives a new file or folder the owner of its parent folder, so that the node's user can
+ * read it.
+ */
 function inheritOwner(path: string): void {
   if (process.geteuid?.() !== 0) return
   const { uid, gid } = statSync(dirname(path))

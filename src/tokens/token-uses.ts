@@ -1,4 +1,4 @@
-/** Maximum number of remembered tokens. Forgets the token that was used least recently. */
+/** Maximum number of remembered tokens. When a further token is used, the least recently used token is forgotten. */
 const REMEMBERED_MAX = 1_000
 
 /** The public part of a token. All times are in milliseconds since the Unix epoch. */
@@ -15,7 +15,7 @@ export interface TokenFacts {
 
 /** A token that this process has issued or accepted. */
 export interface RememberedToken extends TokenFacts {
-  /** Is null if the token was issued but not used yet. */
+  /** Null if the token was issued but not used yet. */
   readonly lastUsed: number | null
 }
 
@@ -24,7 +24,7 @@ export class TokenUses {
   /** By `jti`, least recently used first. */
   readonly #tokens = new Map<string, RememberedToken>()
 
-  /** Remembers a token; `lastUsed` is null if it was issued. */
+  /** Remembers a token. `lastUsed` is null for a token that was just issued and not used yet. */
   note(facts: TokenFacts, lastUsed: number | null): void {
     const { jti } = facts
     this.#tokens.delete(jti)
