@@ -5,7 +5,7 @@ import { fromHex, HASH_BYTES, toHex } from './hashes.ts'
 const HASH_HEX = /^[0-9a-f]{64}$/
 const ZEROS = '0'.repeat(HASH_BYTES * 2)
 
-/** The block as `GET /api/ledgers` returns it, as JSON text: exactly the five documented fields. */
+/** Returns a block as JSON text with exactly the five documented fields, as in `GET /api/ledgers`. */
 export function blockJson(block: Block): string {
   const prevId = block.prevId === null ? 'null' : `"${block.prevId}"`
   return (
@@ -15,8 +15,8 @@ export function blockJson(block: Block): string {
 }
 
 /**
- * The block and its proof as JSON text, as returned by `GET /api/ledgers?proof=1` and written to exports: the five
- * documented fields and `proof`. The blind of an erased entry, 32 zeros in a store, is `null`.
+ * Returns a block and its proof as JSON text with the five documented fields and `proof`, as in `GET
+ * /api/ledgers?proof=1` and in exports. The blind of an erased entry, 32 zero bytes in a store, becomes `null`.
  */
 export function provenBlockJson(block: Block): string {
   return (
@@ -26,7 +26,7 @@ export function provenBlockJson(block: Block): string {
   )
 }
 
-/** Prints hashes as a JSON list of hexadecimal texts; prints `zeros` for a hash of 32 zeros. */
+/** Prints hashes as a JSON list of hexadecimal texts. Prints `zeros` for 32 zero bytes. */
 function hexListJson(hashes: Uint8Array, zeros: string): string {
   const hex = toHex(hashes)
   let list = ''
@@ -73,7 +73,7 @@ function isIntegerList(value: Json | undefined): value is number[] {
   return Array.isArray(value) && value.every((one) => Number.isSafeInteger(one))
 }
 
-/** Decodes the list `proof[name]`; the value `zeros` stands for a hash of 32 zeros. */
+/** Decodes the list `proof[name]`. The value `zeros` stands for 32 zero bytes. */
 function decodeHashes(proof: JsonObject, name: string, zeros: null | string): Uint8Array | string {
   const list = proof[name]
   if (!Array.isArray(list)) return `proof.${name} is not a list`

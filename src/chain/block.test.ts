@@ -151,7 +151,7 @@ it('seals a block of difficulty d with the smallest nonce for which the id start
   }
 })
 
-it('never decreases timestamps, neither within a block nor from block to block', () => {
+it('rejects decreasing timestamps, within a block and from block to block', () => {
   const content = { serverId: 7, entries: ['{}', '{}'], blinds: Buffer.alloc(64) }
   expect(() => sealBlock(null, { ...content, timestamps: [2, 1] })).toThrow()
   const head = headOf(sealBlock(null, { ...content, timestamps: [1, 2] }))
@@ -239,7 +239,7 @@ it('reports the reason why a block is invalid, and the index of the invalid entr
   expect(verifyBlock(block, null)?.what).toBe('a block of height 0 is expected here')
 })
 
-it('treats an entry as erased only if its blind is 32 zeros, and then uses its commitment', () => {
+it('treats an entry as erased only if its blind is 32 zero bytes, and then uses the stored commitment', () => {
   const blinds = Buffer.alloc(32 * 4)
   blinds[32 + 31] = 1
   blinds[64] = 1
@@ -257,7 +257,7 @@ it('treats an entry as erased only if its blind is 32 zeros, and then uses its c
   expect([...erasedIn(gone)]).toEqual([1])
   expect(verifyBlock(gone, null, erasedIn(gone))).toBeNull()
   expect(verifyBlock(gone, null)).toMatchObject({ index: 1 })
-  // Nothing else may change, in particular not the commitment.
+  // An erasure must change nothing else, in particular not the commitment.
   const changed = Buffer.from(block.commitments).fill(7, 32, 64)
   expect(verifyBlock({ ...gone, commitments: changed }, null, erasedIn(gone))?.what).toBe(
     'the root does not match the commitments',

@@ -4,7 +4,7 @@ import { treeRoot } from './merkle-tree.ts'
 
 /** Maximum leading hexadecimal zeros that a node can require of its block ids. */
 const DIFFICULTY_MAX = 4
-/** Part of the header, and therefore of every id. */
+/** Version of the chain format. Part of each header, so another version gives other block ids. */
 const CHAIN_VERSION = 1
 
 /**
@@ -41,7 +41,7 @@ export function headOf(block: Block): Head {
   return { height: block.height, id: block.id, timestamp: block.timestamps.at(-1) ?? 0 }
 }
 
-/** The hashed part of a block. Its hash is the id of the block; it is also the leaf in the log. */
+/** The part of a block from which the block id is computed. Its canonical text is also the leaf of the log. */
 export interface Header {
   readonly serverId: number
   readonly height: number
@@ -56,7 +56,7 @@ export function headerOf(block: Block): Header {
   return { serverId, height, prevId, nonce, root, count: entries.length }
 }
 
-/** The canonical JSON of a header, which is hashed. */
+/** Returns the canonical JSON of a header. */
 export function headerText(header: Header): string {
   const prevId = header.prevId === null ? 'null' : `"${header.prevId}"`
   return (
@@ -110,9 +110,9 @@ export function sealBlock(head: Head | null, content: BlockContent, difficulty =
 }
 
 /**
- * The commitments of all entries, 32 bytes each: HMAC-SHA-256 of the canonical JSON of `{entry, timestamp}` with
- * the blind of the entry as the key. The root is computed from the commitments instead of the entries, so that
- * erasing an entry changes no id.
+ * Returns the commitments of all entries, 32 bytes each. A commitment is the HMAC-SHA-256 of the canonical JSON of
+ * `{entry, timestamp}` with the blind of the entry as the key. The root is computed from the commitments instead of the
+ * entries, so that erasing an entry changes no id.
  */
 function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Uint8Array {
   const hmac = new HmacSha256()
@@ -138,7 +138,7 @@ const NONE_ERASED: ReadonlySet<number> = new Set()
 /**
  * Returns the first fault of `block` as the successor of `head`, or null. Recomputes every commitment, the root and
  * the id, and compares the link and the timestamps. Does not check the content of the entries. For the entries in
- * `erased`, uses the stored commitment: the caller must check that they may be erased (`erasedIn`).
+ * `erased` (see `erasedIn`), uses the stored commitments, so the caller must check that these entries may be erased.
  */
 export function verifyBlock(
   block: Block,
@@ -200,8 +200,8 @@ function shapeFault(
 }
 
 /**
- * The indexes of the erased entries of `block`. The blind of an erased entry is 32 zeros, and its text is reduced:
- * the item has only an `id`, or the attachment has no members.
+ * Returns the indexes of the erased entries of `block`. The blind of an erased entry is 32 zero bytes, and its text is
+ * reduced: the item has only an `id`, or the attachment has no members.
  */
 export function erasedIn(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
   let erased: Set<number> | null = null

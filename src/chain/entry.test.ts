@@ -66,9 +66,9 @@ const attach = { serverid: 7, method: 'create_attachment', db: 'd', id: 'i', att
 const erase = { serverid: 7, method: 'erase_item', db: 'd', id: 'i', positions: ['0.3', '1.2'] }
 
 it.each<[string, Json]>([
-  ['a text', 'x'],
-  ['null', null],
-  ['a list', [create]],
+  ['that is a text', 'x'],
+  ['that is null', null],
+  ['that is a list', [create]],
   ['with a server that is a text', { ...create, serverid: '7' }],
   ['with a fractional server', { ...create, serverid: 7.5 }],
   ['with a database that is a number', { ...create, db: 1 }],

@@ -37,7 +37,7 @@ export type Entry =
 
 export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
 
-/** Maximum entries of a block. A larger unit of work is refused. */
+/** Maximum entries of a block. A larger unit of work is rejected. */
 export const ENTRIES_MAX = 10_000
 /**
  * Functions that return the canonical text (RFC 8785) of an entry, which is hashed and stored. `itemText` is the
@@ -58,7 +58,7 @@ export const entryText = {
   deleteItem(serverId: number, db: string, id: string): string {
     return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"delete_item","serverid":${serverId}}`
   },
-  /** A `create_attachment` or `delete_attachment` entry; with null, the reduced text of an erased entry. */
+  /** Returns a `create_attachment` or `delete_attachment` entry. If `attachment` is null, returns the erased form. */
   attachment(
     method: AttachmentMethod,
     serverId: number,
@@ -82,8 +82,8 @@ export function attachmentText({ content_type, length, name, sha256 }: Attachmen
 }
 
 /**
- * Returns `value` as an entry, or null unless it has a known method and exactly its members. For texts from a disk
- * or another node.
+ * Returns `value` as an entry, or null unless `value` has a known method and exactly the members of that method. Used
+ * for values from a disk or from another node.
  */
 export function entryOf(value: Json): Entry | null {
   if (!isJsonObject(value)) return null
@@ -156,8 +156,8 @@ export interface Position {
 }
 
 /**
- * Packs a position into one integer that sorts in chain order. Packed positions are stored; they identify databases
- * and the creation of items, and are equal on every node that replays the chain.
+ * Packs a position into one integer that sorts in chain order. A stored packed position identifies a database or the
+ * creation of an item, and is equal on every node that replays the chain.
  */
 export function packPosition(height: number, index: number): number {
   return height * POSITIONS_PER_BLOCK + index
@@ -176,7 +176,7 @@ export function positionText(packed: number): string {
   return `${heightOf(packed)}.${packed % POSITIONS_PER_BLOCK}`
 }
 
-/** Packs the position `<height>.<index>`, or returns null if `text` is invalid. */
+/** Parses `<height>.<index>` and returns the packed position, or null if `text` is invalid. */
 export function parsePosition(text: string): number | null {
   const match = /^(0|[1-9]\d{0,11})\.(0|[1-9]\d{0,4})$/.exec(text)
   if (match === null) return null

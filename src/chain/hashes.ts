@@ -4,7 +4,7 @@ import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
 /** Length of a SHA-256 hash, a commitment and a blind, in bytes. */
 export const HASH_BYTES = 32
 
-/** The functions of Node that are used if available; they hash ten times as fast. */
+/** The functions of Node that are used if available, because they hash ten times as fast as portable code. */
 interface Node {
   getBuiltinModule(name: 'node:buffer'): {
     Buffer: {
@@ -22,7 +22,7 @@ const node: Partial<Node> | undefined = Reflect.get(globalThis, 'process')
 const nodeHash = node?.getBuiltinModule?.('node:crypto').hash
 const NodeBuffer = node?.getBuiltinModule?.('node:buffer').Buffer
 
-/** Lowercase hexadecimal digits. */
+/** Encodes bytes as lowercase hexadecimal digits. */
 export const toHex: (bytes: Uint8Array) => string =
   NodeBuffer === undefined
     ? bytesToHex
@@ -40,7 +40,7 @@ export const fromHex: (hex: string) => Uint8Array =
 export const sha256: (bytes: Uint8Array) => Uint8Array =
   nodeHash === undefined
     ? nobleSha256
-    : // Twice as fast as requesting bytes (Node 24).
+    : // Requesting hexadecimal digits is twice as fast as requesting bytes (Node 24).
       (bytes) => fromHex(nodeHash('sha256', bytes, 'hex'))
 
 /** SHA-512 in lowercase hexadecimal digits. */
@@ -49,7 +49,7 @@ export const sha512Hex: (bytes: Uint8Array) => string =
     ? (bytes) => bytesToHex(nobleSha512(bytes))
     : (bytes) => nodeHash('sha512', bytes, 'hex')
 
-/** Length of the HMAC pads: the block size of SHA-256. */
+/** Length of the HMAC pads in bytes: the block size of SHA-256. */
 const PAD_BYTES = 64
 const INNER_PAD = 0x36
 const OUTER_PAD = 0x5c
@@ -57,8 +57,8 @@ const UTF8 = new TextEncoder()
 const utf8Length = NodeBuffer?.byteLength ?? ((text: string) => UTF8.encode(text).length)
 
 /**
- * HMAC-SHA-256 (RFC 2104) of many texts with 32-byte keys. Every entry of a chain needs one: `createHmac` of Node
- * takes ten times as long, `@noble/hashes` four times.
+ * Computes HMAC-SHA-256 (RFC 2104) of many texts with 32-byte keys. Speed matters, because every entry of a chain needs
+ * an HMAC: Node's `createHmac` takes ten times as long, and `@noble/hashes` four times.
  */
 export class HmacSha256 {
   #inner = new Uint8Array(4_096).fill(INNER_PAD)
@@ -66,7 +66,7 @@ export class HmacSha256 {
   readonly #outer = new Uint8Array(PAD_BYTES + HASH_BYTES).fill(OUTER_PAD)
 
   digest(key: Uint8Array, message: string): Uint8Array {
-    // A UTF-16 unit is at most three bytes of UTF-8. The exact length is counted only if this bound does not fit.
+    // A UTF-16 unit has at most three bytes of UTF-8. The exact length is counted only if this estimate is too long.
     const isLong = message.length * 3 > this.#message.length
     const bytes = isLong ? utf8Length(message) : 0
     if (bytes > this.#message.length) {
@@ -93,7 +93,7 @@ export function equalBytes(one: Uint8Array, other: Uint8Array): boolean {
   return one.length === other.length && one.every((byte, at) => byte === other[at])
 }
 
-/** Concatenates `parts`. */
+/** Returns the concatenation of `parts`. */
 export function joined(...parts: readonly Uint8Array[]): Uint8Array {
   const all = new Uint8Array(parts.reduce((length, part) => length + part.length, 0))
   let at = 0

@@ -32,7 +32,7 @@ function definedPath(index: number, leaves: Buffer[]): Buffer[] {
   return [...definedPath(index - k, right), definedRoot(left)]
 }
 
-it('returns the paths of RFC 6962 for each of 1 to 20 leaves', () => {
+it('returns the path of RFC 6962 for each leaf of trees with 1 to 20 leaves', () => {
   for (let count = 1; count <= 20; count += 1) {
     const leaves = Array.from({ length: count }, () => randomBytes(32))
     const paths = leaves.map((_, index) => commitmentPath(Buffer.concat(leaves), index))

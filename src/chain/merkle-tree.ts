@@ -17,14 +17,14 @@ export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
   return sha256(node)
 }
 
-/** Root of the tree over the concatenated `hashes`, of which there is at least one. */
+/** Returns the root of the tree over the concatenated `hashes`. There must be at least one hash. */
 export function treeRoot(hashes: Uint8Array): Uint8Array {
   return rootThrough(hashes, () => {})
 }
 
 /**
- * The inclusion path of leaf `index`: hashes from the sibling of the leaf up to the root. Source: RFC 6962 section
- * 2.1.1.
+ * Returns the inclusion path of leaf `index`: the hashes from the sibling of the leaf up to the root. Source: RFC 6962
+ * section 2.1.1.
  */
 export function commitmentPath(hashes: Uint8Array, index: number): Uint8Array[] {
   const path: Uint8Array[] = []
@@ -89,8 +89,8 @@ export interface Frontier {
 export const EMPTY_FRONTIER: Frontier = { size: 0, peaks: [] }
 
 /**
- * Adds a leaf to the tree of `frontier`. `nodes` are the hashes of the nodes that the leaf completes, from the leaf
- * up; a store keeps them by leaf index (`nodePlace`).
+ * Adds a leaf to the tree of `frontier`. `nodes` are the hashes of the nodes that the leaf completes, from the leaf up.
+ * A store keeps these hashes by the index of the leaf (`nodePlace`).
  */
 export function grown(
   frontier: Frontier,
@@ -109,7 +109,10 @@ export function grown(
   return { frontier: { size: frontier.size + 1, peaks }, nodes }
 }
 
-/** The leaf that completes `node`, and the offset of the node's hash among the hashes that this leaf completes. */
+/**
+ * Returns the leaf that completes `node`, and the byte offset of the hash of `node` among the hashes kept for that
+ * leaf.
+ */
 export function nodePlace({ level, index }: TreeNode): {
   readonly leaf: number
   readonly at: number
@@ -118,8 +121,8 @@ export function nodePlace({ level, index }: TreeNode): {
 }
 
 /**
- * The complete nodes that cover `range`, from left to right; `folded` gives the hash of the range. `range.from`
- * must be a multiple of every power of two below the length of the range, which holds in all proofs.
+ * Returns the complete nodes that cover `range`, from left to right; `folded` gives the hash of the range. `range.from`
+ * must be a multiple of every power of two below the length of the range. All ranges of proofs satisfy this.
  */
 export function nodesOf({ from, to }: LeafRange): TreeNode[] {
   const nodes: TreeNode[] = []

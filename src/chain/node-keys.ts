@@ -13,7 +13,6 @@ export function rawPublicKey(key: KeyObject): Uint8Array {
   return key.export({ format: 'der', type: 'spki' }).subarray(-HASH_BYTES)
 }
 
-/** The server id of a node with this public key. */
 export function serverIdOf(publicKey: KeyObject): number {
   return serverIdOfRaw(rawPublicKey(publicKey))
 }

@@ -26,7 +26,7 @@ function blockText(entries: readonly string[], erased: readonly number[] = []): 
   return provenBlockJson({ ...block, blinds })
 }
 
-/** The decoded parts, after checking each raw entry against its decoded value. */
+/** Returns the decoded parts of a block, after comparing each raw entry with its decoded value. */
 function valuesOf({ parts }: RawBlock): BlockParts {
   const body = parts.body.map((entry) => {
     if (!(entry instanceof RawEntry)) return entry
@@ -74,7 +74,7 @@ it('returns the same result as parsing, for all blocks that a node can write', (
   )
 })
 
-it('splits off entries that create or change items, even if adjacent entries contain escapes', () => {
+it('returns entries that create or change items as raw entries, even if adjacent entries contain escapes', () => {
   const entries = [
     '{"db":"fruit","item":{"id":"a","台":"🍎"},"method":"create_item","serverid":4126}',
     '{"db":"fruit","item":{"id":"b","x":"\\n"},"method":"create_item","serverid":4126}',
@@ -124,7 +124,7 @@ it.each([
     'no entry',
     (text: string) => text.replace(/"body":\[.*\],"timestamps/, '"body":[],"timestamps'),
   ],
-  ['the end', (text: string) => text.slice(0, -9)],
+  ['no end', (text: string) => text.slice(0, -9)],
   ['half an entry', (text: string) => text.slice(0, 40)],
 ])('leaves a block with %s to the parser', (_what, change) => {
   const text = `[${blockText(['{"db":"fruit","method":"create_db","serverid":4126}'])}]`
@@ -196,7 +196,7 @@ it.each([
   ['{"10":1,"2":2,"id":"x"}', true],
   ['{"a":100000000000000000000,"id":"x"}', true],
   ['{"a":"😀","id":"x"}', true],
-  // Left to the decoder:
+  // Valid, but left to the decoder:
   ['{"a":"\\n","id":"x"}', false],
   [`{"a":${'['.repeat(65)}${']'.repeat(65)},"id":"x"}`, false],
   // Not items:
@@ -224,6 +224,6 @@ it.each([
   ['{"id":"x}', false],
   ['["id",1]', false],
   ['', false],
-])('%j', (itemText, isTaken) => {
+])('recognizes whether %j is the canonical text of an item', (itemText, isTaken) => {
   expect(rawEntry(entryWith(itemText), SERVER_ID)?.id).toBe(isTaken ? 'x' : undefined)
 })

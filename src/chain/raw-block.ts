@@ -2,10 +2,10 @@ import { type Json, parseJson } from '../base/json.ts'
 import type { BlockParts } from './block-json.ts'
 import { HASH_BYTES } from './hashes.ts'
 
-// The fast path of restore and verify: cuts blocks and entries out of their JSON text as substrings, if they are
-// written exactly as by `provenBlockJson` and `entryText`. Decoding and printing all entries again to get their
-// canonical form would take a fifth of the total time. Any other text is left to the ordinary decoder, so every
-// function here may return null for valid JSON.
+// The fast path of restore and verify. Blocks and entries become substrings of their JSON text, if the text is exactly
+// what `provenBlockJson` and `entryText` write. Decoding all entries and printing them again, to get the canonical
+// form, would take a fifth of the total time. Any other text is left to the ordinary decoder, so every function here
+// may return null for valid JSON.
 
 /** A `create_item` or `update_item` entry with its canonical text, as found in the input. */
 export class RawEntry {
@@ -39,7 +39,7 @@ export class RawBlock {
 
 /**
  * Returns the blocks of node `serverId` in the array that starts at `start` of `text`, and the end of the array.
- * `text` was decoded from UTF-8, so it contains no lone surrogates.
+ * Returns null if the array has another format. `text` was decoded from UTF-8, so it contains no lone surrogates.
  */
 export function rawBlocks(
   text: string,
@@ -55,13 +55,15 @@ export function rawBlocks(
   }
 }
 
-/** Returns the entry of node `serverId` if `text` is exactly one entry. `text` was decoded from UTF-8. */
+/**
+ * Returns the entry of node `serverId` if `text` is exactly one entry, otherwise null. `text` was decoded from UTF-8.
+ */
 export function rawEntry(text: string, serverId: number): RawEntry | null {
   const entry = UNUSUAL.test(text) ? null : rawEntryAt(text, 0, `${serverId}}`)
   return entry?.text.length === text.length ? entry : null
 }
 
-/** Escapes, which the ordinary decoder handles, and control characters, which JSON does not allow. */
+/** Matches escapes, which the ordinary decoder handles, and control characters, which JSON does not allow. */
 const UNUSUAL = /[\\\u0000-\u001f]/
 const DB = '{"db":"'
 const ITEM = '","item":'
@@ -69,7 +71,10 @@ const METHOD = ',"method":"'
 const SERVER_ID = '","serverid":'
 const METHODS = ['create_item', 'update_item'] as const
 
-/** Returns the entry at `start` that ends with `end` (the server id). The caller checks for unusual characters. */
+/**
+ * Returns the entry at `start`, or null. `end` is its end from the server id on. The caller checks for unusual
+ * characters.
+ */
 function rawEntryAt(text: string, start: number, end: string): RawEntry | null {
   if (!text.startsWith(DB, start)) return null
   const dbEnd = text.indexOf('"', start + DB.length)
@@ -95,7 +100,7 @@ const QUOTED_HASH_LENGTH = HASH_BYTES * 2 + 2
 const ZEROS = `"${'0'.repeat(HASH_BYTES * 2)}"`
 const INTEGERS = /^(?:0|[1-9]\d{0,14})(?:,(?:0|[1-9]\d{0,14}))*$/
 
-/** Scans a text once. Errors: SyntaxError for any other format; RangeError from `parseJson`. */
+/** Scans a text once. Errors: SyntaxError if the text has another format; RangeError from `parseJson`. */
 class Scanner {
   at: number
   readonly #text: string
@@ -163,7 +168,7 @@ class Scanner {
     return this.#unusualAt
   }
 
-  /** Skips an object if it is valid JSON. */
+  /** Skips an object. The object may be invalid JSON, which `parseJson` detects. */
   #skipObject(): void {
     let depth = 0
     for (; ; this.at += 1) {
@@ -188,14 +193,14 @@ class Scanner {
     const list = this.#upTo(end)
     if (!INTEGERS.test(list)) throw new SyntaxError('these are not integers')
     let [last, number] = ['', 0]
-    // Entries that were recorded together have the same timestamp.
+    // Many consecutive timestamps are equal, so equal digits are converted only once.
     return list.split(',').map((digits) => {
       if (digits !== last) [last, number] = [digits, Number(digits)]
       return number
     })
   }
 
-  /** Returns a copy, because the result outlives the text. */
+  /** Reads a quoted hexadecimal text. Returns a copy, because a substring would keep the whole text in memory. */
   #hex(digits: number): string {
     this.#expect('"')
     const written = this.#upTo('"')
@@ -205,7 +210,7 @@ class Scanner {
     return hex
   }
 
-  /** Decodes a list of hashes; the JSON value `zeros` stands for a hash of 32 zeros. */
+  /** Decodes a list of hashes. The JSON value `zeros` stands for 32 zero bytes. */
   #hashes(zeros: string): Uint8Array {
     const written = this.#upTo(']')
     const list = written.includes(zeros) ? written.replaceAll(zeros, ZEROS) : written
@@ -241,7 +246,7 @@ class Scanner {
   }
 }
 
-// Code units of JSON (RFC 8259 section 2). Comparing numbers creates no strings.
+// Code units of JSON (RFC 8259 section 2), because comparing numbers creates no strings.
 const QUOTE = 0x22
 const COMMA = 0x2c
 const MINUS = 0x2d
@@ -255,9 +260,9 @@ const CLOSE_OBJECT = 0x7d
 
 /** Maximum nesting depth. */
 const DEPTH_MAX = 64
-/** An integer with at most this many digits is printed unchanged. */
+/** Maximum digits of an integer that ECMAScript always prints unchanged. */
 const EXACT_DIGITS_MAX = 15
-/** Returned instead of an end if the text is not canonical JSON, or not recognized as such. */
+/** Returned instead of an end if the text is not canonical JSON, or not recognized as canonical JSON. */
 const NONE = -1
 
 /** Returns the end of the canonical value (RFC 8785 section 3.2) at `start`, or NONE. */
@@ -277,7 +282,7 @@ interface FoundId {
   id: string | null
 }
 
-/** Sets `item.id` if the member `id` is a string. */
+/** Returns the end of the canonical object at `start`, or NONE. Sets `item.id` if the member `id` is a string. */
 function objectEnd(text: string, start: number, depth: number, item: FoundId | null): number {
   if (depth < 0) return NONE
   if (text.charCodeAt(start + 1) === CLOSE_OBJECT) return start + 2
@@ -287,7 +292,7 @@ function objectEnd(text: string, start: number, depth: number, item: FoundId | n
     const nameEnd = text.indexOf('"', at + 1)
     if (nameEnd < 0 || text.charCodeAt(nameEnd + 1) !== COLON) return NONE
     const name = text.slice(at + 1, nameEnd)
-    // In the order of UTF-16 code units, without duplicates.
+    // Canonical names are in the order of UTF-16 code units, without duplicates.
     if (previous !== null && name <= previous) return NONE
     previous = name
     const valueStart = nameEnd + 2
@@ -331,7 +336,7 @@ function numberEnd(text: string, start: number): number {
   return Number.isFinite(value) && `${value}` === written ? end : NONE
 }
 
-/** Whether `code`, which follows a value, ends it. NaN is the end of the text. */
+/** Whether `code` can follow a value in an array or object. NaN is the end of the text. */
 function endsValue(code: number): boolean {
   return code === COMMA || code === CLOSE_ARRAY || code === CLOSE_OBJECT || Number.isNaN(code)
 }

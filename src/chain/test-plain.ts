@@ -7,7 +7,7 @@ const EDGES: readonly Json[] = [
   ...['', [], {}],
 ]
 
-/** Any JSON whose names and strings are `text`, which must not need escapes. */
+/** Generates JSON values whose names and strings are from `text`, which must not need escapes. */
 export function plainValue(text: fc.Arbitrary<string>): fc.Arbitrary<Json> {
   return fc.letrec<{ value: Json }>((tie) => ({
     value: fc.oneof(

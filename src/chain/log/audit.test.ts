@@ -13,7 +13,7 @@ const { privateKey, publicKey } = generateKeyPairSync('ed25519')
 const key = { name: logOrigin(SERVER), publicKey: rawPublicKey(publicKey) }
 const ROOT = 'ab'.repeat(32)
 
-/** Headers of a valid chain, which differs from `fork` on. */
+/** Headers of a valid chain. From the height `fork` on, they differ from those of the default chain. */
 function headersOf(size: number, fork = size): string[] {
   const texts: string[] = []
   let prevId: string | null = null
@@ -37,8 +37,8 @@ function frontierOf(headers: readonly string[]): Frontier {
 }
 
 /**
- * A log with the tiles and the signed head of these headers, even if they are invalid; `requestedPaths` are the requested
- * paths.
+ * Returns a log with the tiles and the signed head of `headers`, which may be invalid. The log records the paths that
+ * are requested from it.
  */
 function logOf(headers: readonly string[], root = rootOf(frontierOf(headers))) {
   const requestedPaths: string[] = []
@@ -157,7 +157,8 @@ it('reports a roll-back if the log is shorter than before', async () => {
 
 it('reports a fork if the log does not continue the last audit', async () => {
   const before = after(longest.slice(0, 300))
-  // A log of equal length; then longer logs whose next block names another predecessor, or the audited block.
+  // The first log has the same size. The other logs are longer; their block 300 has another predecessor, or the audited
+  // block as its predecessor.
   expect(await findingOf(audit(logOf(headersOf(300, 299)), { before }))).toBe(
     'LOG_FORKED: the log does not continue the 300 audited blocks',
   )

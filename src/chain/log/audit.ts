@@ -39,9 +39,9 @@ export interface AuditOptions {
 }
 
 /**
- * Fetches the tiles with all headers that were added to a log since the last audit. Checks that they form a chain,
- * and that the signed checkpoint is the log of the last audit followed by exactly these headers. Memory use does
- * not grow with the log.
+ * Fetches the tiles with all headers that were added to a log since the last audit. Checks that these headers form a
+ * chain, and that the signed checkpoint belongs to the log of the last audit followed by exactly these headers. Memory
+ * use does not grow with the log.
  *
  * Errors: NOTE_…, CHECKPOINT_…; QUORUM_MISSED; LOG_ROLLED_BACK, LOG_FORKED if the checkpoint does not continue the
  * last audit; LOG_BROKEN if tiles and checkpoint do not match or the headers form no chain.
@@ -72,7 +72,7 @@ export async function auditLog(
   throw new ProofError('LOG_FORKED', message)
 }
 
-/** Audits the new headers of the next bundle, and their hash tile. `size` is the size of the log. */
+/** Audits the new headers of the next bundle, and the tile with their hashes. `size` is the size of the log. */
 async function auditTile(
   { serverId, fetch, before: known }: AuditOptions,
   before: Audited,
@@ -132,7 +132,7 @@ export function auditedJson({ frontier, headId }: Audited): Json {
   return { size: frontier.size, peaks: frontier.peaks.map(toBase64), headId }
 }
 
-/** The inverse of `auditedJson`; returns null for any other value. */
+/** Parses the output of `auditedJson`. Returns null for any other value. */
 export function auditedOf(value: Json | undefined): Audited | null {
   if (!isJsonObject(value) || !Array.isArray(value.peaks)) return null
   const { size, headId = null } = value

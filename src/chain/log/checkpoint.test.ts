@@ -76,7 +76,7 @@ it('opens a note signed by the key, even if the note has 16 other signatures', a
     (_, n) => `— witness/${n} ${toBase64(Buffer.alloc(76, n))}\n`,
   )
   expect(await openNote(nodeVerifySignature, key, own + others.join(''))).toBe('text\n')
-  // The text ends before the last empty line, so an added empty line moves the signed text.
+  // The text of a note ends at the last empty line, so a prefix with an empty line becomes part of the text.
   expect(await codeOf(() => openNote(nodeVerifySignature, key, `x\n\n${own}`))).toBe('NOTE_FORGED')
   const text = 'first\n\n— second QUJDREVGR0g=\n'
   const nested = signedNote(key, text, (message) => sign(null, message, privateKey))
@@ -124,7 +124,7 @@ it.each([
   expect(await codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), note))).toBe('NOTE_MALFORMED')
 })
 
-// The tree in the tests of golang.org/x/mod/sumdb/tlog.
+// The checkpoint in the tests of golang.org/x/mod/sumdb/tlog.
 const TREE = 'go.sum database tree\n123456789012\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n'
 
 it('reads and writes the checkpoint of the Go package sumdb/tlog', () => {
@@ -135,7 +135,7 @@ it('reads and writes the checkpoint of the Go package sumdb/tlog', () => {
 })
 
 it.each([
-  ['', 'x\n1\n'],
+  ['no hash', 'x\n1\n'],
   ['an empty origin', TREE.slice(20)],
   ['a size with a leading zero', TREE.replace('\n1', '\n01')],
   ['a negative size', TREE.replace('\n1', '\n-1')],

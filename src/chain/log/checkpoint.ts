@@ -14,11 +14,11 @@ export type ProofErrorCode =
   | 'QUORUM_MISSED' // too few witnesses have cosigned the checkpoint
   | 'PROOF_MALFORMED' // not a proof file
   | 'PROOF_WRONG' // the hashes computed from the entry do not give the root of the checkpoint
-  | 'LOG_ROLLED_BACK' // a checkpoint that is older than an earlier received checkpoint
+  | 'LOG_ROLLED_BACK' // the checkpoint has fewer blocks than a checkpoint received before
   | 'LOG_FORKED' // two checkpoints that contradict each other
   | 'LOG_BROKEN' // entries, hashes and checkpoint of a log contradict each other
   | 'ITEM_OTHER' // a proof of something other than the requested item
-  | 'ITEM_STALE' // a revision that is older than an earlier received revision
+  | 'ITEM_STALE' // the revision is older than a revision received before
   | 'ITEM_ERASED' // an erased revision, which can be neither shown nor proven
   | 'SERVER_FAILED' // no verifiable reply
 
@@ -27,12 +27,14 @@ export class ProofError extends CodedError<ProofErrorCode> {
   override readonly name = 'ProofError'
 }
 
-/** Type bytes in verifier keys and key ids: Ed25519 signatures of notes; cosignatures with Ed25519 and ML-DSA-44. */
+/**
+ * Type bytes of verifier keys and key ids: Ed25519 signatures of notes, Ed25519 cosignatures, ML-DSA-44 cosignatures.
+ */
 const ED25519 = 0x01
 export const COSIGNATURE = 0x04
 export const COSIGNATURE_ML_DSA = 0x06
 type KeyType = typeof ED25519 | typeof COSIGNATURE | typeof COSIGNATURE_ML_DSA
-/** Length of a raw public key by type. */
+/** Length in bytes of a raw public key by type. */
 const KEY_BYTES: Readonly<Record<KeyType, number>> = {
   [ED25519]: 32,
   [COSIGNATURE]: 32,
@@ -44,13 +46,13 @@ const SIGNATURES_MAX = 64
 
 /** A named public key that signs notes. */
 export interface VerifierKey {
-  /** Not empty; no space and no `+`. */
+  /** Not empty, without spaces and `+`. */
   readonly name: string
-  /** Raw Ed25519. Some witnesses have a raw ML-DSA-44 key instead, which is longer. */
+  /** A raw Ed25519 key, or the longer raw ML-DSA-44 key of a witness. */
   readonly publicKey: Uint8Array
 }
 
-/** The algorithm of a raw public key, by the name that Web Crypto uses. */
+/** Returns the Web Crypto name of the algorithm of a raw public key. */
 export function algorithmOf(publicKey: Uint8Array): 'Ed25519' | 'ML-DSA-44' {
   return publicKey.length === KEY_BYTES[COSIGNATURE_ML_DSA] ? 'ML-DSA-44' : 'Ed25519'
 }
@@ -73,7 +75,7 @@ export type VerifySignature = (
   signature: Uint8Array,
 ) => boolean | Promise<boolean>
 
-/** Verifies with Web Crypto. Rejects if it lacks the algorithm: in old browsers, and on pages without TLS. */
+/** Verifies with Web Crypto. Rejects in old browsers, which lack the algorithm, and on pages without TLS. */
 export const webVerifySignature: VerifySignature = async (publicKey, message, signature) => {
   const { subtle } = globalThis.crypto
   const algorithm = algorithmOf(publicKey)
@@ -84,7 +86,7 @@ export const webVerifySignature: VerifySignature = async (publicKey, message, si
 
 const UTF8 = new TextEncoder()
 
-/** The first four bytes of SHA-256 over name, newline, type and key. */
+/** Returns the first four bytes of SHA-256 over name, newline, type and key. */
 function keyId({ name, publicKey }: VerifierKey, type: KeyType): Uint8Array {
   const typed = joined(UTF8.encode(`${name}\n`), Uint8Array.of(type), publicKey)
   return sha256(typed).slice(0, KEY_ID_BYTES)
@@ -113,10 +115,10 @@ export function keyOfType(text: string, type: KeyType): VerifierKey | null {
 }
 
 /**
- * The server id of a node with this public key (raw Ed25519): the first 53 bits of its SHA-256, an integer that
- * JSON and JavaScript represent exactly. 0 is not used and becomes 1. It does not replace the key: a key with 53
- * given bits can be found by search, so peers pin whole keys. Source: specification, “Ledger entry”, `serverid`;
- * docs/decisions/0001-chain-format.md.
+ * Returns the server id of a node with this public key (raw Ed25519): the first 53 bits of the SHA-256 of the key, an
+ * integer that JSON and JavaScript represent exactly. 0 is not used and becomes 1. The id does not replace the key,
+ * because a search can find another key with the same 53 bits; so peers pin whole keys. Source: specification, “Ledger
+ * entry”, `serverid`; docs/decisions/0001-chain-format.md.
  */
 export function serverIdOfRaw(publicKey: Uint8Array): number {
   const digest = sha256(publicKey)
@@ -191,7 +193,7 @@ export function unverifiedText(note: string): string {
 
 /** Parses a note without verifying it. Errors: NOTE_MALFORMED. */
 export function parseNote(note: string): { text: string; signatures: SignatureLine[] } {
-  // The text is everything before the last empty line, including the newline that ends it.
+  // The text is everything before the last empty line, including the final newline of the text.
   const end = note.lastIndexOf('\n\n') + 1
   const lines = note.slice(end + 1).split('\n')
   const isNote =
@@ -219,18 +221,18 @@ function isKeyName(name: string): boolean {
 
 /** The head of a log: the number of leaves and the root hash. */
 export interface Checkpoint {
-  /** Identifies the log: the first line of a checkpoint, and the name of the signing key. */
+  /** Name of the log: the first line of a checkpoint, and the name of the signing key. */
   readonly origin: string
   readonly size: number
   readonly root: Uint8Array
 }
 
-/** Origin of the log of node `serverId`, and name of its key. */
+/** Returns the origin of the log of node `serverId`, which is also the name of the signing key. */
 export function logOrigin(serverId: number): string {
   return `daicho/${serverId}`
 }
 
-/** The signed text of a checkpoint: origin, size and root, one line each (C2SP tlog-checkpoint). */
+/** Returns the signed text of a checkpoint: origin, size and root, one line each (C2SP tlog-checkpoint). */
 export function checkpointText({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${toBase64(root)}\n`
 }
@@ -254,8 +256,8 @@ export function checkpointOf(text: string): Checkpoint {
 }
 
 /**
- * Returns the checkpoint in `note`, which `key` must have signed for the log of the same name. Errors: NOTE_…,
- * CHECKPOINT_MALFORMED, CHECKPOINT_FOREIGN.
+ * Returns the checkpoint in `note`. The key must have signed the note, and the origin must be the name of the key.
+ * Errors: NOTE_…, CHECKPOINT_MALFORMED, CHECKPOINT_FOREIGN.
  */
 export async function openCheckpoint(
   verifySignature: VerifySignature,

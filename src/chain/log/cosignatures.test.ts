@@ -18,7 +18,7 @@ const TEXT = `daicho/7\n3\n${Buffer.alloc(32, 5).toString('base64')}\n`
 const TIMESTAMP = 1_800_000_000
 const EMPTY_ROOT = Buffer.from(hash('sha256', '', 'hex'), 'hex')
 
-/** A key from a seed of one repeated byte, so that all texts in this file are fixed. */
+/** Creates a key from a seed of one repeated byte, so that all texts in this file are constant. */
 function signer(name: string, seed: number) {
   const pkcs8 = Buffer.from(`302e020100300506032b657004220420${'00'.repeat(32)}`, 'hex')
   const privateKey = createPrivateKey({
@@ -36,7 +36,7 @@ const log = signer('daicho/7', 1)
 const [a, b, c] = [signer('w.example/a', 2), signer('w.example/b', 3), signer('w.example/c', 4)]
 const note = signedNote(log.key, TEXT, log.signWith)
 
-// Values that filippo.io/torchwood (Go) accepts: test/foreign/.
+// filippo.io/torchwood (Go) accepts these values: test/foreign/.
 it('writes keys and cosignatures of witnesses in the C2SP form, byte for byte', () => {
   expect(a.vkey).toBe('w.example/a+6aa9e1b7+BIE5dw6ofRdfVqNUZsNMfszLjYqRtO43ol32D1uPybOU')
   expect(a.cosign()).toBe(
@@ -157,7 +157,7 @@ it('rejects keys of another type, and a quorum that the witnesses cannot reach',
   expect(() => quorumPolicy([], 0)).toThrow('a group has any, all or a number')
 })
 
-it('rejects a time that no date can represent', async () => {
+it('rejects a cosignature time that no JavaScript date can represent', async () => {
   for (const [timestamp, code] of [
     [8_640_000_000_000, 'taken'],
     [8_640_000_000_001, 'NOTE_FORGED'],
@@ -208,7 +208,7 @@ it.skipIf(!hasMlDsa)('counts an ML-DSA-44 cosignature made by another program', 
 })
 
 it.skipIf(!hasMlDsa)(
-  'refuses ML-DSA-44 cosignatures whose message would not contain the whole text',
+  'rejects ML-DSA-44 cosignatures whose message would not contain the whole text',
   async () => {
     const { publicKey, privateKey } = generateKeyPairSync('ml-dsa-44')
     const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-1_312)
@@ -224,7 +224,7 @@ it.skipIf(!hasMlDsa)(
       [TEXT, longName],
     ] as const) {
       expect(() => cosign(text, name)).toThrow('cannot cosign this checkpoint')
-      // A note with the cosignature of another text.
+      // The note has a cosignature that was made for another text.
       const line = cosign(TEXT).replace(' w.example/m ', ` ${name} `)
       const found = cosignatureBy(nodeVerifySignature, { ...key, name }, `${text}\n${line}`)
       expect(await found.catch(({ code }) => code)).toSatisfy((result) => {

@@ -19,20 +19,20 @@ import {
   verifierKeyText,
 } from './checkpoint.ts'
 
-// Cosignatures of checkpoints by witnesses (c2sp.org/tlog-cosignature), and policies about them
-// (c2sp.org/tlog-policy). A key has Ed25519 (type 4), or ML-DSA-44 (type 6) if the runtime supports it: Node 24.6.
+// Cosignatures of checkpoints by witnesses (c2sp.org/tlog-cosignature), and policies about them (c2sp.org/tlog-policy).
+// A witness has an Ed25519 key (type 4), or an ML-DSA-44 key (type 6), which requires Node 24.6.
 
 const TIMESTAMP_BYTES = 8
 /** The last time that a JavaScript date can represent, in seconds. */
 const TIMESTAMP_MAX = 8_640_000_000_000n
 /** Maximum bytes of a name in the message of an ML-DSA-44 cosignature. */
 const NAME_BYTES_MAX = 255
-/** More than the maximum number of witnesses with ML-DSA-44 keys and long names. */
+/** Maximum characters of a policy: enough for WITNESSES_MAX witnesses with ML-DSA-44 keys and long names. */
 const POLICY_LENGTH_MAX = 262_144
-/** Below the maximum number of signatures of a note. */
+/** Maximum number of witnesses, and of logs. A note can have more signatures (SIGNATURES_MAX). */
 const WITNESSES_MAX = 60
 const GROUPS_MAX = 60
-/** A problem may contain a word of the policy. */
+/** Maximum characters of a problem in an error message. A problem may quote a long word of the policy. */
 const PROBLEM_LENGTH_MAX = 200
 
 const UTF8 = new TextEncoder()
@@ -54,7 +54,7 @@ function typeOf({ publicKey }: VerifierKey): typeof COSIGNATURE | typeof COSIGNA
   return algorithmOf(publicKey) === 'Ed25519' ? COSIGNATURE : COSIGNATURE_ML_DSA
 }
 
-/** The message that a witness signs, or null if its key cannot cosign this text. */
+/** Returns the message that the witness with `key` signs for `text`, or null if this key cannot cosign this text. */
 function signedMessage(
   key: VerifierKey,
   timestamp: bigint | number,
@@ -65,8 +65,9 @@ function signedMessage(
 }
 
 /**
- * The message of an ML-DSA-44 cosignature: the whole log as a subtree from leaf 0. It cannot contain extension lines,
- * so a text with such lines has no message. An empty log with a wrong root has no message either.
+ * Returns the message of an ML-DSA-44 cosignature, which describes the whole log as a subtree from leaf 0. Returns null
+ * for a text with extension lines, which the message cannot contain, for a name that is too long, and for an empty log
+ * with a wrong root.
  */
 function subtreeMessage({ name }: VerifierKey, timestamp: bigint, text: string): Uint8Array | null {
   const checkpoint = checkpointOf(text)
@@ -88,8 +89,8 @@ function uint64(value: bigint): Uint8Array {
 }
 
 /**
- * Returns the signature line of a witness for `text`, the text of a checkpoint; `timestamp` in seconds. An Ed25519
- * key signs every text. Errors: TypeError.
+ * Returns the signature line of a witness for `text`, the text of a checkpoint. `timestamp` is in seconds since the
+ * Unix epoch. Errors: TypeError for a text that an ML-DSA-44 key cannot cosign.
  */
 export function cosignatureLine(
   key: VerifierKey,
@@ -139,11 +140,11 @@ export async function cosignatureBy(
 
 /** The witnesses that a verifier trusts, and how many of them must have cosigned a checkpoint. */
 export interface WitnessPolicy {
-  /** The logs to which the policy applies; empty if the policy names no logs. */
+  /** The logs to which the policy applies. Empty if the policy applies to all logs. */
   readonly logs: readonly VerifierKey[]
   /** The witnesses, by their names in the policy. */
   readonly witnesses: ReadonlyMap<string, VerifierKey>
-  /** A group has only members that are witnesses or earlier groups. */
+  /** The groups. Each member of a group is a witness or an earlier group. */
   readonly groups: readonly WitnessGroup[]
   /** Name of a group or a witness; null if no cosignature is required. */
   readonly quorum: string | null
@@ -164,8 +165,8 @@ export function quorumPolicy(keys: readonly string[], count: number = keys.lengt
 
 /**
  * Parses a policy: lines `log <vkey> [<url>]`, `witness <name> <vkey> [<url>]`,
- * `group <name> any|all|<n> <member>…`, and one line `quorum <name>|none`. `#` begins a comment. Names are defined
- * before they are used. Errors: POLICY_MALFORMED. Source: c2sp.org/tlog-policy.
+ * `group <name> any|all|<n> <member>…`, and one line `quorum <name>|none`. `#` begins a comment. Each name must be
+ * defined before its first use. Errors: POLICY_MALFORMED. Source: c2sp.org/tlog-policy.
  */
 export function policyOf(text: string): WitnessPolicy {
   const builder = new PolicyBuilder()
@@ -281,14 +282,14 @@ function malformed(what: string): ProofError {
   return new ProofError('POLICY_MALFORMED', what)
 }
 
-/** Returns whether the policy applies to the log of `key`: the policy names this log, or no log. */
+/** Returns whether the policy applies to the log of `key`: the policy lists this log, or lists no logs. */
 export function isOfLog({ logs }: WitnessPolicy, key: VerifierKey): boolean {
   return logs.length === 0 || logs.some((log) => verifierKeyText(log) === verifierKeyText(key))
 }
 
 /**
- * Returns the cosignatures of `note` by the witnesses of `policy`, if they reach the quorum.
- * Errors: QUORUM_MISSED, and as for `cosignatureBy`.
+ * Returns the cosignatures of `note` by the witnesses of `policy`, if these cosignatures reach the quorum. Errors:
+ * QUORUM_MISSED, and as for `cosignatureBy`.
  */
 export async function requireQuorum(
   verifySignature: VerifySignature,

@@ -114,7 +114,7 @@ it('creates evidence from the hashes of the larger log alone', async () => {
   // Only the larger log can provide this proof.
   const gone = { ...larger, log: { ...unread, checkpoint: larger.log.checkpoint } }
   expect(await evidenceOf(smaller, gone)).toBeNull()
-  // Two heads of equal size need no proof except their roots.
+  // Two heads of equal size contradict each other by their roots alone.
   const same = { ...smaller, log: unread }
   const evidence = await evidenceOf(same, await signed(other, 5))
   expect(evidence?.proof).toBeNull()

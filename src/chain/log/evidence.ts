@@ -30,10 +30,10 @@ import {
 
 /** Members with which an evidence file begins. */
 export const EVIDENCE_BEGINNING = { format: 'daicho-evidence', version: 1 } as const
-/** Maximum length of an evidence file: two notes and two paths are much shorter. */
+/** Maximum characters of an evidence file. Two notes and two paths are much shorter. */
 export const EVIDENCE_LENGTH_MAX = 1_048_576
 
-/** Two blocks at one height: the header of each, and its inclusion path (base64) in the log of each note. */
+/** Two blocks at one height: their headers, and the inclusion path (base64) of each header in the log of its note. */
 export interface HeightProof {
   readonly height: number
   readonly headers: readonly [string, string]
@@ -61,18 +61,18 @@ export interface Evidence {
   /** The note that was received first, and the note that contradicts it. */
   readonly notes: readonly [string, string]
   /**
-   * Null if different roots of equal size are the proof, or if only the node that stored the evidence can compare the
-   * logs.
+   * Null if the logs have equal sizes and different roots, because the notes alone are then the proof. Also null if
+   * only the node that stored the evidence can compare the logs.
    */
   readonly proof: ForkProof
 }
 
-/** A log with a signed checkpoint. Everything it returns is verified. Errors of all members: any. */
+/** A log with a signed checkpoint. All returned values are verified. Each function can reject with any error. */
 export interface SignedLog {
   readonly checkpoint: Checkpoint
-  /** Returns the root of its first `size` blocks, and the consistency proof from there. */
+  /** Returns the root of the first `size` blocks, and the consistency proof from that size to the checkpoint. */
   readonly prefix: (size: number) => Promise<{ readonly root: Uint8Array; readonly path: Hashes }>
-  /** Null if its blocks cannot be read. */
+  /** Null if the blocks of the log cannot be read. */
   readonly blocks: {
     readonly nodes: ReadNodes
     /** Returns the canonical text of a header. */
@@ -93,8 +93,8 @@ export function readableLog(
 }
 
 /**
- * Proves that two logs contradict each other, if possible with the two blocks at the first height at which they
- * differ. Returns null if nothing proves it. Never rejects: a log that cannot be read proves nothing.
+ * Proves that two logs contradict each other, if possible with the two blocks at the first height at which they differ.
+ * Returns null if there is no proof. Never rejects; a log that cannot be read gives no proof.
  */
 export async function findContradiction(
   one: SignedLog,
@@ -135,7 +135,9 @@ async function heightProof(one: SignedLog, other: SignedLog): Promise<ForkProof>
   }
 }
 
-/** Returns the first of `size` leaves in which two logs differ, or null. Compares one path from a peak to a leaf. */
+/**
+ * Returns the first leaf below `size` in which two logs differ, or null. Descends from a differing peak to that leaf.
+ */
 async function forkHeight(one: ReadNodes, other: ReadNodes, size: number): Promise<number | null> {
   const firstDiffering = async (nodes: readonly TreeNode[]) => {
     const hashes = await one(nodes)
@@ -195,8 +197,8 @@ export interface Contradiction {
 }
 
 /**
- * Verifies an evidence file with only the public key: the key has signed both notes, and no log can have both.
- * Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…, CHECKPOINT_….
+ * Verifies an evidence file with only the public key: the key has signed both notes, and no log can have both
+ * checkpoints. Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…, CHECKPOINT_….
  */
 export async function verifyEvidence(
   verifySignature: VerifySignature,
@@ -213,7 +215,7 @@ export async function verifyEvidence(
     throw new ProofError(
       'PROOF_WRONG',
       proof === null && smaller.size !== larger.size
-        ? 'it has no proof: only the node that stored it can compare the two logs'
+        ? 'the evidence has no proof: only the node that stored it can compare the two logs'
         : 'the two signed heads do not contradict each other',
     )
   }
@@ -221,7 +223,7 @@ export async function verifyEvidence(
   return { what, checkpoints, fork: proof !== null && 'height' in proof ? proof : null }
 }
 
-/** Whether a file holds evidence, valid or not. */
+/** Whether a file has the form of evidence, valid or not. */
 export function isEvidence(file: string): boolean {
   if (file.length > EVIDENCE_LENGTH_MAX) return false
   const value = parseJsonOrNull(file)

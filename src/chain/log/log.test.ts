@@ -50,7 +50,7 @@ function subproof(m: number, d: readonly Uint8Array[], whole: boolean): Buffer[]
     : [...subproof(m - k, d.slice(k), false), mth(d.slice(0, k))]
 }
 
-/** A log that grows leaf by leaf and stores the same hashes as the storage. */
+/** Returns a log that grows leaf by leaf and keeps the same hashes as a store. */
 function logOf(leaves: readonly Uint8Array[]) {
   let frontier = EMPTY_FRONTIER
   const rows: Buffer[] = []
@@ -105,7 +105,7 @@ it('computes the published roots of the example trees of Certificate Transparenc
   expect(roots.map(hex)).toEqual(published)
 })
 
-it('creates the inclusion proofs that the definition gives, and verifies them', async () => {
+it('creates and verifies the inclusion proofs that RFC 6962 defines', async () => {
   for (const size of [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 100, 127, 128, 129, 255, 256, 257, 300]) {
     for (let index = 0; index < size; index += 1) {
       const proof = await proveInclusion(index, size, log.read)
@@ -131,7 +131,7 @@ it(`verifies all inclusion and consistency proofs in trees of 0 to ${SIZE_MAX} l
   expect(proofs).toBe(SIZE_MAX * (SIZE_MAX + 1))
 })
 
-it('creates the consistency proofs that the definition gives', async () => {
+it('creates the consistency proofs that RFC 6962 defines', async () => {
   for (const size of [2, 3, 4, 6, 7, 8, 13, 64, 65, 200, 256, 300]) {
     for (let before = 1; before <= size; before += size > 64 ? 13 : 1) {
       const proof = await proveConsistency(before, size, log.read)

@@ -105,7 +105,7 @@ it('proves only the position and the commitment of an erased entry', async () =>
   })
 })
 
-it('has the format of tlog-proof: version, extra, index, hashes, an empty line, the checkpoint', async () => {
+it('writes the format tlog-proof: version, extra, index, hashes, an empty line, the checkpoint', async () => {
   const chain = chainOf(6)
   const file = proofFileText(await proofOf(chain, 4, 2))
   const [head = '', text = '', signatures = ''] = file.split('\n\n')
@@ -145,7 +145,7 @@ it('rejects files in which a byte or line was changed, dropped, duplicated or sw
   const lines = file.split('\n')
   for (const [at, line] of lines.entries()) {
     await attempt(`line ${at} dropped`, lines.toSpliced(at, 1).join('\n'))
-    // A duplicate signature changes nothing.
+    // A duplicate signature does not make the file invalid.
     if (!line.startsWith('—')) {
       await attempt(`line ${at} doubled`, lines.toSpliced(at, 0, line).join('\n'))
     }

@@ -8,7 +8,7 @@ import { type CosignedCheckpoint, openCosigned, type WitnessPolicy } from './cos
 import { HASHES_MAX, type Hashes, verifyInclusion } from './proofs.ts'
 
 const FIRST_LINE = 'c2sp.org/tlog-proof@v1'
-/** An item of the maximum size in base64, plus all other parts of the file. */
+/** Maximum characters of a proof file: an item of the maximum size in base64, plus all other parts. */
 const FILE_LENGTH_MAX = 32 * 1024 * 1024
 
 /** Position of an entry in its block, and the hashes from its commitment to the root of the block. */
@@ -47,7 +47,7 @@ export interface ProvenEntry {
   readonly height: number
   /** Index of the entry in its block. */
   readonly index: number
-  /** Is null if the entry was erased; then only its commitment is proven. */
+  /** Null if the entry was erased, because then only its commitment is proven. */
   readonly entry: JsonObject | null
   /** In milliseconds since the Unix epoch; null if the entry was erased. */
   readonly timestamp: number | null
@@ -65,7 +65,7 @@ export function proofFileText({ opening, height, path, checkpoint }: EntryProof)
   return `${lines.join('\n')}\n\n${checkpoint}`
 }
 
-/** Canonical JSON. The entry and the header are already canonical texts. */
+/** Returns an opening as canonical JSON. Its entry and its header are canonical texts already. */
 function openingText(opening: Opening | ErasedOpening): string {
   const { header, count, position } = opening
   const path = JSON.stringify(opening.path.map(toHex))
@@ -79,10 +79,10 @@ function openingText(opening: Opening | ErasedOpening): string {
 }
 
 /**
- * Verifies a proof file with only the public key of the log. The entry opens its commitment, the commitment is
- * under the root in the block header, the header is under the root of the checkpoint, and the key has signed the
- * checkpoint. With a policy, enough witnesses have cosigned it. Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…,
- * CHECKPOINT_…, QUORUM_MISSED.
+ * Verifies a proof file with only the public key of the log. The entry must open its commitment, the commitment must be
+ * under the root in the block header, the header must be under the root of the checkpoint, and the key must have signed
+ * the checkpoint. With a policy, enough witnesses must have cosigned the checkpoint. Errors: PROOF_MALFORMED,
+ * PROOF_WRONG, NOTE_…, CHECKPOINT_…, QUORUM_MISSED.
  */
 export async function verifyProofFile(
   verifySignature: VerifySignature,
@@ -144,7 +144,7 @@ interface Opened extends InclusionInBlock {
   readonly height: number
   readonly serverId: number
   readonly commitment: Uint8Array
-  /** Is null if the entry was erased. */
+  /** Null if the entry was erased. */
   readonly entry: JsonObject | null
   readonly timestamp: number | null
 }

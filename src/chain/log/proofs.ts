@@ -1,13 +1,13 @@
 import { equalBytes, HASH_BYTES, sha256 } from '../hashes.ts'
 import { folded, type LeafRange, nodeHash, nodesOf, type ReadNodes } from '../merkle-tree.ts'
 
-/** More than the hashes in a proof about any log whose size is a safe integer. Source: c2sp.org/tlog-witness. */
+/** Maximum hashes of a proof: more than needed for any size that is a safe integer. Source: c2sp.org/tlog-witness. */
 export const HASHES_MAX = 63
 
 /** Hashes of a proof in the order of RFC 6962, from the leaves to the root. */
 export type Hashes = readonly Uint8Array[]
 
-/** Leaf ranges whose hashes prove that the tree of `size` leaves contains leaf `index`. */
+/** Returns the leaf ranges whose hashes prove that the tree of `size` leaves contains leaf `index`. */
 function inclusionRanges(index: number, size: number): LeafRange[] {
   const ranges: LeafRange[] = []
   let [from, to] = [0, size]
@@ -24,7 +24,7 @@ function inclusionRanges(index: number, size: number): LeafRange[] {
   return ranges.reverse()
 }
 
-/** Leaf ranges whose hashes prove that the tree of `size` leaves continues the tree of `before` leaves. */
+/** Returns the leaf ranges whose hashes prove that the tree of `size` leaves continues the tree of `before` leaves. */
 function consistencyRanges(before: number, size: number): LeafRange[] {
   const ranges: LeafRange[] = []
   let [from, to] = [0, size]
@@ -38,7 +38,7 @@ function consistencyRanges(before: number, size: number): LeafRange[] {
       from = split
     }
   }
-  // The verifier has the hash of the whole old tree.
+  // A range that starts at 0 is the whole old tree, whose hash the verifier has.
   if (from !== 0) ranges.push({ from, to })
   return ranges.reverse()
 }
@@ -97,7 +97,10 @@ export function verifyInclusion(
   return root !== null && equalBytes(root, tree.root)
 }
 
-/** The root of a tree of `size` leaves, computed from the path of leaf `index` (RFC 6962 section 2.1.1), or null. */
+/**
+ * Computes the root of a tree of `size` leaves from the path of leaf `index` (RFC 6962 section 2.1.1). Returns null if
+ * the path has the wrong length.
+ */
 function rootOfPath(
   leaf: Uint8Array,
   index: number,
@@ -129,8 +132,9 @@ export function verifyConsistency(before: Rooted, tree: Rooted, proof: Hashes): 
 }
 
 /**
- * The roots of the first `before` leaves and of all `size` leaves, computed from a proof (RFC 6962 section 2.1.2),
- * or null. `known` is the first of these roots, if it is known.
+ * Computes the roots of the first `before` leaves and of all `size` leaves from a proof (RFC 6962 section 2.1.2).
+ * Returns null if the proof has the wrong length. `known` is the root of the first `before` leaves if the proof does
+ * not contain it.
  */
 function rootsOfProof(
   before: number,

@@ -44,7 +44,7 @@ it('a log has the full and partial tiles of the C2SP specification', () => {
   expect(hasTile({ level: 'entries', index: 1, width: 4 }, 259)).toBe(false)
 })
 
-it('a tile of level l contains the tree nodes of level 8 l', () => {
+it('a tile of level l contains the tree nodes of level 8 × l', () => {
   expect(nodesOfTile(1, { level: 1, index: 2, width: 2 })).toEqual([
     { level: 8, index: 512 },
     { level: 8, index: 513 },

@@ -8,7 +8,7 @@ import {
   type TreeNode,
 } from '../merkle-tree.ts'
 
-/** Hashes in a full tile, and entries in a full bundle. */
+/** Number of hashes in a full tile, and of entries in a full bundle. */
 export const TILE_WIDTH = 256
 /** Levels of nodes between a tile and the tile above it. */
 const LEVELS_PER_TILE = 8
@@ -22,7 +22,7 @@ export interface Tile {
   readonly width: number
 }
 
-/** The path of `tile` below `<prefix>/tile/`. Source: c2sp.org/tlog-tiles. */
+/** Returns the path of `tile` below `<prefix>/tile/`. Source: c2sp.org/tlog-tiles. */
 export function tilePath({ level, index, width }: Tile): string {
   const digits = `${index}`
   const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, '0').match(/\d{3}/g) ?? []
@@ -57,7 +57,7 @@ export function nodesOfTile(level: number, { index, width }: Tile): TreeNode[] {
   }))
 }
 
-/** Reads nodes of a log of `size` leaves from its tiles. Fetches each tile once; does not verify it. */
+/** Reads nodes of a log of `size` leaves from its tiles. Fetches each tile once, and does not verify the tiles. */
 export function nodesFromTiles(
   size: number,
   fetch: (tile: Tile) => Promise<Uint8Array>,
@@ -87,7 +87,7 @@ export function nodesFromTiles(
   }
 }
 
-/** Encodes a bundle: each entry follows its length, 16 bits, big-endian. */
+/** Encodes a bundle. Before each entry is its length as a 16-bit big-endian integer. */
 export function entryBundle(entries: readonly Uint8Array[]): Uint8Array {
   return joined(
     ...entries.flatMap((entry) => [Uint8Array.of(entry.length >> 8, entry.length & 0xff), entry]),

@@ -33,7 +33,10 @@ export interface VerifyingReaderOptions {
   readonly fetch: Fetch
   /** The last checkpoint of an earlier reader, or null. */
   readonly checkpoint: Checkpoint | null
-  /** Stores the signed note of a verified checkpoint. Nothing under the checkpoint is trusted before that. */
+  /**
+   * Stores the signed note of a verified checkpoint. Until the promise resolves, the reader does not trust the
+   * checkpoint.
+   */
   readonly keep?: (note: string) => Promise<void>
 }
 
@@ -46,7 +49,7 @@ export interface ProvenItem extends Position {
   readonly item: JsonObject
 }
 
-/** The reader's state when a request was sent. The reply must not be older. */
+/** The reader's state when a request was sent. A reply that is older than this state is rejected. */
 interface Known {
   readonly checkpoint: Checkpoint | null
   readonly signal: AbortSignal | undefined
@@ -58,13 +61,16 @@ interface Known {
  * revisions that it has read, and throws if a reply is older than this checkpoint or position. Reads may run
  * concurrently: each reply is compared with the state when its request was sent.
  *
- * It does not detect that the server withholds a newer revision, because the log proves that a revision was recorded,
- * not that it is current. Detecting that requires an audit of the log.
+ * The reader does not detect that the server withholds a newer revision, because the log proves that a revision was
+ * recorded, not that it is current. Only an audit of the log detects that.
  */
 export class VerifyingReader {
   readonly #options: VerifyingReaderOptions
   #checkpoint: Checkpoint | null
-  /** Compares one checkpoint at a time; concurrent comparisons could trust two contradicting checkpoints. */
+  /**
+   * The comparison that runs last. Comparisons are serialized, because two at once could accept contradicting
+   * checkpoints.
+   */
   #comparing: Promise<unknown> = Promise.resolve()
   readonly #seen = new Map<string, Seen>()
 
@@ -79,8 +85,8 @@ export class VerifyingReader {
   }
 
   /**
-   * Returns the proven item, or null if it does not exist. If the item was read before, its deletion is proven; the
-   * absence of any other item is not proven. Errors: ProofError; as for `fetch`.
+   * Returns the proven item, or null if the server replies that the item does not exist. If the item was read before,
+   * its deletion is proven; the absence of any other item is not proven. Errors: ProofError; as for `fetch`.
    */
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.#seen.get(nameOf(db, id))
@@ -135,7 +141,7 @@ export class VerifyingReader {
     if (oldest !== undefined) this.#seen.delete(oldest)
   }
 
-  /** Returns the last known entry of an item, or null. */
+  /** Returns the position of the last entry of an item that the reader has seen, or null. */
   seen(db: string, id: string): Position | null {
     return this.#seen.get(nameOf(db, id)) ?? null
   }
@@ -169,7 +175,7 @@ export class VerifyingReader {
     return proven
   }
 
-  /** Handles a 404 for an item that was read before: its deletion must be proven. */
+  /** Verifies the deletion of an item that was read before, after a reply with status 404. */
   async #expectDeleted(
     db: string,
     id: string,
@@ -211,7 +217,7 @@ export class VerifyingReader {
         `the node has signed two different logs of ${next.size} blocks`,
       )
     }
-    // An older checkpoint can arrive after a newer checkpoint that continues it.
+    // Replies can arrive out of order. The last checkpoint must then continue `next`.
     if (last !== null && next.size < last.size) {
       await this.#expectContinued(next, last, known.signal)
       return
@@ -290,7 +296,7 @@ function consistencyProofIn(text: string): Uint8Array[] {
   throw new ProofError('PROOF_MALFORMED', 'the reply is not a consistency proof')
 }
 
-/** Logs are named `daicho/<serverid>`. */
+/** Returns the server id from the name of a log, `daicho/<serverid>`. */
 function serverIdIn({ name }: VerifierKey): string {
   return name.slice(name.indexOf('/') + 1)
 }
