@@ -3,7 +3,7 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
 
-/** The modules, lowest layer first, and the modules that each may import (ARCHITECTURE.md). */
+/** The modules from the lowest layer up, and the modules that each of them may import (ARCHITECTURE.md). */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   base: [],
   chain: ['base'],
@@ -26,17 +26,20 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     ...['ledger', 'tokens', 'storage', 'http', 'filter', 'chain', 'base', 'dashboard'],
   ],
 }
-/** Modules with a second public API, for programs that run without Node, a listener or a network. */
+/**
+ * Public files of each module that has more than `index.ts`. The second file serves programs without Node, a
+ * listener or a network.
+ */
 const PUBLIC_API: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
   http: ['index.ts', 'outbound.ts'],
   ledger: ['index.ts', 'core.ts'],
   network: ['index.ts', 'ownership.ts'],
 }
-/** Modules without I/O. */
+/** Modules that must not do I/O. */
 const NO_IO = ['base', 'chain', 'filter']
 const IO = /^node:(fs|net|http|https|child_process|worker_threads|sqlite|os|process|timers)(\/|$)/
-/** Modules that read stored JSON. */
+/** Modules that read stored JSON, so they must use `parseJson`. */
 const READS_STORED_JSON = [
   ...['base', 'chain', 'filter', 'client', 'storage', 'ledger', 'exchange', 'network', 'gateway'],
 ]
@@ -65,7 +68,6 @@ function specifiersOf(path: string): string[] {
   const text = readFileSync(path, 'utf8')
   return [...text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(([, name]) => name ?? '')
 }
-/** Every relative import. */
 const imports: Import[] = files.flatMap((from) =>
   specifiersOf(from)
     .filter((specifier) => specifier.startsWith('.'))
@@ -73,7 +75,7 @@ const imports: Import[] = files.flatMap((from) =>
 )
 const shown = ({ from, to }: Import) => `${relative(src, from)} -> ${relative(src, to)}`
 
-/** The first cycle through each node, as text. */
+/** Returns the first cycle found from each node, as text such as `a -> b -> a`. */
 function cyclesIn(next: ReadonlyMap<string, Iterable<string>>): string[] {
   const done = new Set<string>()
   const walk = (node: string, above: readonly string[]): string[] => {
@@ -86,14 +88,14 @@ function cyclesIn(next: ReadonlyMap<string, Iterable<string>>): string[] {
   return [...next.keys()].flatMap((node) => walk(node, []))
 }
 
-it('src contains only folders, each a listed module', () => {
+it('src contains only folders, and each is a listed module', () => {
   for (const name of readdirSync(src)) {
     expect(statSync(join(src, name)).isDirectory(), `${name} is not a folder`).toBe(true)
     expect(Object.keys(MAY_IMPORT)).toContain(name)
   }
 })
 
-it('finds the imports that the other tests check', () => {
+it('the import scanner finds static and type imports', () => {
   expect(imports.length).toBeGreaterThan(files.length)
 })
 
@@ -107,7 +109,7 @@ it('modules import only the modules listed for them', () => {
   expect(wrong.map(shown)).toEqual([])
 })
 
-it('modules are imported through their public API, and base by file', () => {
+it('other modules are imported only through their public API, except base, which is imported file by file', () => {
   const wrong = imports.filter(({ from, to }) => {
     const name = moduleOf(to)
     if (name === moduleOf(from) || name === 'base' || !to.startsWith(src)) return false
@@ -122,7 +124,7 @@ it('files import each other without a cycle', () => {
   expect(cyclesIn(next)).toEqual([])
 })
 
-it('the direct children of every folder of a module import each other without a cycle', () => {
+it('the files and folders inside each folder of a module import each other without a cycle', () => {
   const folders = new Map<string, Map<string, Set<string>>>()
   for (const { from, to } of imports) {
     if (isTest(from)) continue
@@ -162,12 +164,12 @@ it('threads and commands without a listener do not load the listener', () => {
     for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)
     expect(loaded).toContain(join(src, 'storage/store.ts'))
     expect([start, loaded.has(join(src, 'http/listener.ts'))]).toEqual([start, false])
-    // The script engine runs only in the network threads.
+    // Only the network threads may load the script engine.
     expect([start, loaded.has(join(src, 'network/runtime/guest.ts'))]).toEqual([start, false])
   }
 })
 
-it('modules without I/O import none, and only cli reads the environment', () => {
+it('modules without I/O import no I/O module of Node, and only cli reads the environment', () => {
   const impure = files.filter((path) => {
     if (isTest(path) || !NO_IO.includes(moduleOf(path))) return false
     return specifiersOf(path).some((specifier) => IO.test(specifier))
@@ -188,7 +190,7 @@ it('stored JSON is parsed by parseJson, which keeps escaped member names intact'
   expect(reading.map((path) => relative(src, path))).toEqual(['base/json.ts'])
 })
 
-it('code that runs in browsers imports nothing of Node', () => {
+it('code that runs in browsers imports no Node module', () => {
   const next = new Map<string, string[]>()
   for (const path of files) next.set(path, specifiersOf(path))
   const seen = new Set<string>()

@@ -1,4 +1,4 @@
-// Attachments over a real socket: upload, download, ranges and preconditions.
+// Attachments over a real socket: uploads, downloads, byte ranges and preconditions.
 import { hash } from 'node:crypto'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { AttachedNode, BYTES, fileOf, ITEM, shaOf } from './support/attached.ts'
@@ -81,7 +81,7 @@ describe('attachments', () => {
     expect((await at.node.send('GET', ITEM)).text).toBe('{"status":true,"item":{"id":"a"}}')
   })
 
-  it('are replaced by a PUT of the same name; the old bytes remain while the ledger names them', async () => {
+  it('are replaced by a PUT of the same name, and the old bytes stay on disk as long as an entry refers to them', async () => {
     await at.put('n', 'old', { 'content-type': 'text/a' })
     await at.put('n', 'new', { 'content-type': 'text/b' })
     const { text, headers } = await at.get('n')
@@ -93,7 +93,7 @@ describe('attachments', () => {
     ])
   })
 
-  it('are removed when they, their item or their database are deleted', async () => {
+  it('disappear when they, their item or their database are deleted', async () => {
     await at.put('n', TEXT)
     const deleted = await at.node.send('DELETE', `${ITEM}/attachments/n`)
     expect([deleted.status, deleted.text]).toEqual([200, '{"status":true}'])
@@ -127,14 +127,14 @@ describe('attachments', () => {
     expect(await at.names()).toEqual([])
   })
 
-  it('may be empty', async () => {
+  it('can be empty', async () => {
     expect((await at.put('nothing', '')).json.attachment).toMatchObject({ length: 0 })
     const { status, text, headers } = await at.get('nothing')
     expect([status, text, headers.get('content-length')]).toEqual([200, '', '0'])
     expect((await at.get('nothing', { range: 'bytes=0-' })).status).toBe(416)
   })
 
-  it('are stored in memory mode, and in a folder survive a restart', async () => {
+  it('can be read in memory mode, and survive a restart if the node has a folder', async () => {
     const passing = await startLedgerNode()
     onTestFinished(() => passing.close())
     await passing.send('POST', '/api/fruit')
@@ -245,7 +245,6 @@ describe('ranges and preconditions', () => {
     expect(at.files()).toHaveLength(1)
     expect((await at.put('m', 'new', absent)).status).toBe(200)
     expect((await at.put('n', 'next', { 'if-match': etag })).status).toBe(200)
-    // Exactly one of the concurrent requests with the same tag succeeds.
     const seen = { 'if-match': `"${shaOf('next')}"` }
     const all = await Promise.all(['a', 'b', 'c', 'd'].map((text) => at.put('n', text, seen)))
     expect(all.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412])
@@ -274,7 +273,7 @@ describe('ranges and preconditions', () => {
 })
 
 describe('browsers', () => {
-  it('cannot execute or frame an upload', async () => {
+  it('cannot execute an upload or show it in a frame', async () => {
     await at.put('x.js', 'alert(1)', { 'content-type': 'text/javascript' })
     for (const use of ['script', 'style', 'worker', 'serviceworker', 'object', 'embed']) {
       const reply = await at.get('x.js', { 'sec-fetch-dest': use, 'sec-fetch-site': 'same-origin' })

@@ -12,7 +12,7 @@ import {
 } from './support/ledger-node.ts'
 import { timeFor } from './support/time-for.ts'
 
-/** A schedule in which heartbeats run only when a test triggers them. */
+/** A schedule in which a heartbeat is sent only when a test triggers it. */
 class HandBeats implements Schedule {
   #waiting: (() => void)[] = []
 
@@ -53,7 +53,7 @@ async function follow(
   return client
 }
 
-/** Every entry of the chain, as the ledger endpoint shows it. */
+/** Returns every entry of the chain in the form of a change-feed event. */
 async function chainOf(node: LedgerNode) {
   const { json } = await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)
   // biome-ignore lint/suspicious/noExplicitAny: blocks as they came
@@ -80,7 +80,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect(client.head).toContain('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream')
   })
 
-  it('starts with new entries, after a given position, or at the first entry; the header overrides the query', async () => {
+  it('starts with new entries, after a given position, or at the first entry, and prefers the header to the query', async () => {
     const node = await start()
     await node.send('POST', '/api/a')
     await node.send('POST', '/api/a', [{ id: '0' }, { id: '1' }, { id: '2' }])
@@ -139,7 +139,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect([client.lastEventId, client.entries]).toEqual(['0.0', []])
   })
 
-  it('rejects invalid requests, even HEAD, with an error in the shape of the ledger', async () => {
+  it('rejects invalid requests, even HEAD, with the error format of the ledger', async () => {
     const node = await start({ feedBounds: { subscribersMax: 1 } })
     await node.send('POST', '/api/a')
     const own = node.service.serverId
@@ -181,14 +181,14 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect((await node.send('GET', node.path)).json.code).toBe('FEED_UNAVAILABLE')
   })
 
-  it('closes when the node stops, even for clients that do not read, and all clients resume afterwards', async () => {
+  it('ends all connections when the node stops, even those of clients that do not read, and all clients resume afterwards', async () => {
     const folder = temporaryFolder()
     const node = await start({ folder })
     await node.send('POST', '/api/a')
     const client = await follow(node)
     const stalled = await follow(node)
     stalled.stall()
-    // The item is larger than the buffers of the system.
+    // The item is larger than the socket buffers of the operating system.
     const item = { text: 'x'.repeat(1_000_000) }
     for (let count = 0; count < 16; count += 1) await node.send('POST', '/api/a', item)
     await client.until(({ entries }) => entries.length === 16)
@@ -228,7 +228,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     await stalled.end()
   })
 
-  it('closes the slowest connection when all connections together buffer too much', async () => {
+  it('closes the connection with the most buffered data when all connections together buffer too much', async () => {
     const node = await start({ feedBounds: { heldBytesMax: 2_500_000 } })
     await node.send('POST', '/api/a')
     await node.send('POST', '/api/b')
@@ -238,7 +238,8 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     const item = { text: 'x'.repeat(1_000_000) }
     for (let count = 0; count < 32; count += 1) {
       await node.send('POST', count % 2 === 0 ? '/api/a' : '/api/b', item)
-      // This client has an empty buffer when the next entry comes, so the slowest client is always another client.
+      // `client` has read everything before the next entry comes, so a stalled connection always has the larger
+      // buffer.
       await client.until(({ entries }) => entries.length === count + 1)
     }
     expect(node.service.feed.ended.crowded).toBeGreaterThan(0)
@@ -330,7 +331,7 @@ describe('an in-process subscription', () => {
     await expect(entriesOf(node.service)).rejects.toMatchObject({ code: 'FEED_UNAVAILABLE' })
   })
 
-  it('waits for a slow consumer, and is released when the consumer leaves the loop', async () => {
+  it('waits for a slow consumer, and ends when the consumer leaves the loop', async () => {
     const node = await start()
     await node.service.createDatabase('a')
     const entries = await entriesOf(node.service)

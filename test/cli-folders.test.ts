@@ -1,4 +1,4 @@
-// Unusable folders and files: commands print one line with the reason and exit with the code of the manual.
+// Commands with an unusable folder or file print one line with the reason, and exit with the documented code.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,10 @@ import { temporaryFolder, usedNodeFolder } from './support/ledger-node.ts'
 import { MAIN } from './support/program.ts'
 
 const NOBODY = 65_534
-/** Another user's programs cache compiled code in a folder that the user can write, which halves their start. */
+/**
+ * Cache folder for compiled code that every user can write. It halves the start time of the commands that run
+ * as another user.
+ */
 let compiled: string
 beforeAll(() => {
   compiled = mkdtempSync(join(tmpdir(), 'daicho-compiled-'))
@@ -17,7 +20,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(compiled, { recursive: true, force: true }))
 
-/** Runs `daicho <args>` as a user who owns no files; null where that is impossible. */
+/** Runs `daicho <args>` as a user who owns no files. Returns null if this process cannot switch the user. */
 function runAsOther(args: readonly string[], folder: string | null) {
   const isRoot = process.getuid?.() === 0
   const other = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
@@ -33,7 +36,7 @@ function runAsOther(args: readonly string[], folder: string | null) {
   })
 }
 
-it('exits with 78 and one line for a folder or file that another user owns', async (test) => {
+it('exits with code 78 and a one-line message for a folder or file that another user owns', async (test) => {
   if (runAsOther(['--version'], null).status !== 0) {
     return test.skip('another user cannot run the program in this folder')
   }
@@ -66,13 +69,13 @@ it('exits with 78 and one line for a folder or file that another user owns', asy
   chmodSync(store, 0o000)
   refused(['verify', folder], store)
   chmodSync(store, 0o666)
-  // An unreadable file is not reported as missing or invalid.
+  // A file that cannot be read is not reported as missing or invalid.
   chmodSync(join(folder, 'node.key'), 0o000)
   refused(['serve', '--only', 'ledger', '--port', '0'], join(folder, 'node.key'))
   expect(readdirSync(out)).toEqual([])
 })
 
-it('exits with 78 for a folder that cannot be created', async (test) => {
+it('exits with code 78 for a folder that cannot be created', async (test) => {
   if (!existsSync('/proc/self')) return test.skip('no /proc on this platform')
   const folder = await usedNodeFolder()
   for (const [args, env] of [

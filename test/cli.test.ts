@@ -18,7 +18,7 @@ import { tamper } from './support/tampered.ts'
 const SERVE = ['serve', '--only', 'ledger', '--port', '0']
 const VERSION: string = JSON.parse(readFileSync('package.json', 'utf8')).version
 
-/** Expects one line on stderr, nothing on stdout, and this exit code. */
+/** Expects that the command printed one line to stderr, nothing to stdout, and exited with `code`. */
 function expectRefusal(
   ended: { code: number | null; stdout: string; stderr: string },
   code: number,
@@ -40,7 +40,7 @@ async function request(url: string, method = 'GET', body?: unknown, headers = {}
 }
 
 describe('help, version and mistakes', () => {
-  it('--help and --version print to stdout and exit with 0', async () => {
+  it('--help and --version print to stdout and exit with code 0', async () => {
     const [help, version, serve, verify, config] = await Promise.all([
       runDaicho(['--help']),
       runDaicho(['--version']),
@@ -60,7 +60,7 @@ describe('help, version and mistakes', () => {
     expect(config.stdout).toContain('--json')
   })
 
-  it('exits with 2 for unknown arguments and points to the help', async () => {
+  it('exits with code 2 for unknown arguments, and refers to the help', async () => {
     const mistakes = [
       [],
       ['nonsense'],
@@ -119,7 +119,7 @@ describe('configuration', () => {
   ])(
     'with %s=%j, the node does not start, exits with 78 and names the variable in one line',
     async (name, value) => {
-      // `config` also reports errors that need no start, in a tenth of the time.
+      // `config` also reports errors that do not need a start, in a tenth of the time.
       const needsStart = name === 'HOST' || name === 'SYSTEM_FOLDER'
       const credentials = { BASIC_USERNAME: 'u', BASIC_PASSWORD: 'p' }
       const ended = needsStart
@@ -129,14 +129,14 @@ describe('configuration', () => {
     },
   )
 
-  it('`serve` exits before it creates files if a value is invalid', async () => {
+  it('`serve` creates no files if a value is invalid', async () => {
     const folder = join(temporaryFolder(), 'data')
     const ended = await runDaicho(SERVE, { SYSTEM_FOLDER: folder, LEDGER_DIFFICULTY: '5' })
     expectRefusal(ended, 78, /\bLEDGER_DIFFICULTY\b/)
     expect(existsSync(folder)).toBe(false)
   })
 
-  it('exits with 78 for a user name without a password, a secret given twice, or an empty secret file', async () => {
+  it('exits with code 78 for a user name without a password, a secret given twice, or an empty secret file', async () => {
     const folder = temporaryFolder()
     writeFileSync(join(folder, 'empty'), '\n')
     const [half, both, empty] = await Promise.all([
@@ -149,7 +149,7 @@ describe('configuration', () => {
     expectRefusal(empty, 78, /BASIC_PASSWORD_FILE/)
   })
 
-  it('refuses preset credentials on an address that others can reach', async () => {
+  it('refuses the preset credentials on an address that other machines can reach', async () => {
     const ended = await Promise.all([
       runDaicho(SERVE, { HOST: '0.0.0.0' }),
       runDaicho([...SERVE, '--host', '::'], {}),
@@ -157,7 +157,7 @@ describe('configuration', () => {
     for (const one of ended) expectRefusal(one, 78, /BASIC_USERNAME and BASIC_PASSWORD/)
   })
 
-  it('never shows the URL of STORE, which may contain a password', async () => {
+  it('never prints the URL in STORE, which may contain a password', async () => {
     const variables = { SYSTEM_FOLDER: temporaryFolder(), STORE: 'postgres://u:brass@db/ledger' }
     const [shown, wrong] = await Promise.all([
       runDaicho(['config', '--json'], variables),
@@ -226,7 +226,7 @@ describe('serve', () => {
     expect(line).toMatch(/^ledger http:\/\/127\.0\.0\.1:\d+$/)
     const url = line.slice('ledger '.length)
     expect((await request(`${url}/api/dbs?token=SECRET`)).status).toBe(200)
-    // A terminal signals the program and its process group, so it receives the signal twice.
+    // In a terminal, the program receives a signal twice, because it goes to the program and to its process group.
     daicho.child.kill('SIGINT')
     daicho.child.kill('SIGTERM')
     const { code, stderr } = await daicho.ended
@@ -270,7 +270,7 @@ describe('serve', () => {
     taken.close()
   })
 
-  it('exits with 78 and one line for a folder in use, and the first process continues', async () => {
+  it('exits with code 78 and a one-line message for a folder in use, and the first process continues', async () => {
     const folder = temporaryFolder()
     const server = await serveLedger(folder)
     const second = await runDaicho(SERVE, {
@@ -295,7 +295,7 @@ describe('serve', () => {
     expect(statSync(join(folder, 'node.key')).mode & 0o777).toBe(0o600)
   })
 
-  it('exits with 78 for a folder of a newer version, without its key, with another key, or of another owner', async () => {
+  it('exits with code 78 for a folder that a newer version wrote, that has no key or the wrong key, or that another user owns', async () => {
     const serve = (folder: string) =>
       runDaicho(SERVE, {
         SYSTEM_FOLDER: folder,
@@ -352,7 +352,7 @@ describe('verify', () => {
     expect(stopped.stderr).toMatch(/^verifying/)
   })
 
-  it('reports a changed value with its location, and exits with 1', async () => {
+  it('reports a changed value with its location, and exits with code 1', async () => {
     const folder = await usedNodeFolder()
     const _store = join(folder, 'ledger.db')
     tamper(folder, `UPDATE items SET item = '{"id":"fig","ripe":false}' WHERE id = 'fig'`)
@@ -377,7 +377,7 @@ describe('verify', () => {
     expect(JSON.parse(chain.stdout).finding).toMatchObject({ height: 1, index: 1 })
   })
 
-  it('names a file that is not a store any more', async () => {
+  it('names a store file that is no longer a store', async () => {
     const folder = await usedNodeFolder()
     const store = join(folder, 'ledger.db')
     tamper(folder, 'PRAGMA wal_checkpoint(TRUNCATE)')
@@ -387,7 +387,7 @@ describe('verify', () => {
     expect(JSON.parse(stdout)).toMatchObject({ status: false, finding: { height: null } })
   })
 
-  it('exits with 78 and one line if a folder in SYSTEM_FOLDER is a file', async () => {
+  it('exits with code 78 and a one-line message if a folder in SYSTEM_FOLDER is a file', async () => {
     const folder = await usedNodeFolder()
     writeFileSync(join(folder, 'attachments'), 'x')
     const refused = await runDaicho(SERVE, { SYSTEM_FOLDER: folder })
@@ -402,7 +402,7 @@ describe('verify', () => {
       readdirSync(folder)
         .sort()
         .filter((name) => statSync(join(folder, name)).size > 0)
-        // An index of the log, not data; an empty log does not exist.
+        // Omits `-shm`, which is an index of the WAL and not data. SQLite deletes an empty WAL.
         .filter((name) => !name.endsWith('-shm'))
         .map((name) => [name, readFileSync(join(folder, name)).toString('base64')])
     const before = picture()
@@ -410,7 +410,7 @@ describe('verify', () => {
     expect(JSON.stringify(picture()) === JSON.stringify(before)).toBe(true)
   })
 
-  it('exits with 2 and one line if there is nothing to verify', async () => {
+  it('exits with code 2 and a one-line message if there is nothing to verify', async () => {
     const folder = temporaryFolder()
     mkdirSync(join(folder, 'empty'))
     writeFileSync(join(folder, 'file'), '')

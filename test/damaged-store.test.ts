@@ -1,4 +1,5 @@
-// A store with eight damaged bytes: requests that need them fail with STORE_DAMAGED, all others succeed.
+// A store with eight overwritten bytes. Requests that read the damaged page fail with STORE_DAMAGED, and all other
+// requests succeed.
 import { closeSync, cpSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -18,7 +19,7 @@ const PAGE_BYTES = 4_096
 const ITEMS = 500
 const FILE = 'ledger.db'
 
-/** Fills `folder` with all kinds of stored data. */
+/** Writes all kinds of stored data to `folder`. */
 async function fill(folder: string): Promise<void> {
   const node = await startLedgerNode({ folder })
   for (const db of ['fruit', 'people', 'gone']) {
@@ -42,12 +43,12 @@ async function fill(folder: string): Promise<void> {
 }
 
 interface Page {
-  /** Table or index, and page type. */
+  /** Name of the table or index, then the page type. */
   readonly kind: string
   readonly number: number
 }
 
-/** The middle page of each type. */
+/** Returns the middle page of each kind. */
 function pagesOf(folder: string): Page[] {
   const database = new DatabaseSync(join(folder, FILE))
   const rows = database
@@ -61,7 +62,10 @@ function pagesOf(folder: string): Page[] {
   }))
 }
 
-/** Overwrites the first eight bytes of the b-tree page. */
+/**
+ * Overwrites the first eight bytes of the b-tree page. The first page of a file starts with the file header
+ * of 100 bytes.
+ */
 function damage(folder: string, page: number): void {
   const file = openSync(join(folder, FILE), 'r+')
   writeSync(file, Buffer.alloc(8, 0xff), 0, 8, (page - 1) * PAGE_BYTES + (page === 1 ? 100 : 0))
@@ -150,7 +154,7 @@ describe('with a damaged page of any kind', () => {
       }
       const send = async (method: string, path: string, body?: unknown): Promise<void> => {
         const where = path.replace('SERVER', `${node.service.serverId}`)
-        // If the first page of a list was already sent, the node closes the connection.
+        // The node closes the connection if it finds the damage after it has sent a part of a list.
         const reply: Reply | null = await node.send(method, where, body).catch(() => null)
         const answer = `${kind}: ${method} ${path} ${reply?.status} ${reply?.text.slice(0, 200)}`
         if (reply === null || reply.status >= 500) refusals += 1
@@ -170,7 +174,7 @@ describe('with a damaged page of any kind', () => {
 })
 
 describe('with a damaged page of items', () => {
-  /** A node on a copy, and the ids of readable and unreadable items of `people`. */
+  /** Starts a node on a damaged copy. Also returns the ids of the readable and unreadable items of `people`. */
   async function damagedNode(log: string[] = []) {
     const folder = copyOfWhole()
     damage(folder, pageOf('items leaf'))
@@ -254,7 +258,7 @@ describe('with a damaged page of items', () => {
   })
 })
 
-it('rejects only changes whose index entries cannot be read, even if the damage is found while a block is stored', async () => {
+it('rejects only the changes whose index entries cannot be read, even if the node finds the damage while it stores a block', async () => {
   const folder = copyOfWhole()
   damage(folder, pageOf('index_entries leaf'))
   const node = await startLedgerNode({ folder })
@@ -275,7 +279,7 @@ it('rejects only changes whose index entries cannot be read, even if the damage 
   await node.close()
 })
 
-it('closes the feed with an error at an unreadable block, and serves the next subscriber', async () => {
+it('ends a change feed with an error at an unreadable block, and serves the next subscriber', async () => {
   const folder = copyOfWhole()
   damage(folder, pageOf('blocks overflow'))
   const node = await startLedgerNode({ folder })
@@ -318,7 +322,7 @@ it('answers 503 for the damaged resources of a network, and executes its other t
 })
 
 describe('the program', () => {
-  it('continues to serve when a page is damaged, and `daicho verify` reports the location', async () => {
+  it('continues to serve when a page is damaged, and `daicho verify` reports the damaged location', async () => {
     const folder = copyOfWhole()
     damage(folder, pageOf('items leaf'))
     const node = await serveLedger(folder)

@@ -1,4 +1,4 @@
-// `daicho backup`, `export`, `import` and `verify` of an export: output and exit codes.
+// `daicho backup`, `export`, `import`, and `verify` with an export: output and exit codes.
 import { spawnSync } from 'node:child_process'
 import {
   copyFileSync,
@@ -35,14 +35,14 @@ async function post(url: string, body?: unknown): Promise<number> {
   return reply.status
 }
 
-/** Expects one line on stderr, nothing on stdout, and this exit code. */
+/** Expects that the command printed one line to stderr, nothing to stdout, and exited with `expected`. */
 function expectRefusal({ code, stdout, stderr }: Ended, expected: number, line: RegExp): void {
   expect([stdout, stderr.trimEnd().split('\n').length]).toEqual(['', 1])
   expect(stderr).toMatch(line)
   expect(code).toBe(expected)
 }
 
-it('--help lists the options and exit codes of each command; unknown arguments exit with 2', async () => {
+it('--help lists the options and exit codes of each command; unknown arguments exit with code 2', async () => {
   const helps = await Promise.all(
     ['backup', 'export', 'import', 'verify'].map((name) => runDaicho([name, '--help'])),
   )
@@ -69,7 +69,7 @@ it('--help lists the options and exit codes of each command; unknown arguments e
   }
 })
 
-it('exits with 2 or 78 and one line if the source is missing or the destination is unusable', async () => {
+it('exits with code 2 or 78 and a one-line message if the source is missing or the destination is unusable', async () => {
   const folder = temporaryFolder()
   const empty = join(folder, 'empty')
   mkdirSync(empty)
@@ -85,7 +85,7 @@ it('exits with 2 or 78 and one line if the source is missing or the destination 
     [['export', usedFolder, '--out', folder], 2, /is a folder: give the name of a file/],
     [['export', usedFolder, '--out', '-', '--json'], 2, /both write to stdout/],
     [['export', usedFolder, '--out', join(folder, 'no', 'such')], 1, /ENOENT/],
-    [['import', out], 78, /name the folder of the node with --folder or SYSTEM_FOLDER/],
+    [['import', out], 78, /set the folder of the node with --folder or SYSTEM_FOLDER/],
     [['import', out], 78, /there is no folder/, { SYSTEM_FOLDER: join(folder, 'nowhere') }],
     [['import', out], 2, /there is no file/, { SYSTEM_FOLDER: empty }],
     [['import', join(folder, 'text')], 2, /there is no export in/, { SYSTEM_FOLDER: empty }],
@@ -133,7 +133,7 @@ it('`daicho serve` continues the chain of a backup; --without-keys omits the key
   expect(readdirSync(join(to, left))).toEqual(['ledger.db'])
 })
 
-it('an invalid store gives neither a backup nor an export: the exit code is 1 and the location is printed', async () => {
+it('backup and export of an invalid store create no file, exit with code 1, and print the location', async () => {
   const folder = await usedNodeFolder()
   tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   const to = temporaryFolder()
@@ -198,7 +198,7 @@ it('exports to a file, a compressed file or a pipe; each export verifies and imp
   expectRefusal(await runDaicho(['import', plain], variables), 78, /already contains a store/)
 })
 
-it('verify and import report a damaged line of an export with line, height and entry, and exit with 1', async () => {
+it('verify and import report a damaged line of an export with line, height and entry, and exit with code 1', async () => {
   const folder = await usedNodeFolder()
   const out = join(temporaryFolder(), 'chain.ndjson')
   await runDaicho(['export', folder, '--out', out])
@@ -222,7 +222,7 @@ it('verify and import report a damaged line of an export with line, height and e
   expect(readdirSync(target).sort()).toEqual(['ledger.lock', 'node.key'])
 })
 
-it('a node continues to write during a backup and an export, which contain a prefix of its chain', async () => {
+it('a node continues to write during a backup and an export, and both contain a prefix of its chain', async () => {
   const folder = temporaryFolder()
   const server = await serveLedger(folder)
   await post(`${server.url}/api/fruit`)
@@ -257,7 +257,7 @@ it('a node continues to write during a backup and an export, which contain a pre
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, entries: 5_001 + written })
 })
 
-it('a backup, export or import that was killed leaves nothing incomplete, and can be started again', async () => {
+it('a killed backup, export or import leaves no incomplete result, and can be started again', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
@@ -278,7 +278,7 @@ it('a backup, export or import that was killed leaves nothing incomplete, and ca
     [['export', folder, '--out', again], {}],
     [['import', out], { SYSTEM_FOLDER: target }],
   ]
-  // The phase in which a kill hits depends on the computer; the assertions hold for all phases.
+  // The delays reach different phases on different computers, but the assertions hold for all phases.
   for (const waitMs of [300, 500, 700, 900]) {
     await Promise.all(
       runs.map(async ([args, variables]) => {
@@ -302,12 +302,12 @@ it('a backup, export or import that was killed leaves nothing incomplete, and ca
     else expect([args[0], code]).toEqual([args[0], 0])
   }
   expect(await verifyFolder(target)).toMatchObject({ finding: null, entries: 40_001 })
-  // An import that was killed after it moved the store leaves the signed head to the first start.
+  // If the kill came after the import moved the store into place, the next start writes the signed head.
   const left = readdirSync(target).filter((name) => name !== 'signed-head')
   expect(left.sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
 })
 
-it('a backup copies every file of a node, except for the files on a documented list', async () => {
+it('a backup copies every file of a node except store, lock and signed head', async () => {
   const folder = temporaryFolder()
   const serve = ['serve', '--json', '--port', '0', '--rates-port', '0', '--sample-port', '0']
   const all = startDaicho([...serve, '--converter-port', '0'], {
@@ -324,13 +324,13 @@ it('a backup copies every file of a node, except for the files on a documented l
   all.child.kill('SIGTERM')
   await all.ended
   const taken = [...DATA_FILES, ...BLOB_FOLDERS].map(({ name }) => name)
-  // The store is not copied as a file. The lock is created again. The last signed head must not be restored with an
-  // older store, because its purpose is to detect an older store.
+  // The store is copied through the engine, not as a file. Each process creates its own lock. A backup omits the
+  // signed head, because its purpose is to detect an older store.
   const left = ['ledger.db', 'ledger.lock', 'signed-head']
   expect(readdirSync(folder).filter((name) => ![...taken, ...left].includes(name))).toEqual([])
 })
 
-it('export and import on a full disk exit with 1 and one line, and leave nothing incomplete', async (test) => {
+it('export and import on a full disk exit with code 1 and a one-line message, and leave no incomplete file', async (test) => {
   const disk = temporaryFolder()
   const options = ['-t', 'tmpfs', '-o', 'size=400k', 'tmpfs', disk]
   if (spawnSync('mount', options).status !== 0) {

@@ -1,4 +1,4 @@
-// The documents and the program agree on names, codes, flags, paths and links, in both directions.
+// The documents and the program must agree on names, codes, flags, paths and links, in both directions.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -45,13 +45,13 @@ const otherText = ['test', 'bench', 'scripts', 'packaging']
 const withoutBlocks = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, '')
 const missing = (wanted: Iterable<string>, there: (name: string) => boolean) =>
   [...new Set(wanted)].filter((name) => !there(name)).toSorted()
-/** Whether `text` contains `name` as a whole word. */
+/** Returns a function that tells whether `text` contains a name as a whole word. */
 const names = (text: string) => {
   const words = new Set(text.match(/[A-Za-z0-9_]+/g))
   return (name: string) => words.has(name)
 }
 
-/** Anchors of the headings of a page, as the repository host generates them. */
+/** Returns the anchors of the headings of a page, as GitHub generates them. */
 function anchorsOf(path: string): Set<string> {
   const headings = withoutBlocks(textOf(path)).matchAll(/^#+ (.*)$/gm)
   const anchors = new Set<string>()
@@ -117,12 +117,12 @@ it('decision records name only source files that exist', () => {
 
 const settings = shownSettings(readSettings({})).map(({ name }) => name)
 
-it('the manual describes every variable', () => {
+it('the manual describes every environment variable', () => {
   const rows = names(manualText.replace(/^(?!\|).*$/gm, ''))
   expect(missing(settings, rows)).toEqual([])
 })
 
-/** Codes that users never see, because only the message is shown or another code is sent. */
+/** Codes that users never see, because the program shows only the message or sends another code. */
 const INSIDE = new Set(
   `CHAIN_DAMAGED COPY_OVER_STORE COPY_REFUSED EXPORT_DAMAGED EXPORT_FOREIGN EXPORT_TOO_NEW IMPORT_OVER_STORE IMPORT_WITHOUT_KEY
   RESTORE_OVER_STORE RESTORE_REFUSED RESTORE_WITHOUT_KEY
@@ -195,7 +195,7 @@ it('the manual gives the status that the node sends for each code', () => {
 })
 
 it('the manual and /metrics list the same metrics', () => {
-  // `daicho_schema` is a table.
+  // Excludes `daicho_schema`, which is a table.
   const metricNames = (text: string) => new Set(text.match(/\bdaicho_(?!schema\b)[a-z_]+[a-z]\b/g))
   const inSource = metricNames(sourceText)
   expect(inSource.size).toBeGreaterThan(15)
@@ -207,7 +207,7 @@ it('the manual lists every path of the ledger', async () => {
   const node = await startLedgerNode()
   const { json } = await node.send('GET', '/doc/json')
   await node.close()
-  // Pages may abbreviate the prefix: `…/history`.
+  // Pages may abbreviate the prefix of a path, as in `…/history`.
   const known = new Set(
     [...manualText.matchAll(/(?:\/[\w{}.…*-]+)+/g)].map(([path]) =>
       path.replace(/\{\w+\}|<\w+>/g, '{}'),
@@ -220,7 +220,7 @@ it('the manual lists every path of the ledger', async () => {
   expect(missing(paths, (path) => known.has(path))).toEqual([])
 })
 
-/** All commands, as typed. */
+/** Returns all commands by name, as typed. */
 async function commandsOf(): Promise<Map<string, Command>> {
   const list = textOf(join(root, 'src/cli/command-list.ts'))
   const found = new Map<string, Command>()

@@ -1,6 +1,6 @@
-// Random histories of items, attachments and erasures, with restarts, compared with a model of every entry:
-// results and refusals of erasures, the ledger and the files afterwards, verification of the store,
-// and equality after a replay of an export.
+// Compares random histories of items, attachments, erasures and restarts with a model of every entry. Compared are
+// the results and refusals of erasures, the ledger and the files afterwards, and the rows of the store after a replay
+// of an export. The store must also verify.
 import { hash } from 'node:crypto'
 import { copyFileSync, existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,11 +22,11 @@ const shaOf = (text: string) => hash('sha256', text, 'hex')
 interface Remembered {
   readonly position: string
   readonly method: string
-  /** Item id; empty for entries of databases and erasures. */
+  /** Empty for entries of databases and erasures. */
   readonly id: string
   readonly name: string
   readonly text: string
-  /** Counts databases created with this name. */
+  /** Number of databases with this name that had been created when the entry was recorded. */
   readonly life: number
   /** For the creation of an attachment: the entry that replaced or deleted it. */
   ended: Remembered | null
@@ -37,7 +37,10 @@ interface Model {
   readonly entries: Remembered[]
   life: number
   isThere: boolean
-  /** Current state of each item: its first and last entries, and the entries of its attachments. */
+  /**
+   * Current state of each item: the entry that created it, the entry that last changed it, and its
+   * attachments by name.
+   */
   readonly items: Map<
     string,
     { created: Remembered; set: Remembered; held: Map<string, Remembered> }
@@ -85,7 +88,7 @@ const oneStep: fc.Arbitrary<Step> = fc.oneof(
   fc.constantFrom<Step>({ kind: 'drop' }, { kind: 'make' }, { kind: 'make' }, { kind: 'reopen' }),
 )
 
-/** The entries that an erasure covers, or the code of its refusal. */
+/** Returns the entries that an erasure of `named` covers, or the error code of its refusal. */
 function erased(model: Model, of: string, named: readonly Remembered[]): Remembered[] | string {
   const item = model.items.get(of)
   const taken = new Set<Remembered>()
@@ -106,7 +109,7 @@ function erased(model: Model, of: string, named: readonly Remembered[]): Remembe
   return model.entries.filter((entry) => taken.has(entry))
 }
 
-/** All past revisions and attachments of the item in the present database. */
+/** Returns all past revisions and attachments of the item in the current database. */
 function formerOf(model: Model, of: string): Remembered[] {
   const item = model.items.get(of)
   return model.entries.filter(
@@ -119,7 +122,7 @@ function formerOf(model: Model, of: string): Remembered[] {
   )
 }
 
-/** Mostly entries of the item, sometimes an unrelated entry. */
+/** Chooses entries for an erasure: mostly entries of the item, sometimes an entry of another item. */
 function picked(model: Model, of: string, at: readonly number[]): Remembered[] {
   const all = model.entries.filter((entry) => entry.id === of)
   const strange = model.entries.filter((entry) => entry.id !== of)
@@ -128,7 +131,7 @@ function picked(model: Model, of: string, at: readonly number[]): Remembered[] {
   )
 }
 
-/** Outcome of the step in the model: entries erased, an error code, or success. */
+/** Applies the step to the model. Returns the erased entries, an error code, or success. */
 function expected(model: Model, step: Step): readonly string[] | string {
   if (step.kind === 'reopen') return 'done'
   const add = (method: string, of = '', called = '', content = ''): Remembered => {
@@ -180,7 +183,7 @@ function expected(model: Model, step: Step): readonly string[] | string {
     item.held.delete(step.name)
   } else {
     const entry = add('create_attachment', step.id, step.name, step.text)
-    // Includes attachments of a deleted item with this id.
+    // Also finds attachments of a deleted item with this id.
     const open = model.entries.find(
       (one) =>
         one !== entry &&
@@ -246,7 +249,7 @@ async function run(node: Node, model: Model, step: Step): Promise<readonly strin
   }
 }
 
-/** Compares items, ledger and files with the model. */
+/** Checks that items, ledger and files match the model. */
 async function expectAgreement(model: Model, node: Node): Promise<void> {
   const { service } = node.ledger
   for (const [of, { held }] of model.items) {
@@ -281,7 +284,7 @@ async function expectAgreement(model: Model, node: Node): Promise<void> {
   )
 }
 
-/** All rows derived from the chain. */
+/** Returns all rows that were derived from the chain, sorted. */
 function rowsOf(folder: string): string[] {
   const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
   // Ignores rows of deleted databases, which an import may remove later.

@@ -1,5 +1,5 @@
-// Any history of a node survives an export and an import: the new node returns the same bytes as the old node,
-// and its chain continues.
+// A random history of a node survives an export and an import. The new node returns the same bytes as the old node
+// and continues the chain.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -27,7 +27,7 @@ const content = fc.dictionary(
   ),
   { maxKeys: 4, noNullPrototype: true },
 )
-/** A request that changes data, or is refused. */
+/** A request that changes data, or that the node refuses. */
 const request: fc.Arbitrary<[method: string, path: string, body?: unknown]> = fc.oneof(
   fc.tuple(fc.constant('POST'), dbName.map(pathOf)),
   fc.tuple(fc.constant('DELETE'), dbName.map(pathOf)),
@@ -47,7 +47,7 @@ function pathOf(db: string): string {
   return `/api/${encodeURIComponent(db)}`
 }
 
-/** Every documented read, as text, with its item headers. */
+/** Sends every documented read. Returns the replies as text, with the headers of items. */
 async function replies(node: LedgerNode): Promise<string[]> {
   const texts: string[] = []
   const read = async (path: string) => {
@@ -68,7 +68,7 @@ async function replies(node: LedgerNode): Promise<string[]> {
   return texts
 }
 
-/** Exports `folder`, imports it into a new folder with the same key, and returns that. */
+/** Exports `folder`, imports the export into a new folder with the same key, and returns the new folder. */
 async function moved(folder: string, finished: (remove: () => void) => void): Promise<string> {
   const target = temporaryFolder(finished)
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
@@ -93,7 +93,7 @@ it('any history is unchanged after export and import, and the new node accepts t
         clock.time += 1
         await node.send(method, path, method === 'DELETE' ? undefined : body)
       }
-      // The source is exported while it runs.
+      // Exports while the source node runs.
       const target = await moved(folder, finished)
       const copy = await startLedgerNode({ folder: target, clock })
       expect(await replies(copy)).toEqual(await replies(node))

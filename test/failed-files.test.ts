@@ -1,4 +1,5 @@
-// File operations fail while a node serves: requests get 503 with a code, and the node recovers by itself.
+// File operations that fail while a node serves. Requests get 503 with a code, and the node recovers without a
+// restart.
 import { createHash } from 'node:crypto'
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,7 +27,7 @@ it.each([
 ])('rejects an upload with 503 while %s, and accepts uploads afterwards', async (_, path) => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
-  // A file blocks the creation of a folder.
+  // A file with this name prevents that the node creates a folder.
   mkdirSync(join(folder, path, '..'), { recursive: true })
   writeFileSync(join(folder, path), '')
   expect(await put(node)).toMatchObject({
@@ -59,7 +60,7 @@ it('returns 503 for a download whose file cannot be opened', async () => {
   const log: string[] = []
   const node = await nodeIn(folder, log)
   await put(node)
-  // A file blocks its folder.
+  // A file in place of its folder prevents that the node opens the blob.
   const start = join(folder, 'attachments', SHA256.slice(0, 2))
   renameSync(start, `${start}.kept`)
   writeFileSync(start, '')
@@ -75,7 +76,7 @@ it('returns 503 for a download whose file cannot be opened', async () => {
   ])
 })
 
-it('returns 503 for a checkpoint if the signed head cannot be written, and signs afterwards', async () => {
+it('returns 503 for a checkpoint while the signed head cannot be written, and signs afterwards', async () => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
   const checkpoint = `/api/ledgers/${node.service.serverId}/checkpoint`

@@ -1,4 +1,4 @@
-// A full disk that has free space again later: the node recovers without a restart.
+// A node whose disk is full. When the disk has free space again, the node recovers without a restart.
 import { spawnSync } from 'node:child_process'
 import { rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,10 +8,13 @@ import { temporaryFolder, verifyFolder } from './support/ledger-node.ts'
 
 const MB = 1_000_000
 const TEXT = 'x'.repeat(100_000)
-/** The WAL is checkpointed at half of this size. */
+/**
+ * Maximum size of the WAL in these tests: twice the size at which a checkpoint starts (CHECKPOINT_FRAMES
+ * pages of 4 KiB).
+ */
 const WAL_BYTES = 32 * 1024 * 1024
 
-/** Fills the disk except for `left` bytes; the node may use some of the space in the meantime. */
+/** Fills the disk except for `left` bytes. The node may use some space during this. */
 function fill(disk: string, left = 0): void {
   const { bavail, bsize } = statfsSync(disk)
   try {
@@ -21,9 +24,10 @@ function fill(disk: string, left = 0): void {
   }
 }
 
-// After 1 write the WAL index has its minimum size. After 110 writes it has grown, and a checkpoint is about to start.
+// After 1 write, the WAL index has its minimum size. After 110 writes, the WAL index has grown and a checkpoint will
+// start soon.
 it.for([1, 110])(
-  'a node whose disk is full after %i writes returns 507 until there is space, then accepts writes, and its WAL does not grow',
+  'a node whose disk is full after %i writes returns 507 until there is space, then accepts writes, and keeps its WAL small',
   async (before, { skip }) => {
     const disk = temporaryFolder()
     const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=180m', 'tmpfs', disk])
@@ -64,13 +68,13 @@ it.for([1, 110])(
       rmSync(join(disk, 'filler'))
       const store = join(folder, 'ledger.db')
       const had = statSync(store).size
-      // A failed checkpoint is repeated a second later at the earliest; a fast computer writes much until then.
+      // The node waits at least a second before it repeats a failed checkpoint, and a fast computer writes much in a
+      // second.
       const checkpointed = async () => {
         expect(await write()).toBe(200)
         return statSync(store).size
       }
       await expect.poll(checkpointed).toBeGreaterThan(had)
-      // The checkpoint runs concurrently with the writes.
       for (let n = 0; n < 250 && statSync(store).size < had + 20 * MB; n += 1) {
         expect(await write()).toBe(200)
       }
@@ -95,7 +99,7 @@ const post = (url: string, body: unknown) =>
     body: JSON.stringify(body),
   })
 
-it('a node that was killed on a full disk starts, serves reads, and writes once there is space; a stopped node reports in one line that it needs space', async ({
+it('a node that was killed on a full disk serves reads, and accepts writes when there is space; a node that has no space to start prints one line', async ({
   skip,
 }) => {
   const disk = temporaryFolder()
@@ -135,7 +139,7 @@ it('a node that was killed on a full disk starts, serves reads, and writes once 
       variables,
     )
     expect([code, stderr]).toEqual([78, expect.stringMatching(/^daicho: SYSTEM_FOLDER: .*full\n$/)])
-    // The disk has space for little more than the lock file, so the node starts.
+    // Leaves space for little more than the lock file, which is enough for a start.
     rmSync(filler)
     fill(disk, 4 * MB)
     const third = await serveLedger(folder, { LOG_LEVEL: 'silent' })

@@ -73,7 +73,7 @@ describe('a folder', () => {
     const at = { SYSTEM_FOLDER: folder }
     const refusals: [string[], Record<string, string>, number, RegExp][] = [
       [['load', 'fruit', file], at, 78, /a node is running in .*: give its address with --url/],
-      [['load', 'fruit', file], {}, 78, /name the folder of the node with --folder/],
+      [['load', 'fruit', file], {}, 78, /set the folder of the node with --folder/],
       [['load', 'fruit', '/nowhere'], at, 2, /there is no file \/nowhere/],
       [['load', 'fruit', folder], at, 2, /is a folder/],
       [['load', 'fruit'], at, 2, /missing required argument/],
@@ -84,7 +84,7 @@ describe('a folder', () => {
         2,
         /mix two histories/,
       ],
-      [['load', 'x', '-', '--resume'], at, 2, /--resume of stdin needs --state/],
+      [['load', 'x', '-', '--resume'], at, 2, /to resume a load from stdin, give --state/],
       [
         ['load', 'x', notLoaded, '--url', node.url, '--resume'],
         at,
@@ -166,7 +166,7 @@ describe('a folder', () => {
     rmSync(state, { force: true })
     writeFileSync(state, 'x')
     const damaged = await runDaicho(['load', 'fruit', file, '--resume'], settings)
-    expect(damaged.stderr).toContain('is not the state of a load')
+    expect(damaged.stderr).toContain('is not the state file of a load')
   })
 })
 

@@ -69,7 +69,7 @@ it.skipIf(old === undefined)(
     const { status, stdout, stderr } = spawnSync(old?.path ?? '', [MAIN, '--version'], {
       encoding: 'utf8',
     })
-    const needed = 'daicho needs Node 24 or newer, or 22.18 or newer of 22'
+    const needed = 'daicho needs Node 24 or newer, or Node 22 from 22.18'
     expect({ status, stdout, stderr }).toEqual({
       status: 78,
       stdout: '',

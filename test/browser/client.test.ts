@@ -1,4 +1,4 @@
-// The client's sources in a browser, on a page of the same origin as the node, as behind a proxy.
+// Runs the client's sources in a browser, on a page from the node's origin, as behind a proxy.
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
@@ -10,12 +10,12 @@ import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 const EVENT =
   'id: 3.0\nevent: entry\ndata: {"position":"3.0","timestamp":1,"entry":{"serverid":1,"method":"create_db","db":"台"}}\n\n'
 
-/** Without a bundler, the client's only dependency needs an import map. */
+/** A page with an import map, because the client imports `@noble/hashes` and no bundler resolves that name. */
 const PAGE = `<!doctype html><title>x</title><script type="importmap">
 {"imports":{"@noble/hashes/":"/node_modules/@noble/hashes/"}}
 </script>`
 
-/** A proof file of a different item. */
+/** Returns the proof file with an item that differs from the proven item. */
 function withOtherItem(file: string): string {
   return file.replace(/^extra (\S+)$/m, (_, encoded: string) => {
     const extra = Buffer.from(encoded, 'base64').toString().replace('"n":2', '"n":3')
@@ -23,7 +23,7 @@ function withOtherItem(file: string): string {
   })
 }
 
-/** Serves a page, the client as modules, a feed with one event, and proxies the node. */
+/** Serves a page, the client's modules and a change feed with one event, and forwards other requests to the node. */
 async function answer(
   node: LedgerNode,
   request: IncomingMessage,
@@ -63,7 +63,7 @@ async function answer(
 
 it('the client works in a browser as it does in Node', async () => {
   const node = await startLedgerNode()
-  // Whether replies contain proofs of another item, as they do for paths under `/lie`.
+  // From the first request to `/lie` on, replies contain proof files with a changed item.
   let lies = false
   const server = createServer((request, response) => {
     lies ||= request.url === '/lie'
@@ -80,7 +80,6 @@ it('the client works in a browser as it does in Node', async () => {
   const { port } = server.address() as AddressInfo
   const page = await browser.newPage()
   await page.goto(`http://127.0.0.1:${port}/page`)
-  // The code is a string, because it runs in the browser.
   const seen = await page.evaluate(`(async () => {
     const { LedgerClient, ClientError } = await import('/client/index.ts')
     const ledger = new LedgerClient(location.origin)

@@ -23,7 +23,7 @@ afterAll(async () => {
   await converter.close()
 })
 
-/** A fresh page that records errors and requests to other hosts. */
+/** Opens a new page. `complaints` receives its errors and its requests to other hosts. */
 async function open(): Promise<{ page: Page; complaints: string[] }> {
   const page = await browser.newPage({ acceptDownloads: true, locale: 'en' })
   const complaints: string[] = []
@@ -92,7 +92,7 @@ it('reports a file that is not an image, and accepts the next image', async () =
 
 it('accepts a dropped or pasted picture, and does not send a picture that is too large', async () => {
   const { page, complaints } = await open()
-  /** Dispatches `kind` on the page, with or without a file. */
+  /** Dispatches the event `kind` on the page, with a file called `name` or without a file. */
   const happen = (kind: string, name?: string) =>
     page.evaluate(
       `(() => {
@@ -117,7 +117,7 @@ it('accepts a dropped or pasted picture, and does not send a picture that is too
   expect([await isOver(), await page.textContent('#file-name')]).toEqual([0, 'dropped.png'])
   await happen('paste', 'pasted.png')
   expect(await page.textContent('#file-name')).toBe('pasted.png')
-  // Dropped or pasted text is not a picture: the page stays unchanged.
+  // Dropped or pasted text is not a picture, so the page does not change.
   await happen('drop')
   await happen('paste')
   expect(await page.textContent('#file-name')).toBe('pasted.png')
@@ -134,7 +134,7 @@ it('accepts a dropped or pasted picture, and does not send a picture that is too
   await page.close()
 })
 
-it('reports a missing reply, a refusal, a broken connection and a cancellation', async () => {
+it('reports an unreachable service, an error status, a broken connection and a cancellation', async () => {
   const { page } = await open()
   const waitForMessage = (text: string) => page.locator('#message', { hasText: text }).waitFor()
   await page.route('**/preview', (route) => route.abort())

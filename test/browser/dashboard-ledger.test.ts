@@ -1,5 +1,5 @@
-// The dashboard with a chain of 150,000 items, its verification of valid and broken chains, and the
-// accessibility and Content-Security-Policy of every view.
+// The dashboard with a chain of 150,000 items, the verification of valid and invalid chains, and the accessibility
+// and Content-Security-Policy of every view.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { expectAccessible } from '../support/accessibility.ts'
@@ -31,7 +31,7 @@ afterAll(() => node.close())
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-it('with 150,000 items, pages forwards and backwards, and shows the ledger by height, database and method', async () => {
+it('pages through 150,000 items in both directions, and filters the ledger by height, database and method', async () => {
   const { page, complaints } = await openPage(node, { at: '#/db/places' })
   const rows = page.locator('.items tbody tr')
   await rows.nth(49).waitFor()
@@ -61,7 +61,6 @@ it('with 150,000 items, pages forwards and backwards, and shows the ledger by he
   await shown(page, 'The whole chain was searched.')
   expect(await blocks.count()).toBe(2)
 
-  // A different height keeps the filters.
   await page.getByLabel('Height').fill('16')
   await button(page, 'Go to height').click()
   await shown(page, '17 blocks searched. The whole chain was searched.')
@@ -73,7 +72,7 @@ it('with 150,000 items, pages forwards and backwards, and shows the ledger by he
   expect(complaints).toEqual([])
 })
 
-it('with 150,000 items, filters by a member and by JSON', async ({ skip }) => {
+it('filters 150,000 items by a member and by a JSON filter', async ({ skip }) => {
   const { paths } = (await node.send('GET', '/doc/json')).json
   const taken = JSON.stringify(paths['/api/{db}'].get.parameters)
   skip(!taken.includes('"filter"'), 'this node takes no filter')
@@ -110,7 +109,7 @@ it('recomputes the whole chain, and compares it with the previous verification',
   await button(page, 'Stop').click()
   await shown(page, 'Stopped.')
 
-  // The key differs from the remembered key.
+  // Changes the remembered key, so that the node's key differs from it.
   await page.evaluate(`localStorage.setItem('daicho.verified', localStorage.getItem('daicho.verified')
     .replace('"verifierKey":"', '"verifierKey":"!'))`)
   await button(page, 'Verify again').click()
@@ -127,7 +126,7 @@ it.each([
   ],
   ['id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is not valid'],
 ])(
-  'shows the verification in red for a store with a wrong %s, and names the block',
+  'shows the verification in red and names the block if the store has a wrong %s',
   async (_, sql, message) => {
     const folder = temporaryFolder()
     const whole = await startLedgerNode({ folder })
@@ -161,7 +160,7 @@ const VIEWS: readonly (readonly [string, string, string])[] = [
   ['node', '#/node', '.fact'],
 ]
 
-it('has no accessibility violation that axe finds, at 1280 and 360 pixels, light and dark', async () => {
+it('axe finds no accessibility violation at widths of 1280 and 360 pixels, in light and dark mode', async () => {
   const { page, complaints } = await openPage(node)
   for (const [name, at, wait] of VIEWS) {
     await page.goto(`${node.url}/${at}`)

@@ -1,4 +1,4 @@
-// The pages about the node and its peers: mirrored chains, their progress and their errors.
+// The dashboard's views of the node and its peers: mirrored chains, their progress and their errors.
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
 import { verifyCommand } from '../../src/cli/commands/verify.ts'
@@ -125,7 +125,7 @@ it('shows on every page that two histories under one key freeze a chain', async 
   await expectAccessible(page, 'node-frozen')
 
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()
-  // The alert is shown once, although the chain comes from two addresses.
+  // Two addresses serve the frozen chain, but the page shows only one alert.
   const alert = page.getByRole('alert').getByText(message)
   await alert.waitFor()
   await expectAccessible(page, 'ledger-alert')

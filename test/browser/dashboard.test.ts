@@ -1,4 +1,4 @@
-// User interactions with the dashboard in a real browser, by the names of buttons and fields.
+// User interactions with the dashboard in a real browser. Tests find buttons and fields by their accessible names.
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -14,7 +14,7 @@ const { startNode, openPage } = dashboards()
 
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
-/** The file that the page saves after `act`. */
+/** Returns the name and text of the file that the page saves during `act`. */
 async function saved(
   page: Page,
   act: () => Promise<void>,
@@ -24,7 +24,7 @@ async function saved(
   return { name: download.suggestedFilename(), text }
 }
 
-/** A page without a Content-Security-Policy, and a form to submit. */
+/** A page of another origin with a form and without a Content-Security-Policy. */
 const LURE = '<!doctype html><form method="post"></form>'
 const heading = (page: Page, name: string) =>
   page.getByRole('heading', { level: 1, name }).waitFor()
@@ -133,7 +133,7 @@ describe('databases and items', () => {
     expect(file.name).toBe('fruit-plum-1.0.tlog-proof')
     expect(file.text).toBe((await node.send('GET', '/api/fruit/plum/proof')).text)
 
-    // Simulates a node that shows content that it has not recorded.
+    // Simulates a node that shows content that it did not record.
     await page.route('**/api/fruit/plum', async (route) => {
       const reply = await route.fetch()
       const body = (await reply.text()).replace('90', '91')
@@ -208,7 +208,7 @@ describe('databases and items', () => {
       ...[null, null, null, { id: 'p1', name: 'Dot' }],
     ])
 
-    // An erased revision is still proven by its commitment.
+    // The proof of an erased revision covers its commitment instead of its content.
     const oldest = page.locator('.revisions > li').last()
     await oldest.getByText('Proof', { exact: true }).click()
     await oldest.getByRole('button', { name: 'Verify in this browser' }).click()
@@ -216,7 +216,7 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
-  it('keeps page, order, conditions and columns in the address, through “back” and “reload”', async () => {
+  it('keeps page, order, conditions and columns in the address, so “back” and “reload” restore them', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
     const items = Array.from({ length: 120 }, (_, n) => ({ id: `f${n}`, n, at: { town: 'Oslo' } }))
@@ -257,7 +257,7 @@ describe('databases and items', () => {
     const ndjson = await saved(page, () => button(page, 'Save as NDJSON').click())
     expect(ndjson.text).toBe('{"id":"f7","at.town":"Oslo","n":7}\n')
 
-    // The scroll position too.
+    // “Back” also restores the scroll position.
     await button(page, 'Clear').click()
     await page.getByText('f49', { exact: true }).scrollIntoViewIfNeeded()
     await page.getByText('f49', { exact: true }).click()
@@ -327,7 +327,7 @@ describe('databases and items', () => {
     await page.keyboard.type('veg')
     await page.keyboard.press('Enter')
     await heading(page, 'veg')
-    // Waits outside of the page, because the policy of the page would allow it to evaluate a condition only once.
+    // Waits outside of the page: a condition inside the page needs eval, which the page's policy forbids.
     await page.locator('main:focus').waitFor()
     expect(complaints).toEqual([])
   })
@@ -358,7 +358,7 @@ describe('the page itself', () => {
       if (request.url().endsWith('/session')) sessions.push(request.method())
       expect(request.url()).not.toContain('token')
     })
-    // The page's token has expired by the clock of the node.
+    // Advances the node's clock, so that the page's token expires.
     clock.time += 16 * 60_000
     await button(page, 'New database').click()
     await page.getByLabel('Name').fill('fruit')
@@ -398,7 +398,7 @@ describe('the page itself', () => {
   it('rejects changes from a page of another origin, and accepts them from its own page', async () => {
     const lines: string[] = []
     const node = await startNode({ log: (line) => lines.push(line) })
-    /** Makes every kind of request that a page can, and resolves to the outcome of each. */
+    /** Browser code that sends every kind of request that a page can send, and resolves to the outcome of each. */
     const attack = `(async () => {
       const results = []
       const json = { body: '{"id":"a"}', headers: { 'content-type': 'application/json' } }
@@ -415,7 +415,7 @@ describe('the page itself', () => {
       }
       return results
     })()`
-    /** Submits the form of `page` to the node, like a user lured into pressing a button. */
+    /** Submits the form of `page` to the node, as if a user had pressed a button on a malicious page. */
     const sendForm = async (page: Page, path: string) => {
       await page.evaluate(`document.forms[0].action = ${JSON.stringify(node.url + path)}`)
       await Promise.all([
@@ -439,7 +439,8 @@ describe('the page itself', () => {
       await opened.goto(url)
       return opened
     }
-    // Uses a separate listener, because browsers block all requests from opaque origins to this computer.
+    // Uses a listener without a Content-Security-Policy, because browsers block all requests from opaque origins to
+    // this computer.
     const elsewhere = createServer((_request, reply) => {
       reply.setHeader('content-type', 'text/html').end(LURE)
     })
@@ -449,7 +450,7 @@ describe('the page itself', () => {
     elsewhere.listen(0, '127.0.0.1')
     await once(elsewhere, 'listening')
     const { port } = elsewhere.address() as AddressInfo
-    // Pages without a Content-Security-Policy: only the node's own checks apply.
+    // These pages have no Content-Security-Policy, so only the node's own checks protect it.
     for (const host of ['127.0.0.1', 'evil.localhost']) {
       lines.length = 0
       const evil = await openAt(`http://${host}:${port}/`)

@@ -21,7 +21,7 @@ afterAll(async () => {
   await node.close()
 })
 
-/** Opens an operation and its form. */
+/** Opens the operation and its request form. */
 async function tryOut(page: Page, verb: string, path: string): Promise<Locator> {
   const operation = page.locator(`.opblock-${verb}`).filter({
     has: page.locator(`.opblock-summary-path[data-path="${path}"]`),
@@ -31,7 +31,7 @@ async function tryOut(page: Page, verb: string, path: string): Promise<Locator> 
   return operation
 }
 
-/** Executes it; returns the status and the body of the reply that the page shows. */
+/** Executes the operation, and returns the status and the body that the page shows. */
 async function execute(operation: Locator): Promise<{ status: string; body: unknown }> {
   await operation.locator('.execute').click()
   const live = operation.locator('.live-responses-table')
@@ -73,7 +73,7 @@ it('“try it out” creates, lists and filters a Commodity without requests to 
     quantity: expect.any(Number),
     owner: expect.stringMatching(/^resource:org\.acme\.mynetwork\.Trader#/),
   })
-  // The example is accepted unchanged; then a different item.
+  // Creates the example unchanged, then a different item.
   expect((await execute(create)).status).toBe('200')
   const mine = { ...example, tradingSymbol: 'RICE', quantity: 3 }
   await body.fill(JSON.stringify(mine))

@@ -1,5 +1,5 @@
-// The pages of the other listeners: layout, Content-Security-Policy, light and dark, wide and narrow, keyboard,
-// English and Japanese.
+// The web pages of the converter, the rates and the API documentation: layout, Content-Security-Policy, light and
+// dark mode, wide and narrow windows, keyboard, English and Japanese.
 import type { RequestListener } from 'node:http'
 import { pino } from 'pino'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const one of open.splice(0).reverse()) await one.close()
 })
 
-/** A page of a listener, and its policy violations, errors and requests to other hosts. */
+/** Opens the page `path` of a listener, and records policy violations, errors and requests to other hosts. */
 async function openPage(
   url: string,
   path: string,
@@ -105,7 +105,7 @@ describe('the upload page of the converter', () => {
 })
 
 describe('the page of the rates', () => {
-  /** A feed of `sources`, which answer with 503 by default. */
+  /** Starts a rate feed with `sources`. The source server replies with `answer`, or with 503 by default. */
   async function startRates(sources: string, answer?: RequestListener): Promise<Listener> {
     const server = new SourceServer()
     if (answer !== undefined) server.answer = answer
@@ -121,7 +121,7 @@ describe('the page of the rates', () => {
     return listener
   }
 
-  it('shows the served twenty pairs and their source, and marks stale rates', async () => {
+  it('shows the twenty currency pairs that the service returns and their source, and marks stale rates', async () => {
     const { url } = await startRates('ecb,snapshot')
     const { page, complaints } = await openPage(url, '/page')
     const rows = page.locator('#rates tbody tr')
@@ -167,10 +167,13 @@ describe('the page of the rates', () => {
   })
 })
 
-/** The axe rules for our own elements and colours; other faults in Swagger UI are ignored. */
+/**
+ * The axe rules that cover our own elements and colours. Other violations come from Swagger UI, so they are
+ * ignored.
+ */
 const OURS = ['color-contrast', 'page-has-heading-one', 'html-has-lang', 'link-name', 'image-alt']
 
-/** Headers of every page of every listener. */
+/** The Content-Security-Policy of every page of every listener. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
   "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

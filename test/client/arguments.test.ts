@@ -1,11 +1,11 @@
-// Arguments that cannot be sent are refused before a request.
+// The client refuses arguments that cannot be sent, before it sends a request.
 import { describe, expect, it } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
 import { collected, fakeNode, json, noted } from './fake-node.ts'
 
 const WRITTEN = json(200, { status: true, id: 'x', ids: [] })
 
-describe('a value that JSON cannot hold', () => {
+describe('a value in a request', () => {
   const cycle: Record<string, unknown> = {}
   cycle.self = { cycle }
   const holes: unknown[] = []
@@ -48,7 +48,7 @@ describe('a value that JSON cannot hold', () => {
     expect([node.requests, timing.waits]).toEqual([[], []])
   })
 
-  it('is refused in the body of a change and in a condition', async () => {
+  it('is refused in the body of a change and in a condition if JSON cannot contain it', async () => {
     const node = await fakeNode(WRITTEN)
     const ledger = new LedgerClient(node.url)
     const change = { method: 'create_item', db: 'fruit', item: { n: Number.NaN } } as const
@@ -67,7 +67,7 @@ describe('a value that JSON cannot hold', () => {
   })
 })
 
-it('sends dates as text, and omits undefined members', async () => {
+it('is sent as text if it is a date, and omitted if it is undefined', async () => {
   const node = await fakeNode(WRITTEN)
   const shared = { n: -0 }
   const item = { at: new Date(0), none: undefined, a: shared, b: shared, text: 'x' }
@@ -77,10 +77,10 @@ it('sends dates as text, and omits undefined members', async () => {
   )
 })
 
-it('refuses a list, and a missing value, where one item is expected', async () => {
+it('is refused if one item is expected and the value is a list or missing', async () => {
   const node = await fakeNode(WRITTEN)
   const fruit = new LedgerClient(node.url).database<object>('fruit')
-  // As from a program without types: without a body, the request would create a database.
+  // Untyped programs can pass undefined. A request without a body would create a database.
   const nothing: object = JSON.parse('{}').item
   for (const [item, kind] of [
     [nothing, 'undefined'],
@@ -94,7 +94,7 @@ it('refuses a list, and a missing value, where one item is expected', async () =
   expect(node.requests).toEqual([])
 })
 
-it('refuses tokens and conditions that no header can contain, without a retry', async () => {
+it('refuses tokens and preconditions that a header cannot contain, without a retry', async () => {
   const timing = noted()
   const node = await fakeNode(WRITTEN)
   const ledger = new LedgerClient(node.url, { timing, token: 'sec\nret' })

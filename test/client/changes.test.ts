@@ -14,7 +14,7 @@ const change = (position: string) => ({
 const event = (position: string) =>
   `id: ${position}\nevent: entry\ndata: ${JSON.stringify(change(position))}\n\n`
 
-/** Sends `text` as events, then disconnects, or with `open` stays silent. */
+/** Sends `text` as events, then disconnects. With `open`, keeps the connection open and sends nothing more. */
 const events =
   (text: string, open = false) =>
   (response: ServerResponse) => {
@@ -59,7 +59,7 @@ describe('changes', () => {
     expect(laterRequests[0]?.headers.authorization).toBe('Bearer t')
   })
 
-  it('are requested again with growing delays up to five seconds while the node does not answer', async () => {
+  it('are requested again while the node does not answer, with delays that grow up to five seconds', async () => {
     const empty = events(':\n\n')
     const node = await fakeNode(SERVER_ID, ...Array(9).fill(empty), events(event('1.0'), true))
     const timing = noted()
@@ -83,7 +83,7 @@ describe('changes', () => {
     await expect(next).rejects.toThrow('enough')
   })
 
-  it('fail after a permanent error', async () => {
+  it('reject with the error if it is permanent', async () => {
     const rejected = json(401, { status: false, code: 'TOKEN_INVALID', message: 'no longer' })
     const node = await fakeNode(SERVER_ID, events(event('1.0')), rejected)
     const changes = new LedgerClient(node.url, { timing: noted() }).changes()
@@ -91,7 +91,7 @@ describe('changes', () => {
     await expect(changes.next()).rejects.toMatchObject({ code: 'TOKEN_INVALID', status: 401 })
   })
 
-  it('fail if a proxy answers with a page', async () => {
+  it('reject if a proxy answers with an HTML page', async () => {
     const node = await fakeNode(SERVER_ID, (response) => {
       response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Sign in</h1>')
     })
@@ -99,7 +99,7 @@ describe('changes', () => {
     await expect(changes.next()).rejects.toMatchObject({ code: 'REPLY_MALFORMED', status: 200 })
   })
 
-  it('close their connection when the caller leaves the loop', async () => {
+  it('close the connection when the caller leaves the loop', async () => {
     let closed: () => void = () => {}
     const isClosed = new Promise<void>((resolve) => {
       closed = resolve
@@ -113,7 +113,7 @@ describe('changes', () => {
   })
 })
 
-it('refuses an event that is longer than any entry', async () => {
+it('reject if an event is longer than any entry can be', async () => {
   const line = Buffer.from(`data: ${'x'.repeat(1024 * 1024)}\n`)
   async function* endless() {
     for (;;) yield line
@@ -121,7 +121,7 @@ it('refuses an event that is longer than any entry', async () => {
   await expect(collected(eventsIn(endless()))).rejects.toMatchObject({ code: 'REPLY_MALFORMED' })
 })
 
-it('parses the same events for any chunking and any line endings', async () => {
+it('are the same for any division into chunks and any line endings', async () => {
   const text = fc.stringMatching(/^[a-z台 :]{0,12}$/)
   const sent = fc.array(
     fc.record({
@@ -149,7 +149,7 @@ it('parses the same events for any chunking and any line endings', async () => {
             at += cut
           }
           yield bytes.subarray(at)
-          // After a final CR the parser needs one more byte to detect that no LF follows.
+          // A CR at the end could be the first half of CR LF, so the parser needs one more byte.
           yield Buffer.from(':')
         }
         let id = ''

@@ -100,13 +100,13 @@ it('counts and aggregates items', async () => {
     [{ group: { city: 'Oslo' }, count: 1, sum: { 'paid.amount': 0.1 } }],
     true,
   ])
-  // @ts-expect-error: the items have no such member
+  // @ts-expect-error: an unknown member
   await sales.aggregate({ sum: ['amount'] })
   const tooMany = sales.aggregate({ group: ['city', 'paid.amount', 'id'] })
   await expect(tooMany).rejects.toMatchObject({ code: 'AGGREGATION_INVALID', status: 400 })
 })
 
-it('continues a list when the last item of a page has been deleted', async () => {
+it('continues with the next page of a list after the last item of the previous page was deleted', async () => {
   await ledger.createDatabase('shrinking')
   const shrinking = ledger.database<{ n: number }>('shrinking')
   await shrinking.createAll(Array.from({ length: 9 }, (_, n) => ({ id: `i${n}`, n })))
@@ -192,7 +192,7 @@ it('attaches, replaces or deletes an attachment only once even if the reply is l
     timing: noted(),
     async fetch(input, init) {
       const reply = await fetch(input, init)
-      // Every other reply is dropped.
+      // Drops every other reply.
       lost += 1
       if (lost % 2 === 1) throw new TypeError('the connection broke')
       return reply

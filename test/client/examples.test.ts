@@ -1,5 +1,5 @@
-// The examples of the documentation are programs: they run unchanged against a new node and print the
-// documented output.
+// Each example of the client page is a program: without changes, it runs against a new node and prints the documented
+// output.
 import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 
 interface Example {
   readonly code: string
-  /** Output shown below the example. */
+  /** The output that the page shows below the example. */
   readonly output: string
 }
 

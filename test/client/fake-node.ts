@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { Timing } from '../../src/client/index.ts'
 
-/** A request as received. */
+/** A received request. */
 export interface Arrived {
   readonly method: string
   readonly path: string
@@ -11,7 +11,7 @@ export interface Arrived {
   readonly body: string
 }
 
-/** A test server for replies that no real node sends. */
+/** A test server for replies that a real node never sends. */
 export interface FakeNode {
   readonly url: string
   readonly requests: Arrived[]
@@ -45,7 +45,6 @@ export async function fakeNode(
   return { url: `http://127.0.0.1:${port}`, requests }
 }
 
-/** Answers with JSON. */
 export const json =
   (status: number, value: unknown, headers: Record<string, string> = {}) =>
   (response: ServerResponse) => {
@@ -53,12 +52,11 @@ export const json =
     response.end(JSON.stringify(value))
   }
 
-/** Breaks the connection. */
 export const broken = (response: ServerResponse): void => {
   response.destroy()
 }
 
-/** Records delays instead of waiting; every random number is `chance`. */
+/** A fake timing that records delays instead of waiting. Every random number is `chance`. */
 export function noted(chance = 1): Timing & { readonly waits: number[] } {
   const waits: number[] = []
   return {
@@ -71,7 +69,6 @@ export function noted(chance = 1): Timing & { readonly waits: number[] } {
   }
 }
 
-/** All of `values`, collected to the end. */
 export async function collected<Value>(values: AsyncIterable<Value>): Promise<Value[]> {
   const all: Value[] = []
   for await (const value of values) all.push(value)

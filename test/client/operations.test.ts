@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
 import { OPERATIONS_FILE, operationsText } from '../../scripts/make-client-types.ts'
 
-it('the types of the client match the routes (if not, run scripts/make-client-types.ts)', async () => {
+it('the generated types of the client match the routes (to update them, run scripts/make-client-types.ts)', async () => {
   expect(readFileSync(OPERATIONS_FILE, 'utf8')).toBe(await operationsText())
 })
 

@@ -1,4 +1,4 @@
-// The Python client against real nodes, with its own tests and the examples of its page.
+// The Python client against real nodes: its own test suite and the examples of its page.
 import { readFileSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
 import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
@@ -24,18 +24,21 @@ it.skipIf(!hasPython)('the tests of the Python client pass', async () => {
   expect(stderr).toMatch(/^Ran \d\d tests in [\d.]+s\n\nOK$/m)
 })
 
-it.skipIf(!hasPython)('the examples of the page print the documented output', async () => {
-  const page = new URL('../../clients/python/README.md', import.meta.url)
-  const blocks = readFileSync(page, 'utf8').matchAll(
-    /^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms,
-  )
-  const examples = [...blocks].map(([, code = '', output = '']) => ({ code, output }))
-  const node = await startLedgerNode()
-  onTestFinished(() => node.close())
-  const program = examples.map(({ code }) => code).join('\n')
-  const { stdout } = await runPython(
-    ['-c', program.replaceAll('http://127.0.0.1:4126', node.url)],
-    {},
-  )
-  expect(stdout).toBe(examples.map(({ output }) => output).join(''))
-})
+it.skipIf(!hasPython)(
+  'the examples of the Python client page print the documented output',
+  async () => {
+    const page = new URL('../../clients/python/README.md', import.meta.url)
+    const blocks = readFileSync(page, 'utf8').matchAll(
+      /^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms,
+    )
+    const examples = [...blocks].map(([, code = '', output = '']) => ({ code, output }))
+    const node = await startLedgerNode()
+    onTestFinished(() => node.close())
+    const program = examples.map(({ code }) => code).join('\n')
+    const { stdout } = await runPython(
+      ['-c', program.replaceAll('http://127.0.0.1:4126', node.url)],
+      {},
+    )
+    expect(stdout).toBe(examples.map(({ output }) => output).join(''))
+  },
+)

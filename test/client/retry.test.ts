@@ -43,7 +43,7 @@ describe('a change that fails temporarily', () => {
   })
 })
 
-it('does not repeat a change after a permanent error', async () => {
+it('is not repeated after a permanent error', async () => {
   for (const status of [400, 401, 403, 404, 409, 412, 413, 422, 429, 500, 507]) {
     const node = await fakeNode(json(status, { status: false, code: 'NO', message: 'no' }))
     const ledger = new LedgerClient(node.url, { timing: noted() })
@@ -136,7 +136,7 @@ it('refuses a reply of more than 256 MiB before it is in memory', async () => {
   })
 })
 
-it('does not follow a redirect, and names its target', async () => {
+it('does not follow a redirect, and names its target in the error', async () => {
   const away = await fakeNode((response) => {
     response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()
   })

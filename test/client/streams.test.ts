@@ -1,4 +1,4 @@
-// History, time travel and attachments, with replies as specified.
+// The client's history, time travel and attachment calls, against replies that follow the specification.
 import { expect, it } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
 import { broken, collected, fakeNode, json, noted } from './fake-node.ts'

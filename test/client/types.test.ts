@@ -1,4 +1,4 @@
-// Types of the client. `tsc` checks them: an unused `@ts-expect-error` is an error, too.
+// The types of the client, checked by `tsc`, which also reports an unused `@ts-expect-error`.
 import { expect, expectTypeOf, it } from 'vitest'
 import {
   type Attachment,
@@ -24,7 +24,7 @@ const fruit = ledger.database<Fruit>('fruit')
 const shapes = ledger.database<Shape>('shapes')
 const untyped = ledger.database('any')
 
-/** Declares code that the compiler checks and that never runs. */
+/** Contains code that the compiler checks and that never runs. */
 const compiled = (_: () => unknown) => expect.assertions(0)
 
 it('patch accepts members of the item, and null for optional members', () =>

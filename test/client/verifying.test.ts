@@ -1,4 +1,4 @@
-// The client in verifying mode with a lying server: every reply is proven, or it throws.
+// The verifying client with a server that lies: every result is proven, or the call rejects.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -19,7 +19,7 @@ type Lie = (path: string, honest: (path: string) => Promise<Said>) => Promise<Sa
 const plum = (price: number) => ({ id: 'plum', price })
 const truth: Lie = (path, honest) => honest(path)
 
-/** A proxy in front of `node` that lets `lie` change replies to reads. */
+/** Starts a proxy in front of `node`. The function `lie` can change the replies to reads. */
 async function lyingProxy(node: LedgerNode) {
   const proxy = { url: '', lie: truth, paths: [] as string[], node }
   const server = createServer(async (request, response) => {
@@ -51,7 +51,10 @@ async function keyOf({ send, service }: LedgerNode): Promise<string> {
   return (await send('GET', `/api/ledgers/${service.serverId}/vkey`)).text.trim()
 }
 
-/** A store for the signed head, as a browser or a file would provide. */
+/**
+ * Returns an in-memory store for the signed head. Applications provide such a store with a browser storage or
+ * a file.
+ */
 function memory(first: string | null = null) {
   const place = {
     note: first,
@@ -84,7 +87,7 @@ async function startWith(items: readonly object[]): Promise<LedgerNode> {
   return node
 }
 
-/** Nodes with the same key, each with its own folder. */
+/** Starts one node for each history. All nodes have the same key, and each has its own folder. */
 async function sameKeyNodes(histories: readonly (readonly object[])[]): Promise<LedgerNode[]> {
   const first = temporaryFolder()
   const nodes: LedgerNode[] = []
@@ -153,7 +156,7 @@ it('reports a deleted item as missing if the node proves the deletion', async ()
   const denied: Said = { status: 404, text: '{"status":false}' }
   proxy.lie = async (path, honest) => (path.endsWith('/proof') ? denied : honest(path))
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
-  // An entry that is not a deletion, presented as a deletion.
+  // The server presents an entry with another method as a deletion.
   proxy.lie = async (path, honest) => {
     if (path.endsWith('/proof')) return denied
     const reply = await honest(path)
@@ -219,7 +222,7 @@ it('detects a changed old block, a dropped block, a forked chain and another key
   for (const [liar, code] of cases) {
     proxy.node = liar
     expect(await outcome(fruit.read('plum'))).toBe(code)
-    // A new client, which has only the stored head, gets the same result.
+    // A new client that knows only the stored head gets the same result.
     expect(await outcome(make().database('fruit').read('plum'))).toBe(code)
     expect(place.note).toBe(storedNote)
   }
@@ -236,7 +239,7 @@ it('detects a checkpoint that was rolled back, even after a restart, and an outd
   expect(await outcome(make().database('fruit').read('plum'))).toBe('LOG_ROLLED_BACK')
   proxy.lie = (path, honest) => honest(path.endsWith('/proof') ? `${path}?position=1.0` : path)
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
-  // Changes recorded by this client cannot be rolled back either, whether read or not.
+  // Changes by this client cannot be rolled back either, even if it has not read them.
   await fruit.create({ id: 'fig', price: 1 })
   await fruit.replace('fig', { price: 2 })
   proxy.lie = async (path, honest) => {
@@ -264,7 +267,7 @@ it('requires a proof that each longer log continues the previous log', async () 
     proxy.lie = async (path, honest) => (path.includes('consistency') ? said : honest(path))
     expect(await outcome(fruit.read('filler-1'))).toBe(code)
   }
-  // A busy node is not a lying node.
+  // A node that is busy must not be reported as lying.
   proxy.lie = async () => ({ status: 503, text: '{"status":false,"code":"LOG_BEHIND"}' })
   await expect(fruit.read('plum')).rejects.toMatchObject({
     name: 'ClientError',
@@ -272,11 +275,11 @@ it('requires a proof that each longer log continues the previous log', async () 
   })
 })
 
-it('lets concurrent reads use one log, in whichever order the replies arrive', async () => {
+it('accepts concurrent reads in whichever order their replies arrive', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy, place } = await verifying(node)
   await fruit.read('plum')
-  // The first reply is delayed until a longer log has been seen.
+  // Delays the first reply until the client has seen a longer log.
   const held = Promise.withResolvers<void>()
   const firstRequest = Promise.withResolvers<void>()
   proxy.lie = async (path, honest) => {
@@ -314,7 +317,7 @@ it('returns every revision of a history as proven, and marks erased revisions', 
       const said = await honest(path)
       return path.includes('/history') ? { ...said, text: said.text.replace(from, to) } : said
     }
-  // Uses only the position and the proof of each revision, and ignores other members.
+  // The client uses only the position and the proof of each revision, so changed members have no effect.
   proxy.lie = replaced(/"price":2/, '"price":7')
   const items = (await collected(fruit.history('plum'))).map(({ item }) => item?.price)
   expect(items).toEqual([1, 2, 3])

@@ -1,14 +1,17 @@
-/** The variant of a BMP to write. */
+/** Variant of a BMP file. */
 export interface BmpKind {
   readonly bits: 1 | 4 | 8 | 16 | 24 | 32
   readonly topDown?: boolean
-  /** Whether to write a BITMAPCOREHEADER, as OS/2 does. */
+  /** Whether the header is a BITMAPCOREHEADER, as in OS/2 files. */
   readonly core?: boolean
-  /** Red, green and blue masks for 16 and 32 bits; default masks if absent. */
+  /** Masks for red, green and blue with 16 and 32 bits. If absent, the default masks apply. */
   readonly masks?: readonly [number, number, number]
 }
 
-/** Returns a BMP file. `pixels` are rows of indexes into `colors` (0xRRGGBB) up to 8 bits, otherwise of colours. */
+/**
+ * Returns a BMP file. With up to 8 bits, `pixels` contains rows of indexes into `colors` (0xRRGGBB),
+ * otherwise rows of colours.
+ */
 export function bmpOf(
   kind: BmpKind,
   pixels: readonly (readonly number[])[],

@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Whether child processes can be listed on this platform. */
 export const childrenCount = process.platform === 'linux'
 
 /** Returns the ids of the running child processes of this process. */
@@ -13,7 +12,6 @@ export function pidsOfChildren(): number[] {
   )
 }
 
-/** Returns the number of running child processes. */
 export function children(): number {
   return pidsOfChildren().length
 }

@@ -30,7 +30,7 @@ function image(
   })
 }
 
-it('applies the configured defaults and limits to the options', () => {
+it('options without a value get the configured defaults, and configured limits apply', () => {
   expect(readSettings({})).toMatchObject({ DEFAULT_PX: DEFAULTS.px, DEFAULT_WIDTH: DEFAULTS.width })
   const most = { DEFAULT_PX: `${PX_MAX}`, DEFAULT_WIDTH: `${COLUMNS_MAX}` }
   expect(readSettings(most)).toMatchObject({ DEFAULT_PX: PX_MAX, DEFAULT_WIDTH: COLUMNS_MAX })
@@ -66,7 +66,7 @@ describe('daicho image', () => {
     await rm(join(folder, 'out.xlsx'))
   })
 
-  it('prints one line, and reads the defaults of the options from the environment', async () => {
+  it('prints one line, and takes defaults of options from the environment', async () => {
     const { code, stdout, stderr } = await image(['in.png', 'out.xlsx'], { DEFAULT_WIDTH: '8' })
     expect(code).toBe(0)
     expect(stderr.trimEnd().split('\n').at(-1)).toBe('converting 100 %  4 of 4 rows')
@@ -107,7 +107,7 @@ describe('daicho image', () => {
     expect(JSON.parse(stdout)).toMatchObject({ status: false, code: 'FORMAT_NOT_ACCEPTED' })
   })
 
-  it('exits with 78 for an invalid environment', async () => {
+  it('exits with code 78 for an invalid environment', async () => {
     expect(await image(['in.png', 'out.xlsx'], { DEFAULT_PX: '0' })).toMatchObject({ code: 78 })
   })
 })

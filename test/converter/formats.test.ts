@@ -15,7 +15,7 @@ import { bmpOf } from './bmp.ts'
 
 const PLAIN: DecodeOptions = { resample: 'nearest', grayscale: false, background: null }
 
-/** Converts an image and returns its cells as rows of 0xRRGGBB. Each cell is one block of the image. */
+/** Returns the cells of a converted image as rows of 0xRRGGBB. The image has one block of pixels for each cell. */
 async function cells(
   bytes: Uint8Array,
   [columns, rows]: readonly [number, number],
@@ -36,13 +36,16 @@ const W = 0xffffff
 const K = 0x000000
 const Y = 0xffff00
 const BLOCK = 16
-/** Six colours, arranged so that every orientation looks different. */
+/** Six different colours, so that every orientation looks different. */
 const MOTIF = [
   [R, G, B],
   [W, K, Y],
 ]
 
-/** The motif in blocks of 16 × 16, so that lossy formats keep their colours. */
+/**
+ * Returns the motif as pixels, 16 × 16 per colour, because lossy formats do not keep the colours of single
+ * pixels.
+ */
 function motif(
   colors: readonly (readonly number[])[] = MOTIF,
   channels: 3 | 4 = 3,
@@ -61,7 +64,7 @@ function motif(
   return sharp(raw, { raw: { width, height, channels } })
 }
 
-/** Checks that every channel of every cell differs by at most `reach` from `expected`. */
+/** Checks that each channel of each cell differs by at most `reach` from `expected`. */
 function expectNear(
   actual: number[][],
   expected: readonly (readonly number[])[],
@@ -136,7 +139,7 @@ describe('decoding', () => {
     },
   )
 
-  it('decodes a large image with alpha and an orientation, which uses a separate code path', async () => {
+  it('decodes a large image with alpha and an orientation, for which the decoder has a separate code path', async () => {
     const png = await motif(MOTIF, 4, 255)
       .resize({ width: 6000, height: 3000, fit: 'fill', kernel: 'nearest' })
       .png({ compressionLevel: 1 })
@@ -203,7 +206,7 @@ describe('decoding', () => {
     }
   })
 
-  it('decodes a BMP of 1, 4, 8, 16, 24 or 32 bits, top-down or bottom-up, of OS/2, and with masks', async () => {
+  it('decodes a BMP of 1, 4, 8, 16, 24 or 32 bits, top-down or bottom-up, with an OS/2 header, and with masks', async () => {
     const indexes = [
       [0, 1, 2],
       [3, 4, 5],
@@ -273,7 +276,7 @@ describe('rejection', () => {
   it.each(kinds)('rejects a truncated %s as damaged', async (_, make) => {
     const whole = await make()
     for (const part of [0.1, 0.3, 0.5, 0.7, 0.9, 0.99]) {
-      // A length between the bytes that identify the format and one byte less than the whole file.
+      // Cuts after the bytes that identify the format (at most 32) and before the last byte.
       const length = Math.min(whole.length - 1, Math.max(32, Math.trunc(whole.length * part)))
       await expect(cells(whole.subarray(0, length), [2, 2]), `${part}`).rejects.toMatchObject({
         code: 'IMAGE_UNDECODABLE',
@@ -299,7 +302,7 @@ describe('rejection', () => {
     })
   })
 
-  it('rejects a compressed BMP with an explanation', async () => {
+  it('rejects a compressed BMP with FORMAT_NOT_ACCEPTED', async () => {
     const bmp = bmpOf({ bits: 8 }, [[0]], [R])
     bmp.writeUInt32LE(1, 30)
     await expect(cells(bmp, [1, 1])).rejects.toMatchObject({ code: 'FORMAT_NOT_ACCEPTED' })
@@ -442,7 +445,7 @@ it('shows the right part of the image in each cell, both enlarged and reduced', 
       const [x, y] = [Math.trunc(columns / 2), Math.trunc(rows / 2)]
       const color = actual[y]?.[x] ?? 0
       const expected = [((x + 0.5) / columns) * 256, ((y + 0.5) / rows) * 256] as const
-      // `nearest` may be off by half a source pixel, which is 4 colour levels here.
+      // `nearest` may take the neighbouring source pixel, which differs by 4 colour levels here.
       const reach = resample === 'cubic' ? 1 : 4
       expect(Math.abs((color >>> 16) - expected[0])).toBeLessThanOrEqual(reach)
       expect(Math.abs(((color >>> 8) & 255) - expected[1])).toBeLessThanOrEqual(reach)
@@ -466,7 +469,7 @@ it('ignores PNG chunks that do not affect the pixels', async () => {
   expect(await cells(bloated, [2, 3])).toEqual(UPRIGHT[6])
 })
 
-/** Returns the PNG with additional chunks after its header. */
+/** Returns the PNG with `chunks` added after its header. */
 function withPngChunks(png: Buffer, chunks: readonly (readonly [string, Buffer])[]): Buffer {
   const headerEnd = 8 + 25
   const more = chunks.map(([type, data]) => {
@@ -478,13 +481,13 @@ function withPngChunks(png: Buffer, chunks: readonly (readonly [string, Buffer])
   return Buffer.concat([png.subarray(0, headerEnd), ...more, png.subarray(headerEnd)])
 }
 
-/** Returns the PNG without chunks of this type. */
+/** Returns the PNG without its chunk of this type. */
 function withoutChunk(png: Buffer, type: string): Buffer {
   const at = png.indexOf(type) - 4
   return Buffer.concat([png.subarray(0, at), png.subarray(at + 12 + png.readUInt32BE(at))])
 }
 
-/** Returns an uncompressed gray TIFF of 8 × 8 pixels, with the tags in `changed` replaced. */
+/** Returns an uncompressed gray TIFF of 8 × 8 pixels. `changed` replaces values of its tags. */
 function grayTiff(changed: Record<number, number>): Buffer {
   const usual = { 256: 8, 257: 8, 258: 8, 259: 1, 262: 1, 273: 200, 277: 1, 278: 8, 279: 64 }
   const tags = Object.entries({ ...usual, ...changed })
@@ -494,7 +497,7 @@ function grayTiff(changed: Record<number, number>): Buffer {
   tiff.writeUInt16LE(tags.length, 8)
   for (const [at, [id, value]] of tags.entries()) {
     tiff.writeUInt16LE(Number(id), 10 + at * 12)
-    // A single 16-bit value.
+    // Type 3 is a 16-bit value, and the count is 1.
     tiff.writeUInt16LE(3, 12 + at * 12)
     tiff.writeUInt32LE(1, 14 + at * 12)
     tiff.writeUInt32LE(value, 18 + at * 12)
@@ -516,7 +519,7 @@ describe('98 megapixels in a small file', () => {
     ['interlaced PNG', () => flat(3).png({ progressive: true }).toBuffer(), 'IMAGE_TOO_LARGE'],
   ]
   it.each(kinds)(
-    'uses less than 450 MB for a %s, whether it is decoded or rejected',
+    'the conversion of a %s uses less than 450 MB, whether it succeeds or is rejected',
     async (_, make, expected) => {
       const folder = await mkdtemp(join(tmpdir(), 'daicho-large-'))
       try {

@@ -18,7 +18,7 @@ export function partsOf(archive: Uint8Array): Map<string, string> {
   return parts
 }
 
-/** Converts column letters to a number, A = 1. */
+/** Converts column letters to the number of the column. A is 1. */
 function columnNumber(letters: string): number {
   let number = 0
   for (const letter of letters) number = number * 26 + letter.charCodeAt(0) - 64
@@ -26,8 +26,9 @@ function columnNumber(letters: string): number {
 }
 
 /**
- * Returns faults that libraries and validators overlook but Excel may report. Rows and references must strictly
- * increase, columns must be disjoint, styles and strings must exist, and sizes and names must be valid.
+ * Returns faults that libraries and validators overlook but Excel may report. Rows and references must
+ * strictly increase, columns must not overlap, styles and strings must exist, and sizes and names must be
+ * valid.
  */
 export function overlookedFaults(archive: Uint8Array): string[] {
   const parts = partsOf(archive)

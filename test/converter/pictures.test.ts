@@ -6,7 +6,7 @@ import { COLORS_MAX } from '../../src/converter/palette.ts'
 import { overlookedFaults } from './package-parts.ts'
 import { readWithPopulate, readWithSheetJs, validate, validatorRuns } from './readers.ts'
 
-/** A generated picture with `colors` different colours, each used at least once. */
+/** A generated picture that uses `colors` different colours, each at least once. */
 interface Picture {
   readonly width: number
   readonly height: number
@@ -15,7 +15,7 @@ interface Picture {
   readonly px: number
   readonly grayscale: boolean
   readonly zoom: number | null
-  /** Cells per pixel along each side: with `nearest`, every pixel becomes a square of cells. */
+  /** Cells per pixel along each side. With `nearest`, each pixel becomes a square of this size. */
   readonly magnified: number
   readonly compressed: 'png' | 'webp' | 'tiff'
 }
@@ -25,7 +25,7 @@ const anyPicture: fc.Arbitrary<Picture> = fc
   .record({
     width: side,
     height: side,
-    // Few colours, any number of colours, or the maximum for the size.
+    // The minimum number of colours, any number, or the maximum for the size.
     fraction: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 1, noNaN: true }), fc.constant(1)),
     large: fc.nat({ max: 49 }).map((n) => n === 0),
     seed: fc.nat(),
@@ -62,7 +62,7 @@ async function fileOf(one: Picture, rgb: Uint8Array): Promise<Buffer> {
     : image.png().toBuffer()
 }
 
-/** Returns the expected `RRGGBB` of every cell. */
+/** Returns the expected `RRGGBB` of every cell, row by row. */
 function expectedFills(picture: Picture, rgb: Uint8Array): string[] {
   const fills: string[] = []
   const hex = (value: number) => value.toString(16).toUpperCase().padStart(2, '0')
@@ -118,12 +118,12 @@ const plain: Picture = {
   magnified: 1,
   compressed: 'png',
 }
-// One pixel, and the maximum number of colours of a workbook.
+// A picture of one pixel, and a picture with the maximum number of colours of a workbook.
 const edges: Picture[] = [plain, { ...plain, width: 257, height: 255, colors: COLORS_MAX }]
 
 describe('200 generated pictures', () => {
   const validated = validatorRuns()
-  it('have the same pixels in two other libraries, and have no errors that these libraries overlook', async () => {
+  it('have the same pixels when two other libraries read their workbooks, and no faults that these libraries overlook', async () => {
     for (const picture of [...pictures, ...edges]) {
       const rgb = pixelsOf(picture)
       const bytes = await fileOf(picture, rgb)

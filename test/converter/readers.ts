@@ -13,17 +13,16 @@ export interface ReadWorkbook {
   readonly sheets: readonly string[]
   /** The used range, e.g. `A1:CV75`. */
   readonly used: string
-  /** `RRGGBB` of every cell, row by row; empty for a cell without a solid fill. */
+  /** `RRGGBB` of every cell, row by row. Empty text: the cell has no solid fill. */
   readonly fills: readonly string[]
-  /** The different cell values. */
+  /** The distinct cell values. */
   readonly values: readonly unknown[]
-  /** The different column widths, in characters. */
+  /** The distinct column widths, in characters. */
   readonly widths: readonly (number | undefined)[]
-  /** The different row heights, in points. */
+  /** The distinct row heights, in points. */
   readonly heights: readonly (number | undefined)[]
 }
 
-/** Reads a workbook with SheetJS. */
 export function readWithSheetJs(bytes: Uint8Array): ReadWorkbook {
   const book = SheetJs.read(bytes, { cellStyles: true })
   const sheet = book.Sheets[book.SheetNames[0] ?? ''] ?? {}
@@ -33,7 +32,7 @@ export function readWithSheetJs(bytes: Uint8Array): ReadWorkbook {
   for (let r = 0; r <= range.e.r; r += 1) {
     for (let c = 0; c <= range.e.c; c += 1) {
       const cell: SheetJs.CellObject | undefined = sheet[SheetJs.utils.encode_cell({ r, c })]
-      // The cells contain their fill, although SheetJS's types describe only styles for writing.
+      // SheetJS returns the fill of each cell, although its types describe styles only for writing.
       const style: { patternType?: string; fgColor?: { rgb?: string } } = cell?.s ?? {}
       fills.push(style.patternType === 'solid' ? (style.fgColor?.rgb ?? '') : '')
       values.add(cell?.v)
@@ -58,7 +57,7 @@ export async function readWithPopulate(bytes: Uint8Array): Promise<ReadWorkbook>
   const values = new Set<unknown>()
   const widths = new Set<number | undefined>()
   const heights = new Set<number | undefined>()
-  // Reading a style makes xlsx-populate create a new style, so each style is read only once.
+  // Reads each style only once, because xlsx-populate adds a style to the workbook for each read.
   const known = new Map<number | undefined, string>()
   for (const row of range.cells()) {
     for (const cell of row) {
@@ -92,14 +91,14 @@ const validatorFolder = fileURLToPath(new URL('../validator/', import.meta.url))
 const validatorPackages = join(validatorFolder, 'node_modules/@xarsh')
 
 /**
- * Whether the validator of the Open XML SDK works on this platform. Installs it on first use. It is not a dependency
- * of the project because it supports few platforms.
+ * Returns whether the validator of the Open XML SDK works on this platform. The first call installs the
+ * validator, which is not a dependency of the project because it supports few platforms.
  */
 export function validatorRuns(): boolean {
   const program = join(validatorPackages, `ooxml-validator-${process.platform}-${process.arch}`)
   if (!existsSync(program)) {
     const options = { cwd: validatorFolder, timeout: 60_000, stdio: 'ignore' } as const
-    // `npm ci` would fail, because the registry lacks the packages for some platforms.
+    // Uses `npm install`, because `npm ci` would fail: the registry lacks the packages for some platforms.
     const flags = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund']
     spawnSync('npm', ['install', ...flags], options)
   }

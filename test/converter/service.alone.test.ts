@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => converter.close())
 
-/** Sends `head` and `body` unchanged. Resolves to the received data when the connection ends. */
+/** Sends `head` and `body` unchanged, and resolves to the received text when the connection ends. */
 function raw(head: string, body: Uint8Array = new Uint8Array(0)): Promise<string> {
   const { hostname, port } = new URL(converter.url)
   return new Promise((resolve) => {
@@ -54,7 +54,7 @@ describe('the preview', () => {
 })
 
 describe('the colours header', () => {
-  it('contains the number of colours of the workbook and of the resized image', async () => {
+  it('contains the number of colours of the workbook and the number of colours of the resized image', async () => {
     for (const [colors, expected] of [
       [undefined, /^(\d+) of \1$/],
       [7, /^7 of \d+$/],
@@ -86,7 +86,7 @@ describe('concurrent requests', () => {
     }
   })
 
-  it('that upload files are limited to 16 before their bodies are read, and the next upload gets 503', async () => {
+  it('can be at most 16 uploads, counted before their bodies are read, and one more upload gets 503', async () => {
     const converter = await startConverter()
     const { hostname, port } = new URL(converter.url)
     const head = [
@@ -101,7 +101,7 @@ describe('concurrent requests', () => {
       await Promise.all(
         sockets.map(async (socket) => {
           socket.write(`${head.join('\r\n')}\r\n\r\n`)
-          // The node has received the headers and waits for the form.
+          // The server replies with 100 after it has received the headers, and then waits for the form.
           expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 100 /)
         }),
       )
@@ -145,7 +145,7 @@ describe('concurrent requests', () => {
           await reader?.cancel()
         }),
       )
-      // The next conversions start when the workers of the disconnected clients have exited.
+      // The next conversions start only after the workers of the disconnected clients have exited.
       const next = await Promise.all([1, 2].map(() => postImage(busy.url, image, 'a.png')))
       for (const reply of next) expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(0)
       expect(children() - before).toBeLessThanOrEqual(2)
@@ -160,14 +160,14 @@ it('writes no log line if a client disconnects while its request is queued', asy
   const limits = { ...TEST_LIMITS, workers: 1, queueMax: 1 }
   const busy = await startConverter({ workerLimits: limits }, (line) => lines.push(line))
   try {
-    // The client does not read this workbook, so the worker stays busy.
+    // The client does not read the workbook, so the worker stays busy.
     const first = await postImage(busy.url, image, 'a.png', { width: 3_000, height: 3_000 })
     const leaving = new AbortController()
     const post = () =>
       fetch(`${busy.url}/image`, {
         ...{ method: 'POST', body: formOf(image, 'a.png'), signal: leaving.signal },
       })
-    // The queue has one slot: when one of two requests is rejected, the other is queued.
+    // The queue has one slot, so if one request is rejected, the other request is queued.
     const two = [post(), post()]
     const rejected = await Promise.race(two)
     expect([rejected.status, await rejected.json()]).toEqual([
@@ -186,7 +186,7 @@ it('writes no log line if a client disconnects while its request is queued', asy
 })
 
 describe('invalid requests', () => {
-  it('get an HTTP status below 500, and the body has the member `status`', async () => {
+  it('get a status below 500 and a JSON body with an error code', async () => {
     const type = fc.constantFrom(
       'multipart/form-data; boundary=b',
       'multipart/form-data',
@@ -217,7 +217,7 @@ describe('invalid requests', () => {
     )
   })
 
-  it('with modified image bytes are converted or rejected', async () => {
+  it('with modified image bytes are converted, or rejected with 413, 415 or 422', async () => {
     const kinds = await Promise.all([
       sharp(image).resize(20).png().toBuffer(),
       sharp(image).resize(20).jpeg().toBuffer(),

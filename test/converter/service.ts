@@ -6,10 +6,10 @@ import {
 } from '../../src/converter/index.ts'
 import { type Listener, startListener } from '../../src/http/index.ts'
 
-/** Form fields other than the file. */
+/** Fields of the form, except for the file. */
 export type Fields = Readonly<Record<string, string | number | boolean>>
 
-/** Gives workers normal priority, so that tests are fast on a busy computer. */
+/** Worker limits with normal priority, so that tests are also fast on a busy computer. */
 export const TEST_LIMITS: typeof WORKER_LIMITS = { ...WORKER_LIMITS, nice: 0 }
 
 /** Starts a converter on a free local port. `log` receives log lines of level error. */
@@ -28,7 +28,7 @@ export async function startConverter(
   )
 }
 
-/** Returns the form of an upload, as a browser sends it. */
+/** Returns the form that a browser sends for an upload. */
 export function formOf(bytes: Uint8Array | null, name: string, fields: Fields = {}): FormData {
   const form = new FormData()
   for (const [field, value] of Object.entries(fields)) form.append(field, String(value))
@@ -36,7 +36,6 @@ export function formOf(bytes: Uint8Array | null, name: string, fields: Fields = 
   return form
 }
 
-/** Posts an image as a browser does. */
 export function postImage(
   url: string,
   bytes: Uint8Array,

@@ -1,4 +1,4 @@
-/** Types for the part of xlsx-populate that the tests use. */
+/** The types of xlsx-populate that the tests use. */
 declare module 'xlsx-populate' {
   interface Cell {
     /** Index of the cell's style in the workbook. */

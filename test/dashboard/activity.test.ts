@@ -19,11 +19,10 @@ it('averages the entries of ten minutes per bar, and ends the last bar after the
   expect(chart.rates.slice(-3)).toEqual([3, 0.7, 0])
   expect(chart.rates.reduce<number>((sum, rate) => sum + (rate ?? 0) * 10, 0)).toBeCloseTo(37)
   expect([chart.entries, chart.blocks]).toEqual([42, 4])
-  // The size at the end of each bar.
   expect(chart.sizes.slice(-4)).toEqual([300, 400, 500, 500])
 })
 
-it('shows no bar before the start of the process, and shows the current size if there were no changes', () => {
+it('shows no bar before the start of the process, and shows the current size even if there were no changes', () => {
   const since = NOW - 25 * MINUTE
   const chart = chartOf({ status: true, since, now: NOW, store_bytes: 5, minutes: [] })
   expect(chart.rates.slice(-5)).toEqual([null, 0, 0, 0, 0])

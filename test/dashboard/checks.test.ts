@@ -4,7 +4,11 @@ import {
   type FaultCode,
 } from '../../src/dashboard/browser/verification/verify-chain.ts'
 
-/** The first letters of the states of all checks: key, signature, five checks of blocks, log, memory. */
+/**
+ * Returns the first letter of the state of each check (o: open, h: held, f: failed, n: none to compare). The
+ * checks are the key, the signature, five checks of the blocks, the log and the comparison with the last
+ * verification.
+ */
 const states = (fault: [FaultCode, number | null] | null, isDone = true, hadMemory = true) =>
   checkStates(
     fault === null ? null : { code: fault[0], height: fault[1], index: null },

@@ -1,4 +1,4 @@
-// The verification of an item in the page, against a node in this process and replies that were changed.
+// The page's verification of an item, with the replies of a real node and with changed replies.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import {
   type ItemVerdict,
@@ -33,7 +33,7 @@ function prove(change: Partial<ProofSource> = {}, shown = PLUM): Promise<ItemVer
   return proveItem(verifySignature, source, shown)
 }
 
-it('proves current and former revisions under a signed checkpoint, which must continue the remembered checkpoint', async () => {
+it('proves current and former revisions under a signed checkpoint that continues the remembered checkpoint', async () => {
   const first = await prove()
   expect(first).toMatchObject({ refused: null, size: 3, isErased: false, isKeyKnown: false })
   if (first.refused !== null) throw new Error('refused')
@@ -63,7 +63,7 @@ it('proves only the position of an erased revision', async () => {
   expect(verdict).toMatchObject({ refused: null, isErased: true, timestamp: null })
 })
 
-it('rejects shown content that differs from the proven content', async () => {
+it('reports that the content on the page differs from the proven content', async () => {
   const other = { ...PLUM, item: { id: 'plum', price: 81 } }
   expect(await prove({}, other)).toEqual({ refused: 'otherItem' })
   expect(await prove({}, { ...PLUM, position: '3.0' })).toEqual({ refused: 'unanswered' })
@@ -95,7 +95,7 @@ it.each<[string, () => Partial<ProofSource>, string]>([
   expect(await prove(change())).toEqual({ refused })
 })
 
-/** Changes the proof in transit. */
+/** Requests from the node, with `from` replaced by `to` in each reply. */
 function changed(from: RegExp, to: string): ProofSource['fetch'] {
   return async (path) => {
     const { status, text } = await node.send('GET', path)

@@ -1,4 +1,4 @@
-// Addresses of views, and items as a table, CSV and NDJSON.
+// Addresses of the dashboard's views, and items as a table, CSV and NDJSON.
 import { describe, expect, it } from 'vitest'
 import { previewOf } from '../../src/dashboard/browser/preview.ts'
 import { hrefOf, itemsOf, ledgerAt, parseRoute } from '../../src/dashboard/browser/routes.ts'
@@ -55,13 +55,13 @@ const ITEMS = [
 ]
 
 describe('a table of items', () => {
-  it('offers the members of the items and of their objects as columns, at most 60', () => {
+  it('offers at most 60 columns: the members of the items and of the objects in them', () => {
     expect(memberPaths(ITEMS)).toEqual([...['name', 'at.town', 'at.zip', 'empty', 'list', 'gone']])
     const wide = Object.fromEntries(Array.from({ length: 99 }, (_, n) => [`m${n}`, n]))
     expect(memberPaths([{ id: 'w', ...wide }])).toHaveLength(60)
   })
 
-  it('finds a value by its path, and prefers a member that is named like the whole path', () => {
+  it('finds a value by its path, and prefers a member whose name equals the whole path', () => {
     expect(ITEMS.map((item) => valueAt(item, 'at.town'))).toEqual(['Oslo', 'own'])
     expect([valueAt(ITEMS[0], 'at.none'), valueAt(ITEMS[0], 'toString')]).toEqual([
       undefined,
@@ -69,7 +69,7 @@ describe('a table of items', () => {
     ])
   })
 
-  it('prints CSV with quotes, and disarms texts that a spreadsheet would evaluate', () => {
+  it('prints CSV with quotes, and makes texts harmless that a spreadsheet would evaluate', () => {
     expect(csvOf(ITEMS, ['name', 'at.town', 'list', 'gone'])).toBe(
       'id,name,at.town,list,gone\r\n' + 'a,"x, ""y""",Oslo,,\r\n' + 'b,\'=1+1,own,"[1,2]",\r\n',
     )

@@ -61,7 +61,10 @@ it.each<[string, Operator, string, unknown]>([
   },
 )
 
-/** A session with a node that issues the tokens 1, 2, …; and the requests it received. */
+/**
+ * Creates a session with a node that issues the tokens 1, 2 and so on. Records the requests that the node
+ * receives.
+ */
 function session(reply: (path: string, token: string | null) => Response | Error) {
   const sent: string[] = []
   const states: SessionState[] = []

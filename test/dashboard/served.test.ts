@@ -1,4 +1,4 @@
-// Serving of the dashboard: credentials, size, caching and Content-Security-Policy.
+// How a node serves the dashboard: credentials, size, caching and Content-Security-Policy.
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -36,7 +36,7 @@ it('serves nothing without credentials', async () => {
   }
 })
 
-it('serves files with a hash in their names as immutable, and the page with revalidation', async () => {
+it('serves files with a hash in their names as immutable, and requires revalidation of the page', async () => {
   for (const path of ['/', ...assets]) {
     const { headers } = await node.send('HEAD', path, undefined, RIGHT)
     const etag = headers.get('etag') ?? ''
@@ -58,7 +58,7 @@ it('all JavaScript is at most 80 kB compressed, and is sent compressed', async (
   const scripts = new Set(assets.filter((path) => path.endsWith('.js')))
   for (const path of scripts) {
     const { text } = await node.send('GET', path, undefined, RIGHT)
-    // Files that a script loads later, such as the verification worker.
+    // Adds the scripts that this script loads later, such as the verification worker.
     for (const [, later = ''] of text.matchAll(/["'`/]([\w-]+-[\w-]{8}\.js)/g)) {
       scripts.add(`/assets/${later}`)
     }
@@ -68,7 +68,7 @@ it('all JavaScript is at most 80 kB compressed, and is sent compressed', async (
   for (const path of scripts) {
     const { text, headers } = await node.send('GET', path, undefined, RIGHT)
     expect(headers.get('content-encoding')).toBe('gzip')
-    // The file does not contain the path of the build either.
+    // The file must not contain the path of the build folder.
     expect(text).not.toContain(ROOT)
     bytes += gzipSync(text).length
   }

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { english } from '../../src/dashboard/browser/language/english.ts'
 import { japanese } from '../../src/dashboard/browser/language/japanese.ts'
 
-/** Every text by its path. A text with parameters is rendered with 7 as the first parameter and 8 as the second. */
+/** Returns every text by its path. Texts with parameters are rendered with the values 7 and 8. */
 function renderedTexts(texts: object, at = ''): [string, string][] {
   return Object.entries(texts).flatMap(([name, text]): [string, string][] => {
     const path = `${at}${name}`
@@ -23,7 +23,7 @@ it('has the same texts with the same parameters in all languages', () => {
   }
 })
 
-it('uses the singular for the number one, and omits the end of a chain of unknown length', () => {
+it('uses the singular for the number 1, and omits the last height if the length of a chain is unknown', () => {
   expect([english.blocks(1), english.entries(1), english.blocks(1_234)]).toEqual([
     ...['1 block', '1 entry', '1,234 blocks'],
   ])

@@ -1,4 +1,4 @@
-// The browser verifier accepts the frozen examples, like the Node verifier, and rejects damage.
+// The browser verifier accepts the frozen examples, as the Node verifier does, and rejects damaged chains.
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, it, vi } from 'vitest'
@@ -58,7 +58,7 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
   },
 )
 
-/** A chain of four blocks as served by a node, with a log signed by the test. */
+/** Returns a chain of four blocks as a node serves it. The test signs its log. */
 function chain(): { source: ChainSource; blocks: JsonObject[] } {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const serverId = serverIdOf(publicKey)
@@ -151,7 +151,7 @@ it.each<[string, string, number | null, (blocks: JsonObject[]) => void]>([
   expect(remember).toBe(null)
 })
 
-it('accepts an erased entry without a blind, and uses its commitment unchanged', async () => {
+it('accepts an erased entry without a blind, for which it uses the commitment from the block', async () => {
   const { source, blocks } = chain()
   Object.assign(at(blocks[1], 'proof', 'blinds'), { 0: null })
   Object.assign(at(blocks[1], 'body', '0'), { item: { id: '1.0' } })

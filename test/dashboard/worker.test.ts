@@ -1,4 +1,4 @@
-// Messages from the verification worker to the page, for different replies of the node.
+// Messages that the verification worker sends to the page, for different replies of the node.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import type { WorkerMessage } from '../../src/dashboard/browser/verification/messages.ts'
 import type { Remembered } from '../../src/dashboard/browser/verification/verify-chain.ts'
@@ -15,7 +15,7 @@ const WORKER = new URL('../../src/dashboard/browser/verification/worker.ts', imp
 let node: LedgerNode
 let onReport: (report: WorkerMessage) => void
 let order: (event: { readonly data: object }) => void
-/** Replies in place of the node's, by the last path segment. */
+/** Replies that replace the replies of the node, by the last segment of the path. */
 let instead: Readonly<Record<string, Response>> = {}
 beforeAll(async () => {
   node = await startLedgerNode({ folder: temporaryFolder(afterAll) })
@@ -24,14 +24,14 @@ beforeAll(async () => {
   const toNode = globalThis.fetch
   vi.stubGlobal('fetch', async (input: string, init: RequestInit) => {
     const name = /([^/]*?)(?:\?.*)?$/.exec(input)?.[1] ?? ''
-    // The browser adds the page's credentials to requests for a session.
+    // A browser adds the credentials of the page to requests for a session.
     const headers =
       name === 'session' ? basic(CREDENTIALS.name, CREDENTIALS.password) : init.headers
     return (
       instead[name] ?? toNode(input, { ...init, ...(headers === undefined ? {} : { headers }) })
     )
   })
-  // Globals of a browser worker.
+  // The globals of a browser worker that the code uses.
   vi.stubGlobal('addEventListener', (_kind: string, listener: typeof order) => {
     order = listener
   })
@@ -40,7 +40,7 @@ beforeAll(async () => {
 })
 afterAll(() => node.close())
 
-/** The worker's last message when `answers` replaces replies of the node. */
+/** Returns the last message of the worker while `answers` replaces replies of the node. */
 async function verdict(
   answers: typeof instead = {},
   remembered: Readonly<Record<string, Remembered>> = {},
@@ -87,7 +87,7 @@ it.each<[string, Record<string, Response>, string]>([
   ['blocks that are not a list', { ledgers: new Response('{"ledgers":{}}') }, 'unreadable'],
   ['a text for its blocks', { ledgers: new Response('"ledgers"') }, 'unreadable'],
 ])('reports an invalid chain for a node with %s', async (_, answers, code) => {
-  // A reply is read once; blocks are requested again, one by one.
+  // A Response can be read only once, but the worker also requests the blocks one by one.
   const again = Object.entries(answers).map(([name, reply]) => {
     const { status } = reply
     const text = reply.text()

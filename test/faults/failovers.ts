@@ -1,15 +1,15 @@
-// Failovers of a PostgreSQL cluster under load. Acknowledged writes must survive all of them.
+// Kills the primary of a PostgreSQL cluster under load, again and again. Every acknowledged write must survive.
 //
 //   npm run build && node scripts/run.mjs test/faults/failovers.ts [--rounds 20] [--requests 2000] [--control]
 //
-// Three servers, from the binaries that npm has installed; a synchronous standby confirms each commit. Two nodes with
-// one key write. In each round the primary is killed, the standby that has received most is promoted, and a copy of the
-// new primary replaces the dead server.
+// Runs three servers from the installed npm packages, and a synchronous standby confirms each commit. Two nodes with
+// one key write. Each round kills the primary, promotes the standby that has received most, and replaces the dead
+// server by a copy of the new primary.
 //
-// --control replicates asynchronously and stops the standbys before one failover: this must lose writes, and both nodes
+// --control replicates asynchronously and stops the standbys before one failover. This must lose writes, and both nodes
 // must notice and stop.
 //
-// 20 rounds take about 2 minutes. Exit code 0: nothing lost, nothing twice; with --control something lost and noticed.
+// 20 rounds take about 2 minutes. Exit code 0: no write is lost or stored twice; with --control, a loss was noticed.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Power cuts on a real file system. Acknowledged writes must survive all of them.
+// Simulates power cuts on a real file system. Every acknowledged write must survive.
 //
 //   node scripts/run.mjs test/faults/power-cuts.ts [--cuts 100] [--fs xfs|ext4] [--seed 1] [--control]
 //     [--program src/cli/main.ts]
@@ -6,15 +6,15 @@
 // Needs root on Linux, and the Debian packages xfsprogs, e2fsprogs and util-linux; --control needs strace.
 //
 // The node's folder is on a file system in an image file in a tmpfs. A power cut is the shutdown ioctl without a
-// flush of the log: pages that were not synced are gone after the next mount. Before every second cut the disk fails
-// once: holes are punched into the image where the next frames of `ledger.db-wal` go, and the tmpfs is filled, so that
-// writing these pages back fails with EIO and the kernel then takes them for clean. The node must answer 503; it is
-// killed, the disk works again, and it starts and acknowledges more writes before the power cut.
+// flush of the log, so pages that were not synced are gone after the next mount. Before every second cut the disk fails
+// once: the run punches holes into the image where the next frames of `ledger.db-wal` go, and fills the tmpfs. Then
+// the kernel fails to write these pages back (EIO) and treats them as clean. The node must answer 503. The run kills
+// it, repairs the disk and starts it again, and the node acknowledges more writes before the power cut.
 //
-// --control makes every fsync a no-op (strace): this run must lose writes, or the power cuts are ineffective.
-// --program runs another version of daicho, for example of a worktree before a fix.
+// --control makes every fsync a no-op (strace). Such a run must lose writes, otherwise the power cuts are ineffective.
+// --program runs another version of daicho, for example from a worktree without a fix.
 //
-// 100 cuts take about 8 minutes; the run gives up after 30. Exit code 0: nothing lost, or with --control something.
+// 100 cuts take about 8 minutes, and a run ends after 30 minutes. Exit code 0: no write is lost, or with --control some.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs'
@@ -35,14 +35,14 @@ const { values: flags } = parseArgs({
 })
 const RUN_MS_MAX = 30 * 60_000
 const CLIENTS = 4
-/** Size of the image; XFS requires at least 300 MiB. */
+/** Size of the image, MiB. XFS requires at least 300. */
 const IMAGE_MB = 384
 const PAGE_BYTES = 4_096
 const WAL_HEADER_BYTES = 32
 const FRAME_BYTES = 24 + PAGE_BYTES
-/** Range of the WAL after its last frame that cannot be written while the disk fails. */
+/** Bytes after the last WAL frame that cannot be written while the disk fails. */
 const FAILING_BYTES = 1024 * 1024
-/** Makes every sync a no-op; `-D` makes the node a child of this process. */
+/** Command prefix that makes every sync a no-op. `-D` keeps the node a direct child of this process. */
 const WITHOUT_SYNC = [
   ...['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null'],
   ...['-e', 'trace=fsync,fdatasync', '-e', 'inject=fsync,fdatasync:retval=0'],
@@ -51,7 +51,7 @@ const WITHOUT_SYNC = [
 const run = (program: string, ...args: string[]) =>
   execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
-/** A file system whose power can be cut, and whose backing device can fail. */
+/** A file system with simulated power cuts and a disk that can fail. */
 class Disk {
   readonly #memory = mkdtempSync(join(tmpdir(), 'daicho-power-'))
   readonly #image = join(this.#memory, 'image')
@@ -62,7 +62,7 @@ class Disk {
     run('truncate', '-s', `${IMAGE_MB}M`, this.#image)
     if (kind === 'xfs') run('mkfs.xfs', '-q', '-K', this.#image)
     else run('mkfs.ext4', '-q', '-F', '-E', 'nodiscard', this.#image)
-    // All of the image has memory now, so that only the holes that are punched later can fail.
+    // Allocates memory for the whole image, so that later only the punched holes can fail.
     run('fallocate', '-l', `${IMAGE_MB}M`, this.#image)
     mkdirSync(this.path)
     this.mount()
@@ -80,7 +80,7 @@ class Disk {
     run('umount', this.path)
   }
 
-  /** Makes writes fail in the range of `bytes` bytes that starts at `offset` of a file. */
+  /** Makes writes fail in the `bytes` bytes of the file that start at `offset`. */
   fail(path: string, offset: number, bytes: number): void {
     for (const line of run('filefrag', '-e', '-b1', path).split('\n')) {
       const [, logical, physical, length] =
@@ -104,7 +104,7 @@ class Disk {
       try {
         run('umount', '-l', path)
       } catch {
-        // The file system was not mounted.
+        // Ignored: the file system was not mounted.
       }
     }
     rmSync(this.#memory, { recursive: true, force: true })
@@ -125,7 +125,7 @@ const command = (...args: string[]) => [
   ...args,
 ]
 
-/** Starts a node; null if it refuses to start, after printing its stderr. */
+/** Starts a node. Returns null if the node refuses to start, after printing its stderr. */
 async function start(folder: string): Promise<Node | null> {
   const [first = '', ...rest] = [
     ...(flags.control === true ? WITHOUT_SYNC : []),
@@ -159,7 +159,7 @@ async function kill({ child, ended }: Node): Promise<void> {
 
 const dice = new Dice(Number(flags.seed))
 let number = 0
-/** The text of each acknowledged item, by id. */
+/** Text of each acknowledged item, by id. */
 const acknowledged = new Map<string, string>()
 let total = 0
 
@@ -186,7 +186,7 @@ async function create(url: string): Promise<number> {
   return status
 }
 
-/** Writes with several clients until `count` more are acknowledged, then calls `cut` under load. */
+/** Writes with several clients. Calls `cut` when `count` more writes are acknowledged, while the clients continue. */
 async function writeUntil(url: string, count: number, cut: () => void): Promise<void> {
   const until = total + count
   let isCut = false
@@ -197,12 +197,12 @@ async function writeUntil(url: string, count: number, cut: () => void): Promise<
       cut()
     }
   }
-  // Requests on a broken connection get no reply.
+  // A client ends without a reply when the power cut breaks its connection.
   await Promise.all(Array.from({ length: CLIENTS }, () => client().catch(() => {})))
   if (!isCut) throw new Error('the node refused writes before the power was cut')
 }
 
-/** The offset after the last WAL frame that a recovery would find. */
+/** Returns the offset after the last WAL frame that a recovery would accept. */
 function endOfFrames(wal: Buffer): number {
   let end = WAL_HEADER_BYTES
   while (wal.length >= end + FRAME_BYTES) {
@@ -212,15 +212,16 @@ function endOfFrames(wal: Buffer): number {
   return end
 }
 
-/** Makes the disk fail once under the WAL; the node must report it. */
+/** Makes the disk fail under the WAL until the node reports it, and repairs the disk. */
 async function failOnce(disk: Disk, folder: string, url: string): Promise<void> {
   const path = join(folder, 'ledger.db-wal')
   const statuses = new Set<number>()
-  // When the WAL has just been checkpointed, the next frames go to its beginning: try again.
+  // Up to three attempts: after a checkpoint of the WAL, the next frames go to its beginning instead of its end.
   for (let attempt = 0; attempt < 3 && !statuses.has(503); attempt += 1) {
     const wal = readFileSync(path)
     const from = Math.ceil(endOfFrames(wal) / PAGE_BYTES) * PAGE_BYTES
-    // Only pages that exist in the image can fail. Zeros are not a valid frame, so the node writes over them.
+    // Only pages that exist in the image can fail, so the file is extended. Zeros are not a valid frame, so the node
+    // overwrites them.
     const missing = from + FAILING_BYTES - wal.length
     if (missing > 0) {
       appendFileSync(path, Buffer.alloc(missing))
@@ -234,7 +235,7 @@ async function failOnce(disk: Disk, folder: string, url: string): Promise<void> 
   if (!statuses.has(503)) throw new Error(`the disk failed, the node answered ${[...statuses]}`)
 }
 
-/** Acknowledged items that are missing from the store or differ; they are removed from the map. */
+/** Returns how many acknowledged items are missing from the store or differ, and removes them from `acknowledged`. */
 async function takeLost(folder: string): Promise<number> {
   const left = new Map(acknowledged)
   let store: StoreReader | null = null
@@ -252,7 +253,7 @@ async function takeLost(folder: string): Promise<number> {
       after = last.created
     }
   } catch (error) {
-    // An unreadable store counts as losing everything.
+    // If the store cannot be read, all acknowledged writes count as lost.
     if (!(error instanceof StoreError)) throw error
   } finally {
     await store?.close()
@@ -285,7 +286,7 @@ async function main(): Promise<void> {
       isStopped = Date.now() - startedMs > RUN_MS_MAX
       running = await start(folder)
       if (running === null) {
-        // Counts the losses; the run continues in a new folder.
+        // The run continues in a new folder after a store that cannot be opened.
         folder = join(disk.path, `data-${cut}`)
         acknowledged.clear()
         running = await start(folder)

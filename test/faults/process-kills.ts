@@ -1,11 +1,11 @@
-// Kills of one of two nodes that write to one PostgreSQL database. Acknowledged writes must survive all of them.
+// Kills one of two nodes that write to one PostgreSQL database. Every acknowledged write must survive.
 //
 //   npm run build && node scripts/run.mjs test/faults/process-kills.ts [--kills 20] [--requests 1000]
 //
-// A server from the binaries that npm has installed; two nodes with one key write. In each round one of them is killed
-// with SIGKILL, the other must continue, and the killed node starts again.
+// Runs a server from the installed npm packages, and two nodes with one key write. Each round kills one node with
+// SIGKILL. The other node must continue, and the killed node starts again.
 //
-// 20 kills take about a minute. Exit code 0: nothing lost, nothing twice, no gap in the chain.
+// 20 kills take about a minute. Exit code 0: no write is lost or stored twice, and the chain has no gap.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,15 +1,15 @@
-// Fails single reads of `ledger.db` while a node serves: only requests that need them fail, and the node recovers.
+// Fails single reads of `ledger.db` while a node serves: only requests that need the data fail, and the node recovers.
 //
 // npm run build && node scripts/run.mjs test/faults/reads.ts [--runs 60] [--at 7]
 //
 // Needs Linux and strace (6.1 or newer).
 //
-// One run: a node starts on a copy of a filled folder, and the N-th pread64 of `ledger.db` of every thread fails with
-// EIO. Every endpoint that reads is called once, with writes in between, and then a second time: since each thread's
-// failure has passed, all calls must succeed, and `/readyz` must return 200 again. No reply may be 500, the process
-// must live, and a start that is refused must print one line and exit with 78.
+// In one run, a node starts on a copy of a filled folder. In each thread, the N-th pread64 of `ledger.db` fails with
+// EIO. The run calls every endpoint that reads, with writes in between, and then calls all again. Each thread has
+// failed once by then, so all calls must succeed and `/readyz` must return 200. No reply may be 500, the process
+// must not end, and a node that refuses to start must print one line and exit with code 78.
 //
-// --runs: maximum N; all N from 1 are tried. --at: only this N. About a second for each. Exit code 0: every run held.
+// --runs: run every N from 1 to this. --at: run only this N. A run takes a second. Exit code 0: no run violated this.
 import { once } from 'node:events'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -57,7 +57,7 @@ interface Node {
   readonly gateway: string
 }
 
-/** Sends a request; returns its status and text, or null if the connection closed within the reply. */
+/** Sends a request. Returns its status and text, or null if the connection closed before the end of the reply. */
 async function send(
   url: string,
   method = 'GET',
@@ -73,7 +73,7 @@ async function send(
   }
 }
 
-/** Calls every endpoint once; returns the calls that were not answered with 200. */
+/** Calls every endpoint once. Returns a description of each call that did not return 200. */
 async function callAll({ ledger, gateway }: Node, round: number): Promise<string[]> {
   const refused: string[] = []
   const call = async (url: string, method?: string, body?: string) => {
@@ -111,13 +111,16 @@ async function fill(folder: string): Promise<void> {
   await program.ended
 }
 
-/** A run: violations, and how many requests failed in the first round; null without a start. */
+/**
+ * Result of a run: the violations, and how many requests failed in the first round (null if the node did not
+ * start).
+ */
 interface Run {
   readonly faults: readonly string[]
   readonly refused: number | null
 }
 
-/** The run in which the read `at` fails. */
+/** Runs a node in which the read number `at` of each thread fails. */
 async function run(whole: string, at: number): Promise<Run> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-reads-'))
   cpSync(whole, folder, { recursive: true })
@@ -138,7 +141,7 @@ async function run(whole: string, at: number): Promise<Run> {
     const node: Node = JSON.parse(line)
     const first = await callAll(node, 1)
     const faults = first.filter((text) => / 500 /.test(text))
-    // A thread that had read less until then may still hit its failure in each round.
+    // A thread that has read less than the others may fail in a later round, so up to seven rounds are allowed.
     let refused = await callAll(node, 2)
     for (let round = 3; refused.length > 0 && round < 8; round += 1)
       refused = await callAll(node, round)
@@ -170,7 +173,7 @@ try {
     if (faults.length > 0) failed += 1
     const summary = refused === null ? 'start refused' : `${refused} requests refused`
     process.stdout.write(
-      `${at}: ${summary}; ${faults.length === 0 ? 'held' : faults.join('\n   ')}\n`,
+      `${at}: ${summary}; ${faults.length === 0 ? 'passed' : faults.join('\n   ')}\n`,
     )
   }
 } finally {

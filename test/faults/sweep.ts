@@ -1,18 +1,18 @@
-// Fails file system calls one after the other; acknowledged writes must survive each of them.
+// Makes single file system calls fail. Every acknowledged write must survive each failure.
 //
 // npm run build && node scripts/run.mjs test/faults/sweep.ts [--minutes 60] [--call fdatasync] [--fault EIO] [--at 7]
 //
 // Needs Linux and strace (6.1 or newer).
 //
-// One run is: start, create a database, 20 items, an attachment, an update, an erasure, an index, a backup, stop. A
-// first run without faults counts how often each file system call touches the data folder. Then the N-th such call of
-// every thread fails with EIO, ENOSPC or EMFILE, or kills the process with SIGKILL: for each call, each fault, and N up
-// to the count (each N up to 24, then 12 more). Up to N = 8 this is done twice: in a new folder, and in one whose node
-// was killed after the same work. After each run the node starts without faults, `verify` must find nothing, and the
+// One run starts a node, creates a database, 20 items and an attachment, updates, erases, creates an index, makes a
+// backup and stops. A first run without faults counts the calls on the data folder. Then the N-th such call of
+// each thread fails with EIO, ENOSPC or EMFILE, or kills the process with SIGKILL: for each call, each fault, each N up
+// to 24, and up to 12 evenly spaced N above. Up to N = 8, the run is repeated in a folder whose node
+// was killed after the same work. After each run the node starts without faults, `verify` must find no fault, and the
 // store must contain everything that was acknowledged and nothing that was never sent. A backup whose command succeeded
-// must verify. About 2,000 runs, in shuffled order; runs not started within --minutes are skipped.
+// must verify. About 2,000 runs, in shuffled order. Runs that have not started after --minutes are skipped.
 //
-// --call, --fault and --at choose single faults. Exit code 0: every run held.
+// --call, --fault and --at choose single faults. Exit code 0: no run violated this.
 import {
   cpSync,
   existsSync,
@@ -38,42 +38,44 @@ const { values: flags } = parseArgs({
 })
 const FAULTS = ['EIO', 'ENOSPC', 'EMFILE', 'SIGKILL']
 const ITEMS = 20
-/** Each N up to this is tried; above it, only evenly distributed values. */
+/** Every N up to EACH_MAX is run, and up to ABOVE evenly spaced N above it. */
 const EACH_MAX = 24
 const ABOVE = 12
-/** Each N up to this is also tried in the folder of a killed node. */
+/** Every N up to this is also run in the folder of a killed node. */
 const KILLED_MAX = 8
-/** Number of parallel runs: a run mostly waits. */
+/** Number of parallel runs. More than one, because a run mostly waits. */
 const LANES = 3
 const START_MS_MAX = 30_000
 const REQUEST_MS_MAX = 15_000
 const STOP_MS_MAX = 20_000
-/** strace's classes of calls that take a path or a descriptor. */
+/** Classes of strace for calls with a path or a descriptor. */
 const CALLS = '%file,%desc'
-/** Calls with descriptors that do not concern files. */
+/** Calls in these classes that do not concern files. */
 const NOT_OF_FILES = /^(epoll|socket|poll|accept|send|recv|execve|mmap|munmap|ioctl|shutdown|bind)/
 
 interface Fault {
   readonly call: string
   readonly what: string
   readonly at: number
-  /** Whether it runs in the folder of a killed node. */
+  /** Whether the run uses the folder of a killed node. */
   readonly killed: boolean
 }
 
-/** Outcome of one run. */
 interface Outcome {
   readonly fired: boolean
   readonly started: boolean
-  /** Stderr of a refused start that was neither killed nor exited with one line and code 78; or null. */
+  /**
+   * Exit code and stderr of a node that refused to start, unless it was killed or printed one line with code
+   * 78; otherwise null.
+   */
   readonly odd: string | null
   readonly acknowledged: number
   readonly refused: number
-  /** The violation, or null. */
+  /** Description of the violation, or null. */
   readonly failure: string | null
 }
 
-/** Acknowledged work of a run in a database. */
+/** The acknowledged changes of a run. Each run uses one database. */
 class Acknowledged {
   readonly db: string
   readonly items = new Map<string, string>()
@@ -110,7 +112,7 @@ async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value
   return value
 }
 
-/** Starts a node; null if it exited, or did not listen in time. */
+/** Starts a node and waits for its URL, which is null if the node exited or did not listen in time. */
 async function serve(folder: string, via: readonly string[]): Promise<[Daicho, string | null]> {
   const node = startProgram(
     ['serve', '--only', 'ledger', '--port', '0', '--json'],
@@ -132,7 +134,7 @@ async function stop(node: Daicho): Promise<Ended> {
   return node.ended
 }
 
-/** The work of a run, up to the backup. */
+/** Sends the changes of a run. */
 async function work(url: string, done: Acknowledged): Promise<void> {
   const ask = async (method: string, path: string, body?: object | Buffer): Promise<boolean> => {
     const isBytes = body instanceof Buffer
@@ -158,7 +160,7 @@ async function work(url: string, done: Acknowledged): Promise<void> {
     return status === 200
   }
   const put = async (path: string, id: string, text: string) => {
-    // The text of an item after an unacknowledged update is unknown.
+    // After an unacknowledged update, the text of the item is unknown.
     done.items.delete(id)
     if (await ask('POST', path, { id, text })) done.items.set(id, text)
   }
@@ -205,7 +207,7 @@ async function verify(folder: string): Promise<string | null> {
   return code === 0 ? null : `verify says: ${stdout}${stderr}`.trim()
 }
 
-/** The folder of a killed node, and its acknowledged work. */
+/** The folder of a killed node, with its acknowledged changes. */
 interface Killed {
   readonly folder: string
   readonly done: Acknowledged
@@ -221,7 +223,7 @@ async function makeKilled(folder: string): Promise<Killed> {
   return { folder, done }
 }
 
-/** One run in the empty folder `place`. */
+/** Runs once in the empty folder `place`. */
 async function run(
   place: string,
   fault: Fault | null,
@@ -281,7 +283,10 @@ async function run(
   }
 }
 
-/** The paths below `place` that a run without faults touches, and how often each call does in one thread. */
+/**
+ * Returns the paths below `place` that a run without faults uses, and the maximum number of each call in one
+ * thread.
+ */
 function callsIn(place: string): { paths: string[]; counts: Map<string, number> } {
   const paths = new Set<string>()
   const perThread = new Map<string, number>()
@@ -345,7 +350,7 @@ async function main(): Promise<void> {
     })
   }
   try {
-    // Every lane has a folder with a name of equal form, so that recorded paths match.
+    // The names of the folders of all lanes have the same length, so that recorded paths match.
     const lane = (number: number) => join(root, `${number}`)
     mkdirSync(lane(0))
     const whole = await run(lane(0), null, [], null)
@@ -378,7 +383,7 @@ async function main(): Promise<void> {
         const what = `${fault.call} ${fault.what} at ${fault.at}${where}`
         if (outcome.odd !== null) {
           totals.odd += 1
-          console.log(`  ${what}, start refused: ${outcome.odd.slice(0, 300)}`)
+          console.log(`  ${what}, refused to start: ${outcome.odd.slice(0, 300)}`)
         }
         if (outcome.failure === null) continue
         totals.failures += 1
@@ -390,7 +395,7 @@ async function main(): Promise<void> {
     console.log(
       `${totals.runs} of ${planned} runs, ${totals.fired} with a fault that fired; ` +
         `${totals.notStarted} did not start (${totals.odd} not in one line), ${totals.acknowledged} requests acknowledged, ` +
-        `${totals.refused} refused or broken off; ${totals.failures} runs did not hold`,
+        `${totals.refused} refused or broken off; ${totals.failures} runs failed`,
     )
     process.exitCode = totals.failures === 0 && totals.fired > 0 ? 0 : 1
   } finally {

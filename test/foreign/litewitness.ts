@@ -1,5 +1,6 @@
-// A node with two witnesses, another daicho node and litewitness (filippo.io/torchwood), and its checkpoints opened by
-// Go. Needs Go, ssh-agent, the Go module proxy, and a build: npm run build && node scripts/run.mjs <this file>
+// Runs a node with two witnesses, another daicho node and litewitness (filippo.io/torchwood), and opens its
+// checkpoints with Go. Needs Go, ssh-agent, the Go module proxy and a build: npm run build && node scripts/run.mjs
+// <this file>
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -48,7 +49,7 @@ function expect(isSo: boolean, what: string): void {
   console.log(`ok  ${what}`)
 }
 
-/** Builds litewitness, and the program that opens notes. */
+/** Builds litewitness and the program that opens notes (open-note.go). */
 function build(): void {
   run('go', ['install', `${TORCHWOOD.replace('@', '/cmd/litewitness@')}`], folder, {
     GOBIN: folder,
@@ -61,7 +62,7 @@ function build(): void {
   run('go', ['build', '-o', at('open'), '.'], at('open-note'))
 }
 
-/** Starts litewitness with a new key for the log of `vkey`; returns its key and address. */
+/** Starts litewitness with a new key for the log of `vkey`. Returns the verifier key and the URL of the witness. */
 async function startLitewitness(vkey: string): Promise<{ vkey: string; url: string }> {
   run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'witness', '-f', at('key')])
   start('ssh-agent', ['-D', '-a', at('agent')])
@@ -132,7 +133,7 @@ try {
     const { code, stdout } = await startProgram(args).ended
     return { code, stdout }
   }
-  // In the second run the node no longer knows the sizes that the witnesses have cosigned.
+  // The node of the second run does not know the sizes that the witnesses have cosigned.
   for (const round of [1, 2]) {
     const node = await serve('node', { WITNESSES })
     await fetch(`${node.url}/api/fruit`, { method: 'POST' })
@@ -158,7 +159,7 @@ try {
     )
     await end(node.daicho)
   }
-  // Without its signature line, the quorum of two is not met, but the quorum of one is.
+  // A proof without the signature of litewitness fails with a quorum of two, and passes with a quorum of one.
   const [foreignLine = ''] =
     new RegExp(`^— ${NAME} .*\n`, 'm').exec(readFileSync(at('proof'), 'utf8')) ?? []
   writeFileSync(at('reduced'), readFileSync(at('proof'), 'utf8').replace(foreignLine, ''))

@@ -1,4 +1,4 @@
-// Cosigns the text of a checkpoint (stdin) with a new ML-DSA-44 key; prints the verifier key and the signed note.
+// Cosigns the text of a checkpoint (stdin) with a new ML-DSA-44 key, and prints the verifier key and the signed note.
 // Usage: ml-dsa <name>
 package main
 

@@ -1,5 +1,5 @@
-// ML-DSA-44 cosignatures (type 6) of Go (filippo.io/torchwood) are accepted here, and cosignatures made here are
-// accepted by Go. Needs Go with the Go module proxy, and Node 24.6: node scripts/run.mjs <this file>
+// Checks that daicho accepts ML-DSA-44 cosignatures (type 6) of Go (filippo.io/torchwood), and that Go accepts those
+// of Node. Needs Go, the Go module proxy, and Node 24.6: node scripts/run.mjs <this file>
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ import { logKeyOf } from '../../src/ledger/log/signed-head.ts'
 import { temporaryNodeKey } from '../../src/ledger/node-key.ts'
 
 const TORCHWOOD = 'filippo.io/torchwood@v0.10.0'
-/** The first version with crypto/mldsa. */
+/** The first Go version with crypto/mldsa. */
 const GOTOOLCHAIN = 'go1.27.0'
 const NAME = 'witness.example/無花果'
 const CHECKPOINTS = 20

@@ -1,4 +1,5 @@
-// Opens a checkpoint with a log's verifier key and the keys of witnesses, all of which must have signed it.
+// Opens a checkpoint with the verifier keys of a log and of witnesses. Fails unless all these keys have signed the
+// checkpoint.
 // Usage: open-note <note> <log vkey> <witness vkey>...
 package main
 

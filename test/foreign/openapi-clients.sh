@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates a TypeScript and a Python client from the OpenAPI document of a ledger with tools that this
-# project does not contain, and uses both against a running node. Needs the registries of npm and PyPI,
+# Generates a TypeScript and a Python client from the OpenAPI document of a ledger, with generators that
+# the project does not depend on, and uses both clients with a node. Needs the registries of npm and PyPI,
 # Python 3.11 and a built package (`npm run build`):
 #   test/foreign/openapi-clients.sh
 set -euo pipefail

@@ -1,4 +1,4 @@
-// Sends the attempts of `attempts.ts` to one listener, and checks the replies and the state afterwards.
+// Sends the attempts of `attempts.ts` to one listener, and checks the replies and the state after the attack.
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { startProgram } from '../support/program.ts'
@@ -6,32 +6,34 @@ import { exchange, type RawReply } from '../support/raw-socket.ts'
 import { type Attempt, attemptsOf } from './attempts.ts'
 import { type ListenerName, PLANS, type Served, serve } from './served.ts'
 
-/** Attempts per seed; further attempts use the next seeds. */
+/** Attempts per seed. Each further batch uses the next seed. */
 const BATCH = 500
-/** Concurrent connections. */
+/** Number of concurrent connections. */
 const TOGETHER = 24
-/** How long a listener may keep a connection open after the client has sent FIN. */
+/** Maximum time from the client's FIN until the listener closes the connection, milliseconds. */
 const HANG_MS = 60_000
-/** Maximum time until the close if the client has sent no FIN. It includes the time limit for a request to arrive. */
+/**
+ * Maximum time until the listener closes a connection without a FIN, milliseconds. The time limit for a
+ * request to arrive is part of this time.
+ */
 const OPEN_MS = 150_000
-/** Patterns forbidden in replies: source locations and folders of this computer. */
+/** Texts that replies must not contain: source locations and folders of this computer. */
 const INSIDE = /node_modules|\.ts:\d|\bat \S+ \(|\/tmp\/|\/work\//
-/** Maximum memory growth of a listener after the first part, MiB. */
+/** Maximum memory growth of a listener between the first quarter of the attempts and the end, MiB. */
 const GROWTH_MIB_MAX = 192
-/** Maximum findings that are stored; further findings are only counted. */
+/** Maximum number of findings that are stored. Further findings are only counted. */
 const NOTED_MAX = 30
 
-/** Result of an attack. */
 export interface Outcome {
   readonly sent: number
-  /** Replies by status. */
+  /** Number of replies by status. */
   readonly statuses: ReadonlyMap<number, number>
-  /** Violations, with their seeds. */
+  /** Violations, each with its seed. */
   readonly findings: readonly string[]
   readonly sizes: readonly ReturnType<Served['size']>[]
 }
 
-/** Makes `count` attempts on the listener `name`, from `seed` on, with its data in `folder`. */
+/** Sends `count` attempts to the listener `name`, from `seed` on. `folder` is the data folder of the listener. */
 export async function attack(
   name: ListenerName,
   count: number,
@@ -59,8 +61,8 @@ export async function attack(
   }
   served.daicho.child.kill('SIGTERM')
   const { code, stderr } = await served.daicho.ended
-  if (code !== 0) run.note(seed, `it ended with ${code}`)
-  if (stderr !== '') run.note(seed, `it logged errors: ${stderr.slice(0, 2_000)}`)
+  if (code !== 0) run.note(seed, `exit code ${code}`)
+  if (stderr !== '') run.note(seed, `logged errors: ${stderr.slice(0, 2_000)}`)
   if (name === 'ledger' || name === 'gateway') await run.expectKept(folder, seed)
   const { statuses, findings } = run
   return { sent: count, statuses, findings, sizes }
@@ -78,11 +80,10 @@ async function jsonAt(address: string): Promise<any> {
   return (await fetch(address)).json()
 }
 
-/** State of one attack. */
 class Run {
   readonly statuses = new Map<number, number>()
   readonly findings: string[] = []
-  /** `Ledger-Position` of acknowledged changes. */
+  /** `Ledger-Position` of each acknowledged change. */
   readonly #positions = new Set<string>()
   readonly #name: ListenerName
   readonly #url: string
@@ -97,7 +98,7 @@ class Run {
       this.findings.push(`${this.#name}, seed ${seed}: ${problem}`)
   }
 
-  /** Runs all attempts of `list`, several at a time. */
+  /** Sends all attempts of `list`, up to TOGETHER at a time. */
   async all(list: readonly Attempt[], seed: number): Promise<void> {
     const left = list.values()
     const lanes = Array.from({ length: TOGETHER }, async () => {
@@ -106,7 +107,7 @@ class Run {
     await Promise.all(lanes)
   }
 
-  /** Whether the listener still answers. */
+  /** Throws an error unless the listener answers. */
   async expectAlive(seed: number): Promise<void> {
     const path = PLANS[this.#name].document
     const reply = await fetch(this.#url + path).catch((error: unknown) => String(error))
@@ -115,7 +116,7 @@ class Run {
     if (status !== 200) throw new Error(`${this.#name}, seed ${seed}: no longer answers: ${status}`)
   }
 
-  /** Whether the store verifies and contains all acknowledged changes. */
+  /** Checks that the store verifies and contains all acknowledged changes. */
   async expectKept(folder: string, seed: number): Promise<void> {
     const verified = await startProgram(['verify', folder]).ended
     if (verified.code !== 0) this.note(seed, `verify: ${verified.stdout}${verified.stderr}`)
@@ -131,7 +132,7 @@ class Run {
     for (const position of this.#positions) {
       const [, height, index] = /^\d+\/(\d+)\.(\d+)$/.exec(position) ?? []
       if (Number(index) < (counts[Number(height)] ?? 0)) continue
-      this.note(seed, `${position} was acknowledged and is not there`)
+      this.note(seed, `${position} was acknowledged but is missing`)
     }
     again.daicho.child.kill('SIGTERM')
     await again.daicho.ended
@@ -146,10 +147,11 @@ class Run {
       methods: attempt.methods,
       hangMs: isOpen ? OPEN_MS : HANG_MS,
     }).catch((error: unknown) => String(error))
-    if (typeof answered === 'string') return this.note(seed, `${description}\nno end: ${answered}`)
+    if (typeof answered === 'string')
+      return this.note(seed, `${description}\nno end of the reply: ${answered}`)
     const { replies, rest } = answered
     for (const reply of replies) this.#look(reply, description, seed)
-    // A reply to HTTP/1.0 ends when the connection closes; an upgrade changes the protocol.
+    // Two exceptions: a reply to HTTP/1.0 ends when the connection closes, and an upgrade changes the protocol.
     const isOther = /HTTP\/1\.0|upgrade/i.test(Buffer.concat(attempt.pieces).toString('latin1'))
     if (rest !== '' && !isOther) this.note(seed, `${description}\nhalf a reply: ${shown(rest)}`)
     const closes = replies.some(({ headers }) => headers.get('connection') === 'close')
@@ -170,9 +172,9 @@ class Run {
     if (status < 400) return
     const answered = () => `${description}\n${status} ${shown(body)}`
     if (status >= 500 && status !== 503) this.note(seed, answered())
-    if (INSIDE.test(body)) this.note(seed, `it tells of its inside: ${answered()}`)
+    if (INSIDE.test(body)) this.note(seed, `the reply shows internals: ${answered()}`)
     const isHead = body === '' && headers.has('content-length')
-    if (!isHead && !this.#hasForm(reply)) this.note(seed, `another form: ${answered()}`)
+    if (!isHead && !this.#hasForm(reply)) this.note(seed, `wrong format: ${answered()}`)
   }
 
   #hasForm(reply: RawReply): boolean {

@@ -1,7 +1,7 @@
-// Hostile and unusual parts of requests that do not come from an OpenAPI document.
+// Unusual and malicious parts of requests that no OpenAPI document describes.
 import fc from 'fast-check'
 
-/** Targets of request lines, most of them malformed or hostile. */
+/** Targets of request lines, most of them malformed or malicious. */
 export const targets = fc.constantFrom(
   ...[
     '/%00',
@@ -47,14 +47,14 @@ export const targets = fc.constantFrom(
   ],
   ...['/#a', '/\u00e9', '/api/a\\b', '/api/a|b', '/api/__proto__', '/api/constructor/prototype'],
 )
-/** Targets of any length. */
+/** Targets of up to many kilobytes. */
 export const longTargets = fc
   .tuple(
     fc.constantFrom('/', '/api/', '/api/a?q=', '/?'),
     fc.constantFrom('a', '%41', 'a=1&', '[a]', '/'),
   )
   .chain(([start, unit]) => fc.nat(9_000).map((times) => start + unit.repeat(times)))
-/** Methods, known and unknown. */
+/** Methods that are known to the server, and methods that are not. */
 export const methods = fc.constantFrom(
   ...[
     'GET',
@@ -70,10 +70,10 @@ export const methods = fc.constantFrom(
     'CONNECT',
   ],
 )
-/** Replies to requests that are rejected before the method is known have a body, even for HEAD. */
+/** Methods except for HEAD: a reply that rejects a request before its method is known has a body, even for HEAD. */
 export const targetMethods = methods.filter((method) => method !== 'HEAD')
 
-/** Header lines, valid and invalid. */
+/** Header lines, some of them invalid. */
 export const headers = fc.constantFrom(
   ...[
     'Host: elsewhere.example',
@@ -148,7 +148,6 @@ export const headers = fc.constantFrom(
     'TE: trailers',
   ],
 )
-/** Values of `Content-Length`. */
 export const lengths = fc.constantFrom(
   ...[
     '0',
@@ -167,7 +166,7 @@ export const lengths = fc.constantFrom(
   ],
   ...['99999999', '9007199254740993', '99999999999999999999', '10485761', '1073741825'],
 )
-/** Bodies in chunks. */
+/** Bodies in chunked encoding, most of them malformed. */
 export const chunks = fc.constantFrom(
   ...[
     '2\r\n{}\r\n0\r\n\r\n',
@@ -201,7 +200,6 @@ export const chunks = fc.constantFrom(
     `2\r\n{}\r\n0\r\n${'a: b\r\n'.repeat(5_000)}\r\n`,
   ],
 )
-/** Values of `Transfer-Encoding`. */
 export const encodings = fc.constantFrom(
   ...[
     'chunked',

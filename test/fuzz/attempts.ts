@@ -1,4 +1,4 @@
-// Requests of a hostile client, as bytes: valid requests of an OpenAPI document, and variants with invalid
+// The bytes of a malicious client's requests: valid requests for an OpenAPI document, and variants with invalid
 // targets, headers, lengths, chunks or connections.
 import fc from 'fast-check'
 import { bytesOf, type FuzzRequest, mutation, requestsOf } from '../support/fuzz.ts'
@@ -13,27 +13,28 @@ import {
   targets,
 } from './attempt-parts.ts'
 
-/** Data for one connection. */
+/** The data that a client sends on one connection. */
 export interface Attempt {
-  /** The planted fault. */
+  /** Kind of fault that the data contains. */
   readonly kind: string
-  /** Each piece is a separate write. */
+  /** Data of the successive writes. */
   readonly pieces: readonly Buffer[]
-  /** Methods of the requests, for pieces that are requests. */
+  /** Method of each request in `pieces`. */
   readonly methods: readonly string[]
-  /** Whether each of `methods` must get a reply. */
+  /** Whether each request in `methods` must get a reply. */
   readonly sound: boolean
   /**
-   * How the connection closes: `asked` by the last request (`Connection: close`), with FIN, with a reset before the
-   * replies, or not at all (`open`): then the server must close it.
+   * How the connection ends. `asked`: the last request has `Connection: close`. `fin`: the client sends FIN.
+   * `reset`: the client resets the connection before the replies. `open`: the server must close the
+   * connection.
    */
   readonly end: 'asked' | 'fin' | 'reset' | 'open'
 }
 
-/** Fraction of connections that stay open without the end of a request: each takes seconds. */
+/** One in this many connections stays open with an incomplete request. They are rare because each takes seconds. */
 const OPEN_ONE_IN = 200
 
-/** Attempts on a listener with this `host`, based on the requests of `document`. */
+/** Attempts on a listener whose `Host` is `host`, based on the requests that `document` describes. */
 export function attemptsOf(
   document: unknown,
   known: Record<string, fc.Arbitrary<string>>,
@@ -184,7 +185,7 @@ function bytes(content: string | Buffer, methods: readonly string[]) {
   return { pieces: [piece], methods, sound: false }
 }
 
-/** Adds lines to the head of a request. */
+/** Adds header lines to a request. */
 function withHead(one: FuzzRequest, host: string, lines: string) {
   const sent = bytesOf(one, host)
   const at = sent.indexOf('\r\n') + 2

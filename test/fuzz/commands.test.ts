@@ -1,5 +1,5 @@
-// Attacks on commands with damaged files: each command ends with a documented exit code and one line with the reason,
-// without a stack trace or additional files.
+// Commands with damaged input files end with a documented exit code and a one-line message, without a stack trace and
+// without new files.
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -32,6 +32,6 @@ it.each([
   expect(output).not.toBe('')
   expect(output).not.toMatch(/node_modules|\.ts:\d|\n\s+at /)
   expect(readdirSync(folder)).toEqual([name])
-  // Commands that work in a folder hold its lock file, which remains.
+  // Commands that work in a folder create a lock file there and keep it.
   expect(readdirSync(data).filter((each) => each !== 'ledger.lock')).toEqual([])
 })

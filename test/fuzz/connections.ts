@@ -4,13 +4,13 @@
 //
 // pipelined: one connection sends 200 requests for a list of 20 items of 10 MB, and reads nothing.
 // chunks:    one body of 3,000,000 one-byte chunks, then one of 8,000,000.
-// bodies:    60 bodies of 10 MiB, one after the other; afterwards the node must keep less than 600 MB
+// bodies:    60 bodies of 10 MiB, one after the other. Afterwards the idle node must use less than 600 MB
 //            (docs/reference/operation.md, “Memory after long bodies”).
 // idle:      3,000 idle connections from one address, then 60 requests from another.
 //
-// Prints a line for each attack and exits with 1 when the process tree takes 600 MB, when the 99th percentile
-// of other requests reaches 100 ms, or when the node violates another bound. Takes two minutes and removes
-// its files.
+// Prints a line for each attack. Exits with code 1 if the process tree takes 600 MB, if the 99th percentile of the
+// latency of other requests reaches 100 ms, or if an attack finds another violation. Takes two minutes, and
+// removes its files.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -22,13 +22,13 @@ import { watch } from './watch.ts'
 
 const PEAK_BYTES_MAX = 600e6
 const P99_MS_MAX = 100
-/** How long a client that reads nothing stays. */
+/** How long a client stays connected that reads nothing, milliseconds. */
 const UNREAD_MS = 10_000
-/** How long an attack waits for its reply, and for memory to be released. */
+/** Maximum time that an attack waits for its reply, and for the node to release memory, milliseconds. */
 const WAIT_MS = 60_000
 const IDLE_MEMORY_MIB_MAX = 570
 
-/** Attacks the node at `url`; returns the violation, or null. */
+/** Attacks a node. Resolves to a description of the violation, or null. */
 type Attack = (served: Served) => Promise<string | null>
 
 async function pipelined({ url }: Served): Promise<string | null> {
@@ -43,11 +43,12 @@ async function pipelined({ url }: Served): Promise<string | null> {
 async function chunks(served: Served): Promise<string | null> {
   const statuses = [await sendChunks(served, 3_000_000), await sendChunks(served, 8_000_000)]
   console.log(`  replies: ${statuses.join(', ')}`)
-  // On a slow computer the longer body is not complete within the request timeout of 30 seconds.
+  // On a slow computer, the longer body does not arrive within the request timeout of 30 seconds, so only the first
+  // status counts.
   return statuses[0] === 200 ? null : '3,000,000 chunks were refused'
 }
 
-/** Sends an item whose text comes in `count` one-byte chunks; returns the status of the reply. */
+/** Sends an item whose text arrives in `count` chunks of one byte. Returns the status of the reply. */
 async function sendChunks({ url }: Served, count: number): Promise<number> {
   const socket = connectTo(url)
   const head = `POST /api/d HTTP/1.1\r\nHost: ${new URL(url).host}\r\nConnection: close\r\n`
@@ -107,7 +108,7 @@ async function idle({ url }: Served): Promise<string | null> {
   return refused === 0 ? null : `${refused} of 60 requests were refused`
 }
 
-/** Arguments of the event `name` of `socket`; null if it closes first or times out. */
+/** Resolves to the arguments of the event `name`, or null if `socket` closes first or a time limit passes. */
 function event(socket: Socket, name: string): Promise<unknown> {
   if (socket.closed) return Promise.resolve(null)
   return new Promise((resolve) => {
@@ -140,7 +141,7 @@ async function fill(url: string, items: number): Promise<void> {
   }
 }
 
-/** Runs `attack` on a separate node while measuring it. */
+/** Runs `attack` on a new node, and measures the node. */
 async function run(name: string, attack: Attack): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-connections-'))
   const served = await serve('ledger', folder)
@@ -149,7 +150,7 @@ async function run(name: string, attack: Attack): Promise<void> {
     const watched = watch(served.daicho.child.pid ?? 0, `${served.url}/api/serverid`)
     const failure = await attack(served)
     const { peakBytes, p99Ms, failures } = await watched.stop()
-    // Parsing a body of 10 MiB blocks other requests.
+    // The latency does not count for `bodies`, because parsing a body of 10 MiB blocks other requests.
     const isQuick = name === 'bodies' || p99Ms < P99_MS_MAX
     const isFine = failure === null && peakBytes < PEAK_BYTES_MAX && isQuick && failures === 0
     if (!isFine) process.exitCode = 1

@@ -1,5 +1,5 @@
-// Input files damaged in thousands of ways: each is read, or rejected with a code and a message; nothing else
-// is thrown, and nothing hangs.
+// Input files with thousands of kinds of damage. Each reader accepts the file, or rejects it with a code and a
+// message. A reader throws no other error and does not hang.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,12 +25,12 @@ import { openStoreReader } from '../../src/storage/index.ts'
 import { mutation } from '../support/fuzz.ts'
 import { startLedgerNode } from '../support/ledger-node.ts'
 
-/** Multiplies the number of damaged files, for manual runs: FUZZ_TIMES=20. */
+/** Factor for the number of damaged files in manual runs, for example FUZZ_TIMES=20. */
 const TIMES = Number(process.env.FUZZ_TIMES ?? 1)
 const RUNS = 300 * TIMES
 const TIMEOUT_MS = 300_000 * TIMES
 
-/** Boundary values of number fields in binary formats. */
+/** Bytes of a number at the edges of its range, as in the number fields of binary formats. */
 const edge = fc
   .tuple(
     fc.nat(),
@@ -47,7 +47,7 @@ const edge = fc
     else changed.writeUIntBE(fitting, at, width)
     return changed
   })
-/** Moves a piece of the file, or repeats it many times. */
+/** Moves a part of the file, or repeats it up to 50 times. */
 const chunk = fc
   .tuple(fc.nat(), fc.nat(400), fc.nat(), fc.constantFrom(1, 1, 2, 50))
   .map(([from, length, to, times]) => (bytes: Buffer) => {
@@ -60,7 +60,7 @@ const chunk = fc
 const cut = fc
   .nat()
   .map((length) => (bytes: Buffer) => bytes.subarray(0, length % (bytes.length + 1)))
-/** Texts that often break text parsers. */
+/** Inserts a text that often breaks text parsers. */
 const word = fc
   .tuple(
     fc.nat(),
@@ -113,10 +113,9 @@ const word = fc
 const damage = fc.oneof({ weight: 3, arbitrary: mutation }, edge, chunk, cut, word)
 const damages = fc.array(damage, { minLength: 1, maxLength: 4 })
 
-/** A file format: a valid file and its reader. */
 interface Format {
   readonly good: () => Buffer
-  /** Reads a file with these bytes; it may throw its documented errors. */
+  /** Reads a file with these bytes. May throw the documented errors. */
   readonly read: (bytes: Buffer) => unknown
 }
 
@@ -164,7 +163,7 @@ beforeAll(async () => {
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Reads `bytes` as the file `name` of a network whose other files are valid. */
+/** The file `name` of a network, with valid other files. */
 function inNetwork(name: string): Format {
   return {
     good: sample(name),
@@ -176,7 +175,7 @@ function inNetwork(name: string): Format {
   }
 }
 
-/** Passes a file with `bytes` to `read`, and then deletes the file. */
+/** Writes `bytes` to a file, calls `read` with its path, and deletes the file. */
 async function asFile<Result>(bytes: Buffer, read: (path: string) => Promise<Result>) {
   const path = join(folder, 'file')
   writeFileSync(path, bytes)
@@ -245,7 +244,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
   'a setting': {
     good: () => Buffer.from('1,ledger:127.0.0.1'),
     read: (bytes) => {
-      // A variable cannot contain NUL.
+      // An environment variable cannot contain NUL.
       const text = bytes.toString('utf8').replaceAll('\u0000', '')
       for (const name of SETTINGS) refusing(() => readSettings({ [name]: text }))
     },
@@ -275,7 +274,9 @@ describe.each(Object.entries(FORMATS))('%s', (_name, { good, read }) => {
     await read(good()) // throws if the file is rejected
   })
 
-  it('rejects a damaged file with a reason', { timeout: TIMEOUT_MS }, async () => {
+  it('reads a damaged file, or rejects it with a code and a message', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
     let refused = 0
     await fc.assert(
       fc.asyncProperty(damages, async (list) => {
@@ -292,13 +293,12 @@ describe.each(Object.entries(FORMATS))('%s', (_name, { good, read }) => {
       }),
       { numRuns: RUNS, endOnFailure: true },
     )
-    // A setting may be any text; `readSettings` is called for each text.
+    // Formats with a short valid file, such as a setting, accept most texts.
     if (good().length > 30) expect(refused).toBeGreaterThan(RUNS / 20)
   })
 })
 
-/** Compressed data that expands to `size` zeros. */
-it('rejects decompression bombs, or stops at a limit', async () => {
+it('readers reject decompression bombs, or stop at a limit', async () => {
   const zeros = Buffer.alloc(300 * 1024 * 1024)
   const before = process.memoryUsage().rss
   for (const bomb of [
@@ -316,7 +316,10 @@ it('rejects decompression bombs, or stops at a limit', async () => {
   expect(process.memoryUsage().rss - before).toBeLessThan(300 * 1024 * 1024)
 })
 
-/** An archive with the single file `packed`, whose declared size is `announced` bytes. */
+/**
+ * Returns an archive with one file, whose compressed bytes are `packed` and whose declared size is
+ * `announced` bytes.
+ */
 function bombed(archive: Buffer, packed: Buffer, announced: number): Buffer {
   const name = Buffer.from('package.json')
   const local = Buffer.alloc(30)

@@ -1,5 +1,5 @@
-// Manual attacks: `npm run -s fuzz -- ledger 100000 1` makes 100,000 attempts on a listener, with seeds
-// from 1 on; `npm run -s fuzz -- all 1000` makes 1,000 on each listener.
+// Attacks the listeners, for manual runs. `npm run -s fuzz -- ledger 100000 1` sends 100,000 attempts to the ledger,
+// with seeds from 1 on. `npm run -s fuzz -- all 1000` sends 1,000 attempts to each listener.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,13 +1,12 @@
-// Small files that make careless image decoders use much memory or time. Each is under 10 MB.
+// Images of less than 10 MB for which a careless decoder uses much memory or time.
 import { constants, crc32, deflateRawSync, deflateSync, gzipSync } from 'node:zlib'
 import sharp from 'sharp'
 
 const MB = 1_000_000
 
-/** Functions that create images, by name. */
 type Images = Record<string, () => Buffer | Promise<Buffer>>
 
-/** Returns a function for every hostile image, by name. */
+/** Returns the functions that create the images, by the name of the image. */
 export async function hostileImages(): Promise<Images> {
   const pixel = { create: { width: 8, height: 8, channels: 3, background: 'red' } } as const
   const png = await sharp(pixel).png().toBuffer()
@@ -55,7 +54,7 @@ function pngs(png: Buffer): Images {
   }
 }
 
-/** A PNG whose pixels are all 0. */
+/** Returns a PNG whose pixels are all 0. */
 function flatPng(
   width: number,
   height: number,
@@ -68,7 +67,7 @@ function flatPng(
   header.writeUInt32BE(height, 4)
   header.set([bits, color, 0, 0, interlace], 8)
   const channels = [1, 0, 3, 0, 2, 0, 4][color] ?? 0
-  // Adam7 adds filter bytes of the passes: at most two for each row.
+  // Interlacing (Adam7) adds a filter byte for each row of each pass: at most two per row of the image.
   const bytes = (Math.ceil((width * bits * channels) / 8) + 1 + interlace * 2) * height
   const packed = deflatedZeros(bytes)
   return Buffer.concat([
@@ -79,10 +78,10 @@ function flatPng(
   ])
 }
 
-/** `bytes` zeros in the zlib format, made without holding them all. */
+/** Returns `bytes` zeros in the zlib format, without a buffer of that size. */
 function deflatedZeros(bytes: number): Buffer {
   const block = 8 * MB
-  // A piece ends on a byte boundary, so it can be repeated.
+  // A flush ends the compressed piece on a byte boundary, so the piece can be repeated.
   const piece = deflateRawSync(Buffer.alloc(block), { finishFlush: constants.Z_SYNC_FLUSH })
   const checksum = Buffer.alloc(4)
   checksum.writeUInt32BE((bytes % 65_521) * 65_536 + 1)
@@ -103,7 +102,7 @@ function chunkOf(type: string, data: readonly Buffer[]): Buffer {
   return Buffer.concat([length, body, checksum])
 }
 
-/** TIFF data, as EXIF has it, of a large number of text tags. */
+/** Returns EXIF data of `bytes` bytes, which is a TIFF directory with up to 65,000 text tags. */
 function exifOf(bytes: number): Buffer {
   const count = Math.min(65_000, Math.floor(bytes / 24))
   const exif = Buffer.alloc(bytes, 'a')
@@ -112,7 +111,7 @@ function exifOf(bytes: number): Buffer {
   exif.writeUInt16LE(count, 8)
   const length = Math.min(900_000, bytes / 2 - 20)
   for (let at = 0; at < count; at += 1) {
-    // Every tag is a text, and all of them share most of the file.
+    // The text of each tag is most of the file, so the texts overlap.
     tag(exif, 10 + at * 12, 0x10e + at, 2, length, bytes - length)
   }
   return exif
@@ -157,7 +156,7 @@ function jpegs(jpeg: Buffer): Images {
   }
 }
 
-/** The JPEG with everything between its first scan and its end repeated, within 10 MB. */
+/** Returns the JPEG with its scans repeated `times` times, or as often as 10 MB allow. */
 function repeatedScans(jpeg: Buffer, times: number): Buffer {
   const from = jpeg.indexOf(Buffer.of(0xff, 0xda))
   const scans = jpeg.subarray(from, -2)
@@ -165,7 +164,7 @@ function repeatedScans(jpeg: Buffer, times: number): Buffer {
   return Buffer.concat([jpeg.subarray(0, from), ...Array(most).fill(scans), jpeg.subarray(-2)])
 }
 
-/** The JPEG with other dimensions in its header. */
+/** Returns the JPEG with a header that declares `side` × `side` pixels. */
 function resized(jpeg: Buffer, side: number): Buffer {
   const copy = Buffer.from(jpeg)
   const at = copy.indexOf(Buffer.of(0xff, 0xc2))
@@ -251,7 +250,7 @@ function tiffs(): Images {
   }
 }
 
-/** A TIFF of 9.9 MB with a directory for each list of tags. */
+/** Returns a TIFF of 9.9 MB with one directory for each element of `directories`. */
 function tiffOf(directories: readonly Tags[]): Buffer {
   const tiff = Buffer.alloc(9.9 * MB, 1)
   tiff.write('II*\0')
@@ -269,7 +268,7 @@ function tiffOf(directories: readonly Tags[]): Buffer {
   return tiff
 }
 
-/** Formats that are decoded as a whole, at their maximum size. */
+/** Images at the maximum size, in formats that are decoded as a whole. */
 function largeFrames(): Images {
   const flat = (width: number, height: number, channels: 3 | 4) =>
     sharp({
@@ -289,7 +288,7 @@ function largeFrames(): Images {
   }
 }
 
-/** The AVIF with dimensions of 8 by 8 in its `ispe` box. */
+/** Returns the AVIF with 8 × 8 pixels declared in its `ispe` box. */
 function smallerHeader(avif: Buffer): Buffer {
   const copy = Buffer.from(avif)
   const at = copy.indexOf('ispe')

@@ -1,10 +1,10 @@
-// Sends images that make careless decoders use much memory or time to the converter of a node that also
+// Sends the images of hostile-images.ts to the converter of a node that also
 // serves a ledger:
-//   node scripts/run.mjs test/fuzz/images.ts        all of them, one after the other
-//   node scripts/run.mjs test/fuzz/images.ts SVG    those with "SVG" in their names
-// For each image, prints the reply, its duration and the peak memory of the process tree; finally, the 99th percentile of
-// the latency of `GET /api/dbs`. Fails unless every reply is 200 or 4xx and both values stay within their limits. It
-// takes at most MINUTES_MAX minutes, writes to a temporary folder only, and stops the node at its end.
+//   node scripts/run.mjs test/fuzz/images.ts        all images, one after the other
+//   node scripts/run.mjs test/fuzz/images.ts SVG    the images with "SVG" in their names
+// Prints the reply, its duration and the peak memory of the process tree for each image, and then the 99th percentile of
+// the latency of `GET /api/dbs`. Fails unless each reply is 200 or 4xx, and memory and latency stay within their limits.
+// Takes at most MINUTES_MAX minutes, and writes only to a temporary folder.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ const [part = ''] = process.argv.slice(2)
 const folder = mkdtempSync(join(tmpdir(), 'daicho-images-'))
 await buildPackage()
 const makers = Object.entries(await hostileImages()).filter(([name]) => name.includes(part))
-// Creates the images before the start, so that this does not delay the measured requests.
+// Creates the images before the node starts, because creating them would delay the measured requests.
 const images: [string, Buffer][] = []
 for (const [name, make] of makers) images.push([name, await make()])
 const ports = ['--port', '0', '--converter-port', '0']

@@ -1,5 +1,5 @@
-// Requests generated from the ledger's schemas, valid, wrong and damaged, and bytes that are not
-// requests: never a 5xx, always a boolean `status`; the server survives, and the store verifies.
+// Valid, invalid and damaged requests from the ledger's schemas, and bytes that are not requests. No reply is a 5xx,
+// each JSON body has a boolean `status`, the server keeps running, and the store verifies.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,17 +20,17 @@ import {
 } from '../support/ledger-node.ts'
 import { exchange, type RawReply } from '../support/raw-socket.ts'
 
-/** Multiplies the number of runs, for manual runs: FUZZ_TIMES=20. */
+/** Factor for the number of runs in manual runs, for example FUZZ_TIMES=20. */
 const TIMES = Number(process.env.FUZZ_TIMES ?? 1)
 const TIMEOUT_MS = 300_000 * TIMES
 
-/** Number of runs: `runs`, but for no longer than `seconds`. */
+/** Parameters for fast-check: `runs` runs, but for at most `seconds` seconds. */
 function amount(runs: number, seconds: number) {
   const interruptAfterTimeLimit = seconds * 1_000 * TIMES
   return { numRuns: runs * TIMES, endOnFailure: true, interruptAfterTimeLimit }
 }
 
-/** A few names, so that requests hit the same items. */
+/** Values for path parameters. They are few, so that requests use the same items. */
 const known = {
   db: fc.constantFrom('a', 'b', '台帳'),
   id: fc.constantFrom('x', 'y', '🍎'),
@@ -42,17 +42,17 @@ let document: unknown
 beforeAll(async () => {
   const node = await startLedgerNode()
   const json = (await node.send('GET', '/doc/json')).json
-  // The reply never ends; test/changes.test.ts covers this path.
+  // The reply of this path never ends. test/changes.test.ts tests the path.
   delete json.paths['/api/ledgers/{serverid}/changes']
   document = json
   await node.close()
 })
 
-/** Paths whose successful replies follow external specifications. */
+/** Paths whose successful replies are not JSON, because other specifications define their format. */
 const IN_OTHER_FORMS =
   /^GET \/+api\/+(ledgers\/+(\d+|witness)\/+(checkpoint|vkey|tile\/)|[^/?]+\/+[^/?]+\/+proof)/
 
-/** Checks required of every reply; `method` because replies to HEAD have no body. */
+/** Checks what every reply must fulfil. Needs the method, because replies to HEAD have no body. */
 function expectSound(
   description: string,
   reply: { status: number; type: string; body: string },
@@ -73,7 +73,7 @@ function expectSound(
 
 async function inject(app: HttpApp, { method, path, headers, body }: FuzzRequest) {
   const reply = await app.inject({
-    // The type has only the common methods.
+    // The type lists only the common methods, but any method can be sent.
     method: method as 'GET',
     url: path,
     headers: { host: 'localhost', ...headers },
@@ -108,7 +108,7 @@ it(
     const methods = fc.constantFrom('GET', 'HEAD', 'PUT', 'OPTIONS', 'TRACE', 'PROPFIND', 'DELETE')
     const anyRequest = fc.oneof(
       { weight: 20, arbitrary: requests },
-      // Unsupported methods on the same paths.
+      // Known paths with other methods.
       fc.tuple(requests, methods).map(([request, method]) => ({ ...request, method })),
     )
     await ledger.service.createDatabase('a')
@@ -118,7 +118,7 @@ it(
     await fc.assert(
       fc.asyncProperty(fc.array(anyRequest, { minLength: 5, maxLength: 20 }), async (list) => {
         clock.time += 1
-        // Concurrently, so that they share blocks and depend on each other.
+        // Sends the requests concurrently, so that they share blocks and depend on each other.
         const replies = await Promise.all(list.map((request) => inject(app, request)))
         sent += replies.length
         for (const [at, reply] of replies.entries()) {
@@ -130,7 +130,7 @@ it(
       amount(1_000, 12),
     )
     console.log(`${succeeded} of ${sent} requests were done`)
-    // The number of runs in the time depends on the computer; some of them must reach the ledger.
+    // The number of runs depends on the speed of the computer, but some of the requests must succeed.
     expect(succeeded).toBeGreaterThan(sent / 20)
     expect(
       (await inject(app, { method: 'GET', path: '/readyz', headers: {}, body: Buffer.alloc(0) }))
@@ -159,7 +159,7 @@ afterAll(async () => {
   expect(finding).toBeNull()
 })
 
-/** Checks each of `replies` against its request in `requests`, including surplus replies. */
+/** Checks each of `replies` with its request. There may be more replies than requests. */
 function expectSoundReplies(
   requests: readonly FuzzRequest[],
   replies: readonly RawReply[],
@@ -177,7 +177,7 @@ async function expectAlive(): Promise<void> {
   expect((await node.send('GET', '/readyz')).text).toBe('{"status":true}')
 }
 
-/** A request with `Connection: close`, so that the end of the replies is known. */
+/** Returns a request with `Connection: close`, after whose reply the server ends the connection. */
 const last = () => `GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`
 
 /** Splits `bytes` at random positions. */
@@ -208,7 +208,8 @@ it(
           const { replies, rest } = await exchange(node.url, piecesOf(bytes, at))
           const requestText = bytes.toString('latin1').slice(0, 600)
           expectSoundReplies(list, replies, rest)
-          // A refusal may close the connection early; otherwise every request is answered, the last with success.
+          // The server may close the connection early after a refusal. Otherwise it answers every request, and the
+          // last with 200.
           const closedEarly = replies.some(
             ({ headers }, index) =>
               index < list.length && headers.get('connection')?.toLowerCase() === 'close',

@@ -1,11 +1,11 @@
-// Many clients that request the whole chain: `since=0` on the gateway's WebSockets and `since=start` on the
-// change feed. Clients read, leave at once, or read nothing. Usage, on Linux, with the output of `npm run build`:
+// Many clients request the whole chain: `since=0` on the gateway's WebSockets and `since=start` on the
+// change feed. The clients read, disconnect at once, or read nothing. Usage, on Linux, with the output of `npm run build`:
 //
 //   node scripts/run.mjs test/fuzz/replays.ts [blocks, 10000] [seconds for each attack, 10]
 //
-// Prints a line for each attack and exits with 1 when the process tree takes 600 MB, when the 99th percentile
-// of other requests reaches 100 ms, or when the node is still busy 5 seconds after the clients have gone.
-// It takes three minutes and removes its files.
+// Prints a line for each attack. Exits with code 1 if the process tree takes 600 MB, if the 99th percentile of the
+// latency of other requests reaches 100 ms, or if the node is busy 5 seconds after the clients have disconnected.
+// Takes three minutes, and removes its files.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -17,9 +17,9 @@ import { watch } from './watch.ts'
 
 const PEAK_BYTES_MAX = 600e6
 const P99_MS_MAX = 100
-/** After this long without clients the node must be idle again. */
+/** Time after the last client disconnects until the node must be idle, milliseconds. */
 const SETTLE_MS = 5_000
-/** Maximum share of one processor used by an idle node. */
+/** Maximum fraction of one processor that an idle node uses. */
 const IDLE_SHARE = 0.2
 
 const BEHAVIOURS = ['read', 'leave', 'ignore'] as const
@@ -32,7 +32,7 @@ interface Attack {
   readonly behaviour: (typeof BEHAVIOURS)[number]
 }
 
-/** Opens the clients of `attack`, in a separate thread so that it does not delay the measurements. */
+/** Opens the clients of `attack` in a thread of their own, so that they do not delay the measurements. */
 function runClients({ url, path, isWebSocket, clients, behaviour }: Attack): void {
   const { hostname, port, host } = new URL(url)
   const upgrade =
@@ -58,7 +58,7 @@ function runClients({ url, path, isWebSocket, clients, behaviour }: Attack): voi
   })
 }
 
-/** Processor time of the process `pid`, milliseconds. */
+/** Returns the processor time that the process `pid` has used, milliseconds. */
 function processorMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const [user = 0, system = 0] = stat
@@ -77,7 +77,10 @@ async function post(url: string, body: unknown): Promise<void> {
   await reply.arrayBuffer()
 }
 
-/** Makes about `blocks` blocks: one in ten with a transaction that emits an event, the others with 20 items. */
+/**
+ * Creates about `blocks` blocks. One in ten contains a transaction that emits an event, and the others
+ * contain 20 items.
+ */
 async function fill(ledger: string, gateway: string, blocks: number): Promise<void> {
   await post(`${gateway}/api/Trader`, { tradeId: 'T', firstName: 'A', lastName: 'B' })
   const commodity = { description: 'd', mainExchange: 'e', quantity: 1, owner: 'T' }
@@ -97,7 +100,7 @@ async function main(blocks: number, seconds: number): Promise<void> {
     SYSTEM_FOLDER: folder,
     LOG_LEVEL: 'error',
   })
-  // Interrupted runs leave nothing behind either.
+  // An interrupted run also removes its processes and files.
   process.once('exit', () => {
     daicho.child.kill('SIGKILL')
     rmSync(folder, { recursive: true, force: true })
@@ -143,7 +146,7 @@ async function main(blocks: number, seconds: number): Promise<void> {
           `${failures} failed, ${Math.round(received / 1e6)} MB sent, ` +
           `busy afterwards ${Math.round(busy * 100)} % ${isFine ? '' : '  <-- out of bounds'}`,
       )
-      // A node left busy by one attack must not distort the next.
+      // Waits until the node is idle, so that one attack does not distort the measurements of the next.
       for (let waited = 0; waited < 60 && busy >= IDLE_SHARE; waited += 1) {
         const start = processorMs(pid)
         await sleep(1_000)

@@ -1,10 +1,10 @@
-// Listeners in their own processes, and the guarantees of their replies.
+// Starts listeners in their own processes, and describes the expected replies of each.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { type Daicho, startProgram } from '../support/program.ts'
 import type { RawReply } from '../support/raw-socket.ts'
 
-/** The attacked listeners, by their names in `--only`. */
+/** The attacked listeners. The names are those of `serve --only`. */
 export const LISTENERS = ['ledger', 'gateway', 'converter', 'rates', 'samples'] as const
 export type ListenerName = (typeof LISTENERS)[number]
 
@@ -12,7 +12,7 @@ export type ListenerName = (typeof LISTENERS)[number]
 export interface Served {
   readonly url: string
   readonly daicho: Daicho
-  /** Resident memory, MiB, and open files; null if the system does not report them. */
+  /** Returns resident memory in MiB and the number of open files, or null if the system does not report them. */
   size(): { readonly memoryMiB: number; readonly files: number } | null
 }
 
@@ -37,22 +37,22 @@ export async function serve(name: ListenerName, folder: string): Promise<Served>
   }
 }
 
-/** Properties of a listener known before an attack. */
+/** What an attack must know about a listener. */
 interface Plan {
-  /** Path of its OpenAPI document. */
+  /** Path of the listener's OpenAPI document. */
   readonly document: string
-  /** Excluded paths: their replies have no end. */
+  /** Paths that the attack does not request, because their replies never end. */
   readonly without: readonly string[]
-  /** Names shared by requests, so that they hit the same data. */
+  /** Values for path parameters, by name. They are few, so that requests use the same data. */
   readonly known: Record<string, fc.Arbitrary<string>>
-  /** Whether a reply of 400 or more has the component's error shape. */
+  /** Returns whether a reply with a status of 400 or more has the component's error format. */
   readonly isRefusal: (reply: RawReply) => boolean
 }
 
 const isJson = ({ headers }: RawReply) =>
   headers.get('content-type')?.toLowerCase() === 'application/json; charset=utf-8'
 
-/** `{"status":false}`, with a code and a message if the body has more. */
+/** Returns whether the body is JSON with `"status": false`. */
 function isStatusFalse(reply: RawReply): boolean {
   return isJson(reply) && JSON.parse(reply.body).status === false
 }

@@ -1,22 +1,22 @@
-// Soak test: all components under mixed load, to find errors and memory that grows with time. Usage, on Linux,
+// Soak test: all components under mixed load, to find errors and memory leaks. Usage, on Linux,
 // with the output of `npm run build`:
 //
 //   npm run -s soak -- [minutes, 10]
 //
-// Starts the built program with every component on free ports and a temporary folder, loads it for that long,
+// Starts the built program with every component on free ports and a temporary folder, sends requests for that time,
 // then stops it and verifies the folder. It prints a table of all operations and the memory of each minute, and
-// exits with 1 when
+// exits with code 1 if
 //
-// - a reply has a status of 500 or more, or one that the operation does not expect;
+// - a reply has a status of 500 or more, or a status that the operation does not expect;
 // - a subscriber misses, repeats or reorders an entry or event;
 // - resident memory of the process tree at the end is more than 15 % above that after the first minute
 //   (medians of 15 seconds; runs under 3 minutes compare with the end of their first third);
-// - the program does not exit with 0, or `daicho verify` finds a fault.
+// - the program does not exit with code 0, or `daicho verify` finds a fault.
 //
-// The number of items, resources and attachments is constant: each loop deletes what it created
-// a while before. The chain grows, and so does permanent ledger data: replaced attachments, and a
-// record of each transaction. All of these are on disk ("disk" in the output); no part of the program keeps an
-// index of them in memory. Caches of bounded size fill during the first minute.
+// The number of items, resources and attachments is constant, because each loop deletes its oldest data when it
+// creates more. The chain grows, and so does the permanent data of the ledger: replaced attachments, and a
+// record of each transaction. All of this is on disk ("disk" in the output), and no part of the program keeps an
+// index of it in memory. Caches of bounded size fill during the first minute.
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -29,9 +29,9 @@ import { startProgram } from '../support/program.ts'
 import { treeBytes } from './watch.ts'
 
 const GROWTH_MAX = 1.15
-/** Seconds over which memory is taken as a median. */
+/** Length of the window whose median is the memory usage, seconds. */
 const WINDOW_S = 15
-/** Items, resources and attachments that exist at the same time, for each kind. */
+/** Maximum number of existing items, resources or attachments of each kind. */
 const LIVE_MAX = 200
 const SUBSCRIBERS = 5
 
@@ -39,7 +39,7 @@ const minutes = Number(process.argv[2] ?? 10)
 const durationMs = minutes * 60_000
 const baselineS = minutes < 3 ? (minutes * 60) / 3 : 60 + WINDOW_S
 
-/** Maximum findings that are printed. */
+/** Maximum number of findings that are printed. */
 const PRINTED_MAX = 50
 
 let findings = 0
@@ -48,7 +48,6 @@ function finding(text: string): void {
   if (findings <= PRINTED_MAX) console.log(`--- ${text}`)
 }
 
-/** Metrics of one operation. */
 interface Operation {
   readonly statuses: Map<number, number>
   readonly waits: number[]
@@ -60,11 +59,11 @@ interface Call {
   readonly json?: unknown
   readonly body?: string | Buffer | FormData
   readonly headers?: Record<string, string>
-  /** Statuses that are not findings; 200 by default. */
+  /** Statuses that are not findings. Default: 200. */
   readonly expected?: readonly number[] | undefined
 }
 
-/** Sends a request and counts its reply under `name`. */
+/** Sends a request, and counts the reply under `name`. Returns the body. */
 async function call(name: string, url: string, options: Call = {}): Promise<Buffer> {
   const { json, expected = [200] } = options
   const body = json === undefined ? options.body : JSON.stringify(json)
@@ -97,7 +96,7 @@ async function call(name: string, url: string, options: Call = {}): Promise<Buff
 
 let isOver = false
 
-/** Repeats `step` every `everyMs` until the soak is over; `n` counts from 0. */
+/** Calls `step` every `everyMs` milliseconds until the soak ends. `n` counts the calls from 0. */
 async function repeat(everyMs: number, step: (n: number) => Promise<unknown>): Promise<void> {
   for (let n = 0; !isOver; n += 1) {
     const next = performance.now() + everyMs
@@ -106,7 +105,7 @@ async function repeat(everyMs: number, step: (n: number) => Promise<unknown>): P
   }
 }
 
-/** Appends `id` to `ids`; returns the id to delete in exchange, if any. */
+/** Appends `id` to `ids`. Returns the oldest id if there are now too many; the caller deletes its item. */
 function rotate(ids: string[], id: string): string | undefined {
   ids.push(id)
   return ids.length > LIVE_MAX ? ids.shift() : undefined
@@ -258,7 +257,7 @@ function samplesLoad(url: string): Promise<void>[] {
   ]
 }
 
-/** Number of submitted trades; each emits one event. */
+/** Number of submitted trades. Each trade emits one event. */
 let trades = 0
 
 function networkLoad(url: string): Promise<void>[] {
@@ -292,7 +291,7 @@ function networkLoad(url: string): Promise<void>[] {
   ]
 }
 
-/** Subscribers to the change feed: some stay, and one keeps reconnecting. */
+/** Subscribes to the change feed. Most subscribers stay connected, and one reconnects again and again. */
 function feedLoad(url: string, serverId: number): { load: Promise<void>[]; check: () => void } {
   const path = `/api/ledgers/${serverId}/changes`
   const staying = Array.from(
@@ -342,7 +341,7 @@ function feedLoad(url: string, serverId: number): { load: Promise<void>[]; check
   }
 }
 
-/** Listeners to events: some stay, and one keeps replaying the latest blocks. */
+/** Listens to events. Most listeners stay connected, and one replays the latest blocks again and again. */
 function eventLoad(gateway: string, height: () => Promise<number>) {
   const url = gateway.replace('http', 'ws')
   const counts = Array.from({ length: SUBSCRIBERS }, () => 0)
@@ -397,7 +396,7 @@ function folderBytes(folder: string): number {
     }, 0)
 }
 
-/** Resident memory of the process itself, by kind: "anonymous" is heap and stacks, "files" are mapped. */
+/** Resident memory of the process by kind. "Anonymous" memory is heap and stacks, and "files" are mapped files. */
 function memoryKinds(pid: number): string {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   const kind = (name: string) => mb(Number(RegExp(`${name}:\\s*(\\d+)`).exec(status)?.[1]) * 1024)
@@ -419,7 +418,7 @@ function printOperations(): void {
   }
 }
 
-/** Samples memory each second until the soak is over. */
+/** Returns a sample of the process tree's memory for each second until the soak ends. */
 async function sampleMemory(pid: number, folder: string): Promise<number[]> {
   const samples: number[] = []
   await repeat(1_000, async (n) => {
@@ -441,7 +440,7 @@ async function main(): Promise<void> {
     RATES_SOURCES: 'snapshot',
     RATES_RECORD: '1',
   })
-  // Interrupted runs leave nothing behind either.
+  // An interrupted run also removes its processes and files.
   process.once('exit', () => {
     daicho.child.kill('SIGKILL')
     rmSync(folder, { recursive: true, force: true })

@@ -1,22 +1,21 @@
-// Measures a running program from outside: memory of its process tree, and the latency of one of its URLs.
+// Measures a running program from outside: the memory of its process tree, and the latency of one of its URLs.
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const MEMORY_INTERVAL_MS = 20
 const REQUEST_INTERVAL_MS = 10
-/** A request that takes longer counts as this long. */
+/** Timeout of a request, milliseconds. A request that times out counts with this latency. */
 const REQUEST_TIMEOUT_MS = 10_000
 
 export interface Measurements {
-  /** Highest sum of resident memory of the process and its descendants (Linux only, else 0). */
+  /** Maximum resident memory of the process with its descendants, bytes. 0 if the platform is not Linux. */
   readonly peakBytes: number
-  /** 99th percentile of the latency of `GET url`. */
   readonly p99Ms: number
-  /** Requests that failed, or took longer than 10 s. */
+  /** Number of requests that failed or took longer than 10 s. */
   readonly failures: number
 }
 
-/** Samples the process tree of `pid` and requests `url` again and again, until `stop` is called. */
+/** Samples the memory of the process tree of `pid` and requests `url` in a loop, until `stop` is called. */
 export function watch(pid: number, url: string): { stop(): Promise<Measurements> } {
   let peakBytes = 0
   const timer = setInterval(() => {
@@ -52,7 +51,7 @@ export function watch(pid: number, url: string): { stop(): Promise<Measurements>
   }
 }
 
-/** Resident memory of `pid` and its descendants; 0 once it has exited. */
+/** Returns the resident memory of `pid` and its descendants in bytes, or 0 if the process has exited. */
 export function treeBytes(pid: number): number {
   try {
     const place = `/proc/${pid}`

@@ -1,4 +1,4 @@
-// Access rules, identities, keys, and named queries.
+// Access rules, identities, API keys and named queries.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -22,7 +22,7 @@ asset Two extends Base { o Integer n optional }
 transaction Ask {}`,
 }
 
-/** Starts a node with `rules`. Most tests also need the rules that allow access to the system types. */
+/** Starts a node with `rules` and the rules that give access to the system types, which most tests need. */
 async function under(rules: string) {
   const node = await gateway({
     deploy: [
@@ -51,7 +51,7 @@ async function under(rules: string) {
 }
 
 describe('rules', () => {
-  it('apply in order: the first match decides, and no match denies', async () => {
+  it('apply in order: the first rule that matches decides, and without a match access is denied', async () => {
     const { as } = await under(`
       rule A { participant: "org.a.Clerk#c1" operation: READ resource: "org.a.One#2" action: DENY }
       rule B { participant: "org.a.Clerk" operation: READ resource: "org.a.One" action: ALLOW }`)
@@ -63,7 +63,7 @@ describe('rules', () => {
     expect(await ids('c1', '/api/Two')).toEqual([])
   })
 
-  it('hide unreadable resources: reads and changes return “does not exist”', async () => {
+  it('hide resources that the caller may not read: reads and changes return “does not exist”', async () => {
     const { as } = await under('')
     const missing = await as('c1', 'GET', '/api/One/none')
     for (const [method, body] of [
@@ -107,7 +107,7 @@ describe('rules', () => {
     expect(await counts(rule('**'))).toEqual([2, 2])
   })
 
-  it('that name a transaction apply only while it is processed', async () => {
+  it('with a transaction apply only while the network processes that transaction', async () => {
     const { as } = await under(`
       rule R { participant: "ANY" operation: ALL resource: "org.a.One"
         transaction: "org.hyperledger.composer.system.AddAsset" action: ALLOW }`)
@@ -115,7 +115,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/One/9')).status).toBe(404)
   })
 
-  it('reject a transaction that may not be submitted or recorded, and change nothing', async () => {
+  it('reject a transaction that the caller may not submit or record, and nothing changes', async () => {
     for (const type of ['AddAsset', 'HistorianRecord']) {
       const { as } = await under(`
         rule D { participant: "org.a.Clerk" operation: CREATE resource: "org.hyperledger.composer.system.${type}" action: DENY }
@@ -131,7 +131,7 @@ describe('rules', () => {
 })
 
 describe('identities', () => {
-  it('can be issued, can act for their participant, and can be revoked permanently', async () => {
+  it('can be issued, act for their participant, and can be revoked permanently', async () => {
     const { node, as, secrets } = await under(
       'rule R { participant: "ANY" operation: ALL resource: "**" action: ALLOW }',
     )
@@ -324,7 +324,7 @@ describe('named queries', () => {
   })
 })
 
-it('are tested with copied files that keep their licence', () => {
+it('are tested with copies of the Composer samples, which keep their licence', () => {
   const path = fileURLToPath(new URL('../networks/trade/models/trading.cto', import.meta.url))
   expect(readFileSync(path, 'utf8')).toContain('Apache License')
 })

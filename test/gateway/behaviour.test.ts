@@ -1,4 +1,4 @@
-// The statuses and bodies of the gateway, one test per row of the specification's table.
+// Statuses and bodies of the gateway. Each test checks one row of the table in the specification.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
 
@@ -47,7 +47,10 @@ async function entriesOf({ ledger }: GatewayNode): Promise<LedgerEntry[]> {
   }
   return entries
 }
-/** Sends an invalid request, and checks that nothing is recorded and that the body has the error shape. */
+/**
+ * Sends an invalid request. Checks that the chain does not grow and that the body has the error format.
+ * Returns the error.
+ */
 async function refused(method: string, path: string, body?: unknown, headers = {}) {
   const before = await blocks()
   const reply = await send(method, path, body, headers)
@@ -64,7 +67,7 @@ async function refused(method: string, path: string, body?: unknown, headers = {
 }
 
 describe('resources', () => {
-  it('answer a successful POST, GET, HEAD, PUT or PATCH with 200, and DELETE with 204', async () => {
+  it('return 200 for a successful POST, GET, HEAD, PUT or PATCH, and 204 for DELETE', async () => {
     const created = await send('POST', '/api/Thing', { id: 'one', note: 'a' })
     expect(created.status).toBe(200)
     expect(created.json).toEqual({ $class: 'org.test.Thing', id: 'one', note: 'a' })
@@ -90,7 +93,7 @@ describe('resources', () => {
     await send('DELETE', '/api/org.test.Thing/alias')
   })
 
-  it('do not exist for concepts, abstract types, events and enums', async () => {
+  it('cannot be requested for concepts, abstract types, events and enums', async () => {
     for (const name of ['Loose', 'Base', 'Moved', 'Colour', 'looses', 'org.test.Base']) {
       expect((await refused('GET', `/api/${name}`)).code).toBe('TYPE_NOT_FOUND')
     }
@@ -141,7 +144,7 @@ describe('an unknown property, an invalid value or a number out of range', () =>
 })
 
 describe('a duplicate id', () => {
-  it('returns 409 for an id that exists in the ledger, or is twice in one array', async () => {
+  it('returns 409 if the id exists in the ledger, or occurs twice in one array', async () => {
     await send('POST', '/api/Thing', { id: 'twice', note: '' })
     const { status, code, message } = await refused('POST', '/api/Thing', { id: 'twice', note: '' })
     expect([status, code]).toEqual([409, 'RESOURCE_EXISTS'])
@@ -184,7 +187,7 @@ describe('an id in the body that differs from the path', () => {
 })
 
 describe('a missing resource, an unknown type or a wrong method', () => {
-  it('returns RESOURCE_NOT_FOUND for PUT, PATCH, DELETE and GET of a missing resource', async () => {
+  it('returns RESOURCE_NOT_FOUND if the resource of a PUT, PATCH, DELETE or GET is missing', async () => {
     for (const [method, body] of [
       ['PUT', { note: '' }],
       ['PATCH', {}],
@@ -253,7 +256,7 @@ describe('20 concurrent changes of one resource', () => {
 })
 
 describe('20 concurrent Trades of one Commodity', () => {
-  it('are processed in ledger order, and each Trade sees the owner that the previous Trade has set', async () => {
+  it('are processed in ledger order, and each Trade sees the owner that the previous Trade set', async () => {
     const market = await gateway()
     const names = { firstName: 'First', lastName: 'Last' }
     const traders = Array.from({ length: 20 }, (_, n) => ({ tradeId: `T${n}`, ...names }))
@@ -289,7 +292,6 @@ describe('20 concurrent Trades of one Commodity', () => {
     expect(owners.toSorted()).toEqual(relationships.toSorted())
     const { json } = await market.send('GET', '/api/Commodity/RICE')
     expect(json.owner).toBe(owners.at(-1))
-    // The position in each reply matches the ledger.
     const positions = replies.map(({ headers }) => headers.get('ledger-position'))
     expect(new Set(positions).size).toBe(20)
     expect((await market.networks.verify('mynetwork', () => {})).finding).toBeNull()
@@ -297,7 +299,7 @@ describe('20 concurrent Trades of one Commodity', () => {
 })
 
 describe('a POST of an array', () => {
-  it('with one invalid element stores nothing and points to that element; a valid array becomes one block', async () => {
+  it('stores nothing and points to the invalid element if there is one, and otherwise creates one block', async () => {
     const list = [{ id: 'l1', note: '' }, { id: 'l2', note: 1 }, { id: 'l3' }]
     const { status, details } = await refused('POST', '/api/Thing', list)
     expect(status).toBe(422)
@@ -347,7 +349,7 @@ describe('a transaction that contains timestamp or transactionId', () => {
 })
 
 describe('bodies', () => {
-  it('get 413 if they are too large, 415 if they are not JSON, 400 if they are invalid JSON, and 422 if they are missing', async () => {
+  it('get 413 if they are too large, 415 if they have another media type, 400 if they are invalid JSON, and 422 if they are missing', async () => {
     const long = await send('POST', '/api/Thing', { id: 'x', note: 'n'.repeat(11 * 1024 * 1024) })
     expect([long.status, long.json.error.code]).toEqual([413, 'BODY_TOO_LARGE'])
     const text = await refused('POST', '/api/Thing', 'id=1', { 'content-type': 'text/plain' })
@@ -369,7 +371,7 @@ describe('bodies', () => {
 })
 
 describe('revisions', () => {
-  it('are sent as the ETag; a change with another revision in If-Match returns 412 and changes nothing', async () => {
+  it('are sent as the ETag, and a request whose If-Match has another revision returns 412 and changes nothing', async () => {
     const created = await send('POST', '/api/Thing', { id: 'etag', note: '' })
     const etag = created.headers.get('etag') ?? ''
     expect((await send('GET', '/api/Thing/etag')).headers.get('etag')).toBe(etag)
@@ -386,7 +388,7 @@ describe('revisions', () => {
   })
 })
 
-it('rejects changes with 503 while peers have another chain of this node, and answers reads', async () => {
+it('rejects changes with 503 while a peer has a different chain of this node, and still answers reads', async () => {
   const node = await gateway()
   const trader = (tradeId: string) => ({ tradeId, firstName: 'Ada', lastName: 'Ueda' })
   expect((await node.send('POST', '/api/Trader', trader('A'))).status).toBe(200)

@@ -1,4 +1,4 @@
-// The requests that Composer's client sends: archives, changes of several resources, queries, network removal.
+// The requests of Composer's client: archives, changes of several resources, queries and the removal of a network.
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { RESOURCES_MAX } from '../../src/network/resources/instances.ts'
@@ -43,7 +43,7 @@ rule Admin { description: "" participant: "${SYSTEM}.NetworkAdmin" operation: AL
 const FILES = { 'lib/grow.js': SCRIPT, 'permissions.acl': RULES }
 const definition = networkOf(MODEL, FILES)
 
-/** A gateway with a key, two members and their secrets. */
+/** Starts a gateway with an API key and two participants. Returns the headers of each caller. */
 async function started(folder: string | null = null) {
   const node = await startGateway({ folder, apiKey: KEY['x-api-key'], deploy: [definition] })
   await node.send('POST', '/api/Person', [{ name: 'ann' }, { name: 'bob' }], KEY)
@@ -171,7 +171,7 @@ describe('PUT of an array', () => {
     await clear()
   })
 
-  it('is rejected if it has If-Match, or if it names transactions', async () => {
+  it('is rejected with If-Match, or for a transaction type', async () => {
     const { status, json } = await admin('PUT', '/api/Thing', [{ id: 'a' }], {
       'if-match': '"1.0"',
     })
@@ -224,7 +224,7 @@ describe('DELETE of an array of ids', () => {
   })
 })
 
-it(`changes up to ${RESOURCES_MAX} resources in one request and rejects one more`, async () => {
+it(`accepts an array of up to ${RESOURCES_MAX} resources in one request, and rejects a longer array`, async () => {
   const ids = Array.from({ length: RESOURCES_MAX + 1 }, (_, n) => String(n))
   const bodies = ids.map((id) => ({ id }))
   const statusOf = async (method: string, body: unknown) => {
@@ -365,7 +365,7 @@ describe('form bodies', () => {
     expect([status, json.error.code]).toEqual([400, 'REQUEST_INVALID'])
   })
 
-  it('have up to 1,000 fields, and no member names that are special to JavaScript', async () => {
+  it('can have 1,000 fields, but no member names that are special to JavaScript', async () => {
     const many = await post('/api/Thing', `id=many${'&tags=a'.repeat(999)}`)
     expect([many.status, many.json.tags.length]).toEqual([200, 999])
     const { json } = await post('/api/Thing', 'id=a&__proto__=1&__proto__[x]=1')
@@ -373,7 +373,7 @@ describe('form bodies', () => {
     await clear()
   })
 
-  it('are rejected by every other route, and if a page of another site sends them', async () => {
+  it('are rejected by every other route, and from a page of another site', async () => {
     const identities = await post('/api/system/identities/issue', 'participant=x&userID=y')
     expect([identities.status, identities.json.error.code]).toEqual([415, 'CONTENT_TYPE_UNKNOWN'])
     expect((await node.send('PUT', '/api/Thing/a', 'count=1', FORM)).status).toBe(415)
@@ -447,7 +447,7 @@ describe('DELETE /networks/<name>', () => {
       finding: null,
     }
     expect(await gone(own)).toEqual(expected)
-    // The data stays readable in the ledger, and cannot be changed there.
+    // The ledger still serves the data, but rejects changes of it.
     expect(await own.ledger.readItem('test-network', 'org.test.Thing#a')).not.toBeNull()
     const write = own.ledger.createItem('test-network', { id: 'x' })
     await expect(write).rejects.toMatchObject({ code: 'OWNED_BY_NETWORK' })
@@ -459,7 +459,7 @@ describe('DELETE /networks/<name>', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('returns 404 for an unknown network, and removes a network even if it was never written to', async () => {
+  it('returns 404 for an unknown network, and also removes a network without any writes', async () => {
     const own = await gateway()
     expect((await own.send('DELETE', '/networks/none')).status).toBe(404)
     expect((await own.send('DELETE', '/networks/mynetwork')).status).toBe(204)
@@ -467,7 +467,7 @@ describe('DELETE /networks/<name>', () => {
     expect(await own.networks.verify('mynetwork', () => {})).toMatchObject({ finding: null })
   })
 
-  it('leaves a ledger in which `daicho network verify` finds any change that was made after the removal', async () => {
+  it('lets `daicho network verify` find any change that was made after the removal', async () => {
     const own = await gateway({ deploy: [definition] })
     await own.send('DELETE', '/networks/test-network')
     own.ledger.disownDatabase('test-network')

@@ -1,4 +1,4 @@
-// Events over WebSocket, tested on real sockets.
+// Events over real WebSocket connections.
 import { expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
 import { type GatewayNode, type GatewayOptions, gateway, networkOf } from '../support/gateway.ts'
@@ -35,7 +35,7 @@ const started = (options: GatewayOptions = {}) => gateway({ deploy: [definition]
 const say = (node: GatewayNode, texts: string[], rest = {}) =>
   node.send('POST', '/api/Say', { texts, ...rest })
 
-/** A client that records received frames. */
+/** A client that records the frames it receives. */
 class Client {
   readonly socket: WebSocket
   readonly texts: string[] = []
@@ -66,7 +66,7 @@ class Client {
     return this
   }
 
-  /** Resolves to the frames when `count` have arrived. */
+  /** Resolves to the texts of all frames when `count` frames have arrived. */
   async has(count: number): Promise<string[]> {
     while (this.texts.length < count) {
       await new Promise<void>((resolve) => {
@@ -127,7 +127,7 @@ it('sends only events of the requested types and their subtypes', async () => {
   expect(await loud.has(1)).toEqual(['B'])
 })
 
-it('sends only events that the identity may read, and closes when the identity is revoked', async () => {
+it('sends only events that the identity may read, and closes the connection when the identity is revoked', async () => {
   const node = await started({ apiKey: 'key' })
   const key = { 'x-api-key': 'key' }
   await node.send('POST', '/api/Person', { name: 'ann' }, key)
@@ -203,7 +203,7 @@ it('pings clients every 30 seconds, and disconnects clients that do not answer',
   const ping = new Promise((resolve) => alive.socket.once('ping', resolve))
   tick()
   await ping
-  // The pong is sent before this request.
+  // The client sends its pong before this request.
   await say(node, ['a'])
   await alive.has(1)
   tick()

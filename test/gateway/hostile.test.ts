@@ -1,4 +1,5 @@
-// Arbitrary requests get a reply in the error shape, never a 5xx or a hang, and leave no partial changes.
+// Arbitrary requests: each gets a reply with the gateway's error format or a success, never a 5xx, and never leaves a
+// partial change.
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
@@ -133,7 +134,7 @@ const body = fc.oneof(
   ),
 )
 
-it('never replies with a 5xx, and always in the shape of the gateway, whatever is requested', async () => {
+it('never replies with a 5xx, and always uses the format of the gateway', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'),
@@ -166,7 +167,7 @@ it('never replies with a 5xx, and always in the shape of the gateway, whatever i
   )
 })
 
-it('leaves the network unharmed: lists are readable, and all resources are valid', async () => {
+it('keeps all lists readable and all resources valid after these requests', async () => {
   for (const type of ['Thing', 'Person', 'Move']) {
     const { status, json } = await node.send('GET', `/api/${type}?filter[include]=resolve`)
     expect(status).toBe(200)
@@ -197,7 +198,7 @@ it('stops a processor that resolves cyclic relationships', async () => {
   ])
 })
 
-it('rejects a graph with exponentially many paths of relationships without following each path', async () => {
+it('rejects a graph with exponentially many relationship paths, and does not follow each path', async () => {
   const ids = Array.from({ length: 14 }, (_, n) => `net${n}`)
   await node.send(
     'POST',

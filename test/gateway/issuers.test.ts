@@ -1,4 +1,5 @@
-// Like Composer, requires the issuer right to issue, bind and revoke identities, in addition to access rules.
+// The issuer right, which is required to issue, bind and revoke identities in addition to access rules, as in
+// Composer.
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { callerWith, issueIdentity } from '../../src/network/index.ts'
@@ -10,7 +11,7 @@ const ADMIN = `${SYSTEM}.NetworkAdmin#admin`
 const MODEL = `namespace org.test
 participant Person identified by name { o String name }
 participant Chief extends ${SYSTEM}.NetworkAdmin { }`
-// The two rules for system types in Composer's samples.
+// The two rules for system types that Composer's samples contain.
 const RULES = `
 rule SystemACL { description: "d" participant: "${SYSTEM}.Participant" operation: ALL resource: "${SYSTEM}.**" action: ALLOW }
 rule NetworkAdminUser { description: "d" participant: "${SYSTEM}.NetworkAdmin" operation: ALL resource: "**" action: ALLOW }`
@@ -20,7 +21,10 @@ const IDENTITIES = '/api/system/identities'
 const hash = (secret: string) => createHash('sha256').update(secret).digest('hex')
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
 
-/** A gateway with a key, the members ann, bob and eve, and a secret for each role. */
+/**
+ * Starts a gateway with an API key and the participants ann, bob and eve. Returns the secrets of a member, an
+ * issuer and an administrator.
+ */
 async function people(folder: string | null = null) {
   const node = await gateway({
     folder,
@@ -92,7 +96,7 @@ it('does not let members issue, bind or revoke identities, even if the access ru
       denied(`revoke the identity ${hash(secret)}`),
     )
   }
-  // Lists follow access rules, and contain no secrets.
+  // Lists follow the access rules, and contain no secrets.
   const list = await node.send('GET', IDENTITIES, undefined, me)
   expect(list.json.map(({ name }: { name: string }) => name).sort()).toEqual(
     [ADMIN, 'org.test.Person#ann', 'org.test.Person#bob'].map((each) => `for ${each}`).sort(),
@@ -109,7 +113,7 @@ it('lets an identity with the issuer right issue, bind and revoke identities, ex
   expect(plain.status).toBe(200)
   const eve = bearer(plain.json.userSecret)
   expect((await issue(node, eve, 'org.test.Person#eve')).status).toBe(403)
-  // Composer's REST server accepts the right as `options.issuer`.
+  // Composer's REST server takes the right from `options.issuer`.
   const right = { options: { issuer: true }, userID: 'eve, with the right' }
   const passed = await issue(node, me, 'org.test.Person#eve', right)
   const other = { userID: 'ann again' }
@@ -166,7 +170,7 @@ it('stores the issuer right in the identity only if it is granted, and keeps it 
   const recorded = async (secret: string) =>
     (await node.send('GET', `${IDENTITIES}/${hash(secret)}`, undefined, KEY)).json
   expect(await recorded(issuer)).toMatchObject({ name: 'for org.test.Person#bob', canIssue: true })
-  // An identity without `canIssue` is stored exactly as before that right was introduced.
+  // An identity without the right is stored without `canIssue`, as before the right was introduced.
   expect(Object.keys(await recorded(member)).sort()).toEqual(
     ['$class', 'certificate', 'identityId', 'issuer', 'name', 'participant', 'state'].sort(),
   )
@@ -188,7 +192,7 @@ it('rejects a value of issuer other than true or false', async () => {
   }
 })
 
-it('does not let a participant become the administrator', async () => {
+it('does not let a participant act as the administrator', async () => {
   const { node, member } = await people()
   const me = bearer(member)
   const identity = { $class: `${SYSTEM}.Identity`, identityId: hash('x'), participant: ADMIN }
@@ -215,7 +219,7 @@ it('does not let a participant become the administrator', async () => {
   }
 })
 
-it('rejects an issuer that was revoked while its request was queued', async () => {
+it('rejects a request whose issuer was revoked while the request was queued', async () => {
   const { node, issuer } = await people()
   const network = node.networks.get('test-network')
   if (network === null) throw new Error('the network is not deployed')

@@ -1,4 +1,4 @@
-// The entries that a network records, and its recovery from the ledger.
+// The entries that a network records, and the recovery of a network from the ledger.
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,7 +17,7 @@ const SCRIPT = `/** @param {org.test.Move} move
 function move() {}`
 const SYSTEM = 'org.hyperledger.composer.system'
 
-/** All blocks of the node's chain as lists of entries. */
+/** Returns all blocks of the node's chain as lists of entries. */
 async function entries({
   ledger,
 }: GatewayNode): Promise<{ method: string; db: string; [name: string]: Json }[][]> {
@@ -173,7 +173,7 @@ it('restores all resources, networks, identities and records on a new node from 
   await first.close()
   cpSync(folder, copy, { recursive: true })
   expect((await verifyFolder(copy)).finding).toBeNull()
-  // Deploying an existing network does nothing, as with NETWORKS.
+  // Like NETWORKS, `deploy` has no effect on an existing network.
   const second = await gateway({ folder: copy, deploy: [networkOf(MODEL)] })
   expect(await all(second)).toEqual(before)
   const headers = { authorization: `Bearer ${userSecret}` }
@@ -182,7 +182,7 @@ it('restores all resources, networks, identities and records on a new node from 
   )
 })
 
-it('deploys, lists and upgrades networks over HTTP; rejects an upgrade that makes stored resources invalid', async () => {
+it('deploys, lists and upgrades networks over HTTP, and rejects an upgrade that makes stored resources invalid', async () => {
   const node = await gateway()
   const send = (method: string, path: string, model: string, version: string) =>
     node.send(method, path, new Uint8Array(networkOf(model, {}, { version }).archive), {
@@ -265,7 +265,7 @@ it('does not change an existing database that has the name of the network', asyn
   await node.ledger.createItem('test-network', { id: 'mine' })
 })
 
-it('does not serve an unreadable network, logs a warning, and keeps its database read-only', async () => {
+it('does not serve a network that cannot be loaded, logs a warning, and keeps its database read-only', async () => {
   const folder = temporaryFolder()
   const first = await startGateway({ folder })
   await first.ledger.createDatabase('odd')

@@ -1,5 +1,5 @@
-// Filters over HTTP return the same as a simple evaluation, pages together contain the whole list, and access
-// rules remove unreadable resources from lists.
+// Filters over HTTP return the same as a simple evaluation. The pages of a list together contain the whole list.
+// Lists omit resources that the caller may not read.
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
@@ -74,7 +74,7 @@ async function found(filter: object, headers = {}) {
   return { ids, total: Number(sent.get('x-total-count')) }
 }
 
-/** Returns the values at a path, arrays flattened; `[null]` if there is no value. */
+/** Returns the values at a path, with arrays flattened, or `[null]` if there is no value. */
 function valuesAt(thing: object, path: string): unknown[] {
   let values: unknown[] = [thing]
   for (const step of path.split('.')) {
@@ -255,7 +255,7 @@ it('returns the same results with and without an index', async () => {
     await node.ledger.queries.addIndex({ db: 'test-network', path })
   }
   const isReady = async () => (await node.ledger.queries.indexes()).every((index) => index.isReady)
-  // The index is built between blocks, so the loop writes until it is ready.
+  // The node builds the index between blocks, so the loop writes until the index is ready.
   while (!(await isReady())) await node.send('PATCH', '/api/Thing/t0', {})
   await fc.assert(
     fc.asyncProperty(anyTree, async (tree) => {
@@ -266,7 +266,7 @@ it('returns the same results with and without an index', async () => {
   )
 })
 
-it('combines operators on one field with AND; rejects unknown fields, operators and wrong types with a pointer', async () => {
+it('combines operators on one field with AND, and rejects unknown fields, operators and wrong types with a pointer', async () => {
   expect((await found({ where: { weight: { gt: 1, lt: 2 } } })).ids).toEqual(
     byId.filter(({ weight = 0 }) => weight > 1 && weight < 2).map(({ id }) => id),
   )

@@ -180,7 +180,7 @@ describe('daicho network', () => {
     const named = await runDaicho(['serve', '--only', 'gateway', '--gateway-port', '0'], unknown)
     expect([named.code, named.stderr]).toEqual([
       78,
-      expect.stringMatching(/NETWORK: there is no other/),
+      expect.stringMatching(/NETWORK: there is no network other/),
     ])
   })
 })

@@ -103,7 +103,7 @@ it('refuses a file that is too long, in one line', async () => {
   const usage = {
     code: 2,
     stdout: '',
-    stderr: `daicho: ${long} has ${2 ** 30} bytes; the maximum is 1048576\n`,
+    stderr: `daicho: ${long} is ${2 ** 30} bytes long; the maximum is 1048576\n`,
   }
   for (const args of [
     ['--policy', long],

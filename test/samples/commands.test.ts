@@ -115,7 +115,7 @@ describe('daicho user and daicho token', () => {
   it('report errors with their exit codes', async () => {
     const env = { SYSTEM_FOLDER: join(folder, 'other') }
     const cases: [string, Record<string, string>, number, string][] = [
-      ['user list', {}, 78, 'name the folder of the node'],
+      ['user list', {}, 78, 'set the folder of the node'],
       ['token keys rotate', env, 78, 'there is no folder'],
       ['user', env, 2, 'Usage: daicho user'],
       ['user add ada correct-horse', env, 2, 'too many arguments'],
