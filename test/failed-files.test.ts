@@ -27,7 +27,7 @@ it.each([
 ])('rejects an upload with 503 while %s, and accepts uploads afterwards', async (_, path) => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
-  // A file with this name prevents that the node creates a folder.
+  // A file with this name keeps the node from creating a folder.
   mkdirSync(join(folder, path, '..'), { recursive: true })
   writeFileSync(join(folder, path), '')
   expect(await put(node)).toMatchObject({
@@ -60,7 +60,7 @@ it('returns 503 for a download whose file cannot be opened', async () => {
   const log: string[] = []
   const node = await nodeIn(folder, log)
   await put(node)
-  // A file in place of its folder prevents that the node opens the blob.
+  // A file in place of its folder keeps the node from opening the blob.
   const start = join(folder, 'attachments', SHA256.slice(0, 2))
   renameSync(start, `${start}.kept`)
   writeFileSync(start, '')

@@ -1,4 +1,4 @@
-// `daicho load` and `daicho dump`: a folder, a running node, interruptions, exit codes.
+// `daicho load` and `daicho dump` with a data folder and with a running node: interruptions, output and exit codes.
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -15,7 +15,7 @@ const lines = (count: number) =>
   Array.from({ length: count }, (_, at) => `{"id":"i${at}","n":${at}}\n`).join('')
 
 describe('a folder', () => {
-  it('gets the items of a file, and dumps equal ones; exit code 1 and the lines if some are refused', async () => {
+  it('gets the items of a file and dumps the same items, and a load with refused lines lists them and exits with code 1', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -64,7 +64,7 @@ describe('a folder', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('is refused while its node runs, and without or with wrong arguments', async () => {
+  it('is refused while its node runs, and if arguments are missing or wrong', async () => {
     const folder = temporaryFolder()
     const node = await startLedgerNode({ folder })
     const file = join(temporaryFolder(), 'f.ndjson')
@@ -111,7 +111,7 @@ describe('a folder', () => {
     mkdirSync(folder)
     const file = join(work, 'many.ndjson')
     const state = `${file}.load`
-    // Without ids, nothing but the state and the keys prevents second copies.
+    // The lines have no ids, so only the state file and the idempotency keys prevent duplicates.
     writeFileSync(file, Array.from({ length: 60_000 }, (_, n) => `{"n":${n}}\n`).join(''))
     const settings = { SYSTEM_FOLDER: folder }
     const first = startDaicho(['load', 'fruit', file], settings)
@@ -142,7 +142,7 @@ describe('a folder', () => {
     expect(numbers.every((n, at) => n === at)).toBe(true)
   })
 
-  it('is not resumed from another input or with other options', async () => {
+  it('is not resumed with a different input or different options', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -183,14 +183,14 @@ describe('a running node', () => {
     ...{ newId: () => 'new', acknowledged() {} },
   }
 
-  it('gets the items, replaces existing ones, and dumps them as of one block', async () => {
+  it('gets the items, replaces existing items, and dumps the state after one block', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
     const once = { ...options, onConflict: 'fail' as const }
     expect(await loadRecords(records(lines(2_300)), target, once)).toMatchObject({ created: 2_300 })
     const size = await node.service.chainSize()
     expect(size).toEqual({ blocks: 4, entries: 2_301 })
-    // The same keys: nothing is recorded twice.
+    // A repeated load sends the same idempotency keys, so the node records nothing twice.
     await loadRecords(records(lines(2_300)), target, once)
     expect(await node.service.chainSize()).toEqual(size)
     const replaced = { ...options, onConflict: 'replace' as const, loadId: 'other' }
@@ -215,7 +215,7 @@ describe('a running node', () => {
     await expect(items.check()).rejects.toThrow('fruit changed during the dump')
   })
 
-  it('gets attachments under names that need escapes', async () => {
+  it('gets attachments whose names must be escaped in a path', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
     const attachment = { name: 'a b.txt', contentType: 'text/plain', bytes: Buffer.from('hello') }
@@ -232,7 +232,7 @@ describe('a running node', () => {
     )
   })
 
-  it('is loaded and dumped with a token that has the scopes, by the commands', async () => {
+  it('works with `load` and `dump` and a token with the required scopes, and refuses a load with any other token', async () => {
     const clock = new HandClock()
     const tokens = await openTokens({ clock, folder: null, secret: null })
     const { url } = await startLedgerNode({ tokens, clock })

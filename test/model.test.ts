@@ -1,7 +1,7 @@
-// Random histories of one node, compared with a model made of maps (`model/state.ts`): a real folder, real
-// HTTP, restarts and a moving clock. Items, lists, filters, histories, items at any height,
-// attachments, their files and the ledger match the model; each request with an idempotency key
-// is applied once; and the store verifies at the end.
+// Compares random histories of one node with a model made of maps (`model/state.ts`). The node has a real folder,
+// uses real HTTP, and is restarted while its clock moves. Items, lists, filters, histories, items at any height,
+// attachments, their files and the ledger must match the model. Each request with an idempotency key must be applied
+// once. The store must verify at the end.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { expectAll, expectDatabase, expectFound } from './model/agreement.ts'
@@ -42,7 +42,6 @@ interface Model {
   state: State
 }
 
-/** The node under test. */
 class Real {
   node: LedgerNode
   readonly folder: string
@@ -60,7 +59,7 @@ class Real {
   }
 }
 
-/** One step of a history: its effect on the model and on the node. */
+/** One step of a history. Its function changes the model and the node. */
 class Step implements fc.AsyncCommand<Model, Real> {
   readonly #text: string
   readonly #run: (model: Model, real: Real) => Promise<void>
@@ -89,7 +88,10 @@ const text = (value: unknown) =>
     typeof each === 'string' && each.length > 40 ? `${each.slice(0, 5)}… ${each.length}` : each,
   )
 
-/** The possible positions of the next entry: in a new block, or after the last entry. */
+/**
+ * Returns the positions that the next entry can have: in a new block, or in the last block after its last
+ * entry (null if there is none).
+ */
 function nextIn({ entries }: State): { readonly own: Position; readonly same: Position | null } {
   const last = entries.at(-1)?.at
   if (last === undefined) return { own: { height: 0, index: 0 }, same: null }
@@ -105,8 +107,9 @@ function positionOf({ position }: Answer): Position {
 }
 
 /**
- * Sends requests concurrently and compares their replies with the model: in order of their ledger positions, each was
- * applied to the result of the earlier requests, and each refusal is correct at some position.
+ * Sends requests concurrently and compares their replies with the model. Taken in the order of their
+ * positions, each request must have been applied to the result of the requests before it. Each refusal must
+ * be correct for one of these states.
  */
 async function ask(model: Model, real: Real, together: readonly UntaggedRequest[]): Promise<void> {
   const requests = together.map((meant) => withTags(model.state, meant))
@@ -134,7 +137,8 @@ async function ask(model: Model, real: Real, together: readonly UntaggedRequest[
       continue
     }
     expect(answer).toEqual(expected.answer)
-    // A batch never shares a block with an earlier batch, and its positions are consecutive.
+    // An entry that shares a block with an earlier entry of these requests follows it directly. A block that existed
+    // before these requests gets no more entries.
     const { own, same } = nextIn(state)
     expect([own, same?.height === undefined || same.height < height ? own : same]).toContainEqual(
       at,
@@ -163,7 +167,7 @@ const commands = fc.oneof(
     ),
   },
   {
-    // One request repeated concurrently: without a key, each is a separate request.
+    // Sends one request several times concurrently. Without an idempotency key, each is a request of its own.
     weight: 4,
     arbitrary: fc.tuple(requests, fc.integer({ min: 2, max: 4 })).map(
       ([one, times]) =>
@@ -195,7 +199,7 @@ const commands = fc.oneof(
         ([method, db, path]) =>
           new Step(`${method} index ${db} ${path}`, async ({ state }, { node }) => {
             const { status } = await node.send(method, '/api/config/indexes', { db, path })
-            // The model has no indexes, because results must be equal with and without an index.
+            // The model has no indexes, because the results must not depend on an index.
             expect(state.dbs.has(db) ? [200, 404, 409] : [404]).toContain(status)
           }),
       ),
@@ -206,7 +210,7 @@ const commands = fc.oneof(
       (db) => new Step(`look at ${db}`, ({ state }, { node }) => expectDatabase(state, node, db)),
     ),
   },
-  // Restarts are rare because they take longer than all other steps.
+  // Restarts are rare, because a restart takes longer than all other steps together.
   {
     weight: 1,
     arbitrary: fc.constant(new Step('restart', (_model, real) => real.restart())),
@@ -221,7 +225,10 @@ const commands = fc.oneof(
   },
 )
 
-/** Initial requests; without them most histories would end before they have databases and items. */
+/**
+ * Requests at the beginning of a history. Without them, most histories would end before they have databases
+ * and items.
+ */
 const BEGINNING: UntaggedRequest[] = DATABASES.slice(0, 2).map((db) => ({
   changes: [
     { method: 'create_db', db },

@@ -1,9 +1,9 @@
-// Names are sent to the writer thread as lines of text. A newline in a name used to be read there
-// as further changes: `DELETE /api/a%0Ad` deleted the database `a`.
+// Names with a newline. The node sends changes to the writer thread as lines of text. Before a fix, the part after
+// the newline was another change, so `DELETE /api/a%0Ad` deleted the database `a`.
 import { expect, it } from 'vitest'
 import { startLedgerNode } from './support/ledger-node.ts'
 
-it('never treats a name with a newline as another change, on any path and in any body', async () => {
+it('a newline in a name never starts another change, on any path and in any body', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/a')
   await node.send('POST', '/api/a', { id: 'x', n: 1 })

@@ -1,4 +1,4 @@
-// `npm start` with the real npm: other tests start the program directly, which takes less time.
+// `npm start` with the real npm. Other tests start the program directly, because that is faster.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
@@ -6,18 +6,20 @@ import { expect, it, onTestFinished } from 'vitest'
 import { isInstalled } from '../scripts/install.mjs'
 import { temporaryFolder } from './support/ledger-node.ts'
 
-/** Skipped if dependencies are missing, because `npm start` would reinstall them during the tests. */
+/** False if dependencies are missing. The tests are then skipped, because `npm start` would install them. */
 const installed = isInstalled(process.cwd())
 
-const skipped = installed ? '' : ' (skipped: node_modules is not as package-lock.json says)'
+const skipped = installed
+  ? ''
+  : ' (skipped: node_modules differs from package-lock.json; run npm ci)'
 
-/** Starts a ledger with `npm start`; everything that it started is killed after the test. */
+/** Starts a ledger with `npm start`. After the test, kills all processes that this started. */
 async function npmStart() {
   const args = ['start', '-s', '--', '--only', 'ledger', '--port', '0', '--json']
   const npm = spawn('npm', args, {
     env: { ...process.env, SYSTEM_FOLDER: temporaryFolder(), LOG_LEVEL: 'info' },
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A process group, so that all its processes can be killed.
+    // Starts a process group, so that the test can kill all its processes.
     detached: true,
   })
   const { pid } = npm
@@ -26,7 +28,7 @@ async function npmStart() {
     try {
       process.kill(-pid, 'SIGKILL')
     } catch {
-      // All processes have exited.
+      // Ignored: the processes have exited already.
     }
   })
   const logged = text(npm.stderr)

@@ -1,4 +1,4 @@
-// The OpenAPI documents of all components are valid and complete, so that generators of clients accept them.
+// The OpenAPI documents of all components are valid and complete, so that client generators accept them.
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import { MAIN } from './support/program.ts'
 
-it('the installed command runs with the V8 flags of a cloned repository', () => {
+it('the installed command runs with the same V8 flags as a cloned repository', () => {
   const main = readFileSync(MAIN, 'utf8')
   expect(main.split('\n')[0]).toBe(`#!/usr/bin/env -S node ${NODE_FLAGS.join(' ')}`)
 })
@@ -31,7 +31,7 @@ interface LockEntry {
   readonly libc?: readonly string[]
 }
 
-it('installs at most 95 packages for a user', () => {
+it('an installation contains at most 95 packages', () => {
   const lock: { packages: Record<string, LockEntry> } = JSON.parse(
     readFileSync('package-lock.json', 'utf8'),
   )
@@ -55,7 +55,7 @@ it('the package scripts use no shell syntax, so that they run on Windows too', (
   }
 })
 
-/** A Node in PATH that is too old for daicho. */
+/** Path of a Node on PATH that is too old for daicho. */
 const old = (process.env.PATH ?? '')
   .split(delimiter)
   .map((folder) => join(folder, 'node'))
@@ -64,7 +64,7 @@ const old = (process.env.PATH ?? '')
   .find(({ version }) => /^v(?:[1-9]|1\d|2[013])\./.test(version))
 
 it.skipIf(old === undefined)(
-  `an outdated Node prints the required version and exits with 78${old === undefined ? ' (skipped: there is none in PATH)' : ''}`,
+  `an outdated Node prints the required version and exits with code 78${old === undefined ? ' (skipped: PATH has no such Node)' : ''}`,
   () => {
     const { status, stdout, stderr } = spawnSync(old?.path ?? '', [MAIN, '--version'], {
       encoding: 'utf8',

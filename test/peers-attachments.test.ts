@@ -1,4 +1,4 @@
-// Attachments of mirrored chains, over real HTTP: pulled, pushed, forwarded, restored.
+// Attachments of mirrored chains, over real HTTP: pulled, pushed, forwarded and restored.
 import { createHash, randomBytes } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
@@ -40,7 +40,7 @@ async function attach(node: LedgerNode, name: string, bytes: Uint8Array): Promis
   return shaOf(bytes)
 }
 
-/** A node with a database `files` and an item `a`. */
+/** Starts a node with a database `files` and an item `a`. */
 async function origin(options: LedgerNodeOptions = {}): Promise<LedgerNode> {
   const node = await start(options)
   await node.send('POST', '/api/files')
@@ -77,7 +77,7 @@ it('mirrors blobs of any length with the chain, and serves them byte for byte', 
   const lengths = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES + 7]
   const all = lengths.map((length) => randomBytes(length))
   for (const [n, bytes] of all.entries()) await attach(node, `n${n}`, bytes)
-  // One blob is named twice and stored once. Another blob is replaced, and the chain still names it.
+  // Two entries refer to one blob, which is stored once. Another blob was replaced, but its entry still refers to it.
   const replaced = randomBytes(9)
   await attach(node, 'again', replaced)
   await attach(node, 'again', all[2] ?? replaced)
@@ -96,12 +96,11 @@ it('mirrors blobs of any length with the chain, and serves them byte for byte', 
     true,
   ])
   expect(await absentAt(mirror, serverId)).toMatchObject({ status: true, absent: [], more: false })
-  // The mirror also receives later attachments.
   const late = await attach(node, 'late', Buffer.from('late'))
   await until('the late one is there', () => isAt(mirror, serverId, late))
 })
 
-it('reports blobs that no entry names separately from missing blobs, and accepts only digests as names', async () => {
+it('distinguishes a missing blob from a blob that no entry refers to, and accepts only digests as names', async () => {
   const folder = temporaryFolder()
   const node = await origin({ folder })
   const { serverId } = node.service
@@ -132,8 +131,7 @@ it('reports blobs that no entry names separately from missing blobs, and accepts
   expect(await absentAt(node, serverId, '?limit=1')).toMatchObject({ after: '2.0', more: true })
   expect(await absentAt(node, serverId, '?after=2.0')).toMatchObject({ absent: [], after: '3.0' })
 
-  // A mirror gives the same reply, lists the blob as missing at its source, and fetches the blob when the source has it
-  // again.
+  // A mirror reports the same blob as missing at its source, and fetches the blob when the source has it again.
   const mirror = await start()
   await peer(mirror, node)
   await until('it is shown', async () => {
@@ -152,7 +150,7 @@ it('reports blobs that no entry names separately from missing blobs, and accepts
   })
 })
 
-it('verify counts blobs that a mirror lacks and finds damaged blobs, and requires every blob of the node itself', async () => {
+it('verify counts missing blobs of a mirror, but reports damaged blobs and missing blobs of the node itself as faults', async () => {
   const [folder, ownFolder] = [temporaryFolder(), temporaryFolder()]
   const node = await origin({ folder: ownFolder })
   const { serverId } = node.service
@@ -180,8 +178,10 @@ it('verify counts blobs that a mirror lacks and finds damaged blobs, and require
     0,
     { status: true, blocks: 4, contents: 1, contentBytes: 4, absent: 1, finding: null },
   ])
-  expect((await runDaicho(['verify', mirror])).stdout).toMatch(/^absent {5}1 content, not here/m)
-  // In the node's own folder a missing blob is a finding, even if the folder has files of a mirror.
+  expect((await runDaicho(['verify', mirror])).stdout).toMatch(
+    /^absent {5}1 blob: the node of this mirror/m,
+  )
+  // A missing blob of the node's own chain is a fault, even if the folder was copied from a mirror.
   copyFileSync(join(ownFolder, 'node.key'), join(mirror, 'node.key'))
   const own = await runDaicho(['verify', mirror])
   expect([own.code, own.stdout]).toEqual([
@@ -197,7 +197,7 @@ it('verify counts blobs that a mirror lacks and finds damaged blobs, and require
   ])
 })
 
-it('forwards blobs along a line of nodes, and rejects a source that changes blobs', async () => {
+it('forwards blobs from mirror to mirror, and does not accept changed blobs', async () => {
   const node = await origin()
   const { serverId } = node.service
   const folder = temporaryFolder()
@@ -228,7 +228,7 @@ it('forwards blobs along a line of nodes, and rejects a source that changes blob
   expect((await bytesAt(last, serverId, sha256)).status).toBe(404)
 })
 
-it('pushes blobs of an unreachable node, even if both nodes require tokens', async () => {
+it('an unreachable node pushes its blobs, even if both nodes require tokens', async () => {
   const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
   const scopes = ['db:*:admin', 'ledger:read', 'node:admin', 'node:sync']
   const { token } = await issueApiToken(tokens, { subject: 'test', scopes, lifeSeconds: 3_600 })
@@ -261,7 +261,7 @@ it('pushes blobs of an unreachable node, even if both nodes require tokens', asy
   await until('the late one', async () => (await open.send('GET', path(late))).status === 200)
 })
 
-/** A proxy for `node` that records the requested ranges of blobs. */
+/** Starts a proxy in front of `node` that records the requested ranges of blobs. */
 async function startProxy(node: LedgerNode): Promise<{ url: string; requestedRanges: string[] }> {
   const requestedRanges: string[] = []
   const proxy = createServer((incoming, reply) => {
@@ -294,7 +294,7 @@ it('resumes an interrupted blob transfer, even after a restart', async () => {
   await until('it is there', () => isAt(first, serverId, sha256))
   await first.send('DELETE', `/api/config/peers/${serverId}`)
   await first.close()
-  // The state after a kill at this point.
+  // Creates the state after a kill at this point.
   const have = 2 * PART_BYTES + 12
   const contents = join(folder, 'mirrors', `${serverId}`, 'attachments')
   expect(existsSync(join(contents, 'incoming'))).toBe(false)

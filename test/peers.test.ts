@@ -16,12 +16,11 @@ async function vkeyOf(node: LedgerNode, serverId = node.service.serverId): Promi
   return (await node.send('GET', `/api/ledgers/${serverId}/vkey`)).text.trim()
 }
 
-/** All blocks of the chain of `serverId`, with proofs, as `node` serves them. */
+/** Returns all blocks of the chain of `serverId` with their proofs, as `node` serves them. */
 async function chainAt(node: LedgerNode, serverId: number): Promise<string> {
   return (await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`)).text
 }
 
-/** The peers that `node` lists. */
 async function peersOf(node: LedgerNode): Promise<object[]> {
   return (await node.send('GET', '/api/config/peers')).json.peers
 }
@@ -56,7 +55,7 @@ it('three nodes that write concurrently end with equal copies of three chains, a
   await Promise.all(nodes.map((node) => node.close()))
 })
 
-it('mirrors a chain along a line of nodes, although the last node never contacts the first', async () => {
+it('a node mirrors a chain from another mirror, without contact to the node of the chain', async () => {
   const [first, middle, last] = [
     await startLedgerNode({ peers: PEERS }),
     await startLedgerNode({ peers: PEERS }),
@@ -94,7 +93,7 @@ it('keeps mirrors and added peers across a restart, even while a peer is unreach
     const { json } = await again.send('GET', '/api/config/peers')
     return json.peers[0].state === 'failing' && json.peers[0].error.code === 'UNREACHABLE'
   })
-  // A removed peer is not contacted again; its mirrored blocks stay.
+  // A removed peer is not contacted again, but the blocks of its mirror stay.
   expect((await again.send('DELETE', `/api/config/peers/${serverId}`)).status).toBe(200)
   expect((await again.send('DELETE', `/api/config/peers/${serverId}`)).status).toBe(404)
   expect((await again.send('GET', '/api/config/peers')).json.peers).toEqual([])
@@ -126,7 +125,7 @@ it('rejects invalid addresses of peers', async () => {
   await Promise.all([node.close(), other.close()])
 })
 
-it('a node that was restored to an older state rejects writes until it has its newest blocks again', async () => {
+it('a node that was restored from an old backup rejects writes until it has its newest blocks again', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')
@@ -157,7 +156,7 @@ it('a node that was restored to an older state rejects writes until it has its n
   expect((await returned.send('GET', '/api/fruit')).json.items).toEqual([])
   await returned.close()
 
-  // Only the key of the folder survives.
+  // Keeps only the key in the folder.
   rmSync(join(old, 'ledger.db'))
   const restore = () =>
     restoreChain({
@@ -166,7 +165,7 @@ it('a node that was restored to an older state rejects writes until it has its n
       progress: () => {},
     })
   expect(await restore()).toMatchObject({ own: { blocks: 3, items: 2, finding: null }, absent: 0 })
-  // A second run finds nothing left to do.
+  // The second restore has nothing to do.
   expect(await restore()).toMatchObject({ own: { blocks: 3, finding: null }, absent: 0 })
   const healed = await startLedgerNode(options)
   expect(await chainAt(healed, serverId)).toBe(chain)
@@ -200,7 +199,7 @@ it('a node whose pushes are rejected still reads the chain of its peer, and show
   await Promise.all([open.close(), hidden.close()])
 })
 
-it('shows the pushed height after a restart even without further pushes', async () => {
+it('a node shows the pushed height after a restart, even without further pushes', async () => {
   const folder = temporaryFolder()
   const options = { peers: PEERS, clock: systemClock }
   const open = await startLedgerNode({ ...options, folder })
@@ -278,7 +277,7 @@ it('nodes that require tokens mirror each other with signed requests', async () 
   await Promise.all([one.close(), other.close()])
 })
 
-it('two nodes with one key and their mirrors store and show both heads, and accept no more changes', async () => {
+it('two nodes with one key and the mirrors of both store and show both heads, and accept no more changes', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')
@@ -309,7 +308,7 @@ it('two nodes with one key and their mirrors store and show both heads, and acce
   await noteOf(keeper, 4)
   await noteOf(other, 3)
 
-  // Nodes that receive both histories keep both heads, and accept no further blocks of either.
+  // A mirror that receives both histories keeps both heads, and accepts no further blocks of either history.
   await mirror(keeper, node, twin)
   const evidenceAt = async (at: LedgerNode) => (await at.send('GET', '/api/config/peers')).json
   await until('it is found', async () => (await evidenceAt(keeper)).peers[0].evidence !== null)
@@ -320,7 +319,7 @@ it('two nodes with one key and their mirrors store and show both heads, and acce
   await noteOf(node, 5)
   expect((await keeper.send('GET', path)).text).toBe(noteOfNode)
 
-  // The node detects the twin through a peer that mirrors the twin.
+  // The node detects its twin through a peer that mirrors the twin's chain.
   const noteNow = (await node.send('GET', path)).text
   await mirror(node, other)
   await until('it is found', async () => (await evidenceAt(node)).evidence !== null)
@@ -336,7 +335,7 @@ it('two nodes with one key and their mirrors store and show both heads, and acce
   await until('it stops', async () => (await node.send('GET', '/readyz')).status === 503)
   await isRefused(node)
   await node.close()
-  // The evidence remains after a restart and without peers, because signatures cannot be revoked.
+  // The evidence stays after a restart without peers, because a signature cannot be revoked.
   await Promise.all([twin, keeper, other].map((each) => each.close()))
   const again = await startLedgerNode({ folder, peers: PEERS })
   expect((await evidenceAt(again)).evidence.notes).toEqual([noteNow, noteOfTwin])
@@ -344,7 +343,7 @@ it('two nodes with one key and their mirrors store and show both heads, and acce
   await again.close()
 })
 
-it('nodes introduced as in packaging/compose.yaml mirror each other', async () => {
+it('nodes that are configured as in packaging/compose.yaml mirror each other', async () => {
   const nodes = await Promise.all([1, 2, 3].map(() => startLedgerNode({ peers: PEERS })))
   const program = fileURLToPath(new URL('../packaging/introduce.mjs', import.meta.url))
   const introduce = () =>

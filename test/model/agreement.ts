@@ -1,4 +1,4 @@
-// Checks over HTTP and on disk that a node agrees with the model.
+// Checks over HTTP and on disk that a node matches the model.
 import { expect } from 'vitest'
 import { canonicalJson } from '../../src/base/canonical-json.ts'
 import type { JsonObject } from '../../src/base/json.ts'
@@ -8,7 +8,7 @@ import { type Asking, found } from './filters.ts'
 import { DATABASES, pathOf } from './requests.ts'
 import { attachmentIn, current, type Item, live, positionText, type State, shaOf } from './state.ts'
 
-/** Everything: databases, items, lists, histories, attachments, the ledger and the blobs. */
+/** Checks databases, items, lists, histories, attachments, the ledger and the blobs. */
 export async function expectAll(state: State, node: LedgerNode, folder: string): Promise<void> {
   const { dbs } = (await node.send('GET', '/api/dbs')).json
   expect(dbs).toEqual([...state.dbs.keys()])
@@ -17,7 +17,7 @@ export async function expectAll(state: State, node: LedgerNode, folder: string):
   expect(await storedBlobs(folder)).toEqual([...state.contents].map(shaOf).toSorted())
 }
 
-/** One database: its whole and paged lists, and each item. */
+/** Checks a database: its whole list, pages of the list, and each item. */
 export async function expectDatabase(state: State, node: LedgerNode, db: string): Promise<void> {
   const list = `/api/${encodeURIComponent(db)}`
   const items = state.dbs.get(db)
@@ -94,7 +94,7 @@ async function expectHistory(
     cursor = page.cursor
   }
   expect(paged).toEqual(expected)
-  // At each height that changed the item, and at the heights before and after.
+  // Checks the item at the heights that changed it, and at the heights before and after.
   const top = state.entries.at(-1)?.at.height ?? -1
   const near = revisions.flatMap(({ at: { height } }) => [height - 1, height, height + 1])
   for (const height of new Set([0, ...near, top])) {
@@ -135,7 +135,10 @@ async function expectAttachments(
   expect([none.status, none.json.code]).toEqual([404, 'ATTACHMENT_NOT_FOUND'])
 }
 
-/** The chain: each entry at its position and time, linked blocks, and the returned ids. */
+/**
+ * Checks the chain: the position and time of each entry, the links between blocks, and the ids that replies
+ * contained.
+ */
 async function expectLedger(state: State, node: LedgerNode): Promise<void> {
   const { serverId } = node.service
   const { ledgers } = (await node.send('GET', `/api/ledgers?serverid=${serverId}`)).json
@@ -156,7 +159,7 @@ async function expectLedger(state: State, node: LedgerNode): Promise<void> {
   }
 }
 
-/** Compares the results of a filter, with or without an index. */
+/** Checks the results of a filter, which may use an index. */
 export async function expectFound(
   state: State,
   node: LedgerNode,

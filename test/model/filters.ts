@@ -1,8 +1,7 @@
-// Filters on one member of items, and a second, simple implementation of their results.
+// Filters on members of items, and an independent, simple implementation of their results.
 import fc from 'fast-check'
 import type { Json, JsonObject } from '../../src/base/json.ts'
 
-/** A filter as JSON. */
 export interface Asking {
   readonly where: JsonObject
   readonly order?: string
@@ -36,7 +35,7 @@ const where: fc.Arbitrary<JsonObject> = fc.oneof(
     .map(([name, list]) => ({ [name]: list })),
 )
 
-/** Generates any filter. */
+/** Any filter. */
 export const filters: fc.Arbitrary<Asking> = fc.record(
   {
     where,
@@ -47,7 +46,7 @@ export const filters: fc.Arbitrary<Asking> = fc.record(
   { requiredKeys: ['where'] },
 )
 
-/** The ids of the items that match `asking`, in order of creation. */
+/** Returns the ids of the items that match `asking`, in the order that it requests. Default: order of creation. */
 export function found(items: readonly JsonObject[], asking: Asking): string[] {
   const matching = items.filter((item) => holds(asking.where, item))
   const criteria = (asking.order ?? '').split(', ').filter((each) => each !== '')
@@ -60,7 +59,7 @@ export function found(items: readonly JsonObject[], asking: Asking): string[] {
       const difference = compareKeys(a.item[name], b.item[name])
       if (difference !== 0) return sign * difference
     }
-    // Ties are in descending order if the last criterion is descending.
+    // Equal items are in order of creation, or newest first if the last criterion is descending.
     return sign * (a.place - b.place)
   })
   const { limit = places.length, offset = 0 } = asking
@@ -84,7 +83,7 @@ function holds(condition: JsonObject, item: JsonObject): boolean {
 function test(operator: string, value: Json, item: JsonObject, name: string): boolean {
   const has = Object.hasOwn(item, name)
   const is = has ? item[name] : null
-  // Array elements are compared one by one.
+  // A condition holds for an array if it holds for one element.
   const values: Json[] = Array.isArray(is) ? is : [is ?? null]
   const some = (holdsFor: (one: Json) => boolean) => values.some(holdsFor)
   const than = (accepts: (difference: number) => boolean) =>
@@ -115,7 +114,7 @@ function test(operator: string, value: Json, item: JsonObject, name: string): bo
   }
 }
 
-/** Absent and null, false, true, numbers, texts, then all other values as equal. */
+/** Orders missing and null first, then false, true, numbers and texts. All other values come last and are equal. */
 function compareKeys(a: Json | undefined, b: Json | undefined): number {
   const ranks = [rank(a), rank(b)] as const
   if (ranks[0] !== ranks[1]) return ranks[0] - ranks[1]
@@ -128,7 +127,7 @@ function rank(value: Json | undefined): number {
   return typeof value === 'number' ? 3 : typeof value === 'string' ? 4 : 5
 }
 
-/** Numbers by value, texts by code points. */
+/** Orders numbers by value, and texts by code points. */
 function order<Value extends string | number>(a: Value, b: Value): number {
   if (typeof a === 'string') return Buffer.compare(Buffer.from(a), Buffer.from(String(b)))
   return Number(a) - Number(b)

@@ -12,7 +12,7 @@ import {
   tagOf,
 } from './state.ts'
 
-/** A few names, so that requests hit the same items. */
+/** The databases that requests use. They are few, so that requests use the same items. */
 export const DATABASES = ['fruit', '台帳', 'constructor'] as const
 const [fruit, ledger, odd] = DATABASES
 const db = fc.constantFrom(fruit, fruit, fruit, fruit, ledger, ledger, odd)
@@ -36,7 +36,7 @@ const content: fc.Arbitrary<JsonObject> = fc
 const item = fc.tuple(id, content).map(([own, members]) => ({ ...members, id: own }))
 
 const ofDatabase: fc.Arbitrary<Change> = fc.oneof(
-  // Deleting a database removes much data: it is soon recreated.
+  // Creates databases more often than it deletes them, because a deletion also removes all items of the database.
   { weight: 5, arbitrary: fc.record({ method: fc.constant('create_db' as const), db }) },
   fc.record({ method: fc.constant('delete_db' as const), db }),
 )
@@ -72,7 +72,7 @@ const ofAttachment: fc.Arbitrary<Change> = fc.oneof(
   fc.record({ method: fc.constant('delete_attachment' as const), db, id, name }),
 )
 
-/** The kind of tag in a precondition, which is chosen before the current tags are known. */
+/** Kind of precondition. The test chooses it before it knows the current tags. */
 type Condition = 'none' | 'any' | 'current' | 'stale' | 'both'
 const condition = fc.constantFrom<Condition>(
   ...Array.from({ length: 8 }, () => 'none' as const),
@@ -80,7 +80,7 @@ const condition = fc.constantFrom<Condition>(
 )
 const key = fc.constantFrom(...Array.from({ length: 9 }, () => ''), 'k1', 'k2', 'k3')
 
-/** A request without tags, which depend on the state when it is sent. */
+/** A request with the kinds of its preconditions. Their tags depend on the state when the request is sent. */
 export interface UntaggedRequest extends Pick<ModelRequest, 'changes' | 'form' | 'key'> {
   readonly match: Condition
   readonly noneMatch: Condition
@@ -106,7 +106,7 @@ const several = (
     key,
   })
 
-/** Generates any request that changes data. */
+/** Any request that changes data. */
 export const requests: fc.Arbitrary<UntaggedRequest> = fc.oneof(
   { weight: 3, arbitrary: own(ofDatabase) },
   { weight: 12, arbitrary: own(ofItem) },
@@ -135,7 +135,7 @@ export const requests: fc.Arbitrary<UntaggedRequest> = fc.oneof(
   },
 )
 
-/** Concurrent requests: arbitrary requests, or several requests about one item and a few of its attachments. */
+/** Concurrent requests. They are arbitrary, or all about one item and one of its attachments. */
 export const crowds: fc.Arbitrary<UntaggedRequest[]> = fc.oneof(
   fc.array(requests, { minLength: 2, maxLength: 8 }),
   fc
@@ -160,10 +160,11 @@ export const crowds: fc.Arbitrary<UntaggedRequest[]> = fc.oneof(
     ),
 )
 
-/** The request with its tags resolved in `state`. */
+/** Returns the request with the tags of its preconditions in `state`. */
 export function withTags(state: State, meant: UntaggedRequest): ModelRequest {
   const [change] = meant.changes
-  // Only items and attachments have tags, and a creation by `POST /api/{db}` has no path for them.
+  // Only items and attachments have tags. `POST /api/{db}` creates an item without a path to which a tag could
+  // belong.
   const isTagged = meant.form === 'own' && change?.method !== 'create_item' && !isDatabase(change)
   const tag = tagOf(state, meant.changes)
   const tags = (condition: Condition): Tags => {
@@ -179,7 +180,7 @@ function isDatabase(change: Change | undefined): boolean {
   return change === undefined || change.method.endsWith('_db')
 }
 
-/** The path of an item, or of its attachment. */
+/** Returns the path of an item or of its attachment. */
 export function pathOf(database: string, of: string, attachment?: string): string {
   const parts = attachment === undefined ? [of] : [of, 'attachments', attachment]
   return ['/api', database, ...parts]
@@ -187,7 +188,6 @@ export function pathOf(database: string, of: string, attachment?: string): strin
     .join('/')
 }
 
-/** Sends the request and returns its reply. */
 export async function send(node: LedgerNode, request: ModelRequest): Promise<Answer> {
   const [method, path, body, type] = wired(request)
   const { match, noneMatch } = request

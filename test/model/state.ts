@@ -1,14 +1,13 @@
-// The simplest model of a node: a request changes a few maps and gets a reply.
+// A simple model of a node: each request maps a state of a few maps to the next state and a reply.
 import { hash } from 'node:crypto'
 import type { Json, JsonObject } from '../../src/base/json.ts'
 
-/** Position of an entry. */
 export interface Position {
   readonly height: number
   readonly index: number
 }
 
-/** An item after an entry; null if the entry deleted it. */
+/** Revision of an item. `item` is null after a deletion. */
 export interface Revision {
   readonly at: Position
   readonly timestamp: number
@@ -16,7 +15,7 @@ export interface Revision {
   readonly item: JsonObject | null
 }
 
-/** Attachment data of an entry. */
+/** Data of an attachment in an entry. */
 export interface Attached {
   readonly content_type: string
   readonly length: number
@@ -24,7 +23,7 @@ export interface Attached {
   readonly sha256: string
 }
 
-/** History of an id in a database. */
+/** History of one id in a database, with its current attachments by name. */
 export interface Item {
   readonly revisions: readonly Revision[]
   readonly attached: ReadonlyMap<
@@ -33,7 +32,6 @@ export interface Item {
   >
 }
 
-/** A reply. */
 export interface Answer {
   readonly status: number
   // biome-ignore lint/suspicious/noExplicitAny: replies as received
@@ -42,7 +40,7 @@ export interface Answer {
   readonly position: string | null
 }
 
-/** An immutable node state: each request returns a new state. */
+/** State of a node. A request does not change a state, but returns a new one. */
 export interface State {
   readonly dbs: ReadonlyMap<string, ReadonlyMap<string, Item>>
   readonly entries: readonly {
@@ -51,11 +49,11 @@ export interface State {
     readonly entry: JsonObject
   }[]
   readonly answers: ReadonlyMap<string, { fingerprint: string; timestamp: number; answer: Answer }>
-  /** The texts of all attachments that entries name. */
+  /** The texts of all attachments that entries refer to. */
   readonly contents: ReadonlySet<string>
 }
 
-/** A new node. */
+/** State of a new node. */
 export const EMPTY: State = {
   dbs: new Map(),
   entries: [],
@@ -63,7 +61,7 @@ export const EMPTY: State = {
   contents: new Set(),
 }
 
-/** One change in the form of an entry, except for patches. */
+/** A change in the form of an entry. A patch has no such form, so it has a form of its own. */
 export type Change =
   | { readonly method: 'create_db'; readonly db: string }
   | { readonly method: 'delete_db'; readonly db: string }
@@ -94,40 +92,41 @@ export type Change =
       readonly name: string
     }
 
-/** A header of entity tags without quotes; null if it is not sent. */
+/** The entity tags of a precondition, without quotes. null: the request does not have this precondition. */
 export type Tags = '*' | readonly string[] | null
 
-/** Content of a request. */
 export interface ModelRequest {
   readonly changes: readonly Change[]
-  /** How the request is sent: at the path of its single change, as an array of new items, or by `POST /api/ledgers`. */
+  /**
+   * How the request is sent. `own`: to the path of its single change. `array`: as an array of new items.
+   * `ledgers`: by `POST /api/ledgers`.
+   */
   readonly form: 'own' | 'array' | 'ledgers'
   readonly match: Tags
   readonly noneMatch: Tags
-  /** The idempotency key; if it is empty, no key is sent. */
+  /** The idempotency key. Empty: the request has no key. */
   readonly key: string
 }
 
-/** A repeated request that returned its original reply: nothing was applied. */
+/** The original reply to a repeated request, which changes nothing. */
 export interface Repeated {
   readonly again: Answer
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
-/** A position as text, `<height>.<index>`. */
+/** Returns a position as text, `<height>.<index>`. */
 export const positionText = ({ height, index }: Position) => `${height}.${index}`
 
-/** The SHA-256 of a text, hex. */
 export const shaOf = (text: string) => hash('sha256', text, 'hex')
 
-/** The present revision of an item, or null if it does not exist. */
+/** Returns the current revision of an item, or null if the item does not exist. */
 export function current(item: Item | undefined): (Revision & { item: JsonObject }) | null {
   const last = item?.revisions.at(-1)
   return last === undefined || last.item === null ? null : { ...last, item: last.item }
 }
 
-/** The existing items of a database, in order of creation. */
+/** Returns the existing items of a database in order of creation. */
 export function live(items: ReadonlyMap<string, Item>): (readonly [string, JsonObject, Item])[] {
   const created = (item: Item) =>
     item.revisions.findLast(({ method }) => method === 'create_item')?.at ?? { height: 0, index: 0 }
@@ -137,18 +136,18 @@ export function live(items: ReadonlyMap<string, Item>): (readonly [string, JsonO
     .map(([id, item]) => [id, current(item)?.item ?? {}, item] as const)
 }
 
-/** Negative if `a` is before `b`. */
+/** Compares positions. The result is negative if `a` is before `b`. */
 export function compare(a: Position, b: Position): number {
   return a.height - b.height || a.index - b.index
 }
 
-/** The item id of a change, or empty. */
+/** Returns the item id of a change. Empty for changes of databases. */
 export function idIn(change: Change): string {
   if ('item' in change) return change.item.id
   return 'id' in change ? change.id : ''
 }
 
-/** RFC 7396, following its pseudocode. */
+/** Merge patch of RFC 7396, as in its pseudocode. */
 function merged(target: Json | undefined, patch: Json): Json {
   if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch
   const isObject = typeof target === 'object' && target !== null && !Array.isArray(target)
@@ -160,7 +159,7 @@ function merged(target: Json | undefined, patch: Json): Json {
   return Object.fromEntries(members)
 }
 
-/** The present tag of the target of the first entry of `asked`; null if it does not exist. */
+/** Returns the current tag of the item or attachment that the first change is about, or null if it does not exist. */
 export function tagOf(state: State, [change]: readonly Change[]): string | null {
   const item = state.dbs.get(change?.db ?? '')?.get(change === undefined ? '' : idIn(change))
   const is = current(item)
@@ -168,12 +167,12 @@ export function tagOf(state: State, [change]: readonly Change[]): string | null 
   return 'name' in change ? (item?.attached.get(change.name)?.sha256 ?? null) : positionText(is.at)
 }
 
-/** Equal for requests with the same content. */
+/** Returns a text that is equal for requests with the same content. */
 function same({ changes, form }: ModelRequest): string {
   return JSON.stringify([changes, form])
 }
 
-/** Checks preconditions. Errors: the error code. */
+/** Checks preconditions. Throws the error code. */
 function expectTag(state: State, { changes, match, noneMatch }: ModelRequest): void {
   const [change] = changes
   if (change === undefined) return
@@ -181,7 +180,7 @@ function expectTag(state: State, { changes, match, noneMatch }: ModelRequest): v
   const item = current(state.dbs.get(change.db)?.get(idIn(change)))
   const tag = tagOf(state, changes)
   const isMade = method === 'create_item' || method === 'create_attachment'
-  // Other errors take precedence over preconditions.
+  // A missing database or item is reported before a failed precondition.
   if (!state.dbs.has(change.db) || (item === null && method !== 'create_item')) return
   if (tag === null && !isMade) return
   const names = (tags: Tags) =>
@@ -189,7 +188,7 @@ function expectTag(state: State, { changes, match, noneMatch }: ModelRequest): v
   if ((match !== null && !names(match)) || names(noneMatch)) throw 'PRECONDITION_FAILED'
 }
 
-/** Applies a change. Errors: the error code. */
+/** Returns the state after a change. Throws the error code. */
 function apply(state: State, change: Change, at: Position, timestamp: number): State {
   const { method, db } = change
   const items = state.dbs.get(db)
@@ -245,12 +244,12 @@ function apply(state: State, change: Change, at: Position, timestamp: number): S
   return recorded({ method: kind, db, item })
 }
 
-/** The attachment's data in the entry, without the model's additions. */
+/** Returns the data of the attachment as it is in an entry. */
 export function attachmentIn({ content_type, length, name, sha256 }: Attached) {
   return { content_type, length, name, sha256 }
 }
 
-/** The reply to a request recorded from `at` on; for a block, everything except its id. */
+/** Returns the reply to a request whose first entry is at `at`. For `ledgers`, the id of the block is missing. */
 function answerTo(
   { changes, form }: ModelRequest,
   at: Position,
@@ -282,8 +281,9 @@ function answerTo(
 }
 
 /**
- * The state after a request was recorded from `at` on, or its earlier reply, or an error
- * code. `blockId` is the block id in the node's reply.
+ * Returns the state and the reply after a request whose first entry is at `at`. For a repeated request,
+ * returns the original reply. For a refused request, returns the error code. `blockId` is the id of the block
+ * in the reply of the node.
  */
 export function requested(
   state: State,
@@ -298,7 +298,7 @@ export function requested(
       ? { again: record.answer }
       : 'IDEMPOTENCY_KEY_REUSED'
   }
-  // With `If-None-Match: *`, a replacement creates the item.
+  // With `If-None-Match: *`, a PUT creates the item.
   const [one] = request.changes
   const creates = request.noneMatch === '*' && one?.method === 'update_item'
   const changes = creates ? [{ ...one, method: 'create_item' as const }] : request.changes

@@ -1,5 +1,5 @@
-// Hostile scripts, tested over HTTP. Each fails with its documented error and does not affect other networks or later
-// transactions.
+// Malicious scripts, tested over HTTP. Each script fails with a documented error, and does not affect other networks
+// or later transactions.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
 
@@ -29,7 +29,7 @@ const run = (code: string) => node.send('POST', '/api/Run', { code })
 const ask = async (code: string) => (await node.send('POST', '/api/Ask', { code })).json
 
 const DEADLINE = [504, 'PROCESSOR_DEADLINE']
-// On a slow computer the deadline may come before the memory limit.
+// On a slow computer, a script may reach its deadline before the memory limit.
 const MEMORY = [500, 'PROCESSOR_MEMORY']
 const FAILED = [422, 'TRANSACTION_FAILED']
 
@@ -95,7 +95,7 @@ it.each([
   expect((await node.send('GET', '/api/Thing')).json).toHaveLength(1)
 })
 
-it('starts each transaction without the script state of the previous transaction', async () => {
+it('starts each transaction without the script state that earlier transactions left', async () => {
   const spoil = `left = 9; Object.prototype.own = 1; Array.prototype.map = null; JSON.parse = () => 7
     Promise.prototype.then = null; globalThis.run = globalThis.ask = null; Map.prototype.get = null
     Math.random = () => 4; getAssetRegistry = null; Object.defineProperty(globalThis, "x", { value: 1 })`

@@ -1,4 +1,4 @@
-// Access rules, tested over HTTP. Their conditions are evaluated in the sandbox.
+// Access rules, tested over HTTP. The sandbox evaluates their conditions.
 import { expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf } from '../support/gateway.ts'
 
@@ -80,7 +80,7 @@ const ofOwner = (operation: string, extra: Record<string, string> = {}) =>
     action: 'ALLOW',
   })
 
-/** A network with these rules, three accounts, and a bearer token for Ann. */
+/** Starts a network with these rules, three accounts and participants. Returns functions that send requests. */
 async function started(rules: string, deadlineMs = 5_000) {
   const files = {
     'models/base.cto': BASE,
@@ -139,14 +139,14 @@ it('rejects changes without a matching rule and changes nothing', async () => {
   expect((await node.send('GET', '/api/Account/a')).json.balance).toBe(10)
 })
 
-it('evaluates an UPDATE rule with the stored version of the resource, not with the new version', async () => {
+it('evaluates an UPDATE rule with the stored resource, not with the new version', async () => {
   const { ann, node } = await started(ofOwner('READ, UPDATE'))
   expect((await ann('PUT', 'Account/a', { owner: 'bob' }))[0]).toBe(200)
   expect(await ann('PUT', 'Account/a', { owner: 'ann' })).toEqual([404, 'RESOURCE_NOT_FOUND'])
   expect((await node.send('GET', '/api/Account/a')).json.owner).toContain('#bob')
 })
 
-it('applies a rule only during the transaction that it names, and its condition can read the transaction', async () => {
+it('applies a rule with a transaction only during that transaction, which its condition can read', async () => {
   const within = {
     participant: '"ANY"',
     operation: 'READ, UPDATE',
@@ -167,7 +167,7 @@ it('applies a rule only during the transaction that it names, and its condition 
   )
 })
 
-it('applies the first rule that matches, even a DENY before an ALLOW', async () => {
+it('applies the first rule that matches, even if it is a DENY before an ALLOW', async () => {
   const closed = {
     participant: '"org.test.Person"',
     operation: 'ALL',
@@ -201,7 +201,7 @@ it.each(['(a.nothing.there)', '((() => { for (;;); })())', '(process.exit())', '
   },
 )
 
-it('applies a rule for a namespace to the types declared in it, not to their subtypes elsewhere', async () => {
+it('applies a rule for a namespace to the types declared there, not to their subtypes in other namespaces', async () => {
   const base = {
     participant: '"org.test.Person"',
     operation: 'READ',
@@ -216,7 +216,7 @@ it('applies a rule for a namespace to the types declared in it, not to their sub
   expect(ids((await own.ann('GET', 'Account'))[1])).toEqual(['a', 'b', 'c'])
 })
 
-it('evaluates each condition without the script state of the previous condition', async () => {
+it('evaluates each condition without the script state that earlier conditions left', async () => {
   const condition =
     '((globalThis.seen = (globalThis.seen || 0) + 1) === 1 || a.getIdentifier() > "a")'
   const about = {

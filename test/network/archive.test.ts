@@ -1,4 +1,4 @@
-// Reading networks from directories and archives, and writing archives.
+// Networks in directories and archives, and `daicho network`.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,7 +24,7 @@ const unreadable = (message: RegExp) =>
   expect.objectContaining({ code: 'NETWORK_UNREADABLE', message: expect.stringMatching(message) })
 
 describe('archives', () => {
-  it('are packed and read without changing a byte of the network', () => {
+  it('contain the files of the network byte for byte', () => {
     const { files } = readNetwork(sample('trade'))
     const archive = writeArchive(files)
     expect(readArchive(archive)).toEqual(files)
@@ -33,7 +33,7 @@ describe('archives', () => {
   })
 
   it.each(['../evil.js', '/etc/passwd', 'models/../../x.cto', 'lib\\..\\..\\x.js', 'C:/x.cto'])(
-    'are rejected with the path %s',
+    'are rejected if they contain the path %s',
     (path) => {
       const archive = writeArchive(
         new Map([
@@ -45,14 +45,14 @@ describe('archives', () => {
     },
   )
 
-  it('are rejected with symbolic links, encryption, damage, truncation or a decompression bomb', () => {
+  it('are rejected if they contain a symbolic link or a decompression bomb, or are encrypted, damaged or truncated', () => {
     const files = new Map([
       ['package.json', Buffer.from(PACKAGE)],
       ['models/m.cto', Buffer.from('namespace a')],
     ])
     const changed = (change: (bytes: Buffer, central: number) => void) => {
       const archive = writeArchive(files)
-      // The first directory entry belongs to models/m.cto.
+      // The first entry of the archive's directory is models/m.cto.
       change(archive, archive.indexOf(Buffer.from([0x50, 0x4b, 1, 2])))
       return archive
     }
@@ -84,7 +84,7 @@ describe('archives', () => {
     }
   })
 
-  it('are rejected with more than 500 files or 10 MB', () => {
+  it('are rejected if they contain more than 500 files or 10 MB', () => {
     const many = new Map([['package.json', Buffer.from(PACKAGE)]])
     for (let n = 0; n < 500; n += 1) many.set(`models/${n}.cto`, Buffer.from(`namespace n${n}`))
     expect(() => readArchive(writeArchive(many))).toThrow(unreadable(/500 files/))
@@ -95,7 +95,7 @@ describe('archives', () => {
 })
 
 describe('directories', () => {
-  it('are read without files outside the network, and with only the packages that the network depends on', () => {
+  it('are read without files that do not belong to a network, and with only the packages that the network depends on', () => {
     const folder = directory({
       'package.json': '{"name":"n","version":"1.0.0","dependencies":{"@org/shared":"1"}}',
       'models/deep/a.cto': 'namespace a',
@@ -114,7 +114,7 @@ describe('directories', () => {
     ])
   })
 
-  it('are rejected with symbolic links or without a network', () => {
+  it('are rejected if they contain symbolic links or no network', () => {
     const folder = directory({ 'models/a.cto': 'namespace a' })
     symlinkSync('/etc/passwd', join(folder, 'models/b.cto'))
     expect(() => readNetwork(folder)).toThrow(unreadable(/models\/b\.cto is a symbolic link/))
@@ -151,7 +151,7 @@ describe('daicho network', () => {
     ])
   })
 
-  it('exits with 1 for an invalid network, and with 2 for an unreadable network', async () => {
+  it('exits with code 1 for an invalid network, and with code 2 for a network that cannot be read', async () => {
     const folder = directory({ 'models/a.cto': 'namespace a\nasset A {}' })
     const wrong = await runDaicho(['network', 'check', folder])
     expect(wrong.code).toBe(1)
@@ -163,7 +163,7 @@ describe('daicho network', () => {
     expect((await runDaicho(['network', 'deploy', sample('trade')])).code).toBe(78)
   })
 
-  it('deploys NETWORKS at the start, serves NETWORK at /api, and rejects a public address without a key', async () => {
+  it('deploys the networks in NETWORKS at the start, serves NETWORK at /api, and requires a key for a public address', async () => {
     const open = await runDaicho([
       'serve',
       '--only',

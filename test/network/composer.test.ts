@@ -1,4 +1,4 @@
-// Behaviour of Hyperledger Composer 0.20.9 that its users rely on, tested over HTTP.
+// Behaviour of Hyperledger Composer 0.20.9 on which applications rely, tested over HTTP.
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
 
@@ -61,14 +61,14 @@ describe('a transaction', () => {
     expect((await send('GET', `/api/${type}`)).json).toEqual([])
   })
 
-  it('is accepted if a function processes it or a type that it extends', async () => {
+  it('is accepted if a function processes its type or a supertype', async () => {
     expect((await send('POST', '/api/Tended', {})).status).toBe(200)
     expect((await send('GET', '/api/Tended')).json).toHaveLength(1)
   })
 })
 
 describe('a missing required array', () => {
-  it('becomes empty, even if it is null; a missing optional array stays missing', async () => {
+  it('becomes empty, even if it is null, but a missing optional array stays missing', async () => {
     const expected = {
       $class: 'org.test.Thing',
       id: 'a',
@@ -164,7 +164,7 @@ describe('resources that a processor creates', () => {
     expect((await send('HEAD', '/api/Thing/deep')).status).toBe(404)
   })
 
-  it('are rejected for an unknown property, even if its value is cyclic', async () => {
+  it('are rejected if they have an unknown property, even with a cyclic value', async () => {
     const add = uses[0]?.[2] ?? ''
     const refused = await errorOf(
       send('POST', '/api/Run', { code: `${linked(1)}; link.unknown = link; ${add}` }),
@@ -174,7 +174,7 @@ describe('resources that a processor creates', () => {
     ])
   })
 
-  it('are accepted up to 64 levels of nesting and rejected beyond', async () => {
+  it('can be nested at most 64 levels deep', async () => {
     const returned = async (count: number) =>
       (await send('POST', '/api/Ask', { code: `${linked(count)}; return link` })).status
     expect([await returned(63), await returned(64)]).toEqual([200, 422])
@@ -200,7 +200,7 @@ describe('fields of a filter', () => {
 })
 
 describe('a user ID', () => {
-  it('can be issued only once in a network, even after it was revoked', async () => {
+  it('can be issued only once in a network, even if the identity was revoked', async () => {
     const own = await gateway({ deploy: [networkOf(MODEL)] })
     await own.send('POST', '/api/Person', [{ name: 'ann' }, { name: 'bob' }])
     const issue = (name: string, userID: string) =>
@@ -225,7 +225,7 @@ describe('a user ID', () => {
     expect(racing.map(({ status }) => status).toSorted()).toEqual([200, 409, 409])
   })
 
-  it('may equal the id of a participant with a bound identity', async () => {
+  it('can equal the id of a participant with a bound identity', async () => {
     const own = await gateway({ deploy: [networkOf(MODEL)] })
     await own.send('POST', '/api/Person', { name: 'ann' })
     const participant = 'org.test.Person#ann'

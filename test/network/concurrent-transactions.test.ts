@@ -1,4 +1,5 @@
-// Concurrent transactions: each sees the writes of earlier transactions, but not the state they left in the sandbox.
+// Concurrent transactions. Each transaction sees the writes of earlier transactions, but not the state that their
+// scripts left in the sandbox.
 import fc from 'fast-check'
 import { expect, it, onTestFinished } from 'vitest'
 import { openLedger } from '../../src/ledger/core.ts'
@@ -37,7 +38,7 @@ async function started() {
   const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
   const network = await networks.deploy(definitionOf({ packed: null, files }))
   await network.change({ kind: 'create', type: 'org.ahead.Account', body: { id: 'a' } }, ADMIN)
-  /** Submits `codes` concurrently and returns their outcomes. */
+  /** Submits `codes` concurrently, and returns the outcome of each. */
   const submitAll = async (codes: readonly string[]) => {
     const all = codes.map((code) =>
       network.submit(type(network, 'Run'), { account: 'a', code }, ADMIN),
@@ -46,7 +47,7 @@ async function started() {
     return ends.map((end) => (end.status === 'fulfilled' ? 'done' : String(end.reason.code)))
   }
   const account = () => network.lookUp({ type: 'org.ahead.Account', id: 'a' })
-  /** Replays the whole ledger and returns the findings. */
+  /** Replays the whole ledger, and returns the fault that this finds, or null. */
   const finding = async () => (await networks.verify(NAME, nothing)).finding
   return { network, networks, submitAll, account, finding }
 }
@@ -58,7 +59,6 @@ function type(network: BusinessNetwork, name: string): TypeDeclaration {
 }
 
 const registry = `const registry = await getAssetRegistry('org.ahead.Account');`
-/** Code that adds one to the account of the transaction. */
 const ADD = `${registry} tx.account.balance += 1; await registry.update(tx.account)`
 const DONE = 'done'
 
@@ -100,9 +100,9 @@ it('hides the script state and the writes of a failed transaction from later tra
   expect([(await account())?.balance, await finding()]).toEqual([7, null])
 })
 
-it('hides rejected writes from transactions that started after them', async () => {
+it('hides a rejected write from transactions that started later', async () => {
   const { submitAll, account, finding } = await started()
-  // The transaction continues until its write is rejected. By then later transactions have run.
+  // The transaction runs on speculatively until the host rejects its write. By then, later transactions have run.
   const refused = `${registry} tx.account.balance += 100
     try { await registry.add(tx.account) }
     catch { tx.account.balance -= 99; await registry.update(tx.account) }`
@@ -150,15 +150,15 @@ it('executes other transactions without delay if a transaction exhausts its memo
   const { submitAll, account, finding } = await started()
   const viaRegistry = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const bomb = 'const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))'
-  // The first transactions after the bomb were sent to the same thread before it failed. The last transactions send
-  // requests to the host too.
+  // The first transactions after `bomb` were sent to its thread before it failed. The last transactions also send
+  // requests to the host.
   const codes = [...Array(14).fill(ADD), bomb, ADD, ...Array(8).fill(viaRegistry)]
   const ends = codes.map((code) => (code === bomb ? 'PROCESSOR_MEMORY' : DONE))
   expect(await submitAll(codes)).toEqual(ends)
   expect([(await account())?.balance, await finding()]).toEqual([codes.length - 1, null])
 })
 
-it('shows a transaction the new value of a resource that an earlier transaction has just replaced', async () => {
+it('shows a transaction the new value of a resource that an earlier transaction replaced', async () => {
   const { network, submitAll, account, finding } = await started()
   const before = submitAll([ADD, ADD])
   const replaced = network.change(
@@ -177,11 +177,11 @@ it('shows a transaction the new value of a resource that an earlier transaction 
   expect([(await account())?.balance, await finding()]).toEqual([102, null])
 })
 
-it('lets a transaction refer to a resource that an earlier concurrent transaction has added', async () => {
+it('lets a transaction refer to a resource that an earlier concurrent transaction added', async () => {
   const { network, account, finding } = await started()
   const add = `${registry} const made = getFactory().newResource('org.ahead', 'Account', 'b')
     made.balance = 5; await registry.add(made)`
-  // The referenced resource existed before the write, so its value is still the same.
+  // The transaction resolved its relationship before it writes 7, so the relationship still has the value 5.
   const look = `${registry} const other = getFactory().newResource('org.ahead', 'Account', 'b')
     other.balance = 7; await registry.update(other)
     const one = await registry.get('a'); one.balance = tx.account.balance; await registry.update(one)`
@@ -201,7 +201,7 @@ it('terminates the thread of a transaction that the engine cannot interrupt, and
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
 })
 
-it('rejects transactions queued after the removal of their network, and records earlier transactions', async () => {
+it('rejects transactions that are queued after the removal of their network, and records earlier transactions', async () => {
   const { networks, submitAll, finding } = await started()
   const before = submitAll([ADD, ADD])
   const removed = networks.remove(NAME)
@@ -211,9 +211,9 @@ it('rejects transactions queued after the removal of their network, and records 
   ])
 })
 
-it('rolls back the writes of a transaction that is rejected at its end', async () => {
+it('discards the writes of a transaction that is rejected at its end', async () => {
   const { submitAll, account, finding } = await started()
-  // The transaction is rejected at its end, because it emits something that is not an event.
+  // The transaction is rejected at its end, because it emits a resource that is not an event.
   const refused = `${registry} tx.account.balance = 100; await registry.update(tx.account)
     emit(tx.account)`
   expect(await submitAll([refused, ADD])).toEqual(['TRANSACTION_FAILED', DONE])

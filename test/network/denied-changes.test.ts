@@ -1,5 +1,5 @@
-// Replies to changes that access rules deny. They depend on the operations that are allowed, as in Composer 0.20.9
-// (registry.js of composer-runtime, businessnetworkconnector.js of loopback-connector-composer).
+// Replies to changes that access rules deny. As in Composer 0.20.9, they depend on the operations that the rules
+// allow (registry.js of composer-runtime, businessnetworkconnector.js of loopback-connector-composer).
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 
@@ -41,7 +41,7 @@ const BASE =
 const PERSON = 'org.test.Person'
 const THING = 'org.test.Thing'
 
-/** Starts a network with `rules`. Its `send` returns status, code and message of a request of ann. */
+/** Starts a network with `rules`. The returned `send` sends a request as ann and returns status, code and message. */
 async function under(rules: string) {
   const files = { 'permissions.acl': rules + BASE, 'lib/change.js': LIB }
   const node = await gateway({ deploy: [networkOf(MODEL, files)] })
@@ -111,7 +111,7 @@ it('reports the resource as missing if neither READ nor the change is allowed', 
   for (const [method, body] of [
     ['GET', undefined],
     ['PUT', {}],
-    // The body is validated only if the caller may read the resource.
+    // The body is validated only if the caller may read the resource, so an invalid body changes nothing here.
     ['PUT', { size: 'large' }],
     ['PATCH', {}],
     ['DELETE', undefined],
@@ -126,7 +126,7 @@ it('reports the resource as missing if neither READ nor the change is allowed', 
   expect(await send('POST', '/api/Thing', { id: '1' })).toEqual(refused('CREATE', '1'))
 })
 
-it('requires UPDATE to replace a resource, and also READ to patch or remove it over HTTP', async () => {
+it('requires UPDATE to replace a resource, and READ as well to patch or remove a resource over HTTP', async () => {
   const { node, send, submit } = await under(allow('U', PERSON, 'UPDATE, DELETE', THING))
   const size = async (id: string) => (await node.send('GET', `/api/Thing/${id}`)).json.size
   expect(await send('PUT', '/api/Thing/1', { size: 3 })).toEqual([200])
@@ -146,7 +146,7 @@ it('requires UPDATE to replace a resource, and also READ to patch or remove it o
   expect(await submit('removeRead', '5')).toEqual(failed(notThere('5')))
 })
 
-it('requires only CREATE to add a resource, and reports an id that exists', async () => {
+it('requires only CREATE to add a resource, and reports that an id exists', async () => {
   const { send, submit } = await under(allow('C', PERSON, 'CREATE', THING))
   expect(await send('POST', '/api/Thing', { id: '8' })).toEqual([200])
   expect(await send('GET', '/api/Thing/8')).toEqual(missing('8'))

@@ -1,4 +1,4 @@
-// Tests which participants receive an event, both live and replayed.
+// The participants that receive an event, when it is emitted and when it is replayed.
 import { expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
 import { gateway, networkOf } from '../support/gateway.ts'
@@ -34,7 +34,7 @@ rule Admin { description: "d" participant: "${SYSTEM}.NetworkAdmin" operation: A
 ${rule('End', 'READ', ': "org.test.End"')}`
 const SUBMIT = rule('Submit', 'CREATE', ': "org.test.Say"')
 
-/** Returns the events that ann receives under `rules` when the administrator emits events about ann and bob. */
+/** Returns the events that ann receives under `rules`. The administrator emits events about ann and bob. */
 async function received(rules: string, about: object = {}): Promise<string[]> {
   const files = { 'lib/say.js': LIB, 'permissions.acl': rules + BASE }
   const node = await gateway({ deploy: [networkOf(MODEL, files, about)] })
@@ -50,7 +50,7 @@ async function received(rules: string, about: object = {}): Promise<string[]> {
     const ended = new Promise<string[]>((resolve) => {
       socket.on('message', (data) => {
         const { $class, text } = JSON.parse(String(data))
-        // Everybody may read this last event, so no other event is pending.
+        // Everybody may read this event, which is the last one, so no other event is pending.
         if ($class === 'org.test.End') resolve(texts)
         else texts.push(text)
       })
@@ -70,11 +70,11 @@ async function received(rules: string, about: object = {}): Promise<string[]> {
 
 const EVERYTHING = ['loud to ann', 'soft to ann', 'loud to bob', 'soft to bob']
 
-it('sends an event that no rule names to participants that may submit its transaction', async () => {
+it('sends an event without a rule of its own to participants that may submit its transaction', async () => {
   expect(await received(SUBMIT)).toEqual(EVERYTHING)
 })
 
-it('sends an event that no rule names only if its transaction matches the condition for submitting it', async () => {
+it('sends an event without a rule of its own only if its transaction fulfils the condition of the CREATE rule', async () => {
   const mine = rule(
     'Mine',
     'CREATE',
@@ -88,14 +88,14 @@ it('sends an event to participants that may read it because of a rule with a wil
   expect(await received(rule('R', 'READ', ': "org.test.**"'))).toEqual(EVERYTHING)
 })
 
-it('does not send an event that no rule names to participants that may neither submit nor read', async () => {
+it('does not send an event without a rule of its own to participants that may neither submit nor read', async () => {
   expect(await received('')).toEqual([])
   expect(await received(rule('D', 'CREATE', ': "org.test.Say"', 'action: DENY') + SUBMIT)).toEqual(
     [],
   )
 })
 
-it('applies the rules to an event that a READ rule names', async () => {
+it('applies READ rules to an event if one of them has its type', async () => {
   const denied = rule('D', 'READ', ': "org.test.Loud"', 'action: DENY')
   expect(await received(denied + SUBMIT)).toEqual(['soft to ann', 'soft to bob'])
   const allowed = rule('R', 'READ', ': "org.test.Loud"')
@@ -109,15 +109,15 @@ it('applies the rules to an event that a READ rule names', async () => {
   expect(await received(own + SUBMIT)).toEqual(['loud to ann', 'soft to ann'])
 })
 
-it('ignores wildcards and rules without READ when it checks whether a rule names an event', async () => {
+it('does not count wildcards and rules without READ as rules for an event', async () => {
   const wild = rule('D', 'READ', ': "org.test.*"', 'action: DENY')
   const other = rule('C', 'CREATE', ': "org.test.Said"', 'action: DENY')
-  // A rule for the last event must come before the wildcard.
+  // The rule for the last event must be before the wildcard rule, because the first match decides.
   const end = rule('First', 'READ', ': "org.test.End"')
   expect(await received(end + wild + other + SUBMIT)).toEqual(EVERYTHING)
 })
 
-it('sends all events to all participants, like Composer, with a READ rule for the system type Event', async () => {
+it('sends all events to all participants if a READ rule allows the system type Event, like Composer', async () => {
   expect(await received(rule('All', 'READ', `: "${SYSTEM}.Event"`))).toEqual(EVERYTHING)
 })
 

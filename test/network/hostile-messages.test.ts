@@ -1,4 +1,4 @@
-// Messages from a sandbox are untrusted. If a processor sends undocumented messages, only its transaction fails,
+// Messages from a sandbox are untrusted. If a processor sends an undocumented message, only its transaction fails,
 // quickly and with a reason.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -57,7 +57,7 @@ const THINGS = 'const r = await getAssetRegistry("org.test.Thing"), f = getFacto
 const NEW = 'const x = f.newResource("org.test", "Thing", "x");'
 const LOOK = `${THINGS} await r.exists("a")`
 const WRITE = `${THINGS} ${NEW} await r.add(x)`
-/** Deeply nested JSON. */
+/** Returns code that evaluates to JSON with `levels` nested parts. */
 const parts = (levels: number) =>
   `'{"$class":"org.test.Part","name":"x","inner":'.repeat(${levels}) + '{"name":"x"}' + '}'.repeat(${levels})`
 const thing = (part: string) =>
@@ -165,11 +165,11 @@ it('truncates long error messages', async () => {
   }
 })
 
-it('rejects writes with too many characters in total, even repeated writes of one resource', async () => {
+it('rejects a transaction that writes too many characters in total, even to one resource', async () => {
   const code = `${THINGS} ${NEW} x.text = "x".repeat(8e6); await r.add(x)
     for (;;) await r.update(x)`
   const { json } = await node.send('POST', '/api/Run', { code })
-  // On a slow computer the deadline may come first.
+  // On a slow computer, the transaction may reach its deadline before the limit.
   expect([
     'a transaction may write at most 67108864 characters',
     'the transaction took too long: out of time',
@@ -177,7 +177,7 @@ it('rejects writes with too many characters in total, even repeated writes of on
   expect((await node.send('GET', '/api/Thing')).text).toBe('[]')
 })
 
-it('stops a transaction that continues after its result', async () => {
+it('stops a transaction that continues to run after it returned its result', async () => {
   const code = '(async () => { for (;;) await null })(); return'
   const { json } = await node.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([504, 'PROCESSOR_DEADLINE'])
@@ -191,7 +191,7 @@ it('rejects a return value that is not in the declared enum', async () => {
   expect((await node.send('POST', '/api/Pick', { code: 'return "RED"' })).json).toBe('RED')
 })
 
-it('denies access if a condition forges its own result', async () => {
+it('denies access if a condition tampers with its result', async () => {
   expect((await node.send('POST', '/api/Judged', { spoil: '' })).status).toBe(200)
   for (const spoil of [
     'Array.prototype.toJSON = () => undefined',
@@ -213,7 +213,7 @@ it('rejects a string if matching it with a pattern of the model takes too long',
   ])
 })
 
-it('rejects an object as the class of a resource in a request', async () => {
+it('rejects a request whose resource has an object as its class', async () => {
   const { status, json } = await node.send('POST', '/api/Thing', {
     $class: { toString: 1 },
     id: 'x',

@@ -7,7 +7,7 @@ const ADMIN = 'org.hyperledger.composer.system.NetworkAdmin#admin'
 const NETWORK = 'trade-network'
 const CERTIFICATE = 'ab'.repeat(32)
 
-it('issues, binds, lists and revokes identities of a stopped node, and prints errors in one line', async () => {
+it('issues, binds, lists and revokes identities of a stopped node, and prints one line for an error', async () => {
   const node = { SYSTEM_FOLDER: temporaryFolder() }
   const identity = (...args: string[]) => runDaicho(['network', 'identity', ...args], node)
   const deployed = await runDaicho(['network', 'deploy', 'test/networks/trade'], node)

@@ -1,4 +1,4 @@
-// Features of the modelling language, and reports with all errors.
+// Features of the modelling language, and the errors of invalid networks.
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/base/json.ts'
 import { checkNetwork, findingText, type NetworkDefinition } from '../../src/network/index.ts'
@@ -6,14 +6,14 @@ import { relationshipText, targetOf, targetOfCanonical } from '../../src/network
 import { checkInstance } from '../../src/network/model/validation.ts'
 import { networkOf } from '../support/gateway.ts'
 
-/** Returns the findings in a network with these files, as text. */
+/** Returns the errors and warnings of a network with these files, as text. */
 function findingsIn(files: Readonly<Record<string, string>>): string[] {
   const all = { 'package.json': '{"name":"n","version":"1.0.0"}', 'permissions.acl': '', ...files }
   const buffers = Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)
   return checkNetwork({ packed: null, files: new Map(buffers) }).findings.map(findingText)
 }
 
-/** Returns the problems of `value` as an instance of `type`: pointers with codes; empty if it is valid. */
+/** Validates `value` as an instance of `type`. Returns a pointer and a code for each problem, or no elements. */
 function problemsOf({ model, ...strictness }: NetworkDefinition, type: string, value: JsonObject) {
   const declared = model.type(type)
   if (declared === null) throw new Error(`unknown type ${type}`)
@@ -49,7 +49,7 @@ describe('types', () => {
     participant Person identified by name { o String name }`)
   const crate = { id: '1', size: { width: 1 }, shapes: [] }
 
-  it('cannot have instances if they are abstract, and pass their properties to subtypes', () => {
+  it('cannot have instances if they are abstract, and their subtypes inherit their properties', () => {
     expect(problemsOf(network, 'org.test.Crate', crate)).toEqual([])
     expect(problemsOf(network, 'org.test.Crate', { ...crate, $class: 'org.test.Thing' })).toEqual([
       '/$class WRONG_CLASS',
@@ -75,7 +75,7 @@ describe('types', () => {
     ])
   })
 
-  it('apply defaults to missing members; optional members may be missing or null', () => {
+  it('have defaults for missing members, and optional members can be missing or null', () => {
     expect(kept(network, 'org.test.Crate', { ...crate, labels: null, keeper: null })).toEqual({
       $class: 'org.test.Crate',
       id: '1',
@@ -87,7 +87,7 @@ describe('types', () => {
     })
   })
 
-  it('are checked in each array element, enum, date and relationship, and all errors are reported', () => {
+  it('are checked in array elements, enums, dates and relationships, and all errors are reported', () => {
     const wrong = {
       ...crate,
       labels: ['a', 1, null],
@@ -112,7 +112,7 @@ describe('types', () => {
     ])
   })
 
-  it('store relationships and dates in one form', () => {
+  it('have relationships and dates that are stored in one normal form', () => {
     const given = {
       ...crate,
       made: '2026-11-20T21:00:00+09:00',
@@ -151,7 +151,7 @@ describe('values', () => {
     ])
   })
 
-  it('can be restricted by inclusive ranges with one or two bounds', () => {
+  it('can be restricted by ranges with one or two inclusive bounds', () => {
     expect(problems({ low: 0, high: 10, between: -1.5 })).toEqual([])
     expect(problems({ low: -1, high: 11, between: 1.6 })).toEqual([
       '/low OUT_OF_RANGE',
@@ -160,7 +160,7 @@ describe('values', () => {
     ])
   })
 
-  it('can be integers up to 2^53-1; only networks made for Composer accept fractions for integers', () => {
+  it('can be integers up to 2^53-1, and only networks made for Composer accept fractions for integers', () => {
     expect(problems({ long: 2 ** 53 - 1 })).toEqual([])
     expect(problems({ long: 2 ** 53 })).toEqual(['/long NUMBER_TOO_LARGE'])
     expect(problems({ low: 1.5, long: 1e300 })).toEqual([
@@ -179,7 +179,7 @@ describe('values', () => {
 })
 
 describe('files', () => {
-  it('import types by name and with a star from several namespaces; types of the own namespace take precedence', () => {
+  it('can import types by name and with a star from several namespaces, and types of their own namespace take precedence', () => {
     const found = findingsIn({
       'models/a.cto': 'namespace org.a\nconcept One {}\nconcept Two {}\nconcept Mine {}',
       'models/deep/b.cto': `namespace org.b
@@ -190,7 +190,7 @@ describe('files', () => {
     expect(found).toEqual([])
   })
 
-  it('include the model files of packages that the network depends on', () => {
+  it('can import types from packages that the network depends on', () => {
     const found = findingsIn({
       'models/b.cto': 'namespace org.b import org.a.One concept Two { o One one }',
       'node_modules/shared/models/a.cto': 'namespace org.a concept One {}',
@@ -198,7 +198,7 @@ describe('files', () => {
     expect(found).toEqual([])
   })
 
-  it('may contain decorators with arguments', () => {
+  it('can contain decorators with arguments', () => {
     const { model } = networkOf(`namespace org.test
       @deprecated @form("wide", 3, true, Hint) concept Hint { @label("Name") o String name }
       @returns(Hint[]) @commit(false) transaction Ask {}
@@ -211,14 +211,14 @@ describe('files', () => {
     expect(model.type('org.test.Ask')?.decorators[0]?.arguments).toEqual(['Hint[]'])
   })
 
-  it('may name properties like members of Object, and a missing property is reported', () => {
+  it('can declare properties with the names of Object members', () => {
     const odd = networkOf(`namespace org.test
       concept Odd { o String toString optional o String constructor }`)
     expect(problemsOf(odd, 'org.test.Odd', { constructor: 'x' })).toEqual([])
     expect(problemsOf(odd, 'org.test.Odd', {})).toEqual(['/constructor MISSING'])
   })
 
-  it('receive the system types in every network', () => {
+  it('can use the system types, which every network contains', () => {
     const { model } = networkOf('namespace org.test asset A identified by a { o String a }')
     const names = ['Asset', 'Participant', 'Transaction', 'Event', 'NetworkAdmin', 'Identity']
     for (const name of [...names, 'Network', 'HistorianRecord', 'AddAsset']) {
@@ -251,16 +251,13 @@ describe('relationships', () => {
     expect(targetOf(text, declared, model)).toEqual(target)
   })
 
-  it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])(
-    'escape the id %j in their text and restore it',
-    (id) => {
-      const text = relationshipText({ type: 'org.test.Thing', id })
-      expect(text.split('#')).toHaveLength(2)
-      expect(targetOfCanonical(text)).toEqual({ type: 'org.test.Thing', id })
-    },
-  )
+  it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])('contain the id %j in escaped form', (id) => {
+    const text = relationshipText({ type: 'org.test.Thing', id })
+    expect(text.split('#')).toHaveLength(2)
+    expect(targetOfCanonical(text)).toEqual({ type: 'org.test.Thing', id })
+  })
 
-  it('are rejected if they are other strings', () => {
+  it('cannot be strings in any other form', () => {
     expect(['org.test.Thing#a', 'resource:a', ''].map(targetOfCanonical)).toEqual([
       null,
       null,
@@ -269,7 +266,7 @@ describe('relationships', () => {
   })
 })
 
-// Each line with a number in a comment has exactly one error.
+// Each line that ends with a number has exactly one error.
 const WITH_ERRORS = `namespace org.test
 import org.missing.Type // 1
 enum Colour { o RED
@@ -321,7 +318,7 @@ describe('errors', () => {
     expect(places).toEqual(planted.sort((a, b) => a - b))
   })
 
-  it('are reported for processors of types that are not transactions', () => {
+  it('are reported for processors whose parameter is missing, unknown or not a transaction', () => {
     const script = `/** @transaction */ const a = 1
 /** @transaction */ function b(tx) {}
 /**
@@ -347,7 +344,7 @@ function f() {}`
     ])
   })
 
-  it('are reported in all files, even after a syntax error', () => {
+  it('are reported for all files, even if one of them has a syntax error', () => {
     const found = findingsIn({
       'package.json': '{"name":"Bad Name","version":"one"}',
       'models/m.cto':
@@ -378,7 +375,7 @@ function f() {}`
     ])
   })
 
-  it('include a warning if permissions.acl is missing, and then everything is allowed', () => {
+  it('include a warning if permissions.acl is missing, which allows everything', () => {
     const { findings, definition } = checkNetwork({
       packed: null,
       files: new Map([

@@ -1,9 +1,9 @@
-// Each construct of the modelling language: whether Hyperledger Composer accepts it, and whether daicho does. The
-// results for Composer come from composer-common 0.20.9 (ModelManager.addModelFiles), run on every row.
+// Constructs of the modelling language that Hyperledger Composer and daicho accept or reject. The results for
+// Composer come from composer-common 0.20.9 (ModelManager.addModelFiles), which was run with each row.
 import { describe, expect, it } from 'vitest'
 import { checkNetwork, findingText } from '../../src/network/index.ts'
 
-/** Declarations that the tested declarations use. */
+/** Declarations to which the tested declarations refer. */
 const BASE = `namespace org.test
 asset Base identified by b { o String b }
 abstract asset Abstract { o String a }
@@ -15,7 +15,7 @@ transaction Move {}
 event Moved {}
 `
 
-/** Returns the first error in a network with these models, or null. */
+/** Returns the first error of a network with these model files, or null. */
 function errorIn(models: readonly string[]): string | null {
   const files = new Map([
     ['package.json', Buffer.from('{"name":"n","version":"1.0.0"}')],
@@ -26,7 +26,7 @@ function errorIn(models: readonly string[]): string | null {
   return first === undefined ? null : findingText(first)
 }
 
-/** Returns the first error in `declarations`, checked together with BASE, or null. */
+/** Returns the first error of a model file that consists of BASE and `declarations`, or null. */
 function errorAfterBase(declarations: string): string | null {
   return errorIn([BASE + declarations])
 }
@@ -182,7 +182,7 @@ const FIELDS_OF_NEITHER = [
   ...['Integer', 'Boolean', 'DateTime', 'Size'].map((type) => `o ${type} a regex=/a/`),
 ]
 
-/** Accepted by daicho but rejected by Composer, with the reason. */
+/** Declarations that daicho accepts and Composer rejects. First, what daicho permits in addition. */
 const ONLY_DAICHO: readonly [string, string][] = [
   ['either order', 'asset X extends Abstract identified by v { o String v }'],
   ['either order', 'participant X extends Member identified by v { o String v }'],
@@ -211,7 +211,10 @@ const ONLY_DAICHO: readonly [string, string][] = [
   ['either order', ofField('o Double a range=[0.0,1.0] default=0.5')],
 ]
 
-/** Accepted by Composer but rejected by daicho, with the error. Reasons: docs/reference/gateway/networks.md. */
+/**
+ * Declarations that Composer accepts and daicho rejects, with the error. docs/reference/gateway/networks.md
+ * gives the reasons.
+ */
 const ONLY_COMPOSER: readonly [string, string][] = [
   ['asset X identified by v { o String[] v }', 'v identifies X, so it must be a String'],
   ['concept Asset { o String a }', 'Asset is a reserved name'],
@@ -315,12 +318,12 @@ describe('files and imports', () => {
     expect(errorIn(models)).toMatch(/^models\/m[01]\.cto:\d+:\d+: error: ./)
   })
 
-  it('accepts, unlike Composer, qualified names without an import, and imports after declarations', () => {
+  it('accepts qualified names without an import and imports after declarations, unlike Composer', () => {
     expect(errorIn(['namespace org.test\nconcept X {}\nimport org.other.A', other])).toBeNull()
     expect(errorIn([importing('', 'concept X { o org.other.A a }'), other])).toBeNull()
   })
 
-  it('rejects two types with one short name, although Composer silently uses one of them', () => {
+  it('rejects two imported types with the same short name, although Composer silently uses one of them', () => {
     const own = importing('import org.other.A', 'concept A {} concept X { o A a }')
     expect(errorIn([own, other])).toMatch(
       /: the imported org\.other\.A conflicts with org\.test\.A$/,

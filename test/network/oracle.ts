@@ -1,7 +1,7 @@
-// An independent parser of model files and validator of instances, with which tests compare daicho's. It supports
-// only the syntax of the sample networks and tests, and works line by line with regular expressions.
+// A second parser of model files and validator of instances, to compare with daicho's. Both work line by line with
+// regular expressions and support only the syntax of the sample networks and the tests.
 
-/** A property, parsed from a line of a model file. */
+/** A property, read from one line of a model file. */
 export interface OracleProperty {
   readonly name: string
   readonly type: string
@@ -10,7 +10,7 @@ export interface OracleProperty {
   readonly isOptional: boolean
 }
 
-/** A type, parsed from its lines. */
+/** A type, read from the lines of its declaration. */
 export interface OracleType {
   readonly kind: string
   readonly name: string
@@ -26,7 +26,7 @@ const HEAD =
 const FIELD = /^\s*(o|-->)\s+(\w+)(\[\])?\s+(\w+)(.*)$/
 const VALUE = /^\s*o\s+(\w+)\s*$/
 
-/** Parses the types of one model file. Keys are short names. */
+/** Returns the types of one model file by short name. */
 export function oracleTypes(text: string): Map<string, OracleType> {
   const types = new Map<string, OracleType>()
   const plain = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/\/\/.*/g, '')
@@ -63,7 +63,10 @@ export function oracleTypes(text: string): Map<string, OracleType> {
   return types
 }
 
-/** All properties of a type, including the built-in properties of transactions and events. */
+/**
+ * Returns all properties of a type, with the inherited properties and the built-in properties of transactions
+ * and events.
+ */
 export function oracleProperties(
   types: ReadonlyMap<string, OracleType>,
   type: OracleType,
@@ -82,7 +85,7 @@ export function oracleProperties(
   return [...type.properties]
 }
 
-/** The identifying property of a type, or null. */
+/** Returns the name of the identifying property of a type, or null. */
 function oracleId(types: ReadonlyMap<string, OracleType>, type: OracleType): string | null {
   if (type.kind === 'transaction') return 'transactionId'
   if (type.kind === 'event') return 'eventId'
@@ -90,7 +93,7 @@ function oracleId(types: ReadonlyMap<string, OracleType>, type: OracleType): str
   return type.id ?? (parent === undefined ? null : oracleId(types, parent))
 }
 
-/** Whether `type` is `wanted` or one of its subtypes. */
+/** Returns whether `type` is `wanted` or one of its subtypes. */
 export function oracleIsA(
   types: ReadonlyMap<string, OracleType>,
   type: string,
@@ -101,7 +104,7 @@ export function oracleIsA(
   return parent !== null && oracleIsA(types, parent, wanted)
 }
 
-/** Whether `value` is an instance of `wanted`. Supports only the dates of the generators. */
+/** Returns whether `value` is an instance of `wanted`. Dates must have the format that the generators use. */
 export function oracleAccepts(
   types: ReadonlyMap<string, OracleType>,
   namespace: string,

@@ -1,4 +1,4 @@
-// Transactions while a block is being written. The test controls when the disk completes a write.
+// Transactions that run while a block is being written. The test decides when the write completes.
 import type { Worker } from 'node:worker_threads'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { openLedger } from '../../src/ledger/core.ts'
@@ -14,16 +14,14 @@ import {
 import { HandClock } from '../support/ledger-node.ts'
 import { watchSandboxThreads } from '../support/sandbox-threads.ts'
 
-/** A pending write of a block. */
+/** A pending write of one block. */
 interface Held {
   readonly entries: number
-  /** Completes the write. */
   store(): void
-  /** Fails the write. */
   refuse(): void
 }
 
-/** Starts the default network on a ledger whose writes the test completes individually. */
+/** Starts the default network on a ledger, with functions that complete each write. */
 async function started() {
   const { service, close } = await openLedger({
     folder: null,
@@ -59,7 +57,7 @@ async function started() {
     await networks.close()
     await close()
   })
-  /** Resolves to the next pending write. */
+  /** Resolves to the next pending write, as soon as there is one. */
   const next = async (): Promise<Held> => {
     const first = held.shift()
     if (first !== undefined) return first
@@ -77,7 +75,7 @@ async function started() {
   }
   process.on('worker', watch)
   onTestFinished(() => void process.off('worker', watch))
-  /** Waits until the network threads have decided this many requests. */
+  /** Waits until the network threads have returned the results of `count` requests. */
   const decided = (count: number) =>
     vi.waitFor(() => expect(answers.count).toBeGreaterThanOrEqual(count), { timeout: 10_000 })
   const network = await networks.ship(defaultNetwork())
@@ -106,12 +104,12 @@ const owner = async (network: BusinessNetwork) => {
   const rice = { type: 'org.acme.mynetwork.Commodity', id: 'RICE' }
   return String((await network.lookUp(rice))?.owner).replace(/.*#/, '')
 }
-/** An upgrade that adds a field to traders. */
+/** The model with one more field for traders. */
 const MODEL_2 = `namespace org.acme.mynetwork
 participant Trader identified by tradeId {
   o String tradeId o String firstName o String lastName o String grade
 }`
-/** Returns whether `work` is pending, fulfilled or rejected. */
+/** Returns an object whose `state` is the outcome of `work`: `open`, `done` or the error message. */
 function watched(work: Promise<unknown>) {
   const seen = { state: 'open', work: work.catch(() => {}) }
   work.then(
@@ -132,7 +130,7 @@ it('executes a transaction on the results of earlier transactions before these a
   const made = watched(create(network))
   const trades = ['bob', 'eve'].map((name) => watched(trade(network, name)))
   const first = await next()
-  // All three requests see the commodity, although it is not on the disk yet.
+  // All requests have the results of earlier requests, although no block is on the disk yet.
   const refused = watched(create(network))
   await decided(4)
   const all = () => [made, ...trades, refused].map(({ state }) => state)
@@ -162,14 +160,14 @@ it('fails all transactions that were based on a failed write, and starts the nex
   const first = await next()
   const later = [
     watched(trade(network, 'bob')),
-    // The participant no longer exists when the reply is sent.
+    // Creates the same resource again, so it is refused because of a write that fails later.
     watched(create(network)),
     watched(
       network.change({ kind: 'remove', type: COMMODITY, ids: ['NONE'], expects: null }, ADMIN),
     ),
   ]
   await decided(4)
-  // This request is sent before the write fails, and decided before or after the failure.
+  // This request is sent before the write fails. Its result arrives before or after the failure.
   const inBetween = watched(network.change({ kind: 'start' }, ADMIN))
   first.refuse()
   await inBetween.work
@@ -182,7 +180,7 @@ it('fails all transactions that were based on a failed write, and starts the nex
 
   const again = watched(create(network))
   const block = await next()
-  // The network itself is recorded again.
+  // The network is recorded again, because its first block was not written.
   expect(block.entries).toBe(3 + 3)
   block.store()
   await again.work
@@ -205,7 +203,7 @@ it('writes a single transaction immediately, and concurrent transactions in shar
   expect(await owner(network)).toBe('t19')
 })
 
-/** A network package with a processor. */
+/** Returns the definition of a network with a processor. */
 function definitionWith(name: string, model: string) {
   const texts = {
     'package.json': JSON.stringify({ name, version: '2.0.0' }),
@@ -216,7 +214,7 @@ function definitionWith(name: string, model: string) {
   return definitionOf({ packed: null, files })
 }
 
-it('terminates the thread of a rejected deployment or upgrade, and releases the network name', async () => {
+it('terminates the thread of a rejected deployment or upgrade, and releases the name of the network', async () => {
   const { service, network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const added = network.change({ kind: 'create', type: TRADER, body: trader }, ADMIN)
@@ -228,7 +226,7 @@ it('terminates the thread of a rejected deployment or upgrade, and releases the 
   await expect(upgraded).rejects.toMatchObject({ code: 'UPGRADE_INVALID' })
   const deployed = watched(networks.deploy(definitionWith('another', MODEL_2)))
   const block = await next()
-  // Until the deployment is recorded, clients cannot see the network, and the name is taken.
+  // Until the deployment is recorded, clients do not see the network, but no other network can use the name.
   expect([networks.list().map(({ name }) => name), networks.get('another')]).toEqual([
     ['mynetwork'],
     null,
@@ -245,7 +243,7 @@ it('accepts one of two concurrent deployments with the same name, rejects the ot
   const both = [1, 2].map(() => watched(networks.deploy(definitionWith('another', MODEL_2))))
   const first = await next()
   first.store()
-  // If both were recorded, there would be another pending write.
+  // Completes another pending write, which would exist only if both deployments had been recorded.
   void next().then((block) => block.store())
   await Promise.all(both.map(({ work }) => work))
   const states = both.map(({ state }) => state).toSorted()
@@ -253,7 +251,7 @@ it('accepts one of two concurrent deployments with the same name, rejects the ot
   expect(networks.get('another')).not.toBeNull()
 })
 
-it('validates resources that are added during an upgrade with the version that was deployed when they were stored', async () => {
+it('validates a resource that is added during an upgrade with the version that is deployed when the resource is stored', async () => {
   const { network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const add = (tradeId: string) =>
@@ -268,7 +266,7 @@ it('validates resources that are added during an upgrade with the version that w
   const second = watched(add('bob'))
   upgrade.store()
   await upgraded
-  // If the resource were accepted, there would be a pending write.
+  // If the node had accepted the resource, there would be a pending write.
   await Promise.race([second.work, next()])
   expect(second.state).toBe('/grade: Trader needs grade')
 })

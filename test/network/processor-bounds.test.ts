@@ -1,4 +1,4 @@
-// Calls of registries awaited in any order, and the limits of a transaction.
+// Registry calls that a processor awaits in any order, and the limits of a transaction.
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 
@@ -30,7 +30,7 @@ async function started() {
   return { node, ask, lines }
 }
 
-it('answers calls that a processor awaits together, in another order, or never', async () => {
+it('answers registry calls that a processor awaits together, in another order, or never', async () => {
   const { node, ask } = await started()
   const together = `const r = await things()
     const [b, a, no] = await Promise.all([r.get('b'), r.get('a'), r.exists('c')])
@@ -49,7 +49,7 @@ it('answers calls that a processor awaits together, in another order, or never',
   expect(ids).toEqual(['a', 'c', 'd'])
 })
 
-it('gives a related resource its id without loading it, and loads it when a property is read', async () => {
+it('gives a related resource its id without a read, and reads the resource when the processor uses a property', async () => {
   const { ask } = await started()
   const names = `return [thing.getFullyQualifiedIdentifier(), thing.next.getFullyQualifiedIdentifier()].join()`
   expect(await ask(names)).toBe('org.test.Thing#a,org.test.Thing#b')
@@ -59,7 +59,7 @@ it('gives a related resource its id without loading it, and loads it when a prop
   expect(await ask('return [thing.text, thing.next.text].join()')).toBe('A,B')
 })
 
-it('accepts a thousand events per transaction, and rejects a transaction with one event more', async () => {
+it('accepts a thousand events per transaction, and rejects a transaction with one more event', async () => {
   const { node, ask } = await started()
   const emit = (count: number) => `await (await things()).add(made('e${count}', ''))
     for (let n = 0; n < ${count}; n += 1) {
@@ -73,7 +73,7 @@ it('accepts a thousand events per transaction, and rejects a transaction with on
   expect((await node.send('GET', '/api/Thing/e1001')).status).toBe(404)
 })
 
-it('accepts two thousand changes per transaction, and rejects a transaction with one change more', async () => {
+it('accepts two thousand changes per transaction, and rejects a transaction with one more change', async () => {
   const { node, ask } = await started()
   const add = (count: number) => `await (await things()).addAll(
     Array.from({ length: ${count} }, (_, n) => made('n' + n, ''))); return 'done'`

@@ -1,4 +1,4 @@
-// The guarantees for processors that networks rely on, tested over HTTP.
+// Guarantees for transaction processors on which networks rely, tested over HTTP.
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 
@@ -72,7 +72,7 @@ async function started() {
       ],
     },
   ])
-  /** Runs `code` as a transaction and returns its result. */
+  /** Runs `code` as a transaction, and returns its result. */
   const ask = async (code: string) => {
     const reply = await node.send('POST', '/api/Ask', {
       code: `return String(await (async () => {${code}})())`,
@@ -104,7 +104,7 @@ it('represents a resource by one object within a transaction, however the proces
   expect(same.status).toBe(200)
 })
 
-it('finds an object by its new id after a change of the id, whether the processor read or only referenced the object', async () => {
+it('finds an object by its new id after the processor changed the id, whether the object was read or only referenced', async () => {
   const { ask } = await started()
   const code = `const a = await (await things()).get('a'), owner = a.owner
     a.id = 'z'
@@ -116,7 +116,7 @@ it('finds an object by its new id after a change of the id, whether the processo
   expect(await ask(code)).toBe(`${thing},${person}`)
 })
 
-it('gives a dangling relationship its id, and throws when other members are read', async () => {
+it('gives the id of a resource that does not exist, and throws if the processor reads another member', async () => {
   const { ask } = await started()
   const code = `const c = await (await things()).get('c')
     const said = [c.owner.getIdentifier(), c.owner.$identifier, c.owner.name, c.owner.getType()]
@@ -128,7 +128,7 @@ it('gives a dangling relationship its id, and throws when other members are read
   expect(await ask(code)).toBe(`gone|gone|gone|Person|${missing}`)
 })
 
-it('resolves relationships immediately, and shows earlier writes in reads and queries', async () => {
+it('resolves relationships when the processor uses them, and shows earlier writes in reads and queries', async () => {
   const { ask, node } = await started()
   const code = `const registry = await things(), said = []
     const a = await registry.get('a'); said.push(a.owner.age, typeof a.made)
@@ -225,7 +225,7 @@ it('writes nothing for a failed transaction, and logs its console output', async
   expect((await node.send('GET', '/api/Thing/a')).json.note).toBe('none')
 })
 
-it('lets a processor continue after a caught error', async () => {
+it('lets a processor continue after it caught an error', async () => {
   const { ask } = await started()
   const code = `try { await (await things()).add(factory.newResource(NS, 'Thing', 'a')) } catch {}
     await (await things()).add(factory.newResource(NS, 'Thing', 'e')); return 'on'`
@@ -254,7 +254,7 @@ it('throws in the script at the line of a rejected write', async () => {
   expect(
     (await run(`await (await things()).remove('none'); throw new Error('later')`)).error.message,
   ).toBe("Object with ID 'none' in collection with ID 'Asset:org.test.Thing' does not exist")
-  // Output of a repeated run is logged once.
+  // The processor runs again after the rejected write, but its output is logged only once.
   expect(logged).toEqual(['begin', 'taken', 'begin', 'taken', 'begin', 'taken'])
 })
 

@@ -1,4 +1,4 @@
-// Accepted and rejected queries, and the results of queries. Composer 0.20.9 (QueryFile.validate and QueryCompiler)
+// Queries that a network may contain, and their results. Composer 0.20.9 (QueryFile.validate and QueryCompiler)
 // accepts and rejects the same queries for the same model.
 import { describe, expect, it } from 'vitest'
 import { checkNetwork } from '../../src/network/index.ts'
@@ -19,7 +19,7 @@ participant Person identified by name { o String name o Integer age default=0 }
 transaction Find { o String code }
 event E { }`
 
-/** Returns the errors and warnings of a network with the query. */
+/** Returns the errors and warnings of a network with this query. */
 function findingsOf(statement: string) {
   const text = `query q { description: "d" statement: ${statement} }`
   const files = {

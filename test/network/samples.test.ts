@@ -1,4 +1,5 @@
-// Loads the public sample networks, and compares their models with the results of an independent parser (`oracle.ts`).
+// The public sample networks. Compares their models and their valid instances with an independent parser
+// (`oracle.ts`).
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -47,7 +48,7 @@ describe.each(networks)('%s', (name) => {
   })
 
   it.each([true, false])(
-    'accepts exactly the instances that the reference parser accepts (strict numbers: %s)',
+    'accepts exactly the instances that the reference parser accepts, with strict numbers: %s',
     (strictNumbers) => {
       let taken = 0
       fc.assert(
@@ -61,13 +62,13 @@ describe.each(networks)('%s', (name) => {
         }),
         { numRuns: RUNS },
       )
-      // Both outcomes must occur, or nothing was compared.
+      // The test compares something only if both outcomes occur.
       expect(taken).toBeGreaterThan(RUNS / 10)
       expect(taken).toBeLessThan(RUNS * 0.95)
     },
   )
 
-  it('does not change a value again that it has normalized', () => {
+  it('does not change a value that is already normalized', () => {
     fc.assert(
       fc.property(anyInstance(types, namespace), ({ type, value }) => {
         const declared = definition?.model.type(`${namespace}.${type}`)
@@ -90,7 +91,7 @@ interface Generated {
   readonly value: JsonObject
 }
 
-/** Generates instances of concrete types, mostly valid, sometimes with one error. */
+/** Instances of concrete types. Most of them are valid, and the others have one error. */
 function anyInstance(types: ReadonlyMap<string, OracleType>, namespace: string) {
   const concrete = [...types.values()].filter(
     ({ kind, isAbstract }) => kind !== 'enum' && !isAbstract,

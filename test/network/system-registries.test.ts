@@ -1,4 +1,4 @@
-// The network and its registries are resources, which processors, queries and relationships can read.
+// A network and its registries are themselves resources that processors, queries and relationships can read.
 import { expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf } from '../support/gateway.ts'
 
@@ -152,7 +152,7 @@ it('rejects changes of registries and applies access rules to reads', async () =
   }
 })
 
-it('lists the registries of an upgraded model, even when the ledger is replayed', async () => {
+it('lists the registries of the upgraded model after an upgrade, and verification gives the same result', async () => {
   const node = await started()
   const names = `return (await query('allAssetRegistry')).map((one) => one.registryId)`
   expect(await ask(node, names)).toEqual(['org.test.Thing'])
@@ -160,7 +160,7 @@ it('lists the registries of an upgraded model, even when the ledger is replayed'
   expect(await ask(node, names)).toEqual(['org.test.Other', 'org.test.Thing'])
   const network = `return (await query('allNetwork')).map((one) => one.toJSON())`
   expect(await ask(node, network)).toEqual([NETWORK])
-  // A replay compares writes, so the processor writes the name that it read.
+  // Verification compares only writes, so the processor writes the name that it read.
   const write = `const [first] = await query('allAssetRegistry')
     const thing = getFactory().newResource('org.test', 'Thing', first.name)
     await (await getAssetRegistry('org.test.Thing')).add(thing)
@@ -170,7 +170,7 @@ it('lists the registries of an upgraded model, even when the ledger is replayed'
   expect(finding).toBeNull()
 })
 
-it('documents the types that queries can select', async () => {
+it('describes the types that queries can select in the OpenAPI document', async () => {
   const node = await started()
   const { text, json } = await node.send('GET', '/explorer/openapi.json')
   const references = [...text.matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(

@@ -1,5 +1,5 @@
-// Relationships to resources that do not exist or that the caller may not read. Processors see the same as in
-// Composer 0.20.9 (invalidrelationship.js of composer-runtime).
+// Relationships to resources that do not exist, or that the caller may not read. Processors get the same results as
+// in Composer 0.20.9 (invalidrelationship.js of composer-runtime).
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 
@@ -33,7 +33,7 @@ async function started() {
 }
 
 it.each(['gone', 'hidden'])(
-  'returns undefined for undeclared properties and throws for declared properties, if the target is %s',
+  'returns undefined for an undeclared property and throws for a declared property if the target is %s',
   async (id) => {
     const ask = await started()
     const missing = `Object with ID '${id}' in collection with ID 'Asset:org.test.Thing' does not exist`
@@ -62,7 +62,7 @@ it.each(['gone', 'hidden'])(
   },
 )
 
-it('returns undefined or throws by the same rule for a property of a property', async () => {
+it('treats a property of a property by the same rule', async () => {
   const ask = await started()
   expect(
     await ask('there', 'return [thing.colour, thing.next.id, typeof thing.next.size]'),
@@ -73,7 +73,7 @@ it('returns undefined or throws by the same rule for a property of a property', 
   ])
 })
 
-/** Starts a network with 80 things, each with a relationship to the next thing. */
+/** Starts a network with 80 things. Each thing has a relationship to the next. */
 async function chained(rules: string) {
   const files = { 'lib/ask.js': LIB, 'permissions.acl': rules }
   const node = await gateway({ deploy: [networkOf(MODEL, files)] })
@@ -84,7 +84,7 @@ async function chained(rules: string) {
 const ALL =
   'rule All { description: "d" participant: "ANY" operation: ALL resource: "**" action: ALLOW }'
 
-it('follows up to 64 relationships in a row, and applies effects once even if the processor runs again', async () => {
+it('follows a chain of up to 64 relationships, and applies writes once even if the processor runs again', async () => {
   const ask = await chained(ALL)
   const follow = (start: string, count: number) =>
     `let at = ${start}; for (let n = 0; n < ${count}; n += 1) at = at.next; return at.colour`
@@ -96,7 +96,7 @@ it('follows up to 64 relationships in a row, and applies effects once even if th
     const { status, json } = await ask(follow(start, 70))
     expect([status, json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
   }
-  // Writes of the repeated run are not duplicated.
+  // The processor runs again for each relationship, but its writes are applied only once.
   const add = `const things = ${things}
     await things.add(Object.assign(getFactory().newResource('org.test', 'Thing', 'new'), { colour: 'green' }))
     try { thing.next.next.next.next.colour } catch {}

@@ -1,4 +1,4 @@
-// `daicho network verify`, and the state after a node is killed, tested with real files and processes.
+// `daicho network verify`, and the networks of a node after a kill, tested with real folders and processes.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -50,7 +50,7 @@ it('leaves only complete transactions after SIGKILL, and `daicho network verify`
   const verified = await runDaicho(['network', 'verify', '--json'], variables)
   const [network] = JSON.parse(verified.stdout).networks
   expect([verified.code, network.finding]).toEqual([0, null])
-  // Every acknowledged transaction is there: two registry transactions, and the trades.
+  // Two transactions deployed the network, and each acknowledged trade is recorded.
   expect(network.transactions).toBeGreaterThanOrEqual(answered + 2)
   expect(network.transactions).toBeLessThan(1_002)
   expect((await runDaicho(['verify', folder])).code).toBe(0)
@@ -67,7 +67,7 @@ async function bump(tx) {
   await (await getAssetRegistry('org.test.Thing')).update(tx.thing)
 }`
 
-it('verifies a network across upgrades, and finds a write that does not come from a processor', async () => {
+it('verifies a network across upgrades, and finds a write that no processor made', async () => {
   const folder = await folderOf()
   const node = await startGateway({
     folder,
@@ -130,7 +130,7 @@ it('reports progress before each transaction is replayed', async () => {
   expect(reports).toEqual([0, 1, 2, 3].map((height) => ({ height, transactions: height + 1 })))
 })
 
-it('fails with an error, not a finding, if the scripts cannot be loaded', async () => {
+it('rejects if the scripts cannot be loaded, instead of reporting a fault', async () => {
   const folder = await folderOf()
   const node = await startGateway({
     folder,

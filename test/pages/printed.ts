@@ -1,12 +1,12 @@
-// Runs the commands of the documentation, and compares their output with the page.
-// `npm run -s pages -- <page>` rewrites the output.
+// Runs the commands on pages of the documentation, and compares their output with the page. `npm run -s pages --
+// <page>` updates the output on a page.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { kindsIn, PageShell, stepsIn } from '../../scripts/console-page.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 
-/** Programs that pages use but not every system has, with a check for each. */
+/** Programs that pages use and that some systems lack, with arguments that succeed if the program exists. */
 const TOOLS: Record<string, readonly string[]> = {
   bash: ['-c', 'true'],
   curl: ['--version'],
@@ -18,10 +18,10 @@ const TOOLS: Record<string, readonly string[]> = {
 const absent = Object.keys(TOOLS).filter((name) => spawnSync(name, TOOLS[name] ?? []).status !== 0)
 
 /**
- * Declares a test per page: the commands of the page print the documented output.
+ * Declares a test for each page: its commands print the documented output.
  *
- * Each element of `pages` is a path from the root and the minimum number of commands on that page. Pages of one file
- * run one after another, files in parallel.
+ * Each element of `pages` is a path from the root, and the minimum number of commands on that page. The pages
+ * of one call run one after another, and test files run in parallel.
  */
 export function itPrintsWhatPagesSay(
   pages: readonly (readonly [path: string, atLeast: number])[],

@@ -1,4 +1,4 @@
-// Node processes in separate network namespaces with interruptible links.
+// Node processes in separate network namespaces. The test can cut and slow down the links between them.
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { mirrorFolder } from '../../src/ledger/peers/mirror.ts'
@@ -8,19 +8,22 @@ import { Namespaces, whyNoNamespaces } from '../support/namespaces.ts'
 import { until } from '../support/until.ts'
 
 const PORT = 4126
-/** Duration of a partition; longer in manual runs, NAMESPACES_CUT_MS=30000. */
+/** Duration of a partition, milliseconds. For a longer one in manual runs: NAMESPACES_CUT_MS=30000. */
 const CUT_MS = Number(process.env.NAMESPACES_CUT_MS ?? 3_000)
-/** A lost request times out after 30 seconds, and a failing peer is retried after another 30 seconds. */
+/**
+ * Maximum wait for an effect, milliseconds. A lost request times out after 30 seconds, and a node tries a
+ * failed peer again after another 30 seconds.
+ */
 const WAIT_MS = 200_000
 const TEST_MS = 2 * WAIT_MS + 4 * CUT_MS
 const INTERVAL_MS = '100'
-/** Slow enough that six megabytes take twelve seconds. */
+/** Rate of a slow link: six megabytes take twelve seconds. */
 const SLOW = '4mbit'
 
 const skipReason = whyNoNamespaces()
 const skipped = skipReason === null ? '' : ` (skipped: ${skipReason})`
 
-/** A node at a host, with its address on the link that is never cut. */
+/** A node on a host. The test reaches it by an address on a link that is never cut. */
 class HostedNode {
   readonly host: string
   readonly folder: string
@@ -78,7 +81,10 @@ class HostedNode {
     return json
   }
 
-  /** Mirrors the chain of `other`, by pull, or if it is hidden, by its pushes. */
+  /**
+   * Makes this node mirror the chain of `other`. If `other` is hidden, it pushes the chain, otherwise this
+   * node pulls it.
+   */
   async mirror(other: HostedNode, { isHidden = false, push = false } = {}): Promise<void> {
     const url = `http://${this.#networks.addressFor(this.host, other.host)}:${PORT}`
     const peer = isHidden ? { vkey: other.vkey } : { vkey: other.vkey, url, push }
@@ -89,7 +95,7 @@ class HostedNode {
     return this.text(`/api/ledgers?serverid=${serverId}&proof=1`)
   }
 
-  /** Number of blocks of the chain of `other` that this node mirrors. */
+  /** Returns how many blocks of the chain of `other` this node has mirrored. */
   async mirrored({ serverId }: HostedNode): Promise<number> {
     const { peers } = await this.send('GET', '/api/config/peers')
     return peers.find((peer: { serverid: number }) => peer.serverid === serverId).blocks
@@ -116,11 +122,11 @@ interface TestNetwork {
   readonly nodes: [HostedNode, HostedNode, HostedNode]
 }
 
-/** Polls until the condition holds, for longer than the retry delay of a peer. */
+/** Waits until the condition is true, for longer than the retry delay of a peer. */
 const within = (description: string, isSo: () => Promise<boolean>) =>
   until(description, isSo, WAIT_MS)
 
-/** Waits until all nodes serve identical copies of all chains; then verifies every mirror. */
+/** Waits until all nodes serve identical copies of all chains, and then verifies every mirror. */
 async function expectAgreement(nodes: readonly HostedNode[]): Promise<void> {
   for (const of of nodes) {
     const own = await of.chain(of.serverId)
@@ -165,7 +171,7 @@ it.skipIf(skipReason !== null)(
   TEST_MS,
 )
 
-/** Asks the host of `from` to mirror `to` by its address; returns the result. */
+/** Makes `from` pull the chain of `to`. Returns the error code that `from` then shows. */
 async function fetchFrom(from: HostedNode, to: HostedNode): Promise<string> {
   await from.mirror(to)
   let code = ''
@@ -181,7 +187,7 @@ async function fetchFrom(from: HostedNode, to: HostedNode): Promise<string> {
 }
 
 it.skipIf(skipReason !== null)(
-  `all mirrors agree after partitions, one-way links, absences and kills in the middle of a batch${skipped}`,
+  `all mirrors are complete after partitions, one-way links, stopped nodes and kills during a transfer${skipped}`,
   async () => {
     const { networks, nodes } = await startNodes(['a', 'b', 'c'], [])
     const [a, b, c] = nodes
@@ -189,7 +195,6 @@ it.skipIf(skipReason !== null)(
     const writeAll = () => Promise.all(nodes.map((node) => write(node, 20)))
     await writeAll()
 
-    // One node is isolated from the others.
     networks.cut('a', 'b')
     networks.cut('a', 'c')
     await Promise.all([writeAll(), delay(CUT_MS)])
@@ -198,13 +203,13 @@ it.skipIf(skipReason !== null)(
     networks.mend('a', 'b')
     networks.mend('a', 'c')
 
-    // Messages from b to c are lost; messages from c to b arrive.
+    // Messages from b to c are lost, but messages from c to b arrive.
     networks.cutOneWay('b', 'c')
     await Promise.all([writeAll(), delay(CUT_MS)])
     networks.mendOneWay('b', 'c')
     await expectAgreement(nodes)
 
-    // A node whose chain is being fetched is killed with open connections, and restarts.
+    // Kills a node while another node fetches its chain, and starts it again.
     const blocks = 61
     const more = 100
     networks.slow('a', 'b', SLOW)
@@ -218,7 +223,7 @@ it.skipIf(skipReason !== null)(
     networks.quicken('a', 'b')
     await expectAgreement(nodes)
 
-    // A node is stopped for long, and has much to fetch afterwards.
+    // Stops a node for so long that it must fetch many blocks afterwards.
     await c.kill()
     await Promise.all([write(a, 150), write(b, 150)])
     await c.start()

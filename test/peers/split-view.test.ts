@@ -1,4 +1,4 @@
-// A node that shows different histories to different peers, which mirror each other.
+// A node shows different histories to different peers. The peers mirror each other.
 import { connect, createServer } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { nodeVerifySignature, verifierKeyOf, verifyEvidence } from '../../src/chain/index.ts'
@@ -19,15 +19,15 @@ async function started(folder: string): Promise<LedgerNode> {
   return node
 }
 
-/** The status of the mirror of the chain of `serverId` at `node`. */
+/** Returns the status of the mirror of chain `serverId` on `node`. */
 async function mirrorAt(node: LedgerNode, serverId: number): Promise<PeerReply | undefined> {
   const { peers } = (await node.send('GET', '/api/config/peers')).json
   return peers.find((peer: PeerReply) => peer.serverid === serverId)
 }
 
 /**
- * A node and its fork, with one block in common. Each has one mirror: the first mirror has `size` blocks, the second
- * `forkSize`.
+ * Starts a node and a fork of it with the first block in common, and one mirror of each. The mirror of the
+ * node has `size` blocks, and the mirror of the fork has `forkSize`.
  */
 async function split(
   size: number,
@@ -55,7 +55,7 @@ async function split(
   return { liar, fork, one, other, folders, serverId }
 }
 
-/** Waits until the mirror is frozen; verifies its evidence as a third party does. */
+/** Waits until the mirror is frozen, and verifies its evidence as a third party would. */
 async function frozenAt(node: LedgerNode, liar: LedgerNode) {
   const { serverId } = liar.service
   await until('it is found', async () => (await mirrorAt(node, serverId))?.state === 'frozen')
@@ -83,7 +83,7 @@ it.each([
     await mirror(other, one)
     expect(await frozenAt(one, liar)).toEqual({ sizes: [a, b], height: 1 })
     expect(await frozenAt(other, liar)).toEqual({ sizes: [b, a], height: 1 })
-    // Later blocks of the lying node are not accepted.
+    // A frozen mirror does not accept later blocks of the lying node.
     await liar.send('POST', '/api/fruit', { later: true })
     await Promise.all([one.close(), other.close()])
     for (const [at, folder] of folders.entries()) {
@@ -96,7 +96,7 @@ it.each([
   },
 )
 
-it('the mirrors detect the fork even after a restart, when the lying node is gone', async () => {
+it('the mirrors detect the fork after a restart, even if the lying node is gone', async () => {
   const { liar, fork, one, other, folders } = await split(5, 3)
   await Promise.all([liar, fork, one, other].map((node) => node.close()))
   const [oneAgain, otherAgain] = [await started(folders[0]), await started(folders[1])]

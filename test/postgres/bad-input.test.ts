@@ -1,4 +1,5 @@
-// Commands end with one line that names the problem and exit code 78, and change nothing.
+// PostgreSQL stores that a command cannot use. The command exits with code 78 and a one-line message that names the
+// problem, and changes nothing.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -17,7 +18,7 @@ import { sharedPostgres } from './shared.ts'
 
 const postgres = await sharedPostgres()
 
-/** A command on the node with this database and folder. */
+/** Runs a command of the node with this database and folder. */
 type Run = (url: string, folder: string) => ReturnType<typeof runHere>
 
 const settings = (STORE: string, SYSTEM_FOLDER: string) => ({ STORE, SYSTEM_FOLDER })
@@ -42,7 +43,7 @@ const READING = { verify, exported, copyFrom, indexList }
 const WRITING = { serve, copyTo, indexAdd, networks }
 const ALL = { ...READING, ...WRITING, revoke }
 
-/** A database with a store, and the folder of its node. */
+/** Returns a database with a store, and the folder of its node. */
 async function usedDatabase(): Promise<{ url: string; folder: string }> {
   const database = await postgres.newDatabase()
   onTestFinished(async () => {
@@ -57,7 +58,10 @@ async function usedDatabase(): Promise<{ url: string; folder: string }> {
   return { url: database.url, folder }
 }
 
-/** Expects that each command ends with 78 and one line that matches `reason`, and changes neither the folder nor `state`. */
+/**
+ * Expects that each command exits with code 78 and one line that matches `reason`, and changes neither the
+ * folder nor the database.
+ */
 async function expectRefusals(
   commands: Readonly<Record<string, Run>>,
   { url, folder }: { url: string; folder: string },
@@ -76,7 +80,7 @@ async function expectRefusals(
   expect([await state(), files()]).toEqual(before)
 }
 
-/** The tables with their columns, and the chain. */
+/** Returns the tables with their columns, and the chain. */
 async function stateOf(url: string): Promise<unknown> {
   const columns = `SELECT table_name, column_name FROM information_schema.columns
     WHERE table_schema = 'public' ORDER BY 1, 2`
@@ -151,7 +155,7 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
     await expectRefusals(ALL, used, reason, () => stateOf(used.url))
   })
 
-  it('reject an older format if they only read; the start of a node upgrades the tables', async () => {
+  it('reject an older format if they only read, and a starting node upgrades the tables', async () => {
     const used = await usedDatabase()
     await queryOnce(used.url, 'UPDATE daicho_schema SET version = version - 1')
     await queryOnce(used.url, 'DROP TABLE shared_texts')
@@ -175,7 +179,7 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
     await expectRefusals(commands, { url, folder }, reason, () => stateOf(url))
   })
 
-  it('reject a database with a chain as the target of a copy', async () => {
+  it('reject a copy to a database that has a chain', async () => {
     const used = await usedDatabase()
     const reason = /already contains a store: copy to an empty folder or database/
     await expectRefusals({ copyTo }, used, reason, () => stateOf(used.url))

@@ -74,7 +74,7 @@ it('accepts a proof file and a node with the quorum of a policy, and refuses the
     writeFileSync(policy, policyText('any').replace(vkey, new TestLog(1, 'other').vkey))
     const usage = (message: string) => ({ code: 2, stdout: '', stderr: `daicho: ${message}\n` })
     expect(await verify(...target, '--policy', policy)).toMatchObject(
-      usage(`the policy does not name the log daicho/${serverId}`),
+      usage(`the policy does not list the log daicho/${serverId}`),
     )
     writeFileSync(policy, 'quorum x\n')
     expect(await verify(...target, '--policy', policy)).toMatchObject(
