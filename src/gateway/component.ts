@@ -20,7 +20,6 @@ export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfM
   readonly access: Access
   /** How the explorer displays the names of types. */
   readonly namespaces: NamespaceStyle
-  /** Id of the node. */
   readonly serverId: number
   readonly clock: Clock
   readonly version: string
@@ -30,7 +29,7 @@ export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfM
   readonly close?: () => Promise<void>
 }
 
-/** Component N of the specification: serves business networks as REST. */
+/** The gateway (component N of the specification), which serves business networks as REST APIs. */
 export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
   const { networks, defaultNetwork, access, namespaces, serverId, version, randomSecret } = deps
   const service = new GatewayService(networks, defaultNetwork)
@@ -65,7 +64,7 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
       explorerRoutes(app, service, namespaces)
     },
     async close() {
-      // Closing the networks would break lists that are still being read.
+      // Waits first, because closing the networks would break lists that are still being read.
       await Promise.allSettled(inProgress)
       await deps.close?.()
     },

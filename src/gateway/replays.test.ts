@@ -48,7 +48,7 @@ class Source implements ReplaySource {
   }
 }
 
-/** A socket whose client receives everything at once, or if `isSlow` when the test calls `receive`. */
+/** A socket that sends at once or, if `isSlow` is set, when the test calls `receive`. */
 class Target implements ReplayTarget {
   isOpen = true
   isLive = false
@@ -82,7 +82,7 @@ class Target implements ReplayTarget {
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, n) => from + n)
 
-it('for a thousand sockets, reads each page only once, and one page at a time', async () => {
+it('reads each page only once for a thousand sockets, and one page at a time', async () => {
   const source = new Source(10)
   const replays = new Replays(async () => {})
   const targets = Array.from({ length: 1_000 }, () => new Target())
@@ -143,7 +143,7 @@ it('reads the next page for a slow client only after the client has received the
   expect(slow.heights).toEqual(range(0, 8))
 })
 
-it('reads once more before it sends live events, if events were published during the last read', async () => {
+it('reads once more before live events are sent, if events were published during the last read', async () => {
   const source = new Source(2)
   const replays = new Replays(async () => {})
   const target = new Target()
@@ -205,7 +205,8 @@ it('after 10 ms of work, pauses for the duration of the work, at most 100 ms', a
   })
   for (let n = 0; n < 5; n += 1) replays.add(source, new Target(), 0)
   await source.answer()
-  // The third socket exceeds 10 ms. Computing the length of a pause calls the clock once more.
+  // Each socket takes 4 ms. The first pause follows the third socket (12 ms), the second pause follows the last
+  // socket (8 ms). Measuring the length of a pause adds 4 ms.
   expect(pauses).toEqual([16, 12])
   nowMs += 1_000
   await source.answer()

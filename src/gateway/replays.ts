@@ -1,6 +1,6 @@
-/** Replays pause after working for this time, so that other requests are served. */
+/** Milliseconds of work after which replays pause, so that other requests are served. */
 const WORK_MS_MAX = 10
-/** Maximum length of a pause. */
+/** Maximum length of a pause, milliseconds. */
 const PAUSE_MS_MAX = 100
 
 /** An event as sent over a WebSocket. */
@@ -32,7 +32,7 @@ export interface ReplaySource {
 
 export interface ReplayTarget {
   readonly isOpen: boolean
-  /** Sends events of `page` from height `from`. Resolves to the next height when the client has received them. */
+  /** Sends events of `page` from height `from`. Resolves to the next height when these events have been sent. */
   replay(page: EventPage, from: number): Promise<number>
   /** Called after the last recorded event. From then on, new events are sent directly. */
   goLive(): void
@@ -49,13 +49,13 @@ interface Replay {
 /**
  * Sends recorded events to any number of sockets.
  *
- * One page is read at a time, and sent to all replays of the same source that need it. A replay continues when
- * its client has received the previous part, so each socket buffers only one part. After WORK_MS_MAX of work the
- * replays pause for as long as they worked. Nothing is read for closed sockets.
+ * One page is read at a time, and sent to all replays of the same source that need this page. A replay continues
+ * when its previous part has been sent, so each socket buffers only one part. After WORK_MS_MAX of work, the replays
+ * pause for as long as they worked. Nothing is read for closed sockets.
  */
 export class Replays {
   readonly #pause: (ms: number) => Promise<void>
-  /** Replays whose clients have received everything sent so far, longest wait first. */
+  /** Replays whose previous part has been sent, longest wait first. */
   readonly #ready = new Set<Replay>()
   #isRunning = false
 
@@ -103,7 +103,7 @@ export class Replays {
       this.#ready.delete(replay)
       if (!replay.target.isOpen) continue
       if (!isEnd) void this.#send(replay, page)
-      // If a block was sent after the read began, the page may lack it, and the replay reads again.
+      // If a block was sent after the read began, the page may lack this block, so the replay reads again.
       else if (source.sent === sent) replay.target.goLive()
       else this.#ready.add(replay)
       if (performance.now() - startedAt < WORK_MS_MAX) continue

@@ -16,7 +16,7 @@ export interface ServedNetwork {
   readonly aliases: Aliases
 }
 
-/** When the OpenAPI document shows type names with their namespace; `required`: only if short names are ambiguous. */
+/** When the OpenAPI document shows the namespace of a type. `required`: only if the type's short name is ambiguous. */
 export type NamespaceStyle = 'always' | 'never' | 'required'
 
 /** Kinds of types that have paths. */
@@ -35,7 +35,7 @@ export class GatewayService {
     this.#defaultName = defaultName
   }
 
-  /** Returns the network `name`, or the network at `/api` if null. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
+  /** Returns the network `name`, or, for null, the network at `/api`. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   serve(name: string | null): ServedNetwork {
     const selected = name ?? this.#defaultName ?? this.#networks.list()[0]?.name
     if (selected === undefined)
@@ -105,8 +105,8 @@ export function routedTypes(model: Model): TypeDeclaration[] {
 }
 
 /**
- * Names of types in URLs: the qualified name, and if they are unambiguous, the short name (`Commodity`) and its
- * lower-case plural (`commodities`).
+ * Names of types in URLs: the qualified name and, unless ambiguous, the short name (`Commodity`) and its lower-case
+ * plural (`commodities`).
  */
 export class Aliases {
   readonly #types = new Map<string, TypeDeclaration>()

@@ -4,7 +4,7 @@ import type { Problem } from './model/validation.ts'
 
 /** Error codes of networks. */
 export type NetworkErrorCode =
-  | 'NETWORK_UNREADABLE' // not a directory or archive of a network, or unsafe paths in it
+  | 'NETWORK_UNREADABLE' // not a directory or archive of a network, or an archive with unsafe paths
   | 'NETWORK_INVALID' // the files of the network have errors; see `findings`
   | 'NETWORK_EXISTS'
   | 'NETWORK_NOT_FOUND'

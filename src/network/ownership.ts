@@ -4,7 +4,7 @@ import type { LedgerService } from '../ledger/index.ts'
 import { systemType } from './model/system.ts'
 import { itemIdOf, objectIn } from './resources/database.ts'
 
-// A separate entry point for nodes that serve no networks: it does not load languages, models and scripts.
+// Nodes that serve no networks import this file instead of `index.ts`, and so do not load parsers and scripts.
 
 const NETWORK_TYPE = systemType('Network')
 
@@ -25,25 +25,25 @@ async function changedNetworks(
       if (height > to) return names
       height += 1
       for (const text of entries) {
-        // Most entries do not belong to a network and need not be parsed.
+        // Skips most entries without parsing, because most entries do not belong to a network.
         if (!text.includes(NETWORK_TYPE)) continue
         const { db, item } = objectIn(text)
         const id = isJsonObject(item) ? item.id : null
         if (typeof db === 'string' && id === networkItemId(db)) names.add(db)
       }
     }
-    // Returns before the next page is read, which is usually empty.
+    // Returns without reading the next page, which is usually empty.
     if (height > to) return names
   }
   return names
 }
 
 /**
- * Makes the databases of all recorded networks read-only for the ledger's API, even if the networks are not served,
- * including networks that other processes record later.
+ * Makes the databases of all recorded networks read-only for the ledger's API, also of networks that other processes
+ * record later.
  */
 export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> {
-  // Before the databases are listed, so that a network recorded in between is not missed.
+  // Subscribes before listing the databases, so that a network recorded in between is not missed.
   followNetworks(ledger, async ({ names }) => {
     for (const name of names) ledger.ownDatabase(name)
   })
@@ -52,14 +52,14 @@ export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> 
   }
 }
 
-/** Newly visible blocks, and the databases whose network item they change. */
+/** New blocks, and the names of the databases whose network item these blocks change. */
 export interface FollowedBlocks {
   readonly from: number
   readonly to: number
   readonly names: ReadonlySet<string>
 }
 
-/** A running `followNetworks`. */
+/** The subscription that `followNetworks` returns. */
 export interface NetworkFollower {
   /** Resolves when `follow` has processed all reported blocks. */
   settled(): Promise<void>

@@ -59,7 +59,7 @@ export const ALARMS: ReadonlySet<string> = new Set([
   'STORE_ROLLED_BACK',
 ])
 
-/** Temporary errors with `Retry-After`. */
+/** Codes of temporary errors whose replies have `Retry-After`. */
 export const RETRIED: ReadonlySet<string> = new Set([
   ...['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN', 'DATABASE_CHANGED', 'NETWORK_BUSY'],
 ])
@@ -99,7 +99,7 @@ export function detailed(error: unknown): unknown {
   return new DetailedRefusal(statusOfNetwork[code], code, message, [...problems, ...found])
 }
 
-/** Returns an error in the shape of LoopBack, which clients of Composer expect. */
+/** Returns the reply to a refusal in the error format of LoopBack, which clients of Composer expect. */
 export function errorReply(refusal: Refusal): RefusalReply {
   const { status: statusCode, code, message } = refusal
   const details = refusal instanceof DetailedRefusal ? refusal.details : []

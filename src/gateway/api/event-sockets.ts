@@ -17,16 +17,17 @@ import type { GatewayService } from '../service.ts'
 import { type Access, callerOf } from './routes.ts'
 
 const SUBSCRIBERS_MAX = 2_000
-/** Maximum length of a message from a client. Messages are ignored. */
+/** Maximum bytes of a message from a client. The gateway ignores all messages. */
 const MESSAGE_BYTES_MAX = 1_024
-/** Maximum number of unsent bytes; the connection of a slower client is closed. */
+/** Maximum unsent bytes of a connection. Above this, the client is too slow and the connection is closed. */
 const PENDING_BYTES_MAX = 1024 * 1024
-/** Maximum number of unacknowledged bytes during a replay. A single block may exceed it. */
+/** Maximum unsent bytes during a replay. The events of a single block may be longer. */
 const REPLAY_BYTES = 128 * 1024
-/** Sends a buffer as a text frame. All sockets share the buffers of an event. */
+/** Makes `ws` send a buffer as a text frame. Events are buffers, because all sockets share them. */
 const TEXT = { binary: false } as const
 
-// Close codes of RFC 6455 and its registry. TOO_SLOW is “try again later”: the client can reconnect with `since`.
+// Close codes of RFC 6455 and its registry. TOO_SLOW is “try again later”, because the client can reconnect with
+// `since`.
 const GOING_AWAY = 1_001
 const POLICY_VIOLATION = 1_008
 const INTERNAL_ERROR = 1_011
@@ -39,7 +40,7 @@ export interface EventSocketsDeps {
   readonly everyHalfMinute: (tick: () => void) => () => void
 }
 
-/** All sockets of one network with the same caller. Access rules are evaluated once for all of them. */
+/** All sockets of one network with the same caller. Access rules are evaluated once for all these sockets. */
 interface Subscription extends ReplaySource {
   readonly network: BusinessNetwork
   readonly caller: Caller
@@ -68,7 +69,7 @@ export class EventSockets {
 
   constructor(deps: EventSocketsDeps) {
     this.#deps = deps
-    // `handleUpgrade` rethrows the error. Without this listener it would reply in the format of `ws`.
+    // Without this listener, `handleUpgrade` would reply in the format of `ws` instead of throwing this error.
     this.#server.on('wsClientError', ({ message }) => {
       throw new HttpRefusal(400, 'HANDSHAKE_INVALID', message)
     })
@@ -194,7 +195,7 @@ async function sendNew(subscription: Subscription, emitted: EmittedEvents): Prom
   for (const socket of sockets) socket.sendNew(block)
 }
 
-/** Returns frames of the events that `caller` may receive. */
+/** Returns the events that `caller` may receive, as frames. */
 async function receivable(
   network: BusinessNetwork,
   caller: Caller,
@@ -208,7 +209,7 @@ function keyOf({ definition }: BusinessNetwork, { participant, identity }: Calle
   return JSON.stringify([definition.name, participant.type, participant.id, identity])
 }
 
-/** Parses `?since=<height>`; null if it is missing. Errors: 400. */
+/** Returns the height in `?since=<height>`, or null if the parameter is missing. Errors: 400. */
 function sinceIn(query: URLSearchParams): number | null {
   const text = query.get('since')
   if (text === null) return null
@@ -216,11 +217,11 @@ function sinceIn(query: URLSearchParams): number | null {
   throw new HttpRefusal(
     400,
     'REQUEST_INVALID',
-    'since must be the height of a block, an integer from 0',
+    'since must be the height of a block, a non-negative integer',
   )
 }
 
-/** Parses `?types=a,b`: short or qualified names of event types. Each includes its subtypes. */
+/** Returns the filter for `?types=a,b`, short or qualified names of event types. A type includes its subtypes. */
 function typesIn(query: URLSearchParams, network: BusinessNetwork): (type: string) => boolean {
   const text = query.get('types')
   if (text === null) return () => true
@@ -243,13 +244,13 @@ class EventSocket {
   readonly #stream: Duplex
   readonly #isSelected: (type: string) => boolean
   #isLive: boolean
-  /** Height of the last block sent; blocks up to it are not sent again. */
+  /** Height of the last block sent. Blocks up to this height are not sent again. */
   #height = -1
   #answered = true
 
   /**
-   * `stream` is the connection of `socket`. Unless `isLive`, `sendNew` does nothing until `goLive`, because the replay
-   * reads these events from the ledger.
+   * `stream` is the connection of `socket`. Unless `isLive` is set, `sendNew` does nothing until `goLive` is called,
+   * because the replay sends these events.
    */
   constructor(
     socket: WebSocket,
@@ -285,7 +286,7 @@ class EventSocket {
 
   /**
    * Sends up to REPLAY_BYTES of the recorded events of `page` from height `from`. Resolves to the next height when
-   * the client has received them.
+   * these events have been sent.
    */
   async replay(page: EventPage, from: number): Promise<number> {
     const { frames, next } = this.#part(page, from)
@@ -307,7 +308,7 @@ class EventSocket {
     return next
   }
 
-  /** Makes `sendNew` send events. */
+  /** Makes `sendNew` send events from now on. */
   goLive(): void {
     this.#isLive = true
   }

@@ -10,7 +10,7 @@ const FIELDS_MAX = 1_000
 const BRACKETS_MAX = 16
 const NAME = /^([^[\]]+)((?:\[[^[\]]*\])*)$/
 
-/** The strings of a field, e.g. of `size=1`, and its members, e.g. of `size[width]=1`. */
+/** A field of a form with its strings, as in `size=1`, and its members, as in `size[width]=1`. */
 interface Field {
   readonly texts: string[]
   readonly members: Map<string, Field>
@@ -24,7 +24,7 @@ export function acceptUrlEncodedForms(app: HttpApp): void {
   })
 }
 
-/** An HTML form. Its strings are converted to the types in a model. */
+/** An HTML form. `instanceOf` converts its strings to the types in a model. */
 export class Form {
   readonly #root = emptyField()
 
@@ -44,7 +44,7 @@ export class Form {
 
   /**
    * Returns the form as an instance of `type`. A string that cannot be converted to the type of its property stays
-   * a string, so that validation rejects it and names the property.
+   * a string, so that validation reports the property.
    */
   instanceOf(type: TypeDeclaration, model: Model): JsonObject {
     return instanceIn(this.#root, type, model)
@@ -85,7 +85,7 @@ function instanceIn({ members }: Field, declared: TypeDeclaration, model: Model)
 function memberOf(field: Field, property: Property | undefined, model: Model): Json {
   const { texts, members } = field
   if (property?.array === true) {
-    // `links[0][name]=a`: the elements are in the order of the form; the indexes themselves are ignored.
+    // Indexes such as 0 in `links[0][name]=a` are ignored. The elements have the order of the form.
     const elements = [...members.values()].map((element) => fieldValue(element, property, model))
     return [...texts.map((text) => valueIn(text, property)), ...elements]
   }

@@ -123,7 +123,7 @@ function body(schema: JsonObject, example: Json): JsonObject {
   return { required: true, content: { 'application/json': { schema, example } } }
 }
 
-/** Returns a function that describes operations with `tag`. It adds the error replies. */
+/** Returns a function that describes an operation with `tag`, including the error replies. */
 function operations(tag: string) {
   return (
     id: string,

@@ -31,7 +31,7 @@ export interface NetworkRequest {
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
-/** Longer lists are streamed. */
+/** Maximum resources of a list that is sent as a whole. Longer lists are streamed. */
 const ROWS_AT_ONCE = 500
 
 /** Answers a request for all resources of `type`. */
@@ -105,7 +105,7 @@ export async function answerResource(
   }
 }
 
-/** Answers a request for a read-only list, or for one of its resources if `id` is not null. */
+/** Answers a request for a read-only list or, if `id` is not null, for the resource `id` in this list. */
 export async function answerRead(
   networkRequest: NetworkRequest,
   type: TypeDeclaration,
@@ -117,14 +117,14 @@ export async function answerRead(
   return sendResource(networkRequest, type, id)
 }
 
-/** Errors: 405 with the header `Allow`, unless the request has one of `methods`. */
+/** Checks that the method of a request is one of `methods`. Errors: 405 with the header `Allow`. */
 export function allow({ method }: FastifyRequest, methods: readonly string[]): void {
   if (!methods.includes(method)) throw methodRefusal(methods)
 }
 
 /**
- * Returns the JSON of the body. A form becomes an instance of `type`. Errors: RESOURCE_INVALID without a body; 415
- * for a form if `type` is missing.
+ * Returns the JSON of the body. A form becomes an instance of `type`. Errors: RESOURCE_INVALID if there is no body;
+ * 415 for a form if `type` is missing.
  */
 export function bodyOf({ body }: FastifyRequest, model?: Model, type?: TypeDeclaration): Json {
   if (body instanceof Form) {
@@ -133,17 +133,17 @@ export function bodyOf({ body }: FastifyRequest, model?: Model, type?: TypeDecla
   }
   if (body === undefined || body === null)
     throw invalidBody('MISSING', 'the body is missing; send JSON')
-  // The content type parsers produce only forms and JSON.
+  // The cast is safe, because the content type parsers produce only forms and JSON.
   return body as Json
 }
 
-/** Errors: RESOURCE_INVALID unless `body` is an object. */
+/** Returns `body`, which must be an object. Errors: RESOURCE_INVALID. */
 export function objectOf(body: Json): JsonObject {
   if (isJsonObject(body)) return body
   throw invalidBody('WRONG_TYPE', 'must be an object')
 }
 
-/** Returns the array in the body. Errors: RESOURCE_INVALID, 400 with `If-Match`. */
+/** Returns the array in the body. Errors: RESOURCE_INVALID; 400 if the request has `If-Match`. */
 function listOf(request: FastifyRequest): readonly Json[] {
   if (request.headers['if-match'] !== undefined) {
     throw new HttpRefusal(400, 'REQUEST_INVALID', 'If-Match works only at the path of one resource')
@@ -227,8 +227,8 @@ function etagOf(revision: number): string {
 }
 
 /**
- * Returns the revisions in `If-Match`; null if it is missing or `*`. Weak tags match no revision (RFC 9110,
- * section 13.1.1).
+ * Returns the revisions in `If-Match`, or null if the header is missing or `*`. Weak tags match no revision (RFC
+ * 9110, section 13.1.1).
  */
 function expectedRevisions(header: string | undefined): ExpectedRevisions {
   if (header === undefined || header.trim() === '*') return null

@@ -44,7 +44,7 @@ export interface RouteDeps extends SystemDeps {
   readonly service: GatewayService
   readonly access: Access
   readonly serverId: number
-  /** Requests in progress. They continue when their client disconnects. */
+  /** Requests in progress. A request continues when its client disconnects. */
   readonly inProgress: Set<Promise<unknown>>
 }
 
@@ -66,7 +66,7 @@ export async function callerOf(
   return callerWith(network, secret)
 }
 
-/** Returns the administrator if the credentials in `headers` are valid, or if none are required. Errors: 401. */
+/** Returns the administrator if the key in `headers` is valid, or if no credentials are required. Errors: 401. */
 function adminOf(headers: IncomingHttpHeaders, { apiKey, open }: Access): Caller {
   const key = headers['x-api-key']
   if (key !== undefined && apiKey !== null) {
@@ -207,7 +207,7 @@ function archiveIn({ body }: FastifyRequest): Buffer {
   throw new HttpRefusal(400, 'NETWORK_UNREADABLE', message)
 }
 
-/** Errors: 400. */
+/** Parses `Type.field=value`. Errors: 400. */
 function fieldDefault(text: string): FieldDefault {
   const parsed = parseFieldDefault(text)
   if (parsed !== null) return parsed

@@ -9,7 +9,7 @@ import {
 
 // OpenAPI 3.0 schemas of the types in a network's model.
 
-/** Members assigned by the server. */
+/** Members of a transaction that the server assigns. */
 const ASSIGNED = ['transactionId', 'timestamp']
 /** Maximum nesting depth of examples. */
 const EXAMPLE_DEPTH = 4
@@ -138,7 +138,7 @@ function relationshipExample({ qualifiedName, identifier }: TypeDeclaration): st
   return `resource:${qualifiedName}#${identifier ?? 'id'}-1`
 }
 
-/** Returns `type`, or the first concrete type that extends it if it is abstract. */
+/** Returns `type` or, if `type` is abstract, the first concrete type that extends it. */
 function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
   if (!type.abstract) return type
   for (const each of model.types()) {

@@ -132,7 +132,7 @@ function issuerIn(request: FastifyRequest): boolean {
   })
 }
 
-/** Returns members of the body. Errors: RESOURCE_INVALID with each member that is missing or not a string. */
+/** Returns the members `names` of the body. Errors: RESOURCE_INVALID with all members that are not strings. */
 function textsOf<Name extends string>(
   request: FastifyRequest,
   names: readonly Name[],
@@ -150,7 +150,7 @@ function textsOf<Name extends string>(
     const message = problems.map((problem) => problem.message).join('; ')
     throw new NetworkError('RESOURCE_INVALID', message, { problems })
   }
-  // One entry for each name.
+  // The cast is safe, because there is one entry for each name.
   return Object.fromEntries(entries) as Record<Name, string>
 }
 

@@ -130,14 +130,14 @@ it('applies a rule for a transaction only while a transaction of its type is pro
   expect(await decided(rule('R', {}), inMove, never, [ofBase])).toEqual([true])
 })
 
-it('decides for each instance by the first rule that matches it', async () => {
+it('decides about each instance by the first rule that matches the instance', async () => {
   const deny = rule('D', { resource: '"org.base.Base#h"', action: 'DENY' })
   const allow = rule('A', { resource: '"org.base.**"' })
   expect(await decided(deny + allow)).toEqual([false, true, false])
   expect(await decided(allow + deny)).toEqual([true, true, false])
 })
 
-it('evaluates a condition once, for the instances that no earlier rule has decided', async () => {
+it('evaluates a condition once, for the instances about which no earlier rule has decided', async () => {
   const evaluations: [string, string[]][] = []
   const evaluate: ConditionEvaluator = async ({ name, condition }, subjects) => {
     evaluations.push([`${name} ${condition}`, subjects.map(({ id }) => id)])
@@ -166,7 +166,7 @@ it('treats a condition that throws as false in an ALLOW rule and as true in a DE
   expect(await decided(denied, ann, evaluate)).toEqual([false, true, false])
 })
 
-it('decides for all instances of a type at once, or returns null if the decision depends on the instance', () => {
+it('decides about all instances of a type at once, or returns null if the decision depends on the instance', () => {
   const all = (text: string, type = base, context: AccessContext = ann) =>
     new AccessControl(rulesOf(text).rules).allowsAll('READ', type, context)
   const allow = rule('A', {})
@@ -183,7 +183,7 @@ it('decides for all instances of a type at once, or returns null if the decision
   expect(all(rule('N', { resource: '"org.base.*"' }), account)).toBe(false)
 })
 
-it('reports rules that name unknown types or namespaces, or types of the wrong kind', () => {
+it('reports rules that refer to unknown types or namespaces, or to types of the wrong kind', () => {
   const found = (parts: Record<string, string>) => rulesOf(rule('R', parts)).found
   const wrong: [Record<string, string>, string][] = [
     [{ resource: '"org.nowhere.*"' }, 'there is no namespace org.nowhere'],

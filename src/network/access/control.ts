@@ -3,7 +3,7 @@ import type { Bound, Operation, Pattern, RuleNode } from '../language/rule-parse
 import type { Findings, SourceFile } from '../language/source.ts'
 import { isA, type Model, type Target, type TypeDeclaration } from '../model/model.ts'
 
-/** A checked access rule: all types and namespaces that it names exist. */
+/** A checked access rule: all types and namespaces to which the rule refers exist. */
 export interface AccessRule {
   readonly name: string
   readonly description: string
@@ -17,10 +17,9 @@ export interface AccessRule {
   readonly allows: boolean
 }
 
-/** The file with the access rules of a network. */
 const RULES_FILE = 'permissions.acl'
 
-/** Checks the names in rules and adds problems to `findings`. */
+/** Checks that the types and namespaces in access rules exist, and adds problems to `findings`. */
 export function checkRules(
   nodes: readonly RuleNode[],
   model: Model,
@@ -49,7 +48,7 @@ export function checkRules(
   }
 }
 
-/** Whether a READ rule names the type of an event, or a type that it extends. Wildcards do not count. */
+/** Whether a READ rule refers to the type of `event` or to a supertype of that type. Wildcards do not count. */
 export function namesEvent(
   rules: readonly AccessRule[] | null,
   event: Target,
@@ -80,14 +79,14 @@ function covers(pattern: Pattern, type: TypeDeclaration, id: Target['id'] | null
   }
 }
 
-/** The type and id of a resource, for which rules are evaluated. */
+/** The type and id of a resource for which rules are evaluated. */
 export interface Instance {
   readonly type: TypeDeclaration
   readonly id: string
 }
 
 export interface Subject extends Instance {
-  /** Returns the content before a change, for conditions; null for a resource that does not exist yet. */
+  /** Returns the resource as conditions see it: before the change, and null if the resource does not exist yet. */
   readonly content: () => JsonObject | null
 }
 
@@ -138,7 +137,7 @@ export class AccessControl {
     return subjects.map((subject) => allowed.has(subject))
   }
 
-  /** Whether `operation` is allowed on all instances of `type`; null if it depends on the instance. */
+  /** Whether `operation` is allowed on all instances of `type`; null if the result depends on the instance. */
   allowsAll(operation: Operation, type: TypeDeclaration, context: AccessContext): boolean | null {
     if (this.#rules === null) return true
     for (const rule of this.#rules) {
@@ -151,7 +150,6 @@ export class AccessControl {
   }
 }
 
-/** Whether a rule applies to this operation, participant and transaction. */
 function applies(
   rule: AccessRule,
   operation: Operation,

@@ -26,7 +26,7 @@ export interface NetworkPackage {
   readonly strictNumbers: boolean
   /** Whether the targets of relationships must exist. */
   readonly strictReferences: boolean
-  /** Whether subscribers need READ access to every event, including events that no rule names. */
+  /** Whether subscribers need READ access to every event, including events that no rule mentions. */
   readonly strictEvents: boolean
 }
 
@@ -82,9 +82,8 @@ function flag(
   return fallback
 }
 
-/** A function of `lib/` that runs for transactions of a type. */
+/** A function in `lib/` that runs for each transaction of one type. */
 export interface Processor {
-  /** Name of the function. */
   readonly name: string
   /** Qualified name of the transaction type. The function also runs for subtypes. */
   readonly transaction: string
@@ -126,7 +125,7 @@ function processorsOf(
         findings.error(
           file,
           at,
-          `there is no transaction type ${transaction}, which the processor ${name} names`,
+          `the processor ${name} has the unknown transaction type ${transaction}`,
         )
         return []
       }

@@ -4,7 +4,7 @@ import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { parseJson } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 
-/** The files of a network. Keys are paths relative to its directory, sorted. */
+/** The files of a network. Keys: sorted paths, relative to the network's directory. */
 export type NetworkFiles = ReadonlyMap<string, Buffer>
 
 /** The files of a network, and the archive from which they were read, if any. */
@@ -16,7 +16,7 @@ export interface NetworkSource {
 /** Maximum total size of the files of a network. */
 const NETWORK_BYTES_MAX = 10 * 1024 * 1024
 const NETWORK_FILES_MAX = 500
-/** Maximum length of a message; paths in an archive can have any length. */
+/** Maximum characters of an error message, because a message can quote a path of any length. */
 const MESSAGE_LENGTH_MAX = 1_000
 
 const SINGLE = ['package.json', 'README.md', 'permissions.acl', 'queries.qry']
@@ -46,14 +46,16 @@ class FileSet {
     this.#bytes += content.length
     this.#files.set(path, content)
     if (this.#bytes > NETWORK_BYTES_MAX) {
-      throw unreadable(`the files of the network have more than ${NETWORK_BYTES_MAX} bytes`)
+      throw unreadable(
+        `the files of the network together are larger than ${NETWORK_BYTES_MAX} bytes`,
+      )
     }
     if (this.#files.size > NETWORK_FILES_MAX) {
       throw unreadable(`the network has more than ${NETWORK_FILES_MAX} files`)
     }
   }
 
-  /** Returns all files. Errors: NETWORK_UNREADABLE without a `package.json`. */
+  /** Returns all files. Errors: NETWORK_UNREADABLE if there is no `package.json`. */
   files(): NetworkFiles {
     if (!this.#files.has('package.json')) throw unreadable('there is no package.json')
     return new Map([...this.#files].sort(([one], [other]) => (one < other ? -1 : 1)))
@@ -77,7 +79,7 @@ const STORED = 0
 const DEFLATED = 8
 const UTF8 = 1 << 11
 const ENCRYPTED = 1
-/** 1980-01-01, so that archives of equal files are equal. */
+/** Modification date of every file: 1980-01-01, so that equal files give equal archives. */
 const DOS_DATE = (1 << 5) | 1
 /** Maximum number of files in an archive, including ignored files. */
 const MEMBERS_MAX = 4 * NETWORK_FILES_MAX
@@ -124,7 +126,7 @@ function addMember(archive: Buffer, at: number, name: string, set: FileSet): voi
   const mode = archive.readUInt32LE(at + 38) >>> 16
   if ((mode & FILE_TYPE) === SYMBOLIC_LINK)
     throw unreadable(`${name} is a symbolic link; use a regular file or folder`)
-  // Rejected even if the file would be ignored: such an archive is an attack.
+  // Rejects the archive even if the file would be ignored, because such a path indicates an attack.
   if (/(^|[\\/])\.\.([\\/]|$)|^[\\/]|^[a-z]:/i.test(name)) {
     throw unreadable(`the path ${JSON.stringify(name)} points outside of the archive`)
   }
@@ -135,7 +137,7 @@ function addMember(archive: Buffer, at: number, name: string, set: FileSet): voi
   const packedBytes = archive.readUInt32LE(at + 20)
   const plainBytes = archive.readUInt32LE(at + 24)
   if (plainBytes > NETWORK_BYTES_MAX)
-    throw unreadable(`${name} has more than ${NETWORK_BYTES_MAX} bytes`)
+    throw unreadable(`${name} is larger than ${NETWORK_BYTES_MAX} bytes`)
   const local = archive.readUInt32LE(at + 42)
   if (archive.readUInt32LE(local) !== LOCAL) throw unreadable('the archive is damaged')
   const start =
@@ -151,7 +153,7 @@ function unpacked(packed: Buffer, method: number, plainBytes: number, name: stri
   if (method === STORED) return Buffer.from(packed)
   if (method !== DEFLATED) throw unreadable(`${name} has an unsupported compression method`)
   try {
-    // The announced size is the limit, which stops a decompression bomb.
+    // The announced size limits the output, so that a decompression bomb cannot exhaust the memory.
     return inflateRawSync(packed, { maxOutputLength: Math.max(1, plainBytes) })
   } catch (error) {
     throw unreadable(`${name} is damaged`, error)
@@ -204,7 +206,7 @@ function commonHeader(content: Buffer, packed: Buffer, name: Buffer): Buffer {
   return header
 }
 
-/** Maximum number of entries read in a network's directory. */
+/** Maximum number of directory entries to read when a network is read from a directory. */
 const ENTRIES_MAX = 20_000
 /** Folders that can contain files of a network. */
 const FOLDERS = ['models', 'lib', 'node_modules']
@@ -245,7 +247,7 @@ function readDirectory(root: string): NetworkFiles {
       } else if (entry.isFile() && isWanted) {
         const file = join(root, path)
         if (lstatSync(file).size > NETWORK_BYTES_MAX)
-          throw unreadable(`${path} has more than ${NETWORK_BYTES_MAX} bytes`)
+          throw unreadable(`${path} is larger than ${NETWORK_BYTES_MAX} bytes`)
         set.add(path, readFileSync(file))
       }
     }
@@ -254,7 +256,7 @@ function readDirectory(root: string): NetworkFiles {
   return set.files()
 }
 
-/** Whether to read the folder `path`: in `node_modules`, only direct dependencies of the network are read. */
+/** Whether to read the folder `path`. In `node_modules`, only the network's direct dependencies are read. */
 function canContainFiles(path: string, dependencies: readonly string[]): boolean {
   const [top = '', ...rest] = path.split('/')
   if (!FOLDERS.includes(top)) return false

@@ -44,7 +44,7 @@ import { type FieldDefault, upgradedResources } from './upgrade.ts'
 /** Maximum time to load the scripts of a network, milliseconds. */
 const BOOT_MS = 2_000
 
-/** The position of a request's changes, and the resources it created or replaced. */
+/** The position of a request's changes, and the resources that the request created or replaced. */
 export interface Made extends WritePosition {
   /** The resources in their stored form, in the order of the request. */
   readonly resources: readonly Json[]
@@ -66,8 +66,8 @@ export interface NetworkDeps {
 }
 
 /**
- * A deployed network. The main thread answers reads, under the access rules. The network's thread decides changes,
- * which are answered when they are durable.
+ * A deployed network. The main thread answers reads and applies the access rules. The network's thread processes
+ * changes. A change is answered when it is durable.
  */
 export class BusinessNetwork {
   /** Events emitted by the network's transactions. */
@@ -89,7 +89,7 @@ export class BusinessNetwork {
       database: ledger.ownDatabase(name),
       clock,
       startThread: (recorded: boolean) => this.#startThread(this.#definition, recorded),
-      // If several processes change the network, its events are read from the chain, in the order of the chain.
+      // If several processes change the network, `EventFeed.follow` reads its events from the chain, in chain order.
       publish: ledger.isShared ? () => {} : this.events.publish.bind(this.events),
       known: deps.known,
       isOvertaken: (error: Error) => this.#isOvertaken(error),
@@ -117,7 +117,7 @@ export class BusinessNetwork {
   }
 
   /**
-   * Returns the results of a named query; `query` contains the query’s parameters and filter parameters.
+   * Returns the results of the named query `name`. `query` contains its parameters and the parameters of a filter.
    * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
    */
   async query(name: string, query: ParameterTexts, caller: Caller): Promise<Listing> {
@@ -129,7 +129,7 @@ export class BusinessNetwork {
   }
 
   /**
-   * Returns the results of a client's own query, `SELECT …`; `query` contains the parameters of a filter.
+   * Returns the results of `text`, a client's own `SELECT` statement. `query` contains the parameters of a filter.
    * Errors: PARAMETER_INVALID, FilterError.
    */
   async queryText(
@@ -180,7 +180,7 @@ export class BusinessNetwork {
 
   /**
    * Submits a transaction: runs its processors, and records the transaction with all of their changes, or nothing.
-   * `reply` is the transaction or the result of its processors; `recorded` is null with `@commit(false)`.
+   * `reply` is the transaction or the result of its processors. `recorded` is null if the type has `@commit(false)`.
    * Errors: RESOURCE_INVALID, ACCESS_DENIED, TRANSACTION_FAILED, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
    */
   async submit(
@@ -193,8 +193,8 @@ export class BusinessNetwork {
   }
 
   /**
-   * Returns the events that the caller receives: all events that it may READ, and unless `strictEvents` is set,
-   * events that no READ rule names if the caller may submit their transaction.
+   * Returns the events that the caller may receive: events that the caller may READ, and, unless `strictEvents` is
+   * set, events that no READ rule mentions, if the caller may submit the transaction that emitted them.
    */
   async receivableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
     const { model, rules, strictEvents } = this.#definition
@@ -299,7 +299,7 @@ export class BusinessNetwork {
     await this.#pipeline.close(new NetworkError('NETWORK_BUSY', 'the node is closing; try again'))
   }
 
-  /** Records a system transaction with the new item of the network. Call it only within exclusive work. */
+  /** Records a system transaction and the new item of the network. Must be called within an exclusive task. */
   async #record(verb: string, item: JsonObject, writes: readonly ResourceChange[]): Promise<void> {
     const { name } = this.#definition
     const transaction = transactionOf(systemType(verb), this.#pipeline.stamp(), {})
@@ -323,7 +323,7 @@ export class BusinessNetwork {
     })
   }
 
-  /** Returns the changes that record the network itself; none if the ledger contains it. */
+  /** Returns the changes that record the network itself, or none if the ledger already contains the network. */
   #deploymentBefore(definition: NetworkDefinition, isRecorded: boolean): Change[] {
     return isRecorded ? [] : deploymentChanges(definition, this.#deps.version)
   }

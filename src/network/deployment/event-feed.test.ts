@@ -11,7 +11,7 @@ const record = (kind: 'create' | 'update', type: string, ...numbers: number[]): 
 })
 const HISTORIAN = systemType('HistorianRecord')
 
-/** Returns the feed of a chain with these changes per block. Each read returns two blocks. */
+/** Returns the event feed of a chain; `changes` has one list per block. Each read returns at most two blocks. */
 function feedOf(...changes: ResourceChange[][]): EventFeed {
   const database = {
     async changesAt(from: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
@@ -21,11 +21,11 @@ function feedOf(...changes: ResourceChange[][]): EventFeed {
       return { blocks, next: from + page.length }
     },
   }
-  // The feed uses no other method.
+  // `EventFeed` calls only `changesAt`.
   return new EventFeed(database as ResourceDatabase)
 }
 
-/** Returns all recorded events from `height`. */
+/** Returns the ids of all events recorded at `height` or later, with the height of their block. */
 async function since(feed: EventFeed, height: number): Promise<[number, string[]][]> {
   const { emitted, next } = await feed.recordedAt(height)
   const found = emitted.map(({ height, events }): [number, string[]] => [
@@ -35,7 +35,7 @@ async function since(feed: EventFeed, height: number): Promise<[number, string[]
   return next === height ? [] : [...found, ...(await since(feed, next))]
 }
 
-it('reads past events only from created historian records', async () => {
+it('reads past events from newly created historian records only', async () => {
   const feed = feedOf(
     [record('create', HISTORIAN, 1)],
     [record('create', 'org.test.Diary', 7), record('update', HISTORIAN, 8)],

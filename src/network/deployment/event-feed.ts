@@ -5,11 +5,11 @@ import type { ResourceDatabase } from '../resources/database.ts'
 
 /** One event of a network. */
 export interface EmittedEvent {
-  /** Qualified name. */
+  /** Qualified name of the event's type. */
   readonly type: string
   readonly id: string
   readonly content: JsonObject
-  /** Canonical JSON. */
+  /** `content` as canonical JSON. */
   readonly text: string
 }
 
@@ -38,7 +38,7 @@ export class EventFeed {
     this.#database = database
   }
 
-  /** Calls `listener` with each future event until the returned function is called. */
+  /** Calls `listener` with the events of each future block until the returned function is called. */
   listen(listener: EventListener): () => void {
     this.#listeners.add(listener)
     return () => {
@@ -52,7 +52,7 @@ export class EventFeed {
     this.#emit({ height, events: events.map(emittedEvent) })
   }
 
-  /** Sends the recorded events of the blocks at heights `from` to `to` to the listeners. */
+  /** Sends the events recorded from height `from` up to and including height `to` to the listeners. */
   async follow(from: number, to: number): Promise<void> {
     for (let height = from; height <= to && this.#listeners.size > 0; ) {
       const { emitted, next } = await this.recordedAt(height)

@@ -8,17 +8,17 @@ import {
   type ToThread,
 } from '../transactions/messages.ts'
 
-/** The engine recurses. With a stack of this size, the engine reaches its own limit before it overflows the stack. */
+/** Stack size of the thread, MB: so large that deep recursion reaches the sandbox's own limit before it overflows. */
 const STACK_MB = 16
-/** Time between a guest's deadline and the termination of its thread. */
+/** Milliseconds between a guest's deadline and the termination of its thread. */
 const GRACE_MS = 1_000
-/** Interval of the deadline check. */
+/** Interval of the deadline check, milliseconds. */
 const CHECK_MS = 250
-/** Maximum time to start a thread, in addition to loading its scripts. Long, because the computer may be busy. */
+/** Maximum milliseconds to start a thread, without loading its scripts. Long, because the computer may be busy. */
 const STARTING_MS = 30_000
 const NANOSECONDS = 1_000_000n
 
-/** Why a thread exited: its guest exceeded the deadline, or any other reason, most likely memory. */
+/** Why a thread exited: DEADLINE if its guest exceeded the deadline, otherwise MEMORY, the most likely reason. */
 export type ThreadEnd = 'DEADLINE' | 'MEMORY'
 
 /** Receives the messages of a thread, and a notification of its exit. */
@@ -48,7 +48,7 @@ export class NetworkThread {
     })
     this.#timer = setInterval(() => this.#check(), CHECK_MS).unref()
     this.#worker.on('message', (message: FromThread) => this.#events?.message(message))
-    // For example, V8 ran out of memory. The event `exit` follows.
+    // Without a listener, an error (for example, out of memory) would end the process. The event `exit` follows.
     this.#worker.on('error', () => {})
     this.#worker.on('exit', () => {
       clearInterval(this.#timer)

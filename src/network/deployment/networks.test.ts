@@ -14,7 +14,7 @@ it('ignores databases that contain no network, and reserves the database of an u
     ownDatabase: (db: string) => owned.push(db),
   }
   const networks = await Networks.open({
-    // No other method is called if there are no networks.
+    // `Networks` calls only these methods if it serves no network.
     ledger: ledger as unknown as LedgerService,
     clock: systemClock,
     version: '0',

@@ -16,7 +16,7 @@ import { NetworkThread } from './network-thread.ts'
 import type { FieldDefault } from './upgrade.ts'
 
 /**
- * Deadline for replaying a processor and for loading the scripts: ten times the longest deadline that can be
+ * Maximum milliseconds to replay a processor or to load the scripts. Ten times the longest deadline that can be
  * configured, because a slow replay on a busy computer must not be reported as a difference.
  */
 const REPLAY_MS = 600_000
@@ -26,7 +26,6 @@ export interface NetworksDeps extends Omit<NetworkDeps, 'known' | 'catchUp'> {
   readonly warn: (message: string) => void
 }
 
-/** A network in a list of networks. */
 export interface NetworkSummary {
   readonly name: string
   readonly version: string
@@ -149,14 +148,14 @@ export class Networks {
     return this.#register(definition, await this.#deps.ledger.databases())
   }
 
-  /** Nothing is awaited here, so the second of two concurrent calls is refused. */
+  /** Serves `definition`. Awaits nothing, so that of two concurrent calls with one name, the second one is refused. */
   #register(definition: NetworkDefinition, databases: readonly string[]): BusinessNetwork {
     const { name } = definition
     if (this.#networks.has(name)) {
       throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
     }
     if (this.#removed.has(name)) {
-      const message = `a network ${name} was removed, and its name cannot be used again: choose another`
+      const message = `a network ${name} was removed, and its name cannot be used again; choose another name`
       throw new NetworkError('NETWORK_NAME_TAKEN', message)
     }
     if (databases.includes(name)) {

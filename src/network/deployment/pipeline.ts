@@ -18,14 +18,14 @@ import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 const REQUESTS_MAX = 10_000
 /** Maximum operations per block. A decision with more operations gets a block of its own. */
 const OPERATIONS_MAX = 1_000
-/** Maximum decisions of one request. A request is decided again if another process changed the database first. */
+/** Maximum attempts to decide one request. Each time another process changes the database first, an attempt fails. */
 const ATTEMPTS_MAX = 8
 /** Maximum characters of a block's operations. A longer decision gets a block of its own. */
 const CHARACTERS_MAX = 4 * 1024 * 1024
 
 /** The position of a request's changes. */
 export interface WritePosition extends Written {
-  /** The packed position of the first write, or of the transaction if it made no writes. */
+  /** The packed position of the first write, or of the transaction's record if the transaction wrote nothing. */
   readonly revision: number
 }
 
@@ -68,37 +68,39 @@ interface Settled {
   readonly written: Written | null
 }
 
-/** A decided request, whose answer is sent when all earlier decisions are durable. */
+/** A request with its decision. The answer is sent when all earlier decisions are durable. */
 interface Decided {
   readonly pending: Pending
   readonly answer: Answer
 }
 
-/** Work during which the network decides no requests. */
+/** A task during which the thread processes no requests. */
 interface Exclusive {
   run(): Promise<void>
   reject(error: Error): void
 }
 
 /**
- * Carries every change of one network from the main thread through the network thread to the ledger writer.
+ * Carries every change of one network from the main thread through the network's thread to the ledger writer.
  *
- * The thread decides requests in order, each on top of all earlier decisions, durable or not. Decisions made while a
- * block is being written go into the next block; a block contains all changes of a decision or none. An answer, even
- * a refusal, is sent after all earlier decisions are durable.
+ * The thread decides requests in order. A decision is the changes to record, or a refusal, and builds on all earlier
+ * decisions, even if they are not durable yet. Decisions made while a block is being written go into the next block.
+ * A block contains all changes of a decision or none. An answer, even a refusal, is sent when all earlier decisions
+ * are durable.
  *
- * If the ledger refuses a block, all decisions on top of that block are refused with the same error, and a new thread
- * starts from the ledger. If another process changed the database first, those requests are decided again instead.
+ * If the ledger refuses a block, the pipeline starts a new thread from the ledger. All requests whose decisions are
+ * in that block or build on it fail with the same error. But if the ledger refused the block because another process
+ * changed the database first, the new thread decides these requests again.
  *
- * If the thread dies, the request it was processing fails. Once the earlier decisions are durable, a new thread
- * handles the remaining requests. So a crash never leaves a part of a transaction.
+ * If the thread dies, the request that it was processing fails. Once the earlier decisions are durable, a new thread
+ * decides the remaining requests.
  */
 export class Pipeline {
   readonly #parts: PipelineParts
   readonly #uuids = new UuidGenerator()
   #lastId = 0
   #requests = 0
-  /** Requests and exclusive work not sent to the thread yet. */
+  /** Requests not sent to the thread yet, and exclusive tasks not started yet, oldest first. */
   readonly #backlog: (Pending | Exclusive)[] = []
   /** Requests that the thread has not answered, oldest first. */
   readonly #sent = new Map<number, Pending>()
@@ -110,8 +112,8 @@ export class Pipeline {
   /** Resolves when all earlier threads have exited. */
   #ended: Promise<unknown> = Promise.resolve()
   #isStarting = false
-  /** Whether exclusive work is running. */
-  #isHeld = false
+  /** Whether an exclusive task is running. */
+  #isExclusive = false
   /** Number of blocks that the pending decisions take into account; null if no other process changes the network. */
   #known: number | null = null
   /** The error for further requests after `close`; null before. */
@@ -134,7 +136,7 @@ export class Pipeline {
     return { transactionId: this.#uuids.next(nowMs), nowMs }
   }
 
-  /** Decides and records a change; resolves when it is durable. Errors: its refusal; NETWORK_BUSY, NETWORK_REMOVED. */
+  /** Makes a change; resolves when it is durable. Errors: as for `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
   async request(change: ChangeRequest, caller: Caller): Promise<Outcome> {
     const message = { id: this.#nextId(), caller, stamp: this.stamp(), change }
     const { answer, written } = await this.#send(message)
@@ -170,14 +172,14 @@ export class Pipeline {
     return promise
   }
 
-  /** Records a unit of work. Call it only within exclusive work. */
+  /** Records a unit of work. Must be called within an exclusive task. */
   async record(unit: UnitOfWork): Promise<void> {
     const { height } = await this.#parts.database.record(unit, this.#known)
     this.#isRecorded = true
     if (this.#known !== null) this.#known = height + 1
   }
 
-  /** Notes that another process has recorded the network. */
+  /** Called when another process has recorded the network. */
   recordedElsewhere(): void {
     this.#isRecorded = true
   }
@@ -189,7 +191,7 @@ export class Pipeline {
   async exchange(thread: NetworkThread | null): Promise<void> {
     const before = this.#thread
     this.#thread = null
-    // Called before the wait for the previous thread, so that no request starts another thread.
+    // Attaches the thread before waiting for the previous one, so that no request starts another thread.
     if (thread !== null) this.#attach(thread)
     this.#ended = Promise.all([this.#ended, before?.end()])
     await this.#ended
@@ -225,18 +227,18 @@ export class Pipeline {
     }
   }
 
-  /** Sends the backlog up to the next exclusive work, and starts that work when nothing else is in progress. */
+  /** Sends requests up to the next exclusive task, and starts the task when nothing else is in progress. */
   #advance(): void {
-    while (!this.#isHeld) {
+    while (!this.#isExclusive) {
       const [next] = this.#backlog
       if (next === undefined) return
       if ('run' in next) {
         if (this.#sent.size > 0 || this.#isRecording || this.#isStarting) return
         this.#backlog.shift()
-        this.#isHeld = true
+        this.#isExclusive = true
         this.#begin()
         void next.run().finally(() => {
-          this.#isHeld = false
+          this.#isExclusive = false
           this.#advance()
         })
         return
@@ -253,10 +255,10 @@ export class Pipeline {
     }
   }
 
-  /** Called before the first decision that builds on durable resources only. */
+  /** Called before a request that builds on durable resources only. */
   #begin(): void {
     const known = this.#parts.known()
-    // `record` and `#written` count this process's own blocks before `known` does.
+    // `known` may not count the newest blocks of this process yet. `record` and `#written` do.
     this.#known = known === null ? null : Math.max(known, this.#known ?? 0)
   }
 
@@ -307,7 +309,7 @@ export class Pipeline {
     })
   }
 
-  /** Handles the death of the thread: rejects the request it was processing, and queues the others again. */
+  /** Called when the thread has died: rejects the request that it was processing, and queues all others again. */
   #lost(end: ThreadEnd): void {
     this.#thread = null
     const [current, ...others] = this.#sent.values()
@@ -370,7 +372,7 @@ export class Pipeline {
     this.#advance()
   }
 
-  /** Discards a refused block and all decisions on top of it. */
+  /** Discards the decisions of a refused block and all later ones, which build on that block. */
   #refused(batch: readonly Decided[], error: Error): void {
     this.#isWriting = false
     const undone = [...batch, ...this.#decided].map(({ pending }) => pending)
@@ -380,7 +382,7 @@ export class Pipeline {
     // The thread's state contains the refused changes, so the next request starts a new thread.
     void this.exchange(null)
     void this.#retried(undone, error).then(() => this.#advance())
-    // Also called now: `#retried` may wait for exclusive work, which `#advance` starts.
+    // Called at once too, because `#retried` may wait for an exclusive task that `#advance` starts.
     this.#advance()
   }
 

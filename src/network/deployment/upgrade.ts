@@ -10,13 +10,13 @@ import { targetOfItem } from '../resources/database.ts'
 
 /** A value for a new field of stored resources. */
 export interface FieldDefault {
-  /** Qualified or short name of a type; its subtypes have the field too. */
+  /** Qualified or short name of the type that has the field. The default also applies to subtypes. */
   readonly type: string
   readonly field: string
   readonly value: Json
 }
 
-/** Parses `Type.field=value`; returns null if it is malformed. A value that is not JSON is a string. */
+/** Parses `Type.field=value`, or returns null if `text` is malformed. A value that is not JSON becomes a string. */
 export function parseFieldDefault(text: string): FieldDefault | null {
   const [, type, field, written] = /^([\w.$]+)\.([\w$]+)=(.*)$/s.exec(text) ?? []
   if (type === undefined || field === undefined || written === undefined) return null
@@ -28,8 +28,8 @@ export function parseFieldDefault(text: string): FieldDefault | null {
 }
 
 /**
- * Validates every resource of `database` against the model of `next`, and returns the updates that make them valid:
- * new fields are filled from `defaults` and from the model's defaults.
+ * Validates every resource of `database` against the model of `next`. Returns the updates that fill new fields from
+ * `defaults` and from the model's defaults.
  * Errors: UPGRADE_INVALID with the problems found, up to PROBLEMS_MAX.
  */
 export async function upgradedResources(

@@ -32,7 +32,7 @@ export interface PropertyNode extends PropertyMeta {
   readonly name: string
   readonly at: number
   readonly relationship: boolean
-  /** The name as written: of a built-in type, a type of this namespace, an imported type, or a qualified name. */
+  /** The type as written: a built-in type, a type of this namespace, an imported type, or a qualified name. */
   readonly type: string
   readonly typeAt: number
   readonly array: boolean
@@ -47,12 +47,12 @@ export interface DeclarationNode {
   readonly superType: { readonly name: string; readonly at: number } | null
   readonly identifiedBy: { readonly name: string; readonly at: number } | null
   readonly properties: readonly PropertyNode[]
-  /** The values of an enum. */
+  /** The values of an enum; empty for other kinds. */
   readonly values: readonly { readonly name: string; readonly at: number }[]
   readonly decorators: readonly Decorator[]
 }
 
-/** `import a.b.C`, or `import a.b.*` with null for the type. */
+/** `import a.b.C`, or `import a.b.*`, for which `type` is null. */
 export interface ImportNode {
   readonly namespace: string
   readonly type: string | null
@@ -75,7 +75,7 @@ const KINDS: readonly DeclarationKind[] = [
   'concept',
   'enum',
 ]
-/** Tokens that can start a declaration. After an error, parsing resumes there. */
+/** Tokens that can start a declaration. After an error, parsing resumes at the next such token. */
 const STARTS = new Set<string>([...KINDS, 'abstract', '@'])
 
 /**
@@ -148,7 +148,7 @@ class ModelParser {
     }
   }
 
-  /** Skips `from <address>`, with which Composer can fetch the imported model; here it must be a file of the network. */
+  /** Skips `from <address>`. Composer can fetch a model from there; daicho needs the model as a file of the network. */
   #from(node: ImportNode): ImportNode {
     const tokens = this.#tokens
     if (!tokens.is('from')) return node
@@ -209,14 +209,14 @@ class ModelParser {
     return properties
   }
 
-  /** Parses members between braces, and reports the errors of all of them. */
+  /** Parses the members between braces. Reports the errors of all members, not only the first error. */
   #members(read: () => void): void {
     const tokens = this.#tokens
     tokens.expect('{')
     while (!tokens.is('}')) {
       const ended = tokens.ended
       if (ended || (STARTS.has(tokens.current.text) && !tokens.is('@'))) {
-        // Keeps the declaration, so that uses of its name are not reported too.
+        // Reports the error without throwing, so that the declaration is kept and uses of its name are no errors.
         tokens.unexpected('“}”')
         return
       }

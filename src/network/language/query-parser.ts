@@ -151,7 +151,10 @@ class QueryParser {
     if (kind === 'value' && Number.isInteger(operand.value) && Number(operand.value) >= 0) {
       return operand
     }
-    throw this.#tokens.failure(operand.at, 'LIMIT and SKIP need an integer from 0, or a parameter')
+    throw this.#tokens.failure(
+      operand.at,
+      'LIMIT and SKIP need a non-negative integer or a parameter',
+    )
   }
 
   #or(): Condition {

@@ -19,10 +19,10 @@ export interface Finding {
 
 /** Maximum number of findings in a report. */
 const FINDINGS_MAX = 1_000
-/** Maximum length of a message, which may contain names of any length. */
+/** Maximum characters of a message, because a message may contain names of any length. */
 const MESSAGE_LENGTH_MAX = 1_000
 
-/** Collects all findings of a network. */
+/** Collects the findings of a network, up to FINDINGS_MAX. */
 export class Findings {
   readonly #list: Finding[] = []
 
@@ -36,7 +36,7 @@ export class Findings {
     this.#add({ severity: 'warning', path, line: 0, column: 0, message })
   }
 
-  /** Adds an error about the whole file at `path`, or at a known position. */
+  /** Adds an error about the file at `path`, by default about the whole file. */
   errorIn(path: string, message: string, position = { line: 0, column: 0 }): void {
     this.#add({ severity: 'error', path, ...position, message })
   }
@@ -75,7 +75,7 @@ export function findingText({ path, line, column, message, severity }: Finding):
   return `${location}: ${severity}: ${message}`
 }
 
-/** Kinds of tokens; `end` is the last token. */
+/** Kinds of tokens. `end` marks the end of the file. */
 export type TokenKind = 'name' | 'number' | 'string' | 'symbol' | 'end'
 
 export interface Token {
@@ -112,17 +112,15 @@ export class Tokens {
     this.#current = this.#read(0)
   }
 
-  /** The current token. */
   get current(): Token {
     return this.#current
   }
 
-  /** Whether there are no more tokens. */
   get ended(): boolean {
     return this.#current.kind === 'end'
   }
 
-  /** End of the token before the current token. */
+  /** Offset of the end of the token before the current token. */
   get previousEnd(): number {
     return this.#previousEnd
   }
@@ -181,20 +179,20 @@ export class Tokens {
     return { source: match[1] ?? '', flags: match[2] ?? '', at: start }
   }
 
-  /** Continues at `offset`. */
+  /** Continues to read tokens at `offset`. */
   skipTo(offset: number): void {
     this.#previousEnd = offset
     this.#current = this.#read(offset)
   }
 
-  /** Reports that `expected` was expected instead of the current token. */
+  /** Reports that `expected` was expected instead of the current token, and returns the error to throw. */
   unexpected(expected: string): SyntaxFailure {
     const { kind, text, start } = this.#current
     const found = kind === 'end' ? 'the end of the file' : `“${text.slice(0, 40)}”`
     return this.failure(start, `expected ${expected}, found ${found}`)
   }
 
-  /** Reports `message` at `offset`. */
+  /** Reports `message` at `offset`, and returns the error to throw. */
   failure(offset: number, message: string): SyntaxFailure {
     this.#findings.error(this.file, offset, message)
     return new SyntaxFailure(message)

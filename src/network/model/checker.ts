@@ -100,7 +100,7 @@ function checkDecorators(
       const element = type.replace(/\[\]$/, '')
       const known = PRIMITIVES.some((primitive) => primitive === element)
       if (!known && typeNamed(element) === null) {
-        findings.error(file, at, `there is no type ${element}, which @returns names`)
+        findings.error(file, at, `@returns names the unknown type ${element}`)
       }
     }
   }
@@ -161,7 +161,7 @@ function checkedRegex(
     return report(at, `${name} cannot have a regular expression: it is not a String`)
   }
   try {
-    // Removes the flags `g` and `y`: with them, a test would start at the end of the previous match.
+    // Removes the flags `g` and `y`, because with these flags a test would start at the end of the previous match.
     return new RegExp(source, flags.replace(/[gy]/g, ''))
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
@@ -207,7 +207,7 @@ interface Draft extends TypeDeclaration {
   identifier: string | null
   readonly properties: Map<string, Property>
   readonly values: Set<string>
-  /** Whether properties are complete. */
+  /** Whether `properties` is complete. */
   complete: boolean
 }
 
@@ -318,7 +318,7 @@ function linkSuperType(draft: Draft, drafts: ReadonlyMap<string, Draft>, finding
   const { name: written, at } = node.superType
   const found = typeNamed(written, draft, drafts)
   if (found === null) {
-    findings.error(file, at, `there is no type ${written}, which ${name} extends`)
+    findings.error(file, at, `${name} extends the unknown type ${written}`)
   } else if (found.kind !== kind) {
     findings.error(file, at, `${name} (${kind}) cannot extend ${written} (${found.kind})`)
   } else {
@@ -421,7 +421,7 @@ function checkIdentifying(draft: Draft, field: string, at: number, findings: Fin
   const { node, file, name } = draft
   const property = draft.properties.get(field)
   if (property === undefined) {
-    // The property is declared, but was rejected and reported.
+    // The property is declared but invalid, which was reported already.
     if (node.properties.some((declared) => declared.name === field)) return
     findings.error(file, at, `${name} is identified by ${field}, but has no such property`)
   } else if (property.primitive !== 'String' || property.array) {

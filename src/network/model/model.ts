@@ -28,7 +28,7 @@ export interface TypeDeclaration {
   readonly identifier: string | null
   /** The type's own and inherited properties by name, inherited properties first. */
   readonly properties: ReadonlyMap<string, Property>
-  /** The values of an enum. */
+  /** The values of an enum; empty for other kinds. */
   readonly values: ReadonlySet<string>
   readonly decorators: readonly Decorator[]
 }
@@ -51,7 +51,7 @@ export class Model {
     return this.#types.values()
   }
 
-  /** Whether this namespace exists, or if `deep` is set, a namespace nested in it. */
+  /** Whether the model has types in `namespace` or, if `deep` is set, in a namespace nested in `namespace`. */
   hasNamespace(namespace: string, deep: boolean): boolean {
     for (const type of this.#types.values()) {
       if (type.namespace === namespace) return true
@@ -61,7 +61,7 @@ export class Model {
   }
 }
 
-/** Whether `type` is `ancestor` or extends it. */
+/** Whether `type` is `ancestor`, or extends `ancestor` directly or indirectly. */
 export function isA(type: TypeDeclaration, ancestor: TypeDeclaration | string): boolean {
   const name = typeof ancestor === 'string' ? ancestor : ancestor.qualifiedName
   for (let at: TypeDeclaration | null = type; at !== null; at = at.superType) {
@@ -82,8 +82,8 @@ export function typeText({ primitive, type, array }: Property): string {
 
 /**
  * Returns the property at `path` in instances of `type`, through concepts and nested resources; null if there is no
- * such property. If a member can have several types, the property may belong to any of these types. A path cannot
- * continue after a relationship, because a relationship is a string.
+ * such property. If a step of the path can have several types, the next step may belong to any of them. A path
+ * cannot continue after a relationship, because a relationship is a string.
  */
 export function propertyAt(
   model: Model,
@@ -107,7 +107,7 @@ function subtypes(model: Model, type: TypeDeclaration): TypeDeclaration[] {
 
 /** The type and id of a resource, which may not exist. */
 export interface Target {
-  /** Qualified name. */
+  /** Qualified name of the type. */
   readonly type: string
   readonly id: string
 }
@@ -127,7 +127,7 @@ export function relationshipText({ type, id }: Target): string {
 
 /**
  * Parses the text of a relationship to `declared`: `resource:ns.Type#id`, `ns.Type#id`, or only the id. Returns an
- * error message if it is invalid.
+ * error message if the text is invalid.
  */
 export function targetOf(text: string, declared: TypeDeclaration, model: Model): Target | string {
   const rest = text.startsWith(SCHEME) ? text.slice(SCHEME.length) : text
@@ -156,7 +156,7 @@ function decoded(id: string): string {
   try {
     return decodeURIComponent(id)
   } catch {
-    // With invalid percent-encoding, the text is the id.
+    // If the percent-encoding is invalid, the text itself is the id.
     return id
   }
 }

@@ -6,7 +6,7 @@ export const SYSTEM_NAMESPACE = 'org.hyperledger.composer.system'
 /** Returns the qualified name of a system type. */
 export const systemType = (name: string): string => `${SYSTEM_NAMESPACE}.${name}`
 
-/** Types whose instances are the registries of a network. They are derived from its model and not stored. */
+/** Types whose instances are the registries of a network. Registries are derived from the model and not stored. */
 export const REGISTRY_TYPES: ReadonlySet<string> = new Set(
   ['AssetRegistry', 'ParticipantRegistry', 'TransactionRegistry'].map(systemType),
 )
@@ -15,9 +15,9 @@ export const REGISTRY_TYPES: ReadonlySet<string> = new Set(
 export const SYSTEM_ROOTS: readonly string[] = ['Asset', 'Participant', 'Transaction', 'Event']
 
 /**
- * The model of the system types. It has the names and fields of Hyperledger Composer 0.20, because rules, processors
- * and clients use them. daicho adds `RemoveBusinessNetwork` and `Identity.canIssue`, the right to manage identities,
- * which Composer stores outside of the ledger.
+ * The model of the system types, with the names and fields of Hyperledger Composer 0.20, because rules, processors
+ * and clients use these names. daicho adds `RemoveBusinessNetwork` and `Identity.canIssue`, the right to manage
+ * identities. Composer stores this right outside of the ledger.
  */
 export const SYSTEM_MODEL: SourceFile = {
   path: '(system model)',

@@ -49,12 +49,12 @@ export function pointer(path: string, step: string | number): string {
 const ISO =
   /^([+-]\d{6}|\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d:?\d\d)?)?$/i
 
-/** The normalized form, for years with four digits. */
+/** A normalized instant whose year has four digits. */
 const NORMALIZED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /**
- * Normalizes an ISO 8601 date or time to `2026-11-20T12:00:00.000Z`; null if it is invalid, e.g. 30 February.
- * The default time is midnight, the default zone UTC.
+ * Returns an ISO 8601 date or time in the form `2026-11-20T12:00:00.000Z`, or null if `text` is invalid, for example
+ * 30 February. The default time is midnight; the default zone is UTC.
  */
 export function instantOf(text: string): string | null {
   // Fast path: most dates are already normalized.
@@ -72,7 +72,7 @@ export function instantOf(text: string): string | null {
   return instant === null || Number.isNaN(instant.getTime()) ? null : instant.toISOString()
 }
 
-/** Whether the date in `text` exists: `Date` changes nonexistent dates. */
+/** Whether the date in `text` exists. `Date` turns a nonexistent date into another date. */
 function roundTrips(text: string): boolean {
   const instant = new Date(text)
   return !Number.isNaN(instant.getTime()) && instant.toISOString() === text
@@ -86,14 +86,14 @@ function offsetMs(zone: string | undefined): number | null {
   return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000
 }
 
-/** Maximum time for matching a string with a regular expression of a model. */
+/** Maximum milliseconds to match a string with a regular expression of a model. */
 const COMPARISON_MS = 100
 /** Maximum attempts per match. A match that timed out while the process got little CPU time is tried again. */
 const ATTEMPTS_MAX = 5
-/** Longer strings are always matched with a timeout; in UTF-16 units. */
+/** Maximum UTF-16 units of a string that may be matched without a timeout. */
 const SHORT_LENGTH_MAX = 256
 
-/** The globals of the script below. Reused, because creating a context for each match takes too long. */
+/** The globals of COMPARISON. All matches share one context, because creating a context takes too long. */
 const globals = createContext({})
 const COMPARISON = new Script('pattern.test(text)')
 
@@ -122,7 +122,6 @@ function isQuick(source: string): boolean {
   return !/\)[*+?{]/.test(source) && (source.match(/[*+?{]/g)?.length ?? 0) <= 2
 }
 
-/** Options of the validation. */
 export interface Strictness {
   /** Whether an Integer or a Long rejects 1.5. */
   readonly strictNumbers: boolean
@@ -200,7 +199,7 @@ class InstanceChecker {
     if (value === null) {
       if (property.default !== null) return property.default
       if (property.optional) return null
-      // Like Composer's REST server, which does not distinguish a missing array from an empty array.
+      // Like Composer's REST server, treats a missing array as an empty array.
       if (property.array) return []
       return this.#wrong('MISSING', `${owner.name} needs ${property.name}`)
     }

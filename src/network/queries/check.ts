@@ -17,10 +17,9 @@ export interface NamedQuery
   readonly parameters: ReadonlyMap<string, ParameterType>
 }
 
-/** The file with the queries of a network. */
 const QUERIES_FILE = 'queries.qry'
 
-/** Checks the types and properties in queries and adds problems to `findings`. */
+/** Checks that the types and properties in queries exist, and adds problems to `findings`. */
 export function checkQueries(
   nodes: readonly QueryNode[],
   model: Model,
@@ -129,7 +128,7 @@ class QueryChecker {
     const name = path.join('.')
     const property = this.#find(path, holder)
     if (property === null) {
-      // Composer accepts an unknown property here, unless it needs the property's type for a parameter.
+      // Like Composer, accepts an unknown property, unless the property's type is needed for a parameter.
       if (where !== null || values.some(({ kind }) => kind === 'parameter')) {
         this.#wrong(at, `${holder.name} has no property ${name}`)
       } else this.#warn(`${holder.name} has no property ${name}`)
@@ -173,7 +172,7 @@ class QueryChecker {
       case 'Long':
         return typeof value === 'number'
       case 'DateTime':
-        // Like Composer, accepts every format that `Date` can parse; it is compared as a string.
+        // Like Composer, accepts every format that `Date` can parse, although dates are compared as strings.
         return typeof value === 'string' && !Number.isNaN(Date.parse(value))
       default:
         return typeof value === 'string' && canonical(value, property, this.#model) !== undefined
@@ -195,7 +194,7 @@ function isCompound({ primitive, relationship, type }: Property): boolean {
   return primitive === null && !relationship && type?.kind !== 'enum'
 }
 
-/** Maximum length of a query from a client or a processor. */
+/** Maximum characters of a query from a client or a processor. */
 const TEXT_LENGTH_MAX = 10_000
 
 /** Parses and checks the statement `SELECT …` of a client or a processor. Errors: PARAMETER_INVALID. */

@@ -14,7 +14,7 @@ import { instantOf } from '../model/validation.ts'
 /** A value in a comparison. */
 export type QueryValue = string | number | boolean | null
 
-/** The type of a parameter: the property it is compared with, or `count` for LIMIT and SKIP. */
+/** The type of a parameter: the property with which the parameter is compared, or `count` for LIMIT and SKIP. */
 export type ParameterType = Property | 'count'
 
 /** Returns the name of a parameter's type for messages. */
@@ -23,7 +23,7 @@ export function parameterTypeText(type: ParameterType): string {
   return type.relationship ? `relationship to ${type.type?.name}` : (type.primitive ?? 'String')
 }
 
-/** Converts the text of a parameter to its type; returns undefined if it is invalid. */
+/** Returns the text of a parameter as a value of `type`, or undefined if the text is invalid. */
 export function parameterValue(
   text: string,
   type: ParameterType,
@@ -49,7 +49,7 @@ export function parameterValue(
   }
 }
 
-/** Returns a string in its stored form: normalizes relationships and dates; undefined if it is invalid. */
+/** Returns `text` in its stored form, with normalized relationships and dates, or undefined if `text` is invalid. */
 export function canonical(text: string, property: Property, model: Model): string | undefined {
   if (property.primitive === 'DateTime') return instantOf(text) ?? undefined
   const { type, relationship } = property
@@ -156,7 +156,7 @@ function containsOf(
       })
     return exactly({ kind: 'all', of })
   }
-  // A single element must match the whole condition. The store can only check each part of the condition for any
+  // One element must match all parts of the condition. The store could only check that each part matches some
   // element.
   const inner = predicateOf(where, property.type, model, parameters)
   const holds = (resource: JsonObject) =>

@@ -20,7 +20,7 @@ export function itemIdOf({ type, id }: Target): string {
   return `${type}#${id.replace(NOT_IN_IDS, encodeURIComponent)}`
 }
 
-/** Returns the resource that an item's id names, or null if the item is not a resource. */
+/** Returns the resource to which an item's id belongs, or null if the item is not a resource. */
 export function targetOfItem(itemId: string): Target | null {
   const hash = itemId.indexOf('#')
   if (hash === -1) return null
@@ -59,7 +59,7 @@ export function objectIn(text: string): JsonObject {
 /** A resource as stored in the ledger. */
 export interface StoredResource {
   readonly id: string
-  /** Canonical JSON. */
+  /** The resource as canonical JSON. */
   readonly text: string
   /** The packed position of the entry that created or last updated the resource. */
   readonly revision: number
@@ -107,7 +107,6 @@ export interface RecordedChanges {
   readonly removed: boolean
 }
 
-/** Reads resources. */
 export interface ResourceReader {
   /** Returns a resource, or null if it does not exist. */
   read(target: Target): Promise<StoredResource | null>
@@ -125,7 +124,7 @@ export async function lengthOf(pages: AsyncIterable<readonly unknown[]>): Promis
 }
 
 /**
- * The durable resources of one network: the resources in its database, and the registries, which follow from its model.
+ * The durable resources of one network: the resources in its database, and the registries derived from its model.
  */
 export class ResourceDatabase implements ResourceReader {
   readonly name: string
@@ -189,7 +188,7 @@ export class ResourceDatabase implements ResourceReader {
     return this.#ledger.listItems(this.name)
   }
 
-  /** Yields the changes of these resources from the block at `height` on, block by block. */
+  /** Yields the changes of the network's resources, block by block, starting at `height`. */
   async *changesFrom(height: number): AsyncGenerator<RecordedChanges> {
     let from = height
     for (;;) {
@@ -201,11 +200,11 @@ export class ResourceDatabase implements ResourceReader {
   }
 
   /**
-   * Returns the changes of these resources in the blocks from `height` on, in one read of bounded size. `next` is the
-   * height after the last block read, or `height` if there is no such block.
+   * Returns the changes of the network's resources in one page of blocks, starting at `height`. `next` is the height
+   * after the last block read, or `height` if there is no such block.
    */
   async changesAt(height: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
-    // Reads one page only; the page is shorter if its blocks are large.
+    // Reads one page only. A page has fewer blocks if they are large.
     for await (const page of this.#ledger.blocks(height)) {
       const blocks = page.flatMap((block) => this.#changesIn(block))
       return { blocks, next: height + page.length }
@@ -214,7 +213,7 @@ export class ResourceDatabase implements ResourceReader {
   }
 
   #changesIn({ height, entries }: RawBlock): RecordedChanges[] {
-    // Skips parsing: in many ledgers, most entries belong to other databases.
+    // Checks the name before parsing, because in many ledgers most entries belong to other databases.
     const own = entries
       .filter((text) => text.includes(this.name))
       .map(objectIn)
@@ -251,7 +250,7 @@ export function entryOf(db: string, change: ResourceChange): OwnChange {
   return { method: `${kind}_item`, db, item, assigned: change.assigned ?? false }
 }
 
-/** Returns the resource change in an entry, or no changes for other entries, e.g. the creation of the database. */
+/** Returns the resource change in an entry; none for other entries, for example the creation of the database. */
 export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
   const item = isJsonObject(entry.item) ? entry.item : {}
   const target = targetOfItem(String(item.id ?? entry.id))
@@ -265,7 +264,8 @@ export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
 const BY_ID: readonly OrderTerm[] = [{ path: ['id'], descending: false }]
 
 /**
- * Returns the range of the item ids of a type: they start with its name and `#`; `$` is the next character after `#`.
+ * Returns the range of the item ids of a type. Each id starts with the type's name and `#`; `$` is the character
+ * after `#`.
  */
 function idsOf({ qualifiedName }: TypeDeclaration): { from: string; to: string } {
   return { from: `${qualifiedName}#`, to: `${qualifiedName}$` }

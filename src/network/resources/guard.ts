@@ -23,7 +23,7 @@ import { type Caller, historianTarget } from './transaction.ts'
 /** A condition of an access rule, and the resources to evaluate it for. */
 export interface ConditionRequest {
   readonly condition: string
-  /** The variable names that the rule binds to participant, resource and transaction; null if it binds none. */
+  /** The rule's variable names for participant, resource and transaction; null for those without a variable. */
   readonly variables: Readonly<Record<'participant' | 'resource' | 'transaction', string | null>>
   readonly participant: JsonObject
   readonly transaction: JsonObject | null
@@ -88,15 +88,15 @@ export class Guard implements ResourceReader {
     }
   }
 
-  /** Returns a guard for the same caller during `transaction`, optionally with another `database`. */
+  /** Returns a guard for the same caller during `transaction`, which reads from `database`. */
   within(transaction: Resource, database = this.database): Guard {
     const { definition, caller } = this
     return new Guard({ definition, caller, database, evaluate: this.#evaluate }, transaction)
   }
 
   /**
-   * Whether the caller may perform `operation` on `target`. `content` returns the content before the change, or for a
-   * creation the new content if it is known.
+   * Whether the caller may perform `operation` on `target`. `content` returns the resource before the change; for a
+   * creation, the new resource, or null if conditions must not use it.
    */
   async allows(
     operation: Operation,
@@ -146,7 +146,7 @@ export class Guard implements ResourceReader {
     return this.#readable(instances, stored)
   }
 
-  /** `limit` and `offset` count readable resources only. */
+  /** Yields the selected resources that the caller may read. `limit` and `offset` count only these resources. */
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
     const all = this.#readsAll(selection)
     if (all === true) yield* this.database.select(selection)
@@ -174,12 +174,12 @@ export class Guard implements ResourceReader {
     return lengthOf(this.select({ ...selection, limit: null, offset: 0 }))
   }
 
-  /** Whether the caller may read all resources of a type; null if that depends on the resource. */
+  /** Whether the caller may read all resources of a type; null if the answer depends on the resource. */
   #readsAll({ type }: Selection): boolean | null {
     return this.#control.allowsAll('READ', type, this.#context)
   }
 
-  /** Replaces each resource that the caller may not read by null. `instances` are the types and ids of `resources`. */
+  /** Replaces resources that the caller may not read by null. `instances` has the types and ids of `resources`. */
   async #readable(
     instances: readonly Instance[],
     resources: readonly (StoredResource | null)[],

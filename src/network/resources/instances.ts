@@ -10,7 +10,7 @@ import {
 } from '../model/validation.ts'
 import { canBeItem } from './database.ts'
 
-/** A resource in its stored form, with its identity. */
+/** A resource in its stored form, with its type and id. */
 export interface Resource {
   readonly target: Target
   readonly value: JsonObject
@@ -35,7 +35,7 @@ export const RESOURCES_MAX = 9_998
 export function refuseLength(list: readonly unknown[]): void {
   if (list.length === 0) throw new NetworkError('LIST_EMPTY', 'the list is empty')
   if (list.length <= RESOURCES_MAX) return
-  const message = `one request may change ${RESOURCES_MAX} resources, not ${list.length}`
+  const message = `one request can change at most ${RESOURCES_MAX} resources, but this request has ${list.length}`
   throw new NetworkError('UNIT_TOO_LARGE', message)
 }
 
@@ -52,7 +52,7 @@ export function refuseRepeated(ids: readonly string[]): void {
 }
 
 /**
- * Validates `body`, one instance of `type` or an array of instances, and returns them in their stored form.
+ * Validates `body`, one instance of `type` or an array of instances, and returns the resources in their stored form.
  * Errors: RESOURCE_INVALID with all problems, LIST_EMPTY, UNIT_TOO_LARGE.
  */
 export function resourcesOf(body: Json, type: TypeDeclaration, rules: InstanceRules): Resource[] {
@@ -103,11 +103,11 @@ function checkedResource(
   }
   const target = { type: type.qualifiedName, id: String(resource[type.identifier ?? '']) }
   if (canBeItem(target)) return { target, value: resource }
-  const message = 'the id has more than 255 bytes together with the name of its type'
+  const message = 'the id and the name of its type together are longer than 255 bytes'
   return [{ path: pointer(path, type.identifier ?? ''), code: 'ID_TOO_LONG', message }]
 }
 
-/** Returns `value` with the id from the path. `value` may omit its id. Errors: RESOURCE_ID_MISMATCH if they differ. */
+/** Returns `value` with the id from the path. Errors: RESOURCE_ID_MISMATCH if `value` has another id. */
 export function withId(value: JsonObject, { identifier }: TypeDeclaration, id: string): JsonObject {
   const name = identifier ?? ''
   const given = value[name] ?? id
@@ -127,7 +127,7 @@ export function submittedFields(given: Json): JsonObject {
   throw invalid([{ path: '/transactionId', code: 'ASSIGNED_BY_SERVER', message }])
 }
 
-// The messages equal Composer's messages, because clients match them.
+// The following messages equal Composer's messages, because clients compare the texts.
 
 /** Returns the id of a type's registry for messages. */
 export function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {

@@ -21,7 +21,7 @@ import { objectIn } from './database.ts'
 import type { Guard } from './guard.ts'
 import { RESOLVED_MAX, Resolution, withRelationships } from './references.ts'
 
-/** Returns the types of the fields that a filter of instances of `type` may use. */
+/** Returns the types of the fields that a filter for instances of `type` may use. */
 function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
   return (path) => {
     if (path.at(-1) === '$class') return FIELD_TYPES.text
@@ -136,7 +136,7 @@ export function resourceFilter(
 ): Filter {
   const filter = filterOf(query, { typeOf: fieldTypesOf(model, type), mayResolve: true })
   if (filter === null) return NO_FILTER
-  // `where={}` matches all resources. With null, they are counted and listed without evaluating a predicate.
+  // `where={}` matches all resources. With null, the store counts and lists all without evaluating a predicate.
   const { where } = filter
   return where?.kind === 'all' && where.of.length === 0 ? { ...filter, where: null } : filter
 }

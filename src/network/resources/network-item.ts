@@ -17,7 +17,7 @@ const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024
 export function networkItem(definition: NetworkDefinition, runtimeVersion: string): JsonObject {
   const { archive } = definition
   if (archive.length > ARCHIVE_BYTES_MAX) {
-    const message = `the archive of a deployed network may have at most ${ARCHIVE_BYTES_MAX} bytes`
+    const message = `the archive of a deployed network can be at most ${ARCHIVE_BYTES_MAX} bytes`
     throw new NetworkError('NETWORK_UNREADABLE', message)
   }
   return { ...itemWithoutArchive(definition, runtimeVersion), archive: archive.toString('base64') }

@@ -5,7 +5,7 @@ import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
 import { itemIdOf, lengthOf, objectIn } from './database.ts'
 
-/** Applies unrecorded changes on top of another reader's resources. The other reader's resources do not change. */
+/** Reads the resources of another reader with unrecorded changes applied. The other reader does not change. */
 export class Overlay implements ResourceReader {
   #below: ResourceReader
   /** Changed resources by type and id. */
@@ -20,18 +20,18 @@ export class Overlay implements ResourceReader {
     this.#below = below
   }
 
-  /** Applies a change. `sequence` is its number for `drop`. */
+  /** Applies a change. `sequence` is the number of the change for `drop`. */
   apply(change: ResourceChange, sequence = 0): void {
     const { type, id } = change.target
     const ofType = this.#changed.get(type) ?? new Map<string, Changed>()
     this.#changed.set(type, ofType)
-    // An unrecorded change has no revision.
+    // The revision is -1, because the change is not recorded yet.
     const stored =
       change.kind === 'delete' ? null : { id, text: canonicalJson(change.resource), revision: -1 }
     ofType.set(id, { stored, sequence })
   }
 
-  /** Removes the changes up to `sequence`, because the reader below now returns them. */
+  /** Removes the changes up to `sequence`, because the other reader now contains them. */
   drop(sequence: number): void {
     for (const [type, ofType] of this.#changed) {
       for (const [id, changed] of ofType) if (changed.sequence <= sequence) ofType.delete(id)
@@ -80,7 +80,7 @@ function compareItems(one: StoredResource, other: StoredResource): number {
   return itemIdOf({ type: '', id: one.id }) < itemIdOf({ type: '', id: other.id }) ? -1 : 1
 }
 
-/** Sorts `resources` by `order`. Equal resources keep their relative order. */
+/** Sorts `resources` by `order`. Resources that are equal in `order` keep their relative order. */
 export function ordered(
   resources: readonly StoredResource[],
   order: readonly OrderTerm[],
@@ -92,10 +92,10 @@ export function ordered(
     .map(({ resource }) => resource)
 }
 
-// As in Composer, the registries of a network are resources: processors and queries read them, and `targetRegistry` of
-// a system transaction refers to a registry. Registries are derived from the model and not stored.
+// As in Composer, the registries of a network are resources, because processors and queries read them and
+// `targetRegistry` of a system transaction refers to a registry. Registries are derived from the model and not stored.
 
-/** Registry types by the kind of their members. */
+/** Start of the name of a registry type, by the kind of the resources in the registry. */
 const REGISTRY_NAMES = new Map<TypeDeclaration['kind'], string>([
   ['asset', 'Asset'],
   ['participant', 'Participant'],

@@ -19,7 +19,7 @@ import { ordered } from './overlay.ts'
 /** Maximum values of a list parameter. */
 const VALUES_MAX = 1_000
 
-/** Maximum results of a query. Results are sorted and paged in memory. */
+/** Maximum results of a query, because results are sorted and paged in memory. */
 const RESULTS_MAX = 100_000
 
 /** Parameters of a query: strings or lists of strings. */
@@ -52,7 +52,7 @@ export async function runQuery(
   return { total: kept.length, pages: pages() }
 }
 
-/** Converts parameters to strings, as in a URL. Other values become empty strings, which are invalid for every type. */
+/** Converts parameters to strings, as in a URL. null and objects become empty strings. */
 export function parameterTexts(parameters: JsonObject): Record<string, string | string[]> {
   const text = (value: Json) => (value === null || typeof value === 'object' ? '' : String(value))
   const texts = Object.entries(parameters).map(
@@ -92,7 +92,7 @@ function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model:
   const problems: Problem[] = []
   for (const [name, type] of parameters) {
     const value = Object.hasOwn(request, name) ? request[name] : undefined
-    // CONTAINS also accepts a list: an array must contain all of its values.
+    // A parameter of CONTAINS may be a list. The array must contain all values of the list.
     const isList = Array.isArray(value) && type !== 'count' && type.array
     const texts: unknown[] = isList ? value : [value]
     const fits = (text: unknown) =>

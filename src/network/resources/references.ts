@@ -6,10 +6,10 @@ import { type Problem, pointer } from '../model/validation.ts'
 import { objectIn, type ResourceReader, type StoredResource } from './database.ts'
 import { invalid } from './instances.ts'
 
-/** Returns the replacement for a relationship, from its text and its path. */
+/** Returns the replacement for the relationship `text` at `path`. */
 type Replace = (text: string, path: string) => Json
 
-/** Returns a copy of `value`, with `replace` applied to the relationships in it and in nested objects. */
+/** Returns a copy of `value` in which `replace` was applied to all relationships, also in nested objects. */
 export function withRelationships(
   value: JsonObject,
   model: Model,
@@ -27,14 +27,14 @@ export function withRelationships(
   }
   const members = Object.entries(value).map(([key, member]) => {
     const property = type?.properties.get(key)
-    // Not a relationship: undeclared, or of a built-in type.
+    // Members that are undeclared or have a built-in type contain no relationships.
     if (property === undefined || property.type === null) return [key, member] as const
     return [key, memberWith(member, property, pointer(path, key))] as const
   })
   return Object.fromEntries(members)
 }
 
-/** Returns the relationships in `resource`. `target` is null for a text that names no resource. */
+/** Returns the relationships in `resource`. `target` is null if the text is not a canonical relationship. */
 function referencesIn(resource: JsonObject, model: Model, below = '') {
   const found: { path: string; text: string; target: Target | null }[] = []
   const take = (text: string, path: string) => {
@@ -68,14 +68,15 @@ export async function requireReferences(
   }
 }
 
-/** The target of a relationship, and its resource, or null if there is none. */
+/** The target of a relationship, and its resource, or null if the resource does not exist or may not be read. */
 type Resolved = Target & { readonly resource: JsonObject | null }
 
 /** Reads resources. The result is null for a resource that does not exist or that the caller may not read. */
 type ReadAll = (targets: readonly Target[]) => Promise<(StoredResource | null)[]>
 
-/** Maximum number of resolved resources per request. CHARACTERS_MAX limits their length for a transaction. */
+/** Maximum number of resolved resources per request. */
 export const RESOLVED_MAX = 50_000
+/** Maximum characters of the resolved resources, unless the caller of `Resolution` sets another maximum. */
 const CHARACTERS_MAX = 16 * 1024 * 1024
 
 /**

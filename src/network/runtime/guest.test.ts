@@ -29,7 +29,7 @@ it('returns the value of a script, or of its promise', async () => {
   expect(await evaluate(guest, later)).toEqual({ value: 'later' })
 })
 
-it('resets all state of the script after a call', async () => {
+it('resets all state of the scripts after each call', async () => {
   const guest = await started()
   const leave = `count += 1; Object.prototype.own = 1; Array.prototype.map = null
     globalThis.left = 1; JSON.parse = () => 7; count`
@@ -38,7 +38,7 @@ it('resets all state of the script after a call', async () => {
   expect(await evaluate(guest, look)).toEqual({ value: '0,,function,undefined,1' })
 })
 
-it('resets changes of a long array that the scripts of the network created', async () => {
+it('resets changes to a large array that a script of the network created', async () => {
   const scripts = [{ name: 'lib/table.js', text: 'var table = new Uint8Array(8 << 20)' }]
   const guest = await Guest.boot({ ...options, scripts }, 2_000)
   const count = 'const at = 4 << 20; table[at] += 1; table[at]'
@@ -86,12 +86,20 @@ it('passes logged lines to the host, and throws in the script if the host throws
 
 it.each([
   ['an endless loop', 'for (;;);', 'DEADLINE'],
-  ['an endless loop that catches', 'for (;;) try { for (;;); } catch {}', 'DEADLINE'],
+  ['an endless loop that catches errors', 'for (;;) try { for (;;); } catch {}', 'DEADLINE'],
   ['an endless sort', '[1, 2, 3].sort(() => { for (;;); })', 'DEADLINE'],
   ['a catastrophic pattern', '/(a+)+$/.test("a".repeat(40) + "b")', 'DEADLINE'],
   ['an error with an endless message getter', 'throw { get message() { for (;;); } }', 'DEADLINE'],
-  ['a bomb of arrays', 'const a = []; for (;;) a.push(new Array(1000).fill(1))', 'MEMORY'],
-  ['a bomb of buffers', 'const b = []; for (;;) b.push(new ArrayBuffer(1 << 20))', 'MEMORY'],
+  [
+    'an endless allocation of arrays',
+    'const a = []; for (;;) a.push(new Array(1000).fill(1))',
+    'MEMORY',
+  ],
+  [
+    'an endless allocation of buffers',
+    'const b = []; for (;;) b.push(new ArrayBuffer(1 << 20))',
+    'MEMORY',
+  ],
   ['a giant string', 'let s = "x"; for (;;) s += s', 'MEMORY'],
   ['a giant array', 'new Array(1e8).fill(1)', 'MEMORY'],
   ['endless recursion', 'function f() { f() }; f()', 'MEMORY'],
@@ -99,7 +107,7 @@ it.each([
   const guest = await started()
   const withinMs = failed === 'MEMORY' ? 10_000 : 250
   expect(await evaluate(guest, code, silent, withinMs)).toMatchObject({ failed })
-  // The caller replaces a guest whose memory has grown or whose call has failed.
+  // A caller must replace a guest that is `worn`, for example because its memory has grown.
   const next = guest.worn ? await started() : guest
   expect(await evaluate(next, 'count += 1')).toEqual({ value: '1' })
 })
@@ -130,7 +138,7 @@ it('has no access to the host', async () => {
   expect(await evaluate(guest, 'import("node:fs")')).not.toMatchObject({ failed: 'LOST' })
 })
 
-it('names the script that cannot be loaded, and the reason', async () => {
+it('reports the script that cannot be loaded, with the reason', async () => {
   const scripts = [{ name: 'lib/broken.js', text: 'function (' }]
   const booting = () => Guest.boot({ ...options, scripts }, 2_000)
   await expect(booting()).rejects.toThrow(GuestBootError)

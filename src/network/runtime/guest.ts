@@ -9,7 +9,7 @@ import {
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core'
 
-/** The part of `WebAssembly` used in this file; Node's types do not declare it. */
+/** The part of `WebAssembly` used in this file. Node's types do not declare `WebAssembly`. */
 interface WasmMemory {
   readonly buffer: ArrayBuffer
 }
@@ -19,20 +19,20 @@ const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: MemoryClas
 // The package's types describe its CommonJS build, in which this export is nested one level deeper.
 const variant = release as unknown as QuickJSSyncVariant
 
-/** WebAssembly memory is allocated in pages of 64 KiB. */
+/** Size of a page of WebAssembly memory. */
 const PAGE_BYTES = 65_536
-/** Initial memory of an instance: the engine needs 16 MiB. */
+/** Initial memory of a guest in pages: 16 MiB, which the engine needs. */
 const FIRST_PAGES = 256
 /** Maximum stack size of a guest. */
 const STACK_BYTES = 512 * 1024
 /** Size of the pieces in which the memory is searched for zeros. */
 const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
-/** Number of bytes at the start of the zeros that are copied nevertheless: the preceding data may end in zeros. */
+/** Bytes at the start of the stack that are copied although they are zeros, because they may belong to other data. */
 const MARGIN_BYTES = 65_536
-/** Maximum total length of unanswered requests, which are stored outside of the guest's memory. */
+/** Maximum characters of all unanswered requests together. Requests are stored outside of the guest's memory. */
 const WAITING_LENGTH_MAX = 64 * 1024 * 1024
-/** Maximum length of a guest's error message; longer messages are truncated. */
+/** Maximum characters of a guest's error message; longer messages are truncated. */
 const MESSAGE_LENGTH_MAX = 4_096
 
 /** The answer of a guest: JSON text, or a failure. */
@@ -52,7 +52,7 @@ export interface Script {
   readonly text: string
 }
 
-/** Serves the guest during one call. The guest receives the messages of thrown errors. */
+/** Serves the guest during one call. If a method throws, the guest receives only the error's message. */
 export interface GuestHost {
   /** Answers `host(request)`, which returns a promise in the guest. Requests are answered one at a time. */
   answer(request: string): Promise<string>
@@ -64,7 +64,7 @@ export interface GuestHost {
 export interface GuestOptions {
   /**
    * Evaluated first. Its value is a function that receives `host` and `log` and returns the entry, the function to
-   * call. So the scripts can access none of these three.
+   * call. The scripts can access neither `host`, nor `log`, nor the entry.
    */
   readonly program: Script
   /** Evaluated after the program, in order, as global scripts. */
@@ -127,7 +127,7 @@ export class Guest {
 
   /**
    * Calls the program's entry with a text. The entry returns a text or a promise of a text. The call ends when all
-   * requests to `host` are answered. `deadlineMs` includes the time to answer them.
+   * requests to `host` are answered. `deadlineMs` includes the time to answer these requests.
    */
   async call(request: string, host: GuestHost, deadlineMs: number): Promise<GuestAnswer> {
     if (this.#isLost) return { failed: 'LOST', message: 'the engine has failed' }
@@ -140,11 +140,11 @@ export class Guest {
     this.#isOutOfTime = false
     try {
       const answer = await this.#run(request)
-      // A guest that was stopped after its result was complete fails too: how much of its remaining work ran is
-      // random.
+      // A guest that was stopped after its result was complete fails too, because it is random how much of its
+      // remaining work ran.
       return this.#isOutOfTime ? OUT_OF_TIME : answer
     } catch (error) {
-      // The engine, or V8 (for example its stack), failed: the state of the engine is unknown.
+      // The engine or V8 failed (for example, V8's stack overflowed), so the state of the engine is unknown.
       this.#isLost = true
       const message = textOf(error)
       if (/call stack/i.test(message)) return { failed: 'MEMORY', message: 'stack overflow' }
@@ -258,7 +258,7 @@ export const NO_HOST: GuestHost = {
 }
 const OUT_OF_TIME = { failed: 'DEADLINE', message: 'out of time' } as const
 
-/** A script of a network that cannot be loaded. */
+/** Thrown if a script cannot be loaded. */
 export class GuestBootError extends Error {
   override readonly name = 'GuestBootError'
 }
@@ -283,8 +283,8 @@ function nextUsed(memory: Buffer, at: number): number {
 }
 
 /**
- * Returns the stack of a new engine: the longest run of zeros before other data, because the stack is longer than all
- * memory in use. The content of the stack is irrelevant between calls.
+ * Returns the location of the stack of a new engine: the longest run of zeros before other data, because the stack is
+ * longer than all memory in use. The content of the stack is irrelevant between calls.
  */
 function stackIn(memory: Buffer): Range {
   let stack: Range = { from: 0, to: 0 }
@@ -309,7 +309,7 @@ function usedParts(memory: Buffer, stack: Range): MemoryPart[] {
   ]
 }
 
-/** Returns `<name>: <message>` for a thrown value of any type. */
+/** Returns `<name>: <message>` for a thrown value of any type, truncated to MESSAGE_LENGTH_MAX. */
 function messageOf(thrown: unknown): string {
   return wholeMessageOf(thrown).slice(0, MESSAGE_LENGTH_MAX)
 }

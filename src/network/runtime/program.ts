@@ -8,9 +8,8 @@ const PARTS = ['resources', 'program']
 
 /** The scripts that a guest loads. */
 export interface GuestScripts {
-  /** See `GuestOptions`. */
+  /** See `GuestOptions.program`. */
   readonly program: Script
-  /** The scripts of the network. */
   readonly scripts: readonly Script[]
 }
 

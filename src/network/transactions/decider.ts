@@ -56,14 +56,15 @@ const START = systemType('StartBusinessNetwork')
 type Kind<Name extends ChangeRequest['kind']> = Extract<ChangeRequest, { kind: Name }>
 
 /**
- * Decides the requests of one network, one at a time. Each decision builds on all earlier decisions, durable or not.
- * Decisions are applied to the state in memory at once; the caller records them.
+ * Decides the requests of one network, one at a time: computes the changes to record, or refuses the request. Each
+ * decision builds on all earlier decisions, even if they are not durable yet. A decision is applied to the state in
+ * memory at once; the caller of `decide` records the changes.
  */
 export class Decider {
   readonly #parts: DeciderParts
   /** The changes that record the network itself; empty if it is recorded, or after the first decision with changes. */
   #deployment: readonly Change[]
-  /** All resources, including the decisions that are not durable yet. */
+  /** All resources, including the changes of decisions that are not durable yet. */
   readonly #state: Overlay
 
   constructor(parts: DeciderParts) {
@@ -75,7 +76,7 @@ export class Decider {
     }
   }
 
-  /** Notes that the decisions up to `id` are durable. */
+  /** Called when the decisions up to `id` are durable. */
   durable(id: number): void {
     this.#state.drop(id)
   }
@@ -128,7 +129,7 @@ export class Decider {
     }
   }
 
-  /** Creates one resource, or creates or replaces all resources of an array, or none of them. */
+  /** Creates one resource, or creates or replaces all resources of an array. After an error, nothing is changed. */
   async #writeAll(
     { kind, type: name, body }: Kind<'create' | 'updateAll'>,
     guard: Guard,
@@ -168,7 +169,7 @@ export class Decider {
     return { draft, reply: [resource.value] }
   }
 
-  /** Deletes all listed resources, or none of them. */
+  /** Deletes all listed resources. After an error, nothing is changed. */
   async #remove({ type: name, ids, expects }: Kind<'remove'>, guard: Guard, stamp: Stamp) {
     const type = this.#typeOf(name)
     refuseLength(ids)
@@ -197,8 +198,8 @@ export class Decider {
 }
 
 /**
- * Returns the stored resource. If neither the caller may read it nor `updater` may update it, it is reported as
- * missing. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED.
+ * Returns the stored resource. Reports the resource as missing if the caller may not read it and `updater` may not
+ * update it. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED.
  */
 async function current(
   type: TypeDeclaration,

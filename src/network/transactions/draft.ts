@@ -17,14 +17,14 @@ export interface DraftedChange {
 }
 
 /**
- * A transaction and its writes so far. All writes to a network, by REST requests and by processors, are made here.
- * Each write is checked against the access rules and applied on top of the earlier writes; nothing is recorded yet.
+ * A transaction and its writes so far. All writes to a network, by REST requests and by processors, go through a
+ * draft. A draft checks each write against the access rules and applies it on top of the earlier writes, but records
+ * nothing.
  */
 export class Draft {
   readonly transaction: Resource
-  /** Checks the caller's rights during the transaction. Its reads include the writes so far. */
+  /** Checks the caller's rights during the transaction. Reads through this guard include the writes so far. */
   readonly guard: Guard
-  /** The writes, in their order. */
   readonly changes: ResourceChange[] = []
   readonly #overlay: Overlay
 
@@ -58,8 +58,8 @@ export class Draft {
   }
 
   /**
-   * Deletes a resource. If the caller may not delete it, and `reader` may not read it, the resource is reported as
-   * missing. `reader` is null if the caller already knows that the resource exists.
+   * Deletes a resource. If the caller may not delete the resource, and `reader` may not read it, the resource is
+   * reported as missing. `reader` is null if the caller already knows that the resource exists.
    * Errors: ACCESS_DENIED, RESOURCE_NOT_FOUND.
    */
   async remove(target: Target, reader: Guard | null = this.guard): Promise<void> {
@@ -78,7 +78,7 @@ export class Draft {
     return requireReferences(written, inList, this.guard.definition, this.#overlay)
   }
 
-  /** Throws unless the caller may perform `operation`. The rules are evaluated for the version before the write. */
+  /** Throws unless the caller may perform `operation`. The rules are evaluated for the resource before the write. */
   async #require(operation: Operation, target: Target, reader: Guard | null): Promise<void> {
     const stored = await this.#overlay.read(target)
     if (stored === null) throw this.#missing(target)

@@ -4,11 +4,11 @@ import { NetworkError } from '../errors.ts'
 
 // Scripts are untrusted: their messages may be invalid JSON, and a member may have any type.
 
-/** Maximum length of a message: slightly more than the maximum size of an item. */
+/** Maximum characters of a message: slightly more than the maximum size of an item. */
 const MESSAGE_LENGTH_MAX = 16 * 1024 * 1024
 
 /**
- * Parses a message of a guest, as strictly as an HTTP body, because parts of it are recorded.
+ * Parses a message of a guest, as strictly as an HTTP body, because parts of the message are recorded.
  * Errors: TRANSACTION_FAILED.
  */
 export function parseGuestMessage(text: string): JsonObject {

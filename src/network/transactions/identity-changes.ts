@@ -59,7 +59,7 @@ async function issued(
     throw invalidField('userID', 'MISSING', message)
   }
   const withoutRight = { name, state: 'ISSUED', certificate: '' }
-  // An identity without `canIssue` is stored exactly as before that right was introduced.
+  // Omits `canIssue` if it is false, as in identities that were recorded before this member existed.
   const content = canIssue ? { ...withoutRight, canIssue } : withoutRight
   const action = `create a new identity ${name}`
   const identity = await newIdentity(id, participant, content, action, guard)
@@ -108,10 +108,10 @@ async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
 }
 
 /**
- * Checks the right to manage identities. Access rules cannot grant it: otherwise everyone who may use the system
- * types could become the administrator. The gateway's administrator has the right, and so have identities of a
- * NetworkAdmin and identities issued with `canIssue`. Only the gateway's administrator can manage identities of a
- * NetworkAdmin.
+ * Checks that the caller has the right to manage identities. The gateway's administrator, identities of a
+ * NetworkAdmin, and identities issued with `canIssue` have this right. Access rules cannot grant it, because otherwise
+ * everyone who may use the system types could become the administrator. Only the gateway's administrator can manage
+ * identities of a NetworkAdmin.
  *
  * `participant` is the owner of the identity, or null if the identity does not exist; `action` completes “does not
  * have permission to”. Errors: ACCESS_DENIED. Source of the message: Composer, `createIdentity`.

@@ -61,8 +61,9 @@ export interface Decision {
   readonly reply: Json
   /** The changes to record, or null if there are no changes. */
   readonly unit: UnitOfWork | null
-  /** Index of the operation in `unit` that records the transaction. `writeAt` is the index of its first write. */
+  /** Index in `unit` of the operation that records the transaction. */
   readonly transactionAt: number
+  /** Index in `unit` of the first write of the transaction; `transactionAt` if there are no writes. */
   readonly writeAt: number
   readonly events: readonly JsonObject[]
 }
@@ -109,7 +110,7 @@ export interface NetworkVerification {
   readonly finding: string | null
 }
 
-/** Messages to the thread, which are processed one at a time, in order. */
+/** Messages to the thread. The thread processes messages one at a time, in order. */
 export type ToThread =
   | {
       readonly id: number
@@ -150,7 +151,7 @@ export function failureOf(error: unknown): Failure {
 }
 
 export function errorOf({ name, code, message, problems }: Failure): Error {
-  // `failureOf` took the code from an error of this class.
+  // The casts are safe, because `failureOf` took the code from an error of the same class.
   switch (name) {
     case 'NetworkError':
       return new NetworkError(code as NetworkErrorCode, message, { problems })

@@ -32,12 +32,12 @@ function processorsFor(
 }
 
 /**
- * Runs the processors of `transaction`. `type` is its type, and `guard` belongs to the caller, who may submit it. `log`
- * receives the console output.
+ * Runs the processors of `transaction`, a transaction of `type` that the caller may submit. `guard` belongs to the
+ * caller. `log` receives the console output.
  *
- * Scripts follow relationships synchronously, so the transaction is sent together with the resources that it refers to.
- * If a script needs a resource that was not sent, it is run again from the start with more levels of relationships.
- * Time and random numbers are fixed, so the second run is equal to the first run up to this point.
+ * Scripts follow relationships synchronously, so the transaction is sent together with the resources to which it
+ * refers. If a script needs a resource that was not sent, the script runs again from the start with more levels of
+ * relationships. Time and random numbers are fixed, so both runs are equal up to this point.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
 export async function process(
@@ -71,7 +71,6 @@ export async function process(
   }
 }
 
-/** Returns the request to the guest. */
 function requestOf(
   { target, value }: Resource,
   { participant, identity }: Caller,
@@ -99,7 +98,7 @@ function failure(
     case 'LOST':
       return new NetworkError('PROCESSOR_MEMORY', `the transaction was ended: ${message}`)
     case 'THROWN': {
-      // The class of an error is shown only if it is not `Error`.
+      // The message shows the class of an error only if the class is not `Error`.
       const text = message.replace(/^Error: /, '')
       if (denied !== null && text === denied.message) return denied
       return new NetworkError('TRANSACTION_FAILED', text)

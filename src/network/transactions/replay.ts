@@ -22,10 +22,10 @@ interface RecordedTransaction {
 }
 
 /**
- * Decides every transaction of network `name` again, on top of the changes recorded before it, and compares its
- * writes and events with the recorded writes and events. `blocks` are all blocks that changed the network, in order.
- * Keeps all resources of the network in memory. `onProgress` is called before each transaction. Errors:
- * NETWORK_INVALID if the scripts cannot be loaded.
+ * Decides every transaction of network `name` again, on top of the changes recorded before the transaction, and
+ * compares the resulting writes and events with the recorded writes and events. `blocks` are all blocks that changed
+ * the network, in order. Keeps all resources of the network in memory. `onProgress` is called before each transaction.
+ * Errors: NETWORK_INVALID if the scripts cannot be loaded.
  */
 export async function verifyNetwork(
   name: string,
@@ -82,7 +82,7 @@ interface DeployedNetwork {
   readonly decider: Decider
 }
 
-/** Returns the network recorded in `item`, with the resources in `state`; or the reason why it cannot be read. */
+/** Returns the network recorded in `item`, with the resources in `state`, or the reason why `item` cannot be read. */
 function deployedNetwork(
   item: JsonObject,
   name: string,
@@ -133,7 +133,7 @@ async function differenceOf(
 }
 
 /**
- * Splits the changes of a block into transactions: each consists of the transaction itself, its historian record, and
+ * Splits the changes of a block into transactions. Each element has the transaction itself, its historian record, and
  * the writes up to the next transaction.
  */
 function transactionsIn(changes: readonly ResourceChange[], model: Model) {

@@ -60,13 +60,13 @@ export function returnedBy(transaction: TypeDeclaration, model: Model): Returned
   return { name, array: written.endsWith('[]'), type: typeNamed(name, transaction, model) }
 }
 
-/** Whether transactions of a type are recorded: unless the type is declared with `@commit(false)`. */
+/** Whether transactions of a type are recorded. They are not if the type has `@commit(false)`. */
 export function isRecorded({ decorators }: TypeDeclaration): boolean {
   return decorators.find(({ name }) => name === 'commit')?.arguments[0] !== false
 }
 
 /**
- * Validates and returns the result of a transaction; undefined without `@returns`.
+ * Validates and returns the result of a transaction, or returns undefined if its type has no `@returns`.
  * Errors: TRANSACTION_FAILED if the result is not an instance of the declared type.
  */
 export function checkedReturn(
@@ -98,7 +98,7 @@ function isPrimitive(value: Json, name: string): boolean {
   return typeof value === (name === 'Boolean' ? 'boolean' : 'number')
 }
 
-/** The declared type with this short or qualified name; null for a built-in type. */
+/** Returns the declared type with this short or qualified name, or null for a built-in type. */
 function typeNamed(name: string, { namespace }: TypeDeclaration, model: Model) {
   const exact = model.type(name) ?? model.type(`${namespace}.${name}`)
   return exact ?? [...model.types()].find((type) => type.name === name) ?? null
@@ -106,5 +106,5 @@ function typeNamed(name: string, { namespace }: TypeDeclaration, model: Model) {
 
 function wrong({ name }: TypeDeclaration, declared: Returned): NetworkError {
   const type = `${declared.name}${declared.array ? '[]' : ''}`
-  return new NetworkError('TRANSACTION_FAILED', `${name} must return ${type}, but returned nothing`)
+  return new NetworkError('TRANSACTION_FAILED', `${name} must return a value of the type ${type}`)
 }

@@ -18,7 +18,7 @@ import { type GuestScripts, guestScripts } from '../runtime/program.ts'
 const MEMORY_BYTES = 64 * 1024 * 1024
 /** Maximum levels of relationships resolved for one call of a guest. */
 export const LEVELS_MAX = 64
-/** When scripts are loaded again, their time limit is multiplied by this. */
+/** Factor by which the time limit for loading the scripts is longer when they are loaded again. */
 const BOOT_AGAIN = 10
 
 /** Limits of the scripts of a network. */
@@ -63,8 +63,8 @@ export class Scripts {
 
   /**
    * Evaluates a condition for each of its resources: true, false, or null if it throws or fails. Conditions may follow
-   * relationships to all resources of `state`: if access rules applied to the reads of their own conditions, the
-   * recursion would not end. Errors: NETWORK_INVALID.
+   * relationships to all resources of `state`, because an access rule that applied to the reads of its own condition
+   * would recurse without end. Errors: NETWORK_INVALID.
    */
   async evaluate(
     condition: ConditionRequest,
@@ -74,7 +74,7 @@ export class Scripts {
     const roots = [participant, transaction, ...resources].filter((root) => root !== null)
     const read = (targets: readonly Target[]) =>
       Promise.all(targets.map((target) => state.read(target)))
-    // Starts with level 0: most conditions only compare identifiers and need no other resource.
+    // Starts with level 0, because most conditions only compare identifiers and need no other resource.
     for (let levels = 0; ; levels = levels * 2 || 1) {
       const resolved = await new Resolution(this.#definition.model, read).of(roots, levels)
       const request = JSON.stringify({ ...condition, resolved })
@@ -115,7 +115,8 @@ export class Scripts {
   }
 
   /**
-   * Runs a guest within a deadline, then restores the previous deadline: a condition may run while a processor waits.
+   * Runs a guest within a deadline, then restores the previous deadline, because a condition may run while a processor
+   * waits.
    */
   async #watched<Result>(withinMs: number, run: () => Promise<Result>): Promise<Result> {
     const outer = this.#untilMs
@@ -138,7 +139,7 @@ export function isUnresolved(answer: GuestAnswer): boolean {
   return 'value' in answer && answer.value === 'unresolved'
 }
 
-/** Returns the values in a guest's answer. The guest is untrusted: any other value is treated as a thrown error. */
+/** Returns the `count` values in a guest's answer. Because the guest is untrusted, non-boolean values become null. */
 function valuesIn(answer: GuestAnswer, count: number): (boolean | null)[] {
   const values: unknown = 'value' in answer ? parseAnswerList(answer.value) : []
   const list: readonly unknown[] = Array.isArray(values) ? values : []

@@ -19,8 +19,9 @@ import type { LogLine } from './messages.ts'
 const CHANGES_MAX = 2_000
 /** Maximum characters that one transaction may write. */
 const WRITTEN_LENGTH_MAX = 64 * 1024 * 1024
-/** Maximum lines that one transaction may log, and maximum characters per line. */
+/** Maximum lines that one transaction may log. */
 const LOGS_MAX = 100
+/** Maximum characters of a logged line; longer lines are truncated. */
 const LOG_LENGTH_MAX = 4_096
 /** Maximum characters of one answer to a processor, such as the results of a query. */
 const ANSWER_LENGTH_MAX = 16 * 1024 * 1024
@@ -35,14 +36,13 @@ export class TransactionSession implements GuestHost {
   readonly #model: Model
   readonly #levels: number
   readonly #resolution: Resolution
-  /** The console output. */
   readonly logged: LogLine[] = []
   #writtenLength = 0
   #denied: NetworkError | null = null
   #defect: unknown = null
 
   /**
-   * The processors read and write through `draft`. Relationships are resolved up to `levels`, starting at the
+   * The processors read and write through `draft`. Relationships are resolved up to `levels` deep, starting at the
    * transaction and at each resource that the processors read.
    */
   constructor(draft: Draft, levels: number) {
@@ -71,7 +71,7 @@ export class TransactionSession implements GuestHost {
     return this.#resolution.of([value], this.#levels, [participant, ...own])
   }
 
-  /** Answers a request of the processors. The processors receive the messages of errors. */
+  /** Answers a request from the processors. If it throws, the processors receive only the error's message. */
   async answer(request: string): Promise<string> {
     try {
       return await this.#answer(parseGuestMessage(request), request.length)
@@ -82,7 +82,7 @@ export class TransactionSession implements GuestHost {
     }
   }
 
-  /** Records a line of console output. Errors: TRANSACTION_FAILED. */
+  /** Adds a line of console output. Drops lines after LOGS_MAX. Errors: TRANSACTION_FAILED. */
   log(request: string): void {
     const { level, text } = parseGuestMessage(request)
     const line = { level: requireString(level), text: requireString(text) }
@@ -115,7 +115,7 @@ export class TransactionSession implements GuestHost {
     }
   }
 
-  /** Reads the requested resources and returns their texts: at most one for `get`. */
+  /** Returns the requested resources as JSON texts, at most one for `get`. */
   async #read(request: JsonObject): Promise<string[]> {
     if (request.ask === 'get') {
       const stored = await this.#guard.read(targetIn(request))
@@ -138,8 +138,8 @@ export class TransactionSession implements GuestHost {
   }
 
   /**
-   * Returns an answer with resources. Their relationships are either resolved in place, or the answer also contains
-   * the resources that they refer to.
+   * Returns the answer with the resources in `texts`. If `isResolved` is set, the relationships are replaced by their
+   * resources. Otherwise, the answer also contains the resources to which the relationships refer.
    */
   async #found(texts: readonly string[], isResolved: boolean): Promise<string> {
     const resolver = new Resolver(this.#guard)

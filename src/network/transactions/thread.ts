@@ -77,8 +77,8 @@ function limitsOf({ deadlineMs, bootMs, stopAt }: ThreadStart) {
   return { deadlineMs, bootMs, watch }
 }
 
-// The engine asks this thread only for the time zone offset. All nodes use UTC, so that a replayed transaction gives
-// the same result everywhere.
+// The engine of the sandbox reads the time zone offset from `Date` of this thread. All nodes use UTC, so that a
+// replayed transaction gives the same result everywhere.
 Date.prototype.getTimezoneOffset = () => 0
 
 assert(parentPort !== null)

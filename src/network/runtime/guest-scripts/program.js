@@ -1,5 +1,5 @@
-// Runs inside a guest, after `resources.js`: defines the functions that a network's scripts call, runs processors,
-// and evaluates conditions of access rules.
+// Runs inside a guest, after `resources.js`. Defines the functions that a network's scripts call, runs processors, and
+// evaluates conditions of access rules.
 
 /* global MODEL, CALL, CONTENTS, IDENTITIES, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 
@@ -118,7 +118,7 @@ function getSerializer() {
   return SERIALIZER
 }
 const EVENTS = []
-/** Stores an event. The network validates events after the processors: an invalid event fails the transaction. */
+/** Stores an event. After the processors have run, the network validates events; an invalid event is an error. */
 function emit(event) {
   EVENTS.push(serialized(() => jsonOf(event)))
 }
@@ -173,7 +173,10 @@ function shown(value) {
 
 const CURRENT = { participant: null, identity: null }
 
-/** The time of the transaction, and random numbers derived from its id. So every replay gives the same result. */
+/**
+ * The transaction's time, and the state of the random number generator. Its seed is derived from the transaction's
+ * id, so that every replay gives the same result.
+ */
 const FIXED = { nowMs: 0, chance: 0 }
 
 function fixTimeAndChance() {
@@ -186,7 +189,7 @@ function fixTimeAndChance() {
   })
   RealDate.prototype.constructor = FixedDate
   globalThis.Date = FixedDate
-  // mulberry32
+  // The random number generator mulberry32.
   Math.random = () => {
     FIXED.chance = (FIXED.chance + 0x6d2b79f5) | 0
     let mixed = Math.imul(FIXED.chance ^ (FIXED.chance >>> 15), 1 | FIXED.chance)
@@ -239,7 +242,7 @@ function evaluated({ condition, variables, participant, transaction, resources, 
   })
 }
 
-// The globals of a network's scripts. `query` and the other functions are plain globals, as in a browser.
+// The globals of a network's scripts.
 for (const [name, value] of Object.entries({
   ...{
     getAssetRegistry,
@@ -254,10 +257,10 @@ for (const [name, value] of Object.entries({
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
 }
 
-// Called before the network's scripts are loaded, because they may keep references to `Date` and `Math.random`.
+// Called before the network's scripts are loaded, because scripts may keep references to `Date` and `Math.random`.
 fixTimeAndChance()
 
-/** The entry of the guest. Returns the answer as JSON, or `unresolved` if a resource was not sent. */
+/** The entry of the guest. Returns the answer as JSON, or `unresolved` if the call needs a resource not sent. */
 async function program(requestText) {
   const call = JSON.parse(requestText)
   const isCondition = 'condition' in call

@@ -2,17 +2,17 @@
 // resources, then program) to form the body of one function, so that their names cannot conflict with names in the
 // network's scripts. The function has the constants `MODEL`, `host` (sends a request to the network) and `log`.
 //
-// Within one call, each identity has one object, whether it was read, queried, referenced by a relationship or newly
-// created. Its content may be missing: the network sends resources together with the resources that they refer to, up
-// to a number of levels. If a script needs a resource that was not sent, the call ends with `unresolved`, and the
-// network repeats the call with more levels.
+// Within one call, each resource (type and id) has one object, whether the resource was read, queried, referenced by a
+// relationship or newly created. The network sends each resource with the resources to which it refers, up to a number
+// of levels. If a script needs a resource that was not sent, the call ends with `unresolved`, and the network repeats
+// the call with more levels.
 
 /* global MODEL, host, log, InternalError */
 
 // Without a prototype, names such as `constructor` are not found as types.
 Object.setPrototypeOf(MODEL, null)
 
-/** Sends a request to the network and returns the answer. Throws if the network refuses it. */
+/** Sends a request to the network and returns the answer. Throws if the network refuses the request. */
 async function ask(kind, fields) {
   if (CALL.unresolved) throw new Error('unresolved')
   const text = serialized(() => JSON.stringify({ ask: kind, ...fields() }))
@@ -21,7 +21,7 @@ async function ask(kind, fields) {
   return value
 }
 
-/** The current call. `unresolved`: whether it needed a resource that was not sent. */
+/** The current call. `unresolved`: whether the call needed a resource that was not sent. */
 const CALL = { unresolved: false }
 /** Contents of sent and written resources by type and id; null for a resource that does not exist. */
 const CONTENTS = new Map()
@@ -30,7 +30,7 @@ function take(resolved) {
   for (const { type, id, resource } of resolved) CONTENTS.set(`${type}#${id}`, resource)
 }
 
-// Copies the global, because scripts may replace it.
+// Keeps a copy, because scripts may replace the global `InternalError`.
 const StackOverflow = InternalError
 
 /**
@@ -129,18 +129,18 @@ function fill(values, { properties }, json) {
     const member = json[name]
     if (member === undefined) continue
     values[name] = property.array
-      ? member.map((element) => heldValue(property, element))
-      : heldValue(property, member)
+      ? member.map((element) => memberValue(property, element))
+      : memberValue(property, member)
   }
 }
 
-function heldValue({ primitive, relationship }, json) {
+function memberValue({ primitive, relationship }, json) {
   if (relationship) return resourceIn(json)
   if (primitive === 'DateTime') return new Date(json)
   return typeof json === 'object' ? fromJson(json) : json
 }
 
-/** Returns the object of an identity. Its content is loaded when a script needs it. */
+/** Returns the object of the resource `id` of `type`. The content is loaded when a script first uses the content. */
 function resourceAt(type, id) {
   const key = `${type}#${id}`
   if (!IDENTITIES.has(key)) {
@@ -180,7 +180,7 @@ function instanceOf(type, id, loaded) {
   return values
 }
 
-/** Loads the content of a resource from the sent resources. */
+/** Loads the content of a resource, unless it is loaded already. Throws if the content was not sent. */
 function requireContent(state) {
   if (state.loaded) return
   const { type: name, id } = state
@@ -199,9 +199,9 @@ function missing(name, id) {
 }
 
 /**
- * The proxy traps of a resource that was referenced before its content was loaded. They load the content when a
- * script uses a declared property, except when it reads the identifier. Other properties do not depend on the
- * content, as in Composer's InvalidRelationship; for example, `await` reads `then`.
+ * The proxy traps of a resource whose content is not loaded yet. The traps load the content when a script uses a
+ * declared property, unless the script reads the identifier. Reading any other property, such as `then` in an
+ * `await`, does not load the content, as in Composer's InvalidRelationship.
  */
 const LAZY = {}
 for (const trap of ['get', 'has', 'getOwnPropertyDescriptor', 'ownKeys', 'set', 'deleteProperty']) {
@@ -225,7 +225,7 @@ function fresh(name, id) {
   if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
   const made = instanceOf(name, id, true)
   for (const [key, property] of Object.entries(type.properties)) {
-    if (property.default !== null) made[key] = heldValue(property, property.default)
+    if (property.default !== null) made[key] = memberValue(property, property.default)
   }
   return made
 }
