@@ -7,7 +7,7 @@ import { openStore } from '../open.ts'
 import type { Store } from '../store.ts'
 import { inCopy } from '../test-copy.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
-import { type PlainBlock, plainBlock } from './chain-walk.ts'
+import { ChainWalk, type PlainBlock, plainBlock } from './chain-walk.ts'
 
 const FRUIT = { db: 'fruit', database: packPosition(0, 0) }
 const VEG = { db: 'veg', database: packPosition(0, 1) }
@@ -124,4 +124,27 @@ it('passes ids with a newline, and entries not in canonical form, to the full co
   ]) {
     expect([entries, await plainBlock({ ...block, entries }, store)]).toEqual([entries, null])
   }
+})
+
+it('reports no difference if another process appends a block while the chain is read', async () => {
+  let appends = 1
+  const shared = new Proxy(store, {
+    get(target, name) {
+      if (name === 'treeLeaves' && appends > 0) {
+        return async (...args: Parameters<Store['treeLeaves']>) => {
+          appends -= 1
+          await appendEntries(store, [entry.create('fruit', `a${appends}`)])
+          return target.treeLeaves(...args)
+        }
+      }
+      const member: unknown = Reflect.get(target, name)
+      return typeof member === 'function' ? member.bind(target) : member
+    },
+  })
+  const walk = await ChainWalk.from(shared, 1)
+  expect(await walk.next()).toEqual({ blocks: [], finding: null })
+  const { blocks, finding } = await walk.next()
+  expect([blocks.map(({ height }) => height), finding]).toEqual([[1], null])
+  appends = 2
+  expect(await walk.next()).toEqual({ blocks: [], finding: null })
 })

@@ -84,6 +84,8 @@ export class ChainWalk {
     const page = await damageAsFinding(
       () => from,
       async () => ({
+        // The two reads may see different states, because other processes may append in between. A block
+        // and its leaf are committed together, so the leaves of the blocks that were read first exist.
         blocks: await this.#store.blocks(serverId, from, limit),
         leaves: await this.#store.treeLeaves(serverId, from, limit),
       }),
@@ -93,7 +95,8 @@ export class ChainWalk {
       const finding = this.#check(block, page.leaves[at])
       if (finding !== null) return { blocks: page.blocks.slice(0, at), finding }
     }
-    const isBeyond = page.blocks.length === 0 && page.leaves.length > 0
+    const isLonger = page.blocks.length === 0 && page.leaves.length > 0
+    const isBeyond = isLonger && (await this.#store.headers(serverId, from, 1)).length === 0
     return { blocks: page.blocks, finding: isBeyond ? leavesBeyond(from) : null }
   }
 
