@@ -15,7 +15,7 @@ export interface BlobsUnderTest {
   damage(sha256: string, bytes: Buffer | null): Promise<void>
   /** Removes rows of attachments, as an erasure does. */
   eraseRows(positions: readonly number[]): Promise<void>
-  /** Number of uploads and of blobs in parts that are stored. */
+  /** Returns the number of unfinished uploads and of blobs that have arrived only in part. */
   unfinished(): Promise<number>
   /** Makes all uploads look as if their process was killed long ago. */
   abandon(): Promise<void>
@@ -38,7 +38,7 @@ class Stage {
     this.blobs = opened.blobs
   }
 
-  /** A store with the item `a` of `fruit`, and its blobs. Removes them after the test. */
+  /** Opens a store with the item `a` of `fruit`, and its blobs. Removes the store and the blobs after the test. */
   static async open(make: () => Promise<BlobsUnderTest>): Promise<Stage> {
     const under = await make()
     const { location } = under
@@ -56,7 +56,7 @@ class Stage {
     return stage
   }
 
-  /** Opens the blobs as the next process does; if `crashed`, this process was killed before. */
+  /** Opens the blobs again, like the next process. With `crashed`, the last process counts as killed. */
   async restart(crashed: boolean): Promise<void> {
     if (crashed) await this.under.abandon()
     await this.blobs.close()
@@ -108,7 +108,7 @@ class Stage {
     return this.blobs.add(chunksOf(text), refusing, RECORDED)
   }
 
-  /** Erases the attachments with these names. */
+  /** Erases the attachments `names`, whose blobs have the `texts`. */
   erase(texts: readonly string[], ...names: readonly string[]): Promise<void> {
     return this.blobs.eraseRows(async () => {
       const rows = await this.reader.attachments.byPosition(-1, 10)
@@ -119,7 +119,7 @@ class Stage {
     }, RECORDED.mayBeRecorded)
   }
 
-  /** Returns the stored bytes of the blob named by the SHA-256 of `text`, or null. */
+  /** Returns the stored bytes of the blob of `text`, or null. */
   async stored(text: string): Promise<string | null> {
     const inventory = await openBlobInventory(this.under.location)
     try {
@@ -145,7 +145,7 @@ class Stage {
   }
 }
 
-/** The guarantees of every store of blobs. */
+/** Tests the guarantees of every store of blobs. */
 export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>): void {
   describe(`blobs on ${name}`, () => {
     let stage: Stage
@@ -240,7 +240,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.stored('shared')).toBe('shared')
     })
 
-    it('are removed if no entry was recorded for them, unless other entries name them', async () => {
+    it('are removed if no entry was recorded for them, unless other entries refer to them', async () => {
       await stage.put('one', 'named')
       const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
       for (const text of ['named', 'unnamed']) {

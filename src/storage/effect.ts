@@ -7,7 +7,7 @@ import {
   parsePosition,
 } from '../chain/index.ts'
 
-/** One change of a database by an entry; `position` is the packed position of the entry. */
+/** A change that an entry makes to a database. `position` is the packed position of the entry. */
 export type Effect =
   | { readonly kind: 'create_db' | 'delete_db'; readonly position: number; readonly db: string }
   | {
@@ -26,19 +26,19 @@ export type Effect =
     }
   | AttachmentEffect
   | {
-      /** The remnant of an erased entry about an attachment; changes nothing. */
+      /** An erased entry about an attachment, which changes nothing. */
       readonly kind: 'erased_attachment'
       readonly method: AttachmentMethod
       readonly position: number
       readonly db: string
-      /** Not called `id`, because the item does not change. */
+      /** Id of the item. Not called `id`, because the effect does not change the item. */
       readonly of: string
     }
   | {
       readonly kind: 'erase_item'
       readonly position: number
       readonly db: string
-      /** Not called `id`, because the item does not change. */
+      /** Id of the item. Not called `id`, because the effect does not change the item. */
       readonly of: string
       /** Packed positions of the entries to erase, ascending. */
       readonly positions: readonly number[]
@@ -105,7 +105,7 @@ export function entryTextOf(effect: Effect, serverId: number): string {
   }
 }
 
-/** Separator for splitting an entry's text; never part of an escaped text. */
+/** Placeholder for the name and the item. JSON does not escape it, and the rest of an entry does not contain it. */
 const MARK = '\u007f'
 
 /** Returns the constant parts of a `create_item` entry, around the database name and the item. */

@@ -11,7 +11,7 @@ function blockOf(height: number, entries: readonly string[], erased: readonly nu
   return { height, entries, blinds } as const satisfies Partial<Block>
 }
 
-/** Checks one block after the other. */
+/** Checks a block with `entries` at `height`. */
 function gone(check: ErasureCheck, height: number, entries: readonly Entry[]) {
   const effects = entries.map((one, index) => effectOf(one, packPosition(height, index)))
   return check.block(
@@ -58,7 +58,7 @@ it('requires for each erased entry a later entry that erases the same item', () 
   expect(gone(check, 5, [entry.erase('fruit', 'a', ['3.1'])])).toMatchObject({ index: 0 })
 })
 
-it('requires that an erased entry contains only its id; an entry with more content was not erased', () => {
+it('rejects an erasure of an entry that still contains more than its id', () => {
   const check = new ErasureCheck()
   const more = LEFT.replace('"id":"a"', '"id":"a","n":1')
   expect(check.block(sealedLike(blockOf(0, [more], [0])), [])).toBeNull()

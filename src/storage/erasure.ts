@@ -11,9 +11,9 @@ import {
 import type { Effect } from './effect.ts'
 
 /**
- * Returns the remnant of the entry `text` after its erasure: the same entry with an item that has only an
- * `id`, or an attachment without members. Returns null if it cannot be erased: it is about another item, or
- * has no content, like a deletion.
+ * Returns the erased form of the entry `text`: the same entry with an item that has only an `id`, or an attachment
+ * without members. Returns null if the entry cannot be erased, because it concerns another item or has no content, like
+ * a deletion.
  */
 export function erasedEntryText(text: string, db: string, id: string): string | null {
   const entry = parseEntry(text)
@@ -35,8 +35,8 @@ export function parseEntry(text: string): Entry | null {
 }
 
 /**
- * Checks the erased entries of a chain that is read from its beginning, without a store: each must be
- * erased by a later entry. Memory grows with the erased entries only.
+ * Checks, without a store, that a later entry erases each erased entry of a chain. The blocks must be checked from the
+ * beginning of the chain. Memory grows only with the erased entries.
  */
 export class ErasureCheck {
   /** Texts of erased entries whose erasing entry has not been read yet, by position. */
@@ -67,7 +67,7 @@ export class ErasureCheck {
     return null
   }
 
-  /** Call after the last block. */
+  /** Call after the last block. Returns a description of the missing erasures, or null. */
   end(): string | null {
     return this.#pending.size === 0
       ? null

@@ -4,17 +4,17 @@ import type { Effect } from './effect.ts'
 
 export type StoreErrorCode =
   | 'FOLDER_IN_USE' // another process has locked the folder
-  | 'FOLDER_UNUSABLE' // it cannot be created, read or written
+  | 'FOLDER_UNUSABLE' // the folder cannot be created, read or written
   | 'STORE_NOT_FOUND' // the database file is missing
-  | 'STORE_TOO_NEW' // a newer daicho wrote it
-  | 'STORE_TOO_OLD' // an older daicho wrote it, and the file is opened read-only
+  | 'STORE_TOO_NEW' // a newer daicho wrote the store
+  | 'STORE_TOO_OLD' // an older daicho wrote the store, and the file is opened read-only
   | 'STORE_FOREIGN' // the file is not a daicho store, or belongs to another key
   | 'STORE_DAMAGED' // a part of the file is unreadable or wrong; the rest may be fine
   | 'HEAD_MOVED' // the block does not follow the head
   | 'EFFECT_IMPOSSIBLE' // an effect does not apply to the databases
   | 'SEARCH_TOO_LARGE' // too many items to sort without an index, or to count in time
   | 'SEARCH_INTERRUPTED' // the index of the search was removed during the search, or the client has disconnected
-  | 'CONTENT_DIFFERS' // the bytes do not have the SHA-256
+  | 'CONTENT_DIFFERS' // the received bytes do not have the expected SHA-256
   | 'STORE_FULL' // the disk is full
   | 'STORE_UNAVAILABLE' // the database server cannot be reached or refuses work now; nothing was written
   | 'OUTCOME_UNKNOWN' // the connection was lost during a commit; the change may or may not be stored
@@ -22,7 +22,7 @@ export type StoreErrorCode =
   | 'STORE_UNSAFE' // the settings of the database server can lose acknowledged changes
   | 'STORE_FAILED' // the disk or the engine failed; the outcome of the last append is unknown
 
-/** The message names the folder, block or item. */
+/** The message contains the folder, block or item. */
 export class StoreError extends CodedError<StoreErrorCode> {
   override readonly name = 'StoreError'
 }
@@ -43,7 +43,7 @@ export function inapplicable(effect: Effect, cause?: unknown): EffectError {
   return new EffectError(effect.position, `${effect.kind} does not apply to ${target}`, { cause })
 }
 
-/** Full disk, exceeded quota, file too large. */
+/** System error codes of a full disk, an exceeded quota and a file that is too large. */
 const DISK_FULL_CODES = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 const SQLITE_FULL = 13
 
@@ -55,8 +55,8 @@ export function isDiskFull(error: unknown): boolean {
 }
 
 /**
- * STORE_DAMAGED of an append; `position` is the packed position of the entry that needs the damaged part,
- * if known.
+ * Thrown by an append that needs a damaged part of the store. `position` is the packed position of the entry that needs
+ * this part, or null if the entry is unknown.
  */
 export class DamageError extends StoreError {
   readonly position: number | null
@@ -78,7 +78,7 @@ export function isDamage(error: unknown): error is Error {
   return isMalformed(error) || (codeOf(error) & 0xff) === SQLITE_IOERR
 }
 
-/** Returns whether a change needed an unreadable part of the store; a failed write is not damage. */
+/** Returns whether a change failed because a part of the store is unreadable. A failed write is not damage. */
 export function isReadDamage(error: unknown): error is Error {
   if (error instanceof StoreError) return error.code === 'STORE_DAMAGED'
   return error instanceof SyntaxError || isMalformed(error) || READ_FAILURES.has(codeOf(error))
@@ -89,7 +89,7 @@ function isMalformed(error: unknown): error is Error {
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB
 }
 
-/** The engine's extended result code; 0 for other errors. */
+/** Returns the engine's extended result code, or 0 for other errors. */
 function codeOf(error: unknown): number {
   return error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0
 }

@@ -8,7 +8,7 @@ import { openLedger } from '../ledger/core.ts'
 const OTHER_USER = 65_534
 
 it.skipIf(process.geteuid?.() !== 0)(
-  'root creates only files that belong to the owner of the folder',
+  'files that root creates belong to the owner of the folder',
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'daicho-owner-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))

@@ -33,9 +33,9 @@ const MISSING = new Set(['ENOENT', 'ENOTDIR'])
 const TEMPORARY_PREFIX = 'daicho-temporary-'
 
 /**
- * Creates the folder at `path` (mode 0700) and its parents, if missing. `mkdirSync` with `recursive`
- * never returns in file systems like `/proc`, which report ENOENT for new entries of existing folders.
- * Errors: FOLDER_UNUSABLE.
+ * Creates the folder at `path` (mode 0700) and its parents, if missing. Does not use `mkdirSync` with `recursive`,
+ * which never returns in file systems that report ENOENT for new entries of existing folders, like `/proc`. Errors:
+ * FOLDER_UNUSABLE.
  */
 export function createFolder(path: string): void {
   try {
@@ -60,8 +60,8 @@ function createMissing(path: string): void {
 }
 
 /**
- * Gives a new file or folder the owner of its parent folder, if this process runs as root: a command that root runs
- * must leave no file that the user of the node cannot read.
+ * If this process runs as root, gives a new file or folder the owner of its parent folder, so that the node's user can
+ * read the files that a command of root creates.
  */
 export function inheritOwner(path: string): void {
   if (process.geteuid?.() !== 0) return
@@ -70,8 +70,8 @@ export function inheritOwner(path: string): void {
 }
 
 /**
- * Returns whether `path` exists. Unlike `existsSync` it throws if the system cannot tell: a key, a signed
- * head or a store on a failing disk must not appear to be missing.
+ * Returns whether `path` exists. Unlike `existsSync`, it throws if the system cannot report that, because a key, a
+ * signed head or a store on a failing disk must not appear to be missing.
  */
 export function fileExists(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined
@@ -99,8 +99,8 @@ export function storePathIn(folder: string): string {
 }
 
 /**
- * Returns the file of a closed store, for moving it elsewhere. Errors: STORE_FAILED if closing could not
- * checkpoint the WAL: then the file alone is not the whole store.
+ * Returns the path of a closed store's file, which can then be moved. Errors: STORE_FAILED if closing did not
+ * checkpoint the WAL, because the file alone is then incomplete.
  */
 export function closedStoreIn(folder: string): string {
   const path = storePathIn(folder)
@@ -110,8 +110,8 @@ export function closedStoreIn(folder: string): string {
 }
 
 /**
- * Locks the data folder at `path` for this process, creating it (mode 0700) if it is missing; without a path, creates a
- * temporary folder.
+ * Locks the data folder at `path` for this process. Creates the folder (mode 0700) if it is missing. If `path` is null,
+ * creates and locks a temporary folder.
  *
  * The lock is an exclusive transaction on a file, so it ends with the process, even after a kill. The temporary folders
  * of killed processes are removed when the next temporary folder is created.
@@ -143,7 +143,7 @@ function lock(path: string): DatabaseSync {
   const lockPath = join(path, LOCK_FILE)
   let database: DatabaseSync | null = null
   try {
-    // SQLite does not report why it cannot open a file.
+    // Checks the access first, because SQLite does not report why it cannot open a file.
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
     database = new DatabaseSync(lockPath, { timeout: 0 })
     inheritOwner(lockPath)
@@ -168,7 +168,7 @@ function lock(path: string): DatabaseSync {
 function removeStaleFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     const path = join(tmpdir(), name)
-    // A folder that another process is creating has no store yet.
+    // A folder without a store may belong to a process that is still creating it.
     if (!name.startsWith(TEMPORARY_PREFIX) || !existsSync(storePathIn(path))) continue
     try {
       const lockDatabase = lock(path)

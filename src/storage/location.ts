@@ -11,6 +11,6 @@ export function isDatabaseUrl(location: StoreLocation): boolean {
 /** Returns `location` for messages, without its password and parameters, which may contain a password. */
 export function displayName(location: StoreLocation): string {
   if (!isDatabaseUrl(location)) return location
-  // Greedy up to the last @: a password that is not percent-encoded may contain any character.
+  // Greedy up to the last @, because a password that is not percent-encoded may contain any character.
   return location.replace(/^(\w+:\/\/[^:@/?#]*):.*@/s, '$1@').replace(/[?#].*$/s, '')
 }

@@ -20,14 +20,14 @@ export interface StoreOptions {
 }
 
 export interface ReaderOptions {
-  /** Every read sees the state at the first read. */
+  /** If true, every read sees the state at the first read. */
   readonly frozen: boolean
 }
 
 /** Opens a store for writing, creating it if it is missing. Errors: StoreError. */
 export async function openStore({ location, ...options }: StoreOptions): Promise<Store> {
   if (!isDatabaseUrl(location)) return openSqliteStore({ path: storePathIn(location), ...options })
-  // Loaded on first use: a node without a database server never needs it.
+  // Loaded on first use, because a node without a database server never needs this module.
   const { openPostgresStore } = await import('./postgres/store.ts')
   return openPostgresStore({ url: location, ...options })
 }
@@ -48,7 +48,7 @@ export async function storeExists(location: StoreLocation): Promise<boolean> {
     return true
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
-    // A store of an older format exists: opening it for writing upgrades it.
+    // A store of an older format also exists; opening it for writing upgrades it.
     if (error.code === 'STORE_TOO_OLD') return true
     if (error.code === 'STORE_NOT_FOUND') return false
     throw error
@@ -66,7 +66,8 @@ export async function openStoreReader(
 }
 
 /**
- * Opens the blobs that the entries of `store` name. `location` may differ from the location of `store`; `durable` is
+ * Opens the blobs to which the entries of `store` refer. `location` may differ from the location of `store`; `durable`
+ * is
  * false for a temporary store, which is never synced.
  */
 export async function openBlobStore(

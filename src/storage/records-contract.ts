@@ -18,10 +18,7 @@ import {
 
 const serverid = CONTRACT_SERVER_ID
 
-/**
- * The guarantees of every engine for all data except the items: histories, idempotency records,
- * attachments.
- */
+/** Tests the guarantees of every engine for histories, idempotency records and attachments. */
 export function describeRecords(name: string, make: () => StoreUnderTest): void {
   describe(`records on ${name}`, () => {
     const stage = new StoreStage(make)
@@ -71,7 +68,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       ])
     })
 
-    it('bounds a page of a history by the length of the text read for it; a page is never empty', async () => {
+    it('limits a page of a history by the length of the text that is read for it, but returns at least one revision', async () => {
       await stage.open()
       const long = 'x'.repeat(PAGE_CHARACTERS)
       await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -164,7 +161,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       const named = async (now: StoreReader, id: string) =>
         (await now.attachments.list('fruit', id, { limit: 10 })).map(({ name }) => name)
 
-      it('are listed by name as their entries say, even after the store was reopened', async () => {
+      it('are listed by name with the metadata in their entries, even after the store was reopened', async () => {
         await stage.open()
         await appendEntries(stage.store, [
           entry.createDb('fruit'),
@@ -187,7 +184,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           expect(await attachments.current('fruit', 'a', 'c')).toBeNull()
           expect(await attachments.current('fruit', 'x', 'a')).toBeNull()
           expect(await attachments.current('nuts', 'a', 'a')).toBeNull()
-          // The earlier entries still name the blobs.
+          // The earlier entries still refer to the blobs.
           expect(await attachments.countBlobs()).toEqual({ blobs: 3, bytes: 11 })
           expect(await attachments.namedAt(textAttachment('', 'one').sha256)).toBe(2)
           expect(await attachments.namedAt(textAttachment('', 'two').sha256)).toBe(4)
@@ -195,7 +192,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         })
       })
 
-      it('are removed with their item or their database; a new item or database of the same name has no attachments', async () => {
+      it('are removed with their item or their database, and a new item or database of the same name has no attachments', async () => {
         await stage.open()
         const made = [entry.create('fruit', 'a'), entry.attach('fruit', 'a', 'n', 'x')]
         await appendEntries(stage.store, [entry.createDb('fruit'), ...made])

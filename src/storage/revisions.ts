@@ -32,7 +32,7 @@ export function effectAt(text: string, position: number): Effect {
   return effectOf(entry, position)
 }
 
-/** The error of a history that names an entry which is not a revision of the item. */
+/** Returns the error for a history that contains the position of an entry that is not a revision of the item. */
 export function revisionMissing(id: string, position: number): StoreError {
   return new StoreError(
     'STORE_DAMAGED',

@@ -13,7 +13,7 @@ import {
 
 export type Row = readonly unknown[]
 
-// Converters check types: a damaged file gives STORE_DAMAGED, never unexpected values.
+// The converters check types, so a damaged file causes STORE_DAMAGED and never an unexpected value.
 
 export function text(value: unknown, column: string): string {
   if (typeof value !== 'string') throw damaged(column)
@@ -34,12 +34,12 @@ function damaged(column: string): StoreError {
   return new StoreError('STORE_DAMAGED', `column ${column} has an invalid value`)
 }
 
-/** Returns the only integer of a row; `column` names it in errors. */
+/** Returns the only integer of a row. Errors contain `column`. */
 export function integerOf([value]: Row, column: string): number {
   return integer(value, column)
 }
 
-/** Returns the only BLOB of a row; `column` names it in errors. */
+/** Returns the only BLOB of a row. Errors contain `column`. */
 export function bytesOf([value]: Row, column: string): Uint8Array {
   return bytes(value, column)
 }

@@ -29,7 +29,7 @@ const read = (filter: Json): Filter => {
   return found
 }
 
-/** The ids of the `items` that match `filter`, computed in plain JavaScript. */
+/** Returns the ids of the `items` that match `filter`, computed in plain JavaScript. */
 function expectedIds(items: readonly JsonObject[], filter: Filter): string[] {
   const rows = items
     .filter((each) => filter.where === null || matches(filter.where, each))
@@ -49,7 +49,7 @@ function expectedIds(items: readonly JsonObject[], filter: Filter): string[] {
     .map(({ id }) => id)
 }
 
-/** The guarantees of every engine for searches and declared indexes. */
+/** Tests the guarantees of every engine for searches and declared indexes. */
 export function describeSearch(name: string, make: () => StoreUnderTest): void {
   describe(`searches and indexes on ${name}`, () => {
     const stage = new StoreStage(make)
@@ -117,7 +117,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
               await check()
               for (const each of paths) await stage.store.addIndex(db, each)
             }
-            // Changed during the build, or after it.
+            // If `early`, the following changes happen during the build of the indexes, otherwise after it.
             if (!early) await built()
             for (const [at, content] of changes) {
               const id = `${at}`
@@ -188,7 +188,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect(last.items.map(({ text }) => JSON.parse(text ?? '').n)).toEqual([2_999, 2_998])
     })
 
-    it('counts the matches of any where, from the index alone if all its entries match', async () => {
+    it('counts the matches of any `where`, from the index alone if all its entries match', async () => {
       await fruit(3_000)
       const cases: [Json, string | null, number][] = [
         [{}, null, 3_000],
@@ -229,7 +229,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       await expect(first).rejects.toMatchObject({ code: 'SEARCH_INTERRUPTED' })
     })
 
-    it('evaluates the largest possible where correctly', async () => {
+    it('evaluates the largest possible `where` correctly', async () => {
       await fruit(30)
       const deep = (n: number) => ({ [`a.b.c.d.e.f.g.n${n}`]: { inq: [1, 'x', null] } })
       const holding: Json = { and: Array.from({ length: 99 }, (_, n) => deep(n)) }
@@ -343,7 +343,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
-    it('removes indexes with their database or on request; a new index of the same name starts empty', async () => {
+    it('removes indexes with their database or on request, and a new index of the same name starts empty', async () => {
       await fruit(1_500)
       await stage.store.addIndex('fruit', 'n')
       await stage.store.addIndex('fruit', 'odd')

@@ -20,12 +20,12 @@ import {
 
 const serverid = CONTRACT_SERVER_ID
 
-/** The guarantees of every engine for blocks and databases; run as `describeStore('sqlite', …)`. */
+/** Tests the guarantees of every engine for blocks and databases. */
 export function describeStore(name: string, make: () => StoreUnderTest): void {
   describe(`a store on ${name}`, () => {
     const stage = new StoreStage(make)
 
-    it('is empty at first: no chain, no databases', async () => {
+    it('is empty at first, without a chain and databases', async () => {
       await stage.open()
       expect(await stage.store.head(serverid)).toBeNull()
       expect(await stage.store.databases()).toEqual([])
@@ -51,7 +51,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
     })
 
-    it('computes the databases of the replay examples, and the remnants of erased entries', async () => {
+    it('computes the databases of the replay examples, and the erased form of erased entries', async () => {
       const vectors = new URL('../../test/vectors/replay-v1.json', import.meta.url)
       const { blocks, databases, erased } = JSON.parse(readFileSync(vectors, 'utf8'))
       await stage.open()
@@ -162,7 +162,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await stage.store.item('fruit', 'new'))?.id).toBe('new')
     })
 
-    it('runs exclusive work on the current head, and stores only the blocks that it appends', async () => {
+    it('runs an exclusive task with the current head, and stores only the blocks that the task appends', async () => {
       await stage.open()
       const { store } = stage
       expect(await store.exclusive(async (head) => head)).toBeNull()
@@ -188,7 +188,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
     })
 
-    it('returns the same results from reads that were announced in advance', async () => {
+    it('returns the same results with and without announced reads', async () => {
       await stage.open()
       const key = 'aa'.repeat(32)
       const record = { key, fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }
@@ -248,7 +248,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       )
     })
 
-    it('bounds a page of items or blocks by its size; only a page after the end is empty', async () => {
+    it('limits a page of items or blocks by its size, but returns an empty page only after the end', async () => {
       await stage.open()
       const half = 'x'.repeat(PAGE_CHARACTERS / 2)
       await appendEntries(stage.store, [entry.createDb('fruit')])
@@ -281,7 +281,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await stage.store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
     })
 
-    it('makes either all blocks of one call durable, or none of them', async () => {
+    it('makes either all blocks of a transaction durable, or none of them', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('fruit')])
       await stage.store.transaction(async () => {
@@ -344,7 +344,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
   })
 }
 
-/** Compares bytes as hex, for any kind of array. */
+/** Converts the bytes of a block to hex, so that blocks with any kind of array can be compared. */
 function plain(block: Block | undefined) {
   if (block === undefined) return null
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')

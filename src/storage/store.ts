@@ -9,9 +9,9 @@ import type { StoreError } from './errors.ts'
 
 export interface StoredItem {
   readonly id: string
-  /** Position of its creation; items are listed in this order. */
+  /** Position of the entry that created the item. Items are listed in this order. */
   readonly created: number
-  /** Position of its last change. */
+  /** Position of the entry that changed the item last. */
   readonly revision: number
   /** The whole item in canonical JSON, with its id. */
   readonly text: string
@@ -45,7 +45,7 @@ export interface ItemRange {
   readonly limit: number
 }
 
-/** An item as of one entry; `text` is null if the entry deleted it or was erased. */
+/** An item as of one entry. `text` is null if the entry deleted the item or was erased. */
 export interface StoredRevision {
   readonly position: number
   /** Milliseconds since the Unix epoch. */
@@ -65,13 +65,13 @@ export interface RevisionRange {
 export interface ItemSearch {
   /** Null matches all items. */
   readonly where: Where | null
-  /** Empty for creation order, which also breaks ties; reversed after a descending last term. */
+  /** Empty for creation order. Ties are in creation order, or newest first if the last term is descending. */
   readonly order: readonly OrderTerm[]
   /** Only items created after this position; null for all. */
   readonly after: number | null
   readonly offset: number
   readonly limit: number | null
-  /** Returns whole items; otherwise only their ids and positions. */
+  /** Whether to return whole items instead of only their ids and positions. */
   readonly text: boolean
 }
 
@@ -81,7 +81,7 @@ export type FoundItem = Omit<StoredItem, 'text'> & { readonly text: string | nul
 export interface FoundItems {
   /** The path of the index used, or null for a scan. */
   readonly index: string | null
-  /** Pieces may be empty; between pieces the reader should yield to the event loop. */
+  /** The items in pieces, which may be empty. Between pieces, the reader should yield to the event loop. */
   readonly pieces: AsyncIterable<FoundItem[]>
 }
 
@@ -89,7 +89,7 @@ export interface FoundItems {
 export interface CountedItems {
   /** See `FoundItems`. */
   readonly index: string | null
-  /** Numbers to add up; between them the reader should yield to the event loop. */
+  /** Numbers whose sum is the count. Between numbers, the reader should yield to the event loop. */
   readonly pieces: AsyncIterable<number>
 }
 
@@ -97,7 +97,7 @@ export interface StoredIndex {
   readonly db: string
   /** Member names, separated by dots. */
   readonly path: string
-  /** False while the index is being built; it is not used until then. */
+  /** False while the index is being built. Searches do not use it until then. */
   readonly isReady: boolean
   /** Number of indexed blocks, counted from the creation of the database. */
   readonly done: number
@@ -110,7 +110,7 @@ export type IndexOutcome = 'done' | 'exists' | 'missing' | 'no-database' | 'too-
 export const INDEXES_PER_DATABASE = 16
 /** Maximum items that a search sorts without an index. */
 export const SORTED_ITEMS_MAX = 50_000
-/** A page ends with the item or block that reaches this many characters. */
+/** Size of a page in characters. The item or block that reaches this size is the last of its page. */
 export const PAGE_CHARACTERS = 1_048_576
 
 /** An attachment as of one entry. */
@@ -119,7 +119,7 @@ export interface StoredAttachment extends Attachment {
   readonly position: number
 }
 
-/** A name of an attachment of an item, for all its versions. */
+/** Identifies an attachment, across all its versions. */
 export interface AttachmentKey {
   /** Creation position of the database. */
   readonly database: number
@@ -129,11 +129,11 @@ export interface AttachmentKey {
 }
 
 export interface AttachmentRow extends StoredAttachment, AttachmentKey {
-  /** The next entry about an attachment of this name of this item, or null. */
+  /** Position of the next entry about the attachment of this name of this item, or null. */
   readonly ended: number | null
 }
 
-/** Bytes that attachments name, stored once under their SHA-256. */
+/** A blob: the SHA-256 under which it is stored once, and its length in bytes. */
 export interface StoredBlob {
   readonly sha256: string
   readonly length: number
@@ -148,8 +148,9 @@ export interface AttachmentRange {
 }
 
 /**
- * Reads attachments. There is one row per `create_attachment` entry that is not erased, even if it was
- * replaced or deleted since, because the chain refers to the blob. A blob is kept while a row names it.
+ * Reads attachments. There is one row per `create_attachment` entry that is not erased. The row stays when the
+ * attachment is replaced or deleted, because the chain still refers to the blob. A blob is kept while a row refers to
+ * it.
  */
 export interface AttachmentReader {
   current(db: string, id: string, name: string): Promise<StoredAttachment | null>
@@ -157,12 +158,12 @@ export interface AttachmentReader {
   list(db: string, id: string, range: AttachmentRange): Promise<StoredAttachment[]>
   /** Lists all rows after `position`, by ascending position. */
   byPosition(after: number, limit: number): Promise<AttachmentRow[]>
-  /** Returns the newest row of this name before `position`, ended or not. */
+  /** Returns the newest row of this attachment before `position`, current or not. */
   before(name: AttachmentKey, position: number): Promise<AttachmentRow | null>
-  /** Lists the blobs that rows name, each once, ordered by SHA-256. */
+  /** Lists the blobs to which rows refer, each once, ordered by SHA-256. */
   blobs(after: string, limit: number): Promise<StoredBlob[]>
   countBlobs(): Promise<{ blobs: number; bytes: number }>
-  /** Returns the first entry that names this blob, or null. */
+  /** Returns the position of the first entry that refers to this blob, or null. */
   namedAt(sha256: string): Promise<number | null>
   /** Returns the row of the entry at `position`, or null. */
   at(position: number): Promise<AttachmentRow | null>
@@ -191,7 +192,7 @@ export interface NewIdempotencyRecord {
   readonly entries: number
 }
 
-/** A stored record. It belongs to the node, not to the chain; `digest` covers all other members. */
+/** A stored idempotency record, which belongs to the node and not to the chain. `digest` covers all other members. */
 export interface IdempotencyRecord extends Omit<NewIdempotencyRecord, 'index'> {
   /** Packed position of the first entry. */
   readonly position: number
@@ -207,8 +208,8 @@ export function idempotencyDigest(record: Omit<IdempotencyRecord, 'digest'>): st
 }
 
 /**
- * Reads the chain and databases of one node. Sees every append that had resolved when the read began or,
- * if the writer is another thread, when `refresh` was last called.
+ * Reads the chain and databases of one node. A read sees every append that had resolved when the read began or, if the
+ * writer is another thread, when `refresh` was last called.
  */
 export interface StoreReader {
   readonly serverId: number
@@ -237,13 +238,13 @@ export interface StoreReader {
   /** Lists the items of all databases created after position `after`, in creation order; bounded by PAGE_CHARACTERS. */
   itemsByCreation(after: number, limit: number): Promise<ItemRow[]>
   /**
-   * Compares the block of height `height` with the items: if it only created items with these `ids`, one
-   * per entry in this order, and each is still stored as created, at its position and with the text of its
-   * entry, returns their number per database. Otherwise returns null. Ids must not contain line feeds.
+   * Checks whether the block of height `height` only created items with these `ids`, one per entry in this order, and
+   * whether each item is still stored as its entry created it (position and text). If so, returns the number of items
+   * per database, otherwise null. Ids must not contain line feeds.
    */
   plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null>
   readonly attachments: AttachmentReader
-  /** Lists an item's history, including deletions; bounded by the characters that were read. */
+  /** Lists an item's history, including deletions. The size of the page limits how much text is read for it. */
   revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]>
   /** Returns whether the entry at `position` is recorded as a former revision of `id`. */
   isSuperseded(database: number, id: string, position: number): Promise<boolean>
@@ -260,9 +261,9 @@ export interface StoreReader {
   droppedDatabases(): Promise<number[]>
   /** Runs the engine's check of its own tables and indexes; returns a description of the damage, or null. */
   fileDamage(): Promise<string | null>
-  /** Like `fileDamage`; then compares the declared indexes with the items. */
+  /** Like `fileDamage`, but then also compares the declared indexes with the items. */
   damage(): Promise<string | null>
-  /** Returns the last block of the chain of `serverId`, or null if it is empty. */
+  /** Returns the last block of the chain of `serverId`, or null if the chain is empty. */
   head(serverId: number): Promise<Head | null>
   /** Returns at most `limit` blocks from height `from`; bounded by PAGE_CHARACTERS, but at least one. */
   blocks(serverId: number, from: number, limit: number): Promise<Block[]>
@@ -274,7 +275,7 @@ export interface StoreReader {
   headers(serverId: number, from: number, limit: number): Promise<Header[]>
   /** Returns the hashes of complete nodes of the Merkle log. Errors: STORE_DAMAGED. */
   treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]>
-  /** Returns the hashes that each leaf completed (`grown`), concatenated, from leaf `from`. */
+  /** Returns, from leaf `from` on, the concatenated hashes of the nodes that each leaf completed (`grown`). */
   treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]>
   /** Returns the position of the entry that erased the entry at `position`, or null. */
   eraser(position: number): Promise<number | null>
@@ -291,7 +292,7 @@ export interface StoreReader {
   close(): Promise<void>
 }
 
-/** Reads that are probably needed. */
+/** Reads that an exclusive task will probably need. */
 export interface ExpectedReads {
   readonly items: readonly { readonly db: string; readonly id: string }[]
   /** Keys of idempotency records. */
@@ -301,17 +302,17 @@ export interface ExpectedReads {
 /**
  * The durable store of one node's chain and databases.
  *
- * One process at a time opens a store, once for writing, with any number of readers. The tests in
+ * A process opens a store at most once for writing, and any number of times for reading. The tests in
  * `store-contract.ts` specify the guarantees of every engine.
  */
 export interface Store extends StoreReader {
   /**
    * Appends `block` to the node's own chain and its Merkle log, applies `effects` and stores `records`, atomically.
    *
-   * When the promise resolves, the change survives a power cut. It rejects without any change with HEAD_MOVED unless
-   * the block follows the current head, with EFFECT_IMPOSSIBLE if an effect does not apply (creating an existing item,
-   * changing a missing item), with STORE_FULL if the disk is full, with DamageError if it needs an unreadable part of
-   * the store. STORE_FAILED means that the outcome is unknown: reopen the store.
+   * When the promise resolves, the change survives a power cut. The promise rejects without any change: with HEAD_MOVED
+   * unless the block follows the current head, with EFFECT_IMPOSSIBLE if an effect does not apply (creating an existing
+   * item, changing a missing item), with STORE_FULL if the disk is full, with DamageError if the change needs an
+   * unreadable part of the store. STORE_FAILED means that the outcome is unknown: reopen the store.
    */
   append(
     block: Block,
@@ -322,7 +323,7 @@ export interface Store extends StoreReader {
   /**
    * Runs `work` with the current head, null for an empty chain, while no other process can append to the
    * chain. `work` may read this store, and call `append` once, as its last use of the store. Calls must not
-   * overlap. An engine may do the `expected` reads at once, which changes no result.
+   * overlap. An engine may do the `expected` reads in advance, which changes no result.
    */
   exclusive<Result>(
     work: (head: Head | null) => Promise<Result>,
@@ -330,8 +331,8 @@ export interface Store extends StoreReader {
   ): Promise<Result>
 
   /**
-   * Runs `appends`, which may call `append` any number of times: all their blocks become durable together, or no block
-   * if `appends` rejects. No other call is allowed while it runs. Used by imports.
+   * Runs `appends`, which may call `append` any number of times. All these blocks become durable together, or none of
+   * them if `appends` rejects. No other call is allowed until then. Imports use this method.
    */
   transaction(appends: () => Promise<void>): Promise<void>
 
@@ -343,10 +344,10 @@ export interface Store extends StoreReader {
   removeIndex(db: string, path: string): Promise<IndexOutcome>
 
   /**
-   * Does some maintenance between appends and returns whether more is due: builds indexes, frees the space
-   * of deleted databases, removes expired idempotency records, checkpoints the engine's log. After an
-   * erasure it rewrites the files; until then they may contain erased bytes. Bounded, except for that
-   * rewrite.
+   * Does one step of maintenance between appends and returns whether more is due. Maintenance builds indexes, frees the
+   * space of deleted databases, removes expired idempotency records, and checkpoints the engine's log. After an
+   * erasure, it rewrites the files, which may contain erased bytes until then. Each step is bounded, except for the
+   * rewriting.
    */
   maintain(): Promise<boolean>
 }

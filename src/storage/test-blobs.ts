@@ -13,13 +13,13 @@ import type { Store, StoredBlob, StoreReader } from './store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { verifyBlobs } from './verify/verify-blobs.ts'
 
-/** For uploads whose outcome is always known. */
+/** The outcome of an upload whose result means recorded, and whose error means not recorded. */
 export const RECORDED = { isRecorded: () => true, mayBeRecorded: () => false }
 
 /** Returns the name of the blob with this text. */
 export const sha256OfText = (text: string): string => hash('sha256', text, 'hex')
 
-/** Yields the bytes as they arrive. */
+/** Yields each text as one chunk of bytes. */
 export async function* chunksOf(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text)
 }
@@ -63,7 +63,7 @@ export class BlobStage {
     return stage
   }
 
-  /** Opens the blobs as the next process does. */
+  /** Opens the blobs again, like the next process. */
   again(): BlobStore {
     return new FileBlobStore(this.folder, this.reader.attachments, true)
   }

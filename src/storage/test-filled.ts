@@ -16,7 +16,7 @@ export async function filledFolder(also: readonly Entry[] = []): Promise<string>
   return folder
 }
 
-/** Creates a chain of every kind of entry, and a deleted database not yet purged. */
+/** Creates a chain with every kind of entry, and a deleted database that is not purged yet. */
 export async function fillStore(location: string, also: readonly Entry[] = []): Promise<void> {
   const store = await openStore({ location, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(
@@ -57,7 +57,7 @@ export async function fillStore(location: string, also: readonly Entry[] = []): 
     ],
     5_000,
   )
-  // A declared index that is not built yet, a complete index, and an index of a deleted database.
+  // Now the store has an index that is not built yet, a complete index, and an index of a deleted database.
   await store.addIndex('veg', 'n')
   await store.close()
 }

@@ -20,7 +20,7 @@ export const CONTRACT_SERVER_ID = 4_126
 
 /** An engine under test. */
 export interface StoreUnderTest {
-  /** Opens the same store repeatedly, with everything appended so far. */
+  /** Opens the store. Each call opens the same store with all appended blocks. */
   open(): Promise<Store>
   /** Opens a reader of the open store. */
   read(): Promise<StoreReader>
@@ -96,13 +96,13 @@ export const entry = {
   }),
 }
 
-/** The store of a test: created before it, removed after it. */
+/** The store of a test, which is removed after the test. */
 export class StoreStage {
   #under: StoreUnderTest | null = null
   #store: Store | null = null
   readonly #make: () => StoreUnderTest
 
-  /** Call it while tests are collected, outside of a test. */
+  /** Must be called outside of a test, while tests are collected. */
   constructor(make: () => StoreUnderTest) {
     this.#make = make
     afterEach(async () => {

@@ -14,7 +14,7 @@ export interface FilledStore {
   tamper(sql: string): void | Promise<void>
 }
 
-/** The findings of a verification in the tables of every engine. */
+/** Tests the findings of a verification in the tables of every engine. */
 export function describeVerify(
   name: string,
   filled: (also?: readonly Entry[]) => Promise<FilledStore>,
@@ -54,7 +54,7 @@ export function describeVerify(
         await appendEntries(store, [entry.create('veg', id), entry.remove('veg', id)], 5_000)
       }
       await store.close()
-      // Regression: verification started again at the first row after the last row.
+      // Fixed defect: after the last row, verification continued with the first row.
       expect(await findingIn(location)).toBeNull()
     })
 
@@ -170,7 +170,7 @@ export function describeVerify(
       [
         'an entry of another node',
         '{"db":"new","method":"create_db","serverid":5}',
-        'the entry names another server id',
+        'the entry has another server id',
       ],
       [
         'members out of order',
@@ -223,13 +223,13 @@ export function describeVerify(
         blinds: randomBytes(64),
       })
       const position = 6 * 16_384
-      // The second entry has no effect: a forger need not make a valid change.
+      // The second entry has no effect, because a forger need not make a valid change.
       await store.append(block, [{ kind: 'create_db', position, db: 'before' }])
       await store.close()
       expect(await findingIn(location)).toEqual({ height: 6, index: 1, what })
     })
 
-    it('finds a history record of a deleted database that no chain entry deletes', async () => {
+    it('finds a row of a deleted database that no entry deletes', async () => {
       const { location, tamper } = await filled()
       await tamper('INSERT INTO dropped SELECT 77 FROM node')
       expect((await findingIn(location))?.what).toBe(
@@ -242,7 +242,7 @@ export function describeVerify(
       await tamper(`UPDATE blocks SET body = replace(body, '{"id":"a"}', '{"id":"a","n":5}')
       WHERE height = 1`)
       expect((await findingIn(location))?.what).toBe(
-        '1.1 is not the erased remnant of item a of fruit',
+        '1.1 is not an erased entry of item a of fruit',
       )
     })
 
@@ -254,7 +254,7 @@ export function describeVerify(
         (await store.indexes())
           .filter((one) => one.db === db)
           .map(({ done, total }) => [done, total])
-      // The databases were created at heights 1 and 3 of a chain of 6 blocks.
+      // The databases were created at heights 1 and 3 of a chain of 6 blocks, so they have 5 and 3 blocks to index.
       expect(await progress('fruit')).toEqual([[5, 5]])
       expect(await progress('veg')).toEqual([[0, 3]])
       while (await store.maintain());

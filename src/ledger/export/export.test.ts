@@ -1,4 +1,4 @@
-// An export is either complete or detectably damaged, and an import restores the whole node or nothing.
+// Tests that damage of an export is always detected, and that an import restores either the whole node or nothing.
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,7 +29,7 @@ import { readExport } from './read-export.ts'
 const TAKES_ALL = { header: async () => {}, blocks: async () => {} }
 const noProgress = () => {}
 
-/** The export of a folder as one string. */
+/** Returns the export of a folder as one string. */
 async function exportOf(folder: string): Promise<string> {
   const store = await openStoreReader(folder, { frozen: false })
   try {
@@ -45,7 +45,7 @@ async function* chunksOf(bytes: Uint8Array, size = 1_000): AsyncGenerator<Uint8A
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
 }
 
-/** Error code and finding of reading `bytes`, or null. */
+/** Returns the error of reading `bytes` as an export, or null. */
 async function refusalOf(bytes: Uint8Array, size?: number) {
   try {
     await readExport(chunksOf(bytes, size), TAKES_ALL)
@@ -56,7 +56,7 @@ async function refusalOf(bytes: Uint8Array, size?: number) {
   }
 }
 
-/** A folder that a node has used, and its export. */
+/** Creates a folder with the store of a node. Returns the folder and its export. */
 async function usedFolder(): Promise<{ folder: string; text: string }> {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -89,10 +89,10 @@ it('reports the line of any flipped bit', async () => {
       damaged[at] = (damaged[at] ?? 0) ^ bit
       const error = await refusalOf(damaged, bytes.length)
       expect(error, `byte ${at}, bit ${bit}`).not.toBeNull()
-      // Damage in the header can also look like another kind of file.
+      // A damaged header can also look like a file of another program.
       if (line === 1) continue
       expect([error?.code, error?.message]).toEqual(['EXPORT_DAMAGED', expect.any(String)])
-      // A damaged line break joins two lines, or leaves the last line unterminated.
+      // A damaged line break joins two lines or leaves the last line incomplete, so the next line may be reported.
       const found = error?.finding?.line ?? 0
       expect([line, line + 1], `byte ${at}: ${error?.message}`).toContain(found)
     }
@@ -142,7 +142,7 @@ it('reports swapped, missing, repeated and added lines', async () => {
   ])
 })
 
-it('reports different errors for a file of another program, an export of a newer daicho and a damaged export', async () => {
+it('rejects a file of another program with EXPORT_FOREIGN, and an export of a newer daicho with EXPORT_TOO_NEW', async () => {
   const code = async (text: string) => (await refusalOf(Buffer.from(text)))?.code
   expect(await code('')).toBe('EXPORT_FOREIGN')
   expect(await code('hello\n')).toBe('EXPORT_FOREIGN')
@@ -151,7 +151,7 @@ it('reports different errors for a file of another program, an export of a newer
   expect(await code(`${headerLine(header)}\nwhatever\n`)).toBe('EXPORT_TOO_NEW')
 })
 
-/** A chain with correct hashes that anyone can compute; its content may be invalid. */
+/** Returns the export of a chain with correct hashes, which anyone can compute, but with any entries. */
 function forged(serverId: number, ...blocks: Entry[][]): Buffer {
   let head: Head | null = null
   let entries = 0
@@ -181,9 +181,9 @@ it('rejects a chain with correct hashes if it contains an entry that a node coul
     line: 3,
     height: 1,
     index: 1,
-    what: 'the entry names another server id',
+    what: 'the entry has a different server id',
   })
-  // Names are sent to the writer as lines, so a line break in a name would start another change.
+  // The writer receives names as lines, so a line break in a name would start another change.
   expect(await findingOf({ ...created, db: 'a\nX\na' })).toMatchObject({ line: 3, index: 1 })
   expect(await findingOf({ ...created, db: 'ledgers' })).toMatchObject({ line: 3, index: 1 })
   expect(
@@ -222,7 +222,7 @@ it('imports a chain into files that only the owner can read, and the node contin
   const target = temporaryFolder()
   const key = existingNodeKey(folder)?.privateKey.export({ format: 'pem', type: 'pkcs8' }) ?? ''
   writeFileSync(join(target, 'node.key'), key, { mode: 0o600 })
-  // The leftovers of an interrupted import are ignored.
+  // Creates leftovers of an interrupted import, which the import must ignore.
   mkdirSync(join(target, 'import.partial'))
   writeFileSync(join(target, 'import.partial', 'ledger.db'), 'half')
 
@@ -253,7 +253,7 @@ it('imports a chain into files that only the owner can read, and the node contin
   expect(await verifyFolder(target)).toMatchObject({ finding: null, blocks: 5 })
 })
 
-it('imports only with the key of the chain, into a folder without a store or its WAL', async () => {
+it('imports only into a folder with the key of the chain and without a store or a WAL', async () => {
   const { folder, text } = await usedFolder()
   const codeIn = async (target: string) => {
     const chunks = chunksOf(Buffer.from(text))

@@ -314,7 +314,7 @@ it('verification finds rows, entries and files of attachments that the erasures 
   const start = join(folder, 'attachments', 'ab')
   mkdirSync(start, { recursive: true })
   writeFileSync(join(start, 'c'.repeat(62)), 'first scan')
-  expect((await verifyFolder(folder)).finding?.what).toContain('no entry names it')
+  expect((await verifyFolder(folder)).finding?.what).toContain('no entry refers to it')
 })
 
 it('a blob that cannot be removed is an error, and the next start removes it', async () => {

@@ -58,7 +58,7 @@ function backup(folder: string, to: string, options: Partial<BackupOptions> = {}
   })
 }
 
-/** Adds a file named by its content to the folder. */
+/** Adds a blob with `content` to the data folder. Returns the path of the blob in that folder. */
 function keepContent(folder: string, content: string): string {
   const name = createHash('sha256').update(content).digest('hex')
   mkdirSync(join(folder, 'attachments', name.slice(0, 2)), { recursive: true })
@@ -75,7 +75,7 @@ async function verification(folder: string) {
   }
 }
 
-it('a backup is a data folder that contains a verified snapshot of the store and the files on the backup list, and no other files', async () => {
+it('a backup contains a verified snapshot of the store and the files on the backup list, and no other files', async () => {
   const { folder, to, store } = await testFolders()
   writeFileSync(join(folder, 'rates.json'), 'not named')
   const shares: number[] = []
@@ -140,7 +140,7 @@ it('an interrupted backup leaves no result, and the next run completes it', asyn
   const gone = keepContent(folder, 'erased since')
   mkdirSync(join(to, '.partial', content, '..'), { recursive: true })
   mkdirSync(join(to, '.partial', gone, '..'), { recursive: true })
-  // Complete files are reused: a file with changed content stays.
+  // The next run keeps complete blobs, so this blob keeps its changed content.
   writeFileSync(join(to, '.partial', content), 'as the last run left it')
   writeFileSync(join(to, '.partial', gone), 'erased since')
   writeFileSync(join(to, '.partial', `${content}.unfinished`), 'a pic')
@@ -160,7 +160,7 @@ it('an interrupted backup leaves no result, and the next run completes it', asyn
   expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
-it('copies each blob once: the next backup hard-links the blobs of the last backup, and omits removed blobs', async () => {
+it('copies each blob once, hard-links it in the next backup, and omits removed blobs', async () => {
   const { folder, to } = await testFolders()
   const first = keepContent(folder, 'first')
   const second = keepContent(folder, 'second')
@@ -189,7 +189,7 @@ it('copies each blob once: the next backup hard-links the blobs of the last back
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
 })
 
-it('two backups at the same time do not disturb each other, and old backups are removed on request', async () => {
+it('two backups at the same time get different names, and old backups are removed on request', async () => {
   const { folder, to } = await testFolders()
   for (let n = 0; n < 3; n += 1) await backup(folder, to, { verify: false })
   mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))
@@ -200,7 +200,7 @@ it('two backups at the same time do not disturb each other, and old backups are 
   expect(await dropOldBackups(to, 2)).toEqual([])
 })
 
-it('two backups into one folder exclude each other; a backup of a missing store creates nothing', async () => {
+it('rejects a backup during another backup to the folder, and creates nothing for a missing store', async () => {
   const { folder, to } = await testFolders()
   const other = lockFolder(join(to, '.partial'))
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })
@@ -234,7 +234,7 @@ it('copies a store of an older format unchanged, before a newer daicho upgrades 
   expect((await verification(made.path ?? '')).finding).toBeNull()
 })
 
-/** Mounts a small disk; returns the reason if that is impossible. */
+/** Mounts a small disk. Returns its path, or null if this process cannot mount one. */
 function smallDisk(kilobytes: number): string | null {
   const disk = testFolder()
   try {
@@ -262,7 +262,7 @@ it('reports a full disk, leaves no incomplete backup, and continues when the dis
     message: expect.stringMatching(/^the copy needs \d+ bytes, but .* has \d+ bytes free$/),
   })
   expect(readdirSync(to)).toEqual(['.partial'])
-  // The disk has space for the store, but not for the other file.
+  // The disk has space for the store, but not for the blob.
   const { folder: small } = await testFolders()
   keepContent(small, 'y'.repeat(500_000))
   await expect(backup(small, to)).rejects.toMatchObject({ code: 'STORE_FULL' })

@@ -15,13 +15,13 @@ import {
   sync,
 } from './durable-files.ts'
 
-/** Folder of an incomplete backup, which is renamed when it is complete. */
+/** Name of the folder of an incomplete backup. The folder is renamed when the backup is complete. */
 const PARTIAL = '.partial'
 /** Prefix of backups that are being removed. */
 const EXPIRED = '.expired-'
-/** `2026-11-20T19-30-05.123Z`, in UTC, so that names sort by time. */
+/** Name of a backup: its time in UTC (`2026-11-20T19-30-05.123Z`), so that names sort by time. */
 const BACKUP_NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/
-/** Share of the progress for copying, if the copy is verified afterwards. */
+/** Fraction of the progress that is reported for copying, if the copy is verified afterwards. */
 const COPY_SHARE = 0.3
 
 export interface BackupOptions {
@@ -29,7 +29,7 @@ export interface BackupOptions {
   readonly folder: string
   /** The folder of backups; created if it is missing. */
   readonly to: string
-  /** Milliseconds since the Unix epoch; the backup's name. */
+  /** Time of the backup in milliseconds since the Unix epoch, from which its name is formed. */
   readonly nowMs: number
   /** Names of other files to copy, if they exist. */
   readonly files: readonly string[]
@@ -53,15 +53,15 @@ export interface Backup {
   readonly headId: string | null
   /** Number of blobs that were copied; all other blobs were linked to the last backup. */
   readonly contents: number
-  /** Null if it was not requested, or is impossible because the store has an older format. */
+  /** Null if no verification was requested, or if the store has an older format, which cannot be verified. */
   readonly verification: Verification | null
 }
 
 /**
- * Copies a data folder, which a running node may use, to a new folder in `to` that can replace it.
+ * Copies a data folder, which a running node may use, to a new folder in `to` that can replace the data folder.
  *
- * The backup is written to `<to>/.partial`, and renamed when it is on disk and verified. A crash before the
- * rename leaves `.partial`, whose complete blobs the next run reuses.
+ * The backup is written to `<to>/.partial`, and renamed when it is on disk and verified. A crash before the rename
+ * leaves `.partial`, and the next run reuses the complete blobs in it.
  * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, FOLDER_IN_USE during another backup, STORE_FULL, STORE_DAMAGED.
  */
 export async function backupFolder(options: BackupOptions): Promise<Backup> {
@@ -94,8 +94,8 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   const contents = await blobFoldersOf(options, partial)
   await clearPartial(contents, partial)
   let copied = 0
-  // Copies the blobs, then the store, then the blobs added in between, so that the copy has every blob that its store
-  // names. Blobs left by an earlier run but removed since are removed from the copy.
+  // Copies the blobs, then the store, then the blobs that were added in between. So the copy has every blob to which
+  // its store refers. Blobs of an interrupted run that the data folder no longer has are removed.
   for (const blobFolder of contents) {
     progress(0, 'files')
     copied += await copyMissingBlobs(blobFolder)
@@ -111,8 +111,8 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   })
   for (const one of contents) {
     copied += await copyMissingBlobs(one)
-    // The copy may have blobs that its store does not name. Because of this folder, a node that starts on the
-    // copy recovers as after a kill.
+    // The copy may have blobs to which its store does not refer. A node that finds this folder at its start recovers as
+    // after a kill, and removes such blobs.
     if (fileExists(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
   }
   for (const name of files) {
@@ -186,8 +186,8 @@ async function freeName(to: string, nowMs: number): Promise<string> {
 }
 
 /**
- * Removes all but the `keep` newest backups in `to`; returns the removed names. Each is renamed first, so
- * that a crash leaves no incomplete backup.
+ * Removes all but the `keep` newest backups in `to`, and returns the removed names. Renames each backup before removing
+ * it, so that a crash leaves no incomplete backup.
  */
 export async function dropOldBackups(to: string, keep: number): Promise<string[]> {
   const old = (await backupsIn(to)).slice(0, -keep)

@@ -20,7 +20,7 @@ beforeEach(() => {
 /** Returns the disk operations since the last call, with paths relative to the test's folder. */
 const operations = () => diskLog.splice(0).map((line) => line.replace(base, '').replace(/ $/, ' .'))
 
-it('syncs a copied blob before its rename, and every changed folder after it', async () => {
+it('syncs a copied blob before its rename, and every changed folder after the rename', async () => {
   const name = createHash('sha256').update('content').digest('hex')
   const [start, rest] = [name.slice(0, 2), name.slice(2)]
   mkdirSync(join(base, 'from', start), { recursive: true })

@@ -100,7 +100,7 @@ export async function removeSurplusBlobs({ from, to }: BlobFolder): Promise<void
   }
 }
 
-/** Tries to link `target` to `path`; not every file system supports that. */
+/** Tries to create `target` as a hard link to `path`, which not every file system supports. */
 function tryLink(path: string, target: string): boolean {
   try {
     linkSync(path, target)

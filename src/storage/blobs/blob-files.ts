@@ -29,7 +29,7 @@ export class BlobFiles implements BlobInventory {
     this.#durable = durable
   }
 
-  /** Creates the folders; while they exist, the next start detects a crash. */
+  /** Creates the folders. If the incoming folder still exists at the next start, the last process was killed. */
   async createFolders(): Promise<void> {
     await withDiskErrors(async () => {
       const incoming = join(this.#root, INCOMING)
@@ -58,7 +58,7 @@ export class BlobFiles implements BlobInventory {
     }
   }
 
-  /** Creates a file to write to; `number` must be new in this process. */
+  /** Creates an incoming file for writing. `number` must be new in this process. */
   createIncoming(number: number): Promise<FileHandle> {
     return withDiskErrors(() => this.#openIncoming(number, 'wx'))
   }
@@ -84,9 +84,8 @@ export class BlobFiles implements BlobInventory {
   }
 
   /**
-   * Moves an incoming file, which has been synced, to its final name. It replaces an existing file, which repairs a
-   * damaged blob. Both directories are synced, even if another upload created them, because that upload may not have
-   * synced them yet.
+   * Moves a synced incoming file to its final name. Replaces an existing file, which repairs a damaged blob. Syncs both
+   * directories, even if another upload created them, because that upload may not have synced them yet.
    */
   async moveIntoPlace(incomingName: number | string, sha256: string): Promise<void> {
     await withDiskErrors(async () => {
@@ -126,7 +125,7 @@ export class BlobFiles implements BlobInventory {
     })
   }
 
-  /** Removes the incoming files of a killed process, except the parts of blobs for which `isNamed`. */
+  /** Removes the incoming files of a killed process, except parts of blobs for which `isNamed` returns true. */
   async clearIncoming(isNamed: (sha256: string) => Promise<boolean>): Promise<void> {
     for await (const { name } of entriesOf(join(this.#root, INCOMING))) {
       if (/^[0-9a-f]{64}$/.test(name) && (await isNamed(name))) continue
@@ -164,7 +163,7 @@ export class BlobFiles implements BlobInventory {
     return join(this.#root, sha256.slice(0, 2), sha256.slice(2))
   }
 
-  /** Recreates the folders if they were removed. */
+  /** Opens an incoming file. Creates the folders again if they were removed. */
   async #openIncoming(name: number | string, flags: 'wx' | 'a+'): Promise<FileHandle> {
     try {
       return await open(this.#incoming(name), flags, 0o600)
@@ -231,7 +230,6 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }
 
-/** The file of a blob. */
 export class OpenFile implements OpenBlob {
   readonly length: number
   readonly #handle: FileHandle

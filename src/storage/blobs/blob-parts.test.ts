@@ -41,7 +41,7 @@ describe('a blob that arrives in parts', () => {
     ])
   })
 
-  it('continues after a crash, unless no entry names the blob any more', async () => {
+  it('continues after a crash if an entry still refers to the blob', async () => {
     await add(0, text.slice(0, 4))
     const other = { sha256: sha256OfText('nobody'), length: 6 }
     await add(0, 'nob', other)

@@ -4,7 +4,7 @@ export class BlobTasks {
   /** The last ordered task of each blob. */
   readonly #last = new Map<string, Promise<unknown>>()
 
-  /** Runs `work`; `ended` waits for it. */
+  /** Runs `work`, for which `ended` waits. */
   async run<Result>(work: () => Promise<Result>): Promise<Result> {
     const running = work()
     this.#running.add(running)

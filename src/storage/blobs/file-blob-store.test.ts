@@ -111,14 +111,14 @@ it('keeps a blob if the outcome of its entry is unknown, until the next start', 
   expect(existsSync(stage.pathOf('who knows'))).toBe(false)
 })
 
-it('removes exactly the incomplete files and the unnamed blobs after a crash', async () => {
+it('after a crash, removes exactly the incomplete files and the blobs without an entry', async () => {
   await stage.put('kept', 'kept')
   mkdirSync(join(stage.folder, 'attachments', 'aa'), { recursive: true })
   const stray = join(stage.folder, 'attachments', 'aa', 'b'.repeat(62))
   writeFileSync(stray, 'no entry')
   writeFileSync(join(stage.folder, 'attachments', 'incoming', '7'), 'half')
   const notes = join(stage.folder, 'attachments', 'notes.txt')
-  // `verify` does not report these files: a running process may write them, or a killed process left them.
+  // `verify` does not report these files, because a running process may be writing them.
   expect(await stage.finding()).toBeNull()
   const next = stage.again()
   await next.recover()
@@ -129,7 +129,7 @@ it('removes exactly the incomplete files and the unnamed blobs after a crash', a
   expect(await stage.finding()).toContain('notes.txt')
 })
 
-it('verification finds missing, truncated, changed and unnamed blobs', async () => {
+it('verification finds missing, truncated and changed blobs, and blobs without an entry', async () => {
   await stage.put('n', 'content')
   await stage.blobs.close()
   const path = stage.pathOf('content')
@@ -149,10 +149,12 @@ it('verification finds missing, truncated, changed and unnamed blobs', async () 
   const stray = join(stage.folder, 'attachments', 'ab')
   mkdirSync(stray, { recursive: true })
   writeFileSync(join(stray, 'c'.repeat(62)), '')
-  expect(await stage.finding()).toBe(`blob ab${'c'.repeat(62)} is stored, but no entry names it`)
+  expect(await stage.finding()).toBe(
+    `blob ab${'c'.repeat(62)} is stored, but no entry refers to it`,
+  )
 })
 
-it('leaves exactly the blobs that entries name, after any concurrent uploads, rejections and erasures', async () => {
+it('leaves exactly the blobs to which entries refer, after any concurrent uploads, rejections and erasures', async () => {
   const text = fc.constantFrom('a', 'b')
   const kind = fc.constantFrom('recorded', 'refused', 'erased')
   const concurrent = fc.array(fc.record({ kind, text, iterations: fc.nat({ max: 12 }) }), {

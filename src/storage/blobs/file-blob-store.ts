@@ -6,27 +6,27 @@ import { BlobFiles, OpenFile, sha256Of, withDiskErrors } from './blob-files.ts'
 import type { BlobStore, OpenBlob, RecordOutcome } from './blob-store.ts'
 import { BlobTasks } from './blob-tasks.ts'
 
-/** Received bytes are synced at this interval, so that the last sync is short. */
+/** Interval in bytes at which received bytes are synced, so that the last sync is short. */
 const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
 
 /**
  * Blobs as files in a data folder.
  *
- * State after a crash during `add`:
+ * A crash during `add` leaves
  * - while bytes arrive, or before the rename: a file in `incoming/`, which `recover` removes;
- * - before the entry is durable: a blob that no row names, which `recover` removes;
- * - after that: the whole blob on disk, with its entry.
- * So an entry never names a missing blob.
+ * - after the rename, before the entry is durable: a blob to which no row refers, which `recover` removes;
+ * - after the entry is durable: the whole blob and its entry.
+ * So no entry ever refers to a missing blob.
  *
- * Renames and removals of one blob run one after another, and a blob that an upload has renamed is pinned
- * until its entry is durable or rejected. A removal checks the rows when it runs, so neither equal uploads
- * nor a concurrent removal lose a file.
+ * Renames and removals of one blob run one after another. A blob that an upload has renamed is pinned until its entry
+ * is durable or rejected. A removal checks the rows when it runs. So no file is lost to equal uploads or a concurrent
+ * removal.
  */
 export class FileBlobStore implements BlobStore {
   readonly #files: BlobFiles
   readonly #rows: Pick<AttachmentReader, 'namedAt'>
   readonly #durable: boolean
-  /** Number of uploads per blob that have renamed it and wait for their entry. */
+  /** Number of uploads, per blob, that have renamed the blob and wait for their entry. */
   readonly #pins = new Map<string, number>()
   readonly #tasks = new BlobTasks()
   #foldersCreated: Promise<void> | null = null
@@ -91,8 +91,8 @@ export class FileBlobStore implements BlobStore {
   }
 
   /**
-   * A crash before the last part leaves the bytes so far in `incoming/`. If the disk lost some of them, the
-   * hash of the whole is wrong, and the transfer starts again.
+   * A crash before the last part leaves the received bytes in `incoming/`. If the disk lost some of these bytes, the
+   * hash of the whole blob is wrong, and the transfer starts again.
    */
   addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
     const { sha256, length } = blob
@@ -112,7 +112,7 @@ export class FileBlobStore implements BlobStore {
     mayBeRecorded: (error: unknown) => boolean,
   ): Promise<Result> {
     return this.#tasks.run(async () => {
-      // Lets the next start detect a crash.
+      // While the incoming folder exists, the next start can detect a crash.
       await this.#createFolders()
       const { result, freed } = await erase().catch((error: unknown) => {
         if (mayBeRecorded(error)) this.#needsRecovery = true
@@ -178,7 +178,7 @@ export class FileBlobStore implements BlobStore {
       unsynced = 0
       await syncing
       syncing = withDiskErrors(() => file.datasync())
-      // The next `await syncing` throws the error.
+      // Prevents an unhandled rejection; the next `await syncing` throws the error.
       syncing.catch(() => {})
     }
     await syncing
@@ -192,7 +192,7 @@ export class FileBlobStore implements BlobStore {
     try {
       arrived = (await withDiskErrors(() => file.stat())).size
       if (arrived === from && arrived + bytes.length <= length) {
-        // The file is open for appending.
+        // Writes at the end, because the file is open for appending.
         await withDiskErrors(() => file.writeFile(bytes))
         arrived += bytes.length
       }
@@ -213,7 +213,7 @@ export class FileBlobStore implements BlobStore {
     return arrived
   }
 
-  /** A failed sync restarts the transfer, because a second sync would report success. */
+  /** Syncs a part. A failed sync restarts the transfer, because a second sync would wrongly report success. */
   async #syncPart(file: FileHandle, sha256: string): Promise<void> {
     try {
       await withDiskErrors(() => file.sync())

@@ -2,12 +2,12 @@ import { unpackPosition } from '../../chain/index.ts'
 import type { Row } from '../rows.ts'
 import type { StoredIndex } from '../store.ts'
 
-/** `built` of a complete index, which then follows every change. */
+/** Value of `built` for a complete index, which every later append updates. */
 export const READY = Number.MAX_SAFE_INTEGER
-/** Maximum items added, and entries removed, by one step of maintenance. */
+/** Maximum number of items added, and of entries removed, in one step of maintenance. */
 export const BUILD_ITEMS = 500
 export const PURGE_ENTRIES = 2_000
-/** Amount of text after which a step of a build ends. */
+/** Number of characters of items after which a step of a build ends. */
 export const BUILD_CHARACTERS = 1_048_576
 
 /**

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { declarationMark } from '../sqlite/indexes.ts'
 import { keysOf } from './index-keys.ts'
 
-/** Keys as hex; the key that sorts the item comes first. */
+/** Returns the keys as hex, and whether each key sorts the item. */
 const keys = (value: unknown) =>
   keysOf({ v: value } as never, ['v']).map(({ key, sorts }) => [
     Buffer.from(key).toString('hex'),
@@ -19,13 +19,13 @@ it.each([
   ['', '30'],
   ['é', '30c3a9'],
 ])(
-  'the key of %j in a store is frozen: indexes of earlier versions stay readable',
+  'the key of %j never changes, so that indexes of earlier versions stay readable',
   (value, key) => {
     expect(keys(value)).toEqual([[key, true]])
   },
 )
 
-it('the keys of several values, of no value and of a declaration are frozen', () => {
+it('the keys of a list, an object and an absent value, and the mark of a declaration, never change', () => {
   expect(keys({ w: 1 })).toEqual([['40', true]])
   expect(keys(undefined)).toEqual([['00', true]])
   expect(keys([2, 1, 2])).toEqual([

@@ -10,7 +10,7 @@ import {
   sortValueAt,
 } from '../../filter/index.ts'
 
-/** First byte of a key: the types in the sort order of `filter`. */
+/** First byte of a key by type, in the sort order of `filter`. */
 const TYPE = {
   null: 0x00,
   false: 0x10,
@@ -22,13 +22,13 @@ const TYPE = {
 
 export interface IndexKey {
   readonly key: Uint8Array
-  /** Whether an order uses this key. Exactly one key of each item does. */
+  /** Whether this key sorts the item in an order. Each item has exactly one such key. */
   readonly sorts: boolean
 }
 
 /**
- * Returns the entries of `item` in an index on `path`: one entry per value that conditions compare, and the
- * entry that sorts the item. The key of a long text holds only its beginning.
+ * Returns the entries of `item` in an index on `path`: one entry per value that conditions compare, and the entry that
+ * sorts the item. The key of a long text contains only the beginning of the text.
  */
 export function keysOf(item: JsonObject, path: Path): IndexKey[] {
   const sortKey = keyOf(sortValueAt(item, path))
@@ -47,7 +47,7 @@ function hex(key: Uint8Array): string {
   return Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1')
 }
 
-/** Returns the key of one value: keys compare bytewise as the values do. */
+/** Returns the key of one value. Keys compare bytewise in the order of their values. */
 export function keyOf(value: SortValue): Buffer {
   if (value === null) return Buffer.of(TYPE.null)
   if (value === COMPOUND) return Buffer.of(TYPE.compound)
@@ -58,7 +58,7 @@ export function keyOf(value: SortValue): Buffer {
   return text
 }
 
-/** Big-endian binary64; sign bit set for positive numbers, all bits inverted for negative numbers. */
+/** Encodes a big-endian binary64. Flips the sign bit of a positive number, and all bits of a negative number. */
 function numberKey(value: number): Buffer {
   const key = Buffer.allocUnsafe(9)
   key[0] = TYPE.number

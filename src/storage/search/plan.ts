@@ -2,9 +2,11 @@ import type { Bound, Condition, OrderTerm, Where } from '../../filter/index.ts'
 import type { ItemSearch, StoredItem } from '../store.ts'
 import { isExactKey, type KeyRange, keyOf, keyRange } from './index-keys.ts'
 
-/** Maximum positions read from an index at once; a condition with more positions is not used. */
+/**
+ * Maximum positions that a search reads from an index at once. A condition with more positions does not use its index.
+ */
 const LISTED_MAX = 20_000
-/** For up to this many positions, sorting by id is faster than scanning the ids. */
+/** Maximum number of positions for which sorting by id is faster than scanning the ids. */
 const LISTED_BEFORE_IDS_MAX = 2_000
 /** Maximum keys looked up for one condition. */
 const KEYS_MAX = 100
@@ -22,11 +24,11 @@ export interface IdRange {
   readonly to: string
 }
 
-/** How a search finds positions: the rows to read, and their order. */
+/** The rows that a search reads, and their order. */
 export type Access =
   /** All items, in creation order, from `after` on. */
   | { readonly by: 'creation'; readonly after: number }
-  /** The items at one key of an index, in creation order; `isExact`: all of them match. */
+  /** The items at one key of an index, in creation order. `isExact` means that all these items match. */
   | {
       readonly by: 'key'
       readonly index: ReadyIndex
@@ -36,7 +38,7 @@ export type Access =
     }
   /** All items, in the order of an index. */
   | { readonly by: 'index'; readonly index: ReadyIndex; readonly descending: boolean }
-  /** The items with ids in a range, in the order of their ids; `where` is the remaining predicate. */
+  /** The items with ids in a range, in the order of their ids. `where` is the predicate that is left to check. */
   | {
       readonly by: 'id'
       readonly range: IdRange
@@ -44,7 +46,7 @@ export type Access =
       readonly descending: boolean
       readonly where: Where | null
     }
-  /** Positions found in an index, in creation order; `isExact`: all of the items match now. */
+  /** Positions found in an index, in creation order. `isExact` means that all items at these positions match now. */
   | {
       readonly by: 'list'
       readonly index: ReadyIndex
@@ -64,7 +66,7 @@ export interface Scan {
 }
 
 /**
- * The rows that a search reads from an engine. Each call, and each piece, is bounded work on the current
+ * Reads the rows of a search from an engine. Each call, and each piece of a result, is bounded work on the current
  * state.
  */
 export interface SearchRows {
@@ -97,11 +99,11 @@ export interface SearchRows {
  * Chooses the access that reads the least:
  * 1. one key of an index, for a condition on one value;
  * 2. several keys, or a range, of an index, if that gives at most LISTED_MAX positions;
- * 3. an index whose order is the requested order; preferred to 1 if the key has more than LISTED_MAX positions;
- * 4. a range of ids, unless creation order is requested; preferred to 1 and 2 if the order of ids is requested
- *    and 1 or 2 gives more than LISTED_BEFORE_IDS_MAX positions;
+ * 3. an index whose order is the requested order; preferred to case 1 if the key has more than LISTED_MAX positions;
+ * 4. a range of ids, unless creation order is requested; preferred to cases 1 and 2 if the order of ids is requested
+ * and the condition has more than LISTED_BEFORE_IDS_MAX positions;
  * 5. all items.
- * Only conditions that every match meets are considered: `where` itself, or members of its `all`.
+ * Considers only conditions that every match meets: `where` itself, or members of its `all`.
  */
 export async function chooseAccess(
   rows: SearchRows,
@@ -176,13 +178,16 @@ function onlyValue({ test }: Condition) {
   return test.kind === 'equals' && test.values.length === 1 ? test.values[0] : undefined
 }
 
-/** Returns whether an equal key means a match, for each key that `listPositions` looks up. */
+/** Returns whether each item with a key that `listPositions` looks up matches the condition. */
 function hasExactKeys({ test }: Condition): boolean {
   // `listPositions` uses a range only if its keys are exact.
   return test.kind === 'range' || (test.kind === 'equals' && test.values.every(isExactKey))
 }
 
-/** Returns the positions that `condition` leaves, ascending; null if they are unknown or too many. */
+/**
+ * Returns the positions that an index gives for `condition`, ascending, or null for a condition that the index cannot
+ * evaluate or that has more than `max` positions.
+ */
 async function listPositions(
   rows: SearchRows,
   index: ReadyIndex,
@@ -209,7 +214,7 @@ async function listPositions(
   ) {
     const ends = withOtherEnd(test, path, required)
     await lookUp(keyRange(ends.from, ends.to), false)
-    // Not combined for arrays: different elements may meet the two conditions.
+    // In an array, different elements may meet the two conditions, so the ends are not combined.
     if (ends !== test) await lookUp(keyRange(test.from, test.to), true)
   } else {
     return null

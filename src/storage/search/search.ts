@@ -19,7 +19,7 @@ import {
 } from '../store.ts'
 import { type Access, chooseAccess, chooseCountAccess, type Scan, type SearchRows } from './plan.ts'
 
-/** Positions of a list that are read at once. */
+/** Number of positions of a list that are read at once. */
 const PIECE_POSITIONS = 1_000
 /** Cost of parsing a character of an item, in steps of a pattern. */
 const PARSE_STEPS = 1
@@ -78,8 +78,8 @@ async function* piecesOf(positions: readonly number[]): AsyncGenerator<readonly 
 }
 
 /**
- * Reads the items at the positions of a scan, checks and sorts them, and applies offset and limit. Each
- * bounded piece uses its own view, so that a search blocks neither the event loop nor the restart of the
+ * Reads the items at the positions of a scan, checks and sorts them, and applies offset and limit. Each piece is
+ * bounded and reads its own view of the store, so that a search blocks neither the event loop nor the restart of the
  * writer's WAL.
  */
 class Search {
@@ -98,7 +98,7 @@ class Search {
     this.#charactersMax = PAGE_CHARACTERS / Math.max(1, steps)
   }
 
-  /** Errors: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED. */
+  /** Yields the results in pieces. Errors: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED. */
   async *pieces(): AsyncGenerator<FoundItem[]> {
     const { order, offset, limit } = this.#query
     const { isExact } = this.#scan

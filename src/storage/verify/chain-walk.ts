@@ -38,8 +38,7 @@ const BLOCKS_PER_PAGE = 64
 
 /**
  * Reads the chain of a store and recomputes every commitment, root, id, link and node of its Merkle log, without the
- * databases, in constant memory. A walk may start at any block; another walk, which ends there, checks the earlier
- * blocks.
+ * databases, in constant memory. A walk may start at any block if another walk checks the earlier blocks.
  */
 export class ChainWalk {
   readonly #store: StoreReader
@@ -74,7 +73,7 @@ export class ChainWalk {
 
   /**
    * Reads and recomputes the next page of blocks, below height `to`.
-   * Errors: the errors of the store, except that damage is a finding.
+   * Errors: the errors of the store, but damage is returned as a finding.
    */
   async next(to = Number.POSITIVE_INFINITY): Promise<WalkResult> {
     const from = this.#frontier.size
@@ -84,8 +83,8 @@ export class ChainWalk {
     const page = await damageAsFinding(
       () => from,
       async () => ({
-        // The two reads may see different states, because other processes may append in between. A block
-        // and its leaf are committed together, so the leaves of the blocks that were read first exist.
+        // The two reads may see different states, because other processes may append in between. A block and its leaf
+        // are committed together, so the leaves of all blocks in `blocks` exist.
         blocks: await this.#store.blocks(serverId, from, limit),
         leaves: await this.#store.treeLeaves(serverId, from, limit),
       }),
@@ -124,8 +123,8 @@ export function leavesBeyond(size: number): Finding {
 }
 
 /**
- * A correct block that only creates items, each of which is still stored as created. Most blocks are plain.
- * `Comparison` checks their databases.
+ * A correct block that only creates items, all of which are still stored as created. Most blocks are plain.
+ * `Comparison` checks the databases of these items.
  */
 export interface PlainBlock {
   readonly height: number
@@ -141,7 +140,7 @@ export async function plainBlock(block: Block, store: StoreReader): Promise<Plai
   const ids: string[] = []
   for (const entry of entries) {
     const itemId = itemIdIn(entry, block.serverId)
-    // Ids are compared as lines, so an id with a line feed is not plain.
+    // `plainCreations` compares ids as lines, so a block with a line feed in an id is not plain.
     if (itemId === null || itemId.includes('\n')) return null
     ids.push(itemId)
   }
@@ -163,7 +162,9 @@ function itemIdIn(entry: string, serverId: number): string | null {
   }
 }
 
-/** Like `plainBlock`, but returns null for damaged rows: the comparison finds them in order. */
+/**
+ * Like `plainBlock`, but returns null for damaged rows, because the comparison reports them in the order of the chain.
+ */
 export async function undamagedPlainBlock(
   block: Block,
   store: StoreReader,
@@ -191,7 +192,7 @@ export async function damageAsFinding<Result extends object>(
   }
 }
 
-/** Runs the engine's own check of its file; damage that prevents it is a finding at `height`. */
+/** Runs the engine's check of its tables and indexes. If damage prevents the check, returns a finding at `height`. */
 export async function damageOf(
   store: StoreReader,
   height: number,

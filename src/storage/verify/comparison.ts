@@ -18,9 +18,9 @@ type DatabaseEffect = Extract<Effect, { kind: 'create_db' | 'delete_db' }>
 interface DatabaseState {
   readonly created: number
   items: number
-  /** Rows whose text was compared with their last change. */
+  /** Number of rows whose text equals the text of their last change. */
   confirmed: number
-  /** Entries that created, changed or deleted an item. */
+  /** Number of entries that created, changed or deleted an item. */
   revisions: number
 }
 
@@ -30,11 +30,13 @@ interface DatabaseState {
  * Nothing is rebuilt. Every row has the positions of its creation and of its last change, so the databases are the
  * result of the chain exactly if
  * - in creation order, every row is found at the entry that created it (finds invented rows),
- * - no later entry changes or deletes a row, except the entry that the row names as its last change, with the same
+ * - no later entry changes or deletes a row, except the entry that the row records as its last change, with the same
  *   text (finds stale and modified rows),
- * - there are as many rows as creations minus deletions (finds missing rows). Histories are compared in the same way:
- *   every entry that is not the last change of a row must be recorded as a former revision, and there are no other
- *   records. Rows of deleted databases are skipped: they are unreadable and being removed.
+ * - there are as many rows as creations minus deletions (finds missing rows).
+ *
+ * Histories are compared in the same way: every entry that is not the last change of a row must be recorded as a former
+ * revision, and there must be no other records. Rows of deleted databases are skipped, because no request can read them
+ * and maintenance removes them.
  */
 export class Comparison {
   readonly databases = new Map<string, DatabaseState>()
@@ -78,13 +80,13 @@ export class Comparison {
       const found = (what: string): Finding => ({ height: block.height, index, what })
       const entry = parseEntry(text)
       if (entry === null) return found('it is not an entry')
-      if (entry.serverid !== block.serverId) return found('the entry names another server id')
+      if (entry.serverid !== block.serverId) return found('the entry has another server id')
       const effect = canonicalEffect(entry, packPosition(block.height, index), text)
       if (effect === null) return found('it is not in canonical form')
       if (effect.kind === 'erased_attachment' && !isErased(block, index)) {
         return found('it has no attachment metadata')
       }
-      // Usually the entry created the next row, which is in memory, so that no promise is needed.
+      // The entry usually created the next row. That row is in memory, so no promise is needed.
       const next = this.#rows.buffered
       const isNext =
         effect.kind === 'create_item' &&
@@ -100,8 +102,8 @@ export class Comparison {
   }
 
   /**
-   * Counts the next block, which is plain, so that its rows have been compared already. Compares the whole block if it
-   * has a stray row, an unexpected database or an idempotency record. Errors: STORE_DAMAGED.
+   * Counts the next block, which is plain, so its rows were compared before. Compares the block like any other block if
+   * there is a stray row, an unexpected database or an idempotency record. Errors: STORE_DAMAGED.
    */
   async plain({ height, creations }: PlainBlock): Promise<Finding | null> {
     const isExpected = creations.every(
@@ -125,7 +127,7 @@ export class Comparison {
     return null
   }
 
-  /** Call after the last block: finds rows without an entry, and wrong databases and numbers. */
+  /** Call after the last block. Finds rows without an entry, and wrong databases and numbers. */
   async end(): Promise<Finding | null> {
     const what =
       (await this.#strayBefore(Number.POSITIVE_INFINITY)) ??
@@ -151,7 +153,7 @@ export class Comparison {
 
   async #effect(effect: Effect): Promise<string | null> {
     if (effect.kind === 'erase_item') return this.#erasures.entry(effect)
-    // The row was removed with the content; a row that remains is found as a stray row.
+    // The erasure removed the row. If it is still there, it is reported as a stray row.
     if (effect.kind === 'erased_attachment') return null
     if (!('id' in effect)) return this.#database(effect)
     if ('attachment' in effect) {
@@ -250,7 +252,9 @@ function noDatabase(db: string): string {
   return `there is no database ${db} at this height`
 }
 
-/** Returns the contradiction between `row` and `effect`, or null; counts rows with the same text. */
+/**
+ * Returns the contradiction between `row` and `effect`, or null. Counts the row as confirmed if the texts are equal.
+ */
 function contradiction(
   effect: ItemEffect,
   row: StoredItem,

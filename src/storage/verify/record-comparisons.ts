@@ -36,7 +36,7 @@ export class RowCursor<Row> {
     this.#positionOf = positionOf
   }
 
-  /** Returns the next row if it is in memory; otherwise use `peek`. */
+  /** The next row if it is in memory, otherwise undefined; then `peek` reads it. */
   get buffered(): Row | undefined {
     return this.#page[this.#next]
   }
@@ -53,7 +53,7 @@ export class RowCursor<Row> {
     return this.buffered ?? null
   }
 
-  /** Moves past the next row, which has been read. */
+  /** Moves past the next row, which must be in memory. */
   advance(): void {
     this.#next += 1
   }
@@ -76,10 +76,11 @@ export class RowCursor<Row> {
 }
 
 /**
- * Compares idempotency records with the chain: the entries of a record must exist and have its timestamp, and its
- * digest must be correct, which reveals a record that was changed or moved without its digest. Missing records
- * cannot be detected: records belong to the node, not to the chain, and expire after a day. A count or hash of them
- * in the same store could be replaced like the records (SECURITY.md, "Meaning of a verification").
+ * Compares idempotency records with the chain. The entries of a record must exist and have the timestamp of the record.
+ * The digest of the record must be correct, which reveals a record that was changed or moved without its digest.
+ * Missing records cannot be detected, because records belong to the node and not to the chain, and expire after a day.
+ * A count or hash of the records in the same store could be replaced like the records (SECURITY.md, "Meaning of a
+ * verification").
  */
 export class IdempotencyComparison {
   readonly #records: RowCursor<IdempotencyRecord>
@@ -91,7 +92,7 @@ export class IdempotencyComparison {
     )
   }
 
-  /** Returns whether an unchecked record names an entry before `end`. */
+  /** Returns whether an unchecked record refers to an entry before `end`. */
   isBefore(end: number): Promise<boolean> {
     return this.#records.isBefore(end)
   }
@@ -112,7 +113,7 @@ export class IdempotencyComparison {
     return null
   }
 
-  /** Call after the last block. */
+  /** Call after the last block. Returns the first difference, or null. */
   async end(): Promise<string | null> {
     const row = await this.#records.peek()
     if (row === null) return null
@@ -121,11 +122,11 @@ export class IdempotencyComparison {
 }
 
 /**
- * Compares the rows of attachments with the chain, entry by entry, in constant memory. Every
- * `create_attachment` entry must have an equal row at its position, and there must be no other row; a row
- * must have ended exactly at the next entry about its name. An erased entry has no row, and the row that
- * it ended does not exist either: an attachment is erased after its predecessor and together with its
- * deletion (docs/decisions/0018-erasure.md). So the remaining rows are compared as usual.
+ * Compares the rows of attachments with the chain, entry by entry, in constant memory. Every `create_attachment` entry
+ * must have an equal row at its position, and there must be no other row. A row must have ended exactly at the next
+ * entry about its name. An erased entry has no row. The row that it ended does not exist either, because an attachment
+ * is erased after its predecessor and together with its deletion (docs/decisions/0018-erasure.md). So the remaining
+ * rows are compared as usual.
  */
 export class AttachmentComparison {
   readonly #reader: AttachmentReader
@@ -142,7 +143,7 @@ export class AttachmentComparison {
     )
   }
 
-  /** Checks the next entry; `database` is the creation position of its database. */
+  /** Checks the next entry. `database` is the creation position of the database in the entry. */
   async entry(effect: AttachmentEffect, database: number | undefined): Promise<string | null> {
     const { kind, db, id, position, attachment } = effect
     if (database === undefined) return `there is no database ${db} at this height`
@@ -169,7 +170,7 @@ export class AttachmentComparison {
     return `${label} as of ${positionText(former.position)} is not recorded as replaced here`
   }
 
-  /** Call after the last block. */
+  /** Call after the last block. Returns the first difference, or null. */
   async end(): Promise<string | null> {
     const stray = await this.#strayBefore(Number.POSITIVE_INFINITY)
     if (stray !== null || this.#endedRows === this.#ends) return stray
@@ -194,16 +195,16 @@ function isSame(one: Attachment, other: Attachment): boolean {
 }
 
 /**
- * Compares the erasures with the chain. Every position in an `erase_item` entry must be recorded as erased
- * by that entry, and hold the remnant of a former revision of the item; the numbers of recorded positions,
- * named positions and erased entries must be equal. So nobody can change an entry and claim that it was
+ * Compares the erasures with the chain. Every position in an `erase_item` entry must be recorded as erased by that
+ * entry, and must be the position of an erased revision of the item. The numbers of recorded positions, of positions in
+ * `erase_item` entries, and of erased entries must be equal. So nobody can change an entry and claim that it was
  * erased.
  */
 export class ErasureComparison {
   /** Number of erased entries so far. */
   erased = 0
   readonly #store: StoreReader
-  /** Number of positions named by `erase_item` entries so far. */
+  /** Number of positions in `erase_item` entries so far. */
   #named = 0
   readonly #erasers = new Set<number>()
   #block: Block | undefined
@@ -227,7 +228,7 @@ export class ErasureComparison {
     return null
   }
 
-  /** Checks the positions that an `erase_item` entry names. */
+  /** Checks the positions in an `erase_item` entry. Returns the first difference, or null. */
   async entry(effect: Extract<Effect, { kind: 'erase_item' }>): Promise<string | null> {
     const { position, positions, db, of } = effect
     this.#named += positions.length
@@ -237,13 +238,13 @@ export class ErasureComparison {
         return `${positionText(one)} is not recorded as erased by this entry`
       }
       if (!(await this.#isRemainder(one, db, of))) {
-        return `${positionText(one)} is not the erased remnant of item ${of} of ${db}`
+        return `${positionText(one)} is not an erased entry of item ${of} of ${db}`
       }
     }
     return null
   }
 
-  /** Call after the last block. */
+  /** Call after the last block. Returns the first difference, or null. */
   async end(): Promise<string | null> {
     const recorded = await this.#store.countErased()
     if (recorded !== this.#named || recorded !== this.erased) {

@@ -10,7 +10,7 @@ const BLOBS_PER_PAGE = 500
 
 /** Result of a verification of blobs. */
 export interface BlobVerification {
-  /** Number of different blobs, and their bytes. */
+  /** Number of different blobs, and the sum of their lengths. */
   readonly contents: number
   readonly contentBytes: number
   /** Number of missing blobs of a mirror; otherwise 0. */
@@ -20,19 +20,19 @@ export interface BlobVerification {
 
 export interface VerifyBlobsOptions {
   /**
-   * Set for the folder of a mirror, whose blobs arrive later than the chain: missing blobs are only counted.
+   * True for the folder of a mirror. Missing blobs are then only counted, because blobs arrive later than the chain.
    */
   readonly isMirror?: boolean
   readonly progress?: (share: number, done: { contents: number; contentBytes: number }) => void
 }
 
 /**
- * Recomputes the SHA-256 of every blob that the entries of `store` name, and finds files that no entry
- * names. Stops at the first difference.
+ * Recomputes the SHA-256 of every blob to which the entries of `store` refer, and finds files without an entry. Stops
+ * at the first difference.
  *
- * The node may be running: before a difference is reported, it is checked against the current store. A file
- * without an entry is accepted while an upload may be running, or after a kill. A missing blob is accepted
- * in a mirror: it is not transferred yet, the source lacks it, or it is fetched again.
+ * The node may be running, so a difference is checked against the current store before it is reported. A file without
+ * an entry is accepted while an upload may be running, or after a kill. A missing blob is accepted in a mirror, because
+ * it may not be transferred yet, or the source may lack it.
  */
 export async function verifyBlobs(
   store: StoreReader,
@@ -108,17 +108,17 @@ async function strayBlob(
     const { sha256 } = found
     if ((await store.attachments.namedAt(sha256)) !== null) continue
     if (await inventory.mayBeUnnamed(sha256)) continue
-    // A running node has recorded the blob in the meantime.
+    // A running node may have recorded the blob in the meantime.
     if ((await namedNow(location, sha256)) !== null) continue
     const blob = await inventory.open(sha256)
     if (blob === null) continue
     await blob.close()
-    return finding(`blob ${sha256} is stored, but no entry names it`)
+    return finding(`blob ${sha256} is stored, but no entry refers to it`)
   }
   return null
 }
 
-/** Returns the first entry that names a blob in the current store, or null. */
+/** Returns the first entry in the current store that refers to a blob, or null. */
 async function namedNow(location: StoreLocation, sha256: string): Promise<number | null> {
   const store = await openStoreReader(location, { frozen: false })
   try {

@@ -8,7 +8,7 @@ import { ERASING, filledFolder, findingIn } from '../test-filled.ts'
 const PAGE_BYTES = 4096
 
 /**
- * Flips one bit of the value's last or first byte. Of a number, it flips a bit that adjacent numbers have in common.
+ * Flips one bit in the last or first byte of a text or BLOB. In a number, flips a bit in which adjacent numbers agree.
  */
 function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
   if (typeof value === 'number') {
@@ -27,7 +27,7 @@ function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
   return 'x'
 }
 
-/** Rows that no request can read: they wait for their removal, because their database or index was deleted. */
+/** Whether no request can read the row any more, because its database or index was deleted. */
 const isRemnant = (table: string, row: Record<string, SQLOutputValue>) =>
   (['items', 'superseded'].includes(table) && row.db === 0) ||
   (table === 'index_entries' && row.number === 1)
@@ -53,7 +53,7 @@ it('finds one flipped bit in each column of each row of each table, and reports 
   for (const table of tables) {
     const columns = columnsOf.get(table) ?? []
     const rows = (rowsOf.get(table) ?? []).filter((row) => !isRemnant(table, row))
-    // A new table needs a row in `fillStore`.
+    // Fails for a new table until `fillStore` adds a row to it.
     expect([table, rows.length > 0]).toEqual([table, true])
     for (const [at, row] of rows.entries()) {
       for (const column of columns) {
@@ -80,7 +80,7 @@ it('finds one flipped bit in each column of each row of each table, and reports 
   expect(flips).toBeGreaterThan(100)
 })
 
-it('finds one flipped bit in each index, and names the index', async () => {
+it('finds one flipped bit in each index, and reports the name of the index', async () => {
   const folder = await filledFolder(ERASING)
   const { result: indexes } = inCopy(folder, (copy) =>
     copy
@@ -93,7 +93,7 @@ it('finds one flipped bit in each index, and names the index', async () => {
   )
   expect(indexes.length).toBeGreaterThan(8)
   for (const { name, page } of indexes) {
-    // A new index needs an entry in `fillStore`.
+    // Fails for a new index until `fillStore` adds an entry to it.
     expect([name, page > 0]).toEqual([name, true])
     const { path } = inCopy(folder, () => null)
     const bytes = readFileSync(join(path, FILE))

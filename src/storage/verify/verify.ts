@@ -34,7 +34,7 @@ export interface VerifyOptions {
   readonly threads?: { readonly location: StoreLocation; readonly count: number }
 }
 
-/** Verifying a shorter chain takes less time than starting a thread. */
+/** Minimum blocks for verification with threads. A shorter chain is verified faster than a thread starts. */
 const BLOCKS_FOR_THREADS = 64
 
 /**
@@ -43,7 +43,7 @@ const BLOCKS_FOR_THREADS = 64
  *
  * Threads recompute blocks in advance and compare the rows of plain blocks, while the calling thread
  * compares all other blocks; the result is the same as without threads. Memory does not grow with the chain.
- * Errors: the errors of the store, except that damage is a finding.
+ * Errors: the errors of the store, but damage is returned as a finding.
  */
 export async function verifyStore(
   store: StoreReader,

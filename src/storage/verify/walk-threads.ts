@@ -4,19 +4,19 @@ import type { StoreLocation } from '../location.ts'
 import type { StoreReader } from '../store.ts'
 import { type Finding, leavesBeyond, type PlainBlock } from './chain-walk.ts'
 
-/** Blocks that a thread recomputes per task. */
+/** Number of blocks that a thread recomputes per task. */
 const BLOCKS_PER_RANGE = 32
-/** Maximum blocks recomputed before they are compared; bounds the memory of their results. */
+/** Maximum blocks that threads recompute before the caller compares them. Limits the memory of the results. */
 const BLOCKS_AHEAD_MAX = 64 * BLOCKS_PER_RANGE
 const BLOCKS_PER_PAGE = 64
 /**
- * V8 young generation of a thread. The data that it reads becomes garbage at once, so a larger young
+ * Size of V8's young generation in a thread. The data that a thread reads becomes garbage at once, so a larger young
  * generation would only delay collection.
  */
 const YOUNG_GENERATION_MB = 12
 /**
- * V8 old generation: enough for the longest block, of 128 Mi characters. V8 lets garbage grow in proportion to this
- * limit: for 1,000,000 items, a thread took 66 MB with the default and 40 MB with this value.
+ * Size of V8's old generation in a thread: enough for the longest block, of 128 Mi characters. V8 lets garbage grow in
+ * proportion to this limit. For 1,000,000 items, a thread took 66 MB with V8's default and 40 MB with this value.
  */
 const OLD_GENERATION_MB = 1_024
 
@@ -27,8 +27,8 @@ export interface RangeTask {
 }
 
 /**
- * Result of a range: an element per correct block, null if it is not plain; and the defect of the next
- * block, or null.
+ * Result of a range. `plain` has an element per correct block, which is null if the block is not plain. `finding` is
+ * the defect of the block after these, or null.
  */
 export interface RangeResult {
   readonly from: number
@@ -45,7 +45,7 @@ export interface FileResult {
   readonly finding: Finding | null
 }
 
-/** Like `WalkResult`; plain blocks are not read again. */
+/** Like `WalkResult`, but a plain block is not read again and has no entries. */
 export interface RangeWalkResult {
   readonly blocks: readonly (Block | PlainBlock)[]
   readonly finding: Finding | null
@@ -80,7 +80,7 @@ export class WalkThreads {
     this.#size = size
     const ranges = Math.ceil(size / BLOCKS_PER_RANGE)
     this.#workers = Array.from({ length: Math.min(count, ranges) }, () => this.#start(location))
-    // The longest task comes first.
+    // The check of the file starts first, because it takes longest.
     const check: FileTask = { ofBlocks: size }
     this.#idle.pop()?.postMessage(check)
     this.#assign()
