@@ -1,4 +1,4 @@
-// `daicho rates`: a table for people, one line of JSON for programs, and an exit code for scripts.
+// `daicho rates` prints a table or one line of JSON, and sets its exit code.
 
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -9,13 +9,13 @@ import { PAIRS } from '../src/rate-feed/index.ts'
 import { runDaicho } from './support/daicho.ts'
 import { temporaryFolder } from './support/ledger-node.ts'
 
-/** Units of each currency per EUR; CNH is not among them. */
+/** Units of each currency per EUR, without CNH. */
 const perEur = {
   ...{ USD: 1.1, JPY: 176, GBP: 0.88, SEK: 11, CHF: 0.935, NOK: 10.78, TRY: 55.42 },
   ...{ AUD: 1.614, CAD: 1.606, CNY: 7.5554, HKD: 8.8438, MXN: 20.2217, NZD: 2.0061, ZAR: 18.58 },
 }
 
-/** The variables of a feed whose only source is a local file with rates of `asOf`. */
+/** Returns the environment variables for a feed whose only source is a file with rates of the date `asOf`. */
 function fromFile(asOf: string): Record<string, string> {
   const folder = temporaryFolder()
   const vector = join(folder, 'vector.json')
@@ -25,7 +25,7 @@ function fromFile(asOf: string): Record<string, string> {
 
 const today = () => new Date().toISOString().slice(0, 10)
 
-/** A server that answers every request with `status` and `body`, and records the requests. */
+/** Starts a server that replies to every request with `status` and `body`, and records the requested URLs. */
 async function answering(status: number, body: string) {
   const requestedUrls: (string | undefined)[] = []
   const server = createServer((request, response) => {
@@ -42,7 +42,7 @@ beforeAll(async () => {
   asJson = (await runDaicho(['rates', '--json'], { RATES_SOURCES: 'snapshot' })).stdout
 })
 
-it('prints one aligned line per pair, and names substitutes', async () => {
+it('prints one aligned line for each pair, and marks pairs that use a substitute', async () => {
   const { code, stdout, stderr } = await runDaicho(['rates'], fromFile(today()))
   expect([code, stderr]).toEqual([0, ''])
   const [head = '', empty, ...lines] = stdout.trimEnd().split('\n')
@@ -107,13 +107,13 @@ it.each([
   },
 )
 
-it('exits with 1 if the address of --url does not answer', async () => {
+it('exits with code 1 if the server at --url does not answer', async () => {
   const ended = await runDaicho(['rates', '--url', 'http://127.0.0.1:1/'])
   expect([ended.code, ended.stdout]).toEqual([1, ''])
   expect(ended.stderr).toContain('127.0.0.1')
 })
 
-it('exits with 1 if the settings allow no available rates, even with --json', async () => {
+it('exits with code 1 if no rates are available, even with --json', async () => {
   const strict = { RATES_SOURCES: 'snapshot', RATES_STRICT: '1' }
   const ended = await runDaicho(['rates'], strict)
   expect([ended.code, ended.stdout]).toEqual([1, ''])

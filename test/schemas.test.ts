@@ -1,4 +1,5 @@
-// Schemas are compiled on first use: this test detects invalid schemas.
+// The schemas of all routes. A schema is compiled only on first use, so without this test an invalid schema would be
+// noticed late.
 import assert from 'node:assert/strict'
 import fastJsonStringify from 'fast-json-stringify'
 import { pino } from 'pino'
@@ -14,7 +15,10 @@ const PARTS = ['body', 'querystring', 'params', 'headers'] as const
 const validators = validatorCompiler()
 const route = { method: '', url: '' }
 
-/** Compiles the schemas of a reply, some of them by content type; returns their number. */
+/**
+ * Compiles the schemas of a reply, which may have one schema for each content type. Returns the number of
+ * schemas.
+ */
 function compileReply(reply: unknown): number {
   const { content } = reply as { content?: Record<string, { schema: object }> }
   const schemas = content === undefined ? [reply] : Object.values(content).map((one) => one.schema)
@@ -22,7 +26,7 @@ function compileReply(reply: unknown): number {
   return schemas.length
 }
 
-/** Compiles the schema of a part of a request by validating a value. */
+/** Compiles the schema of a part of a request, for which it validates a value. Returns 1. */
 function compilePart(schema: unknown, httpPart: string): number {
   void validators({ schema: schema as object, httpPart, ...route })({})
   return 1

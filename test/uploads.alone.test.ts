@@ -1,4 +1,4 @@
-// Uploads over a real socket: interrupted, stalled, too long, repeated, concurrent; and downloads.
+// Uploads and downloads over a real socket. Uploads may be interrupted, stalled, too long, repeated or concurrent.
 import { hash } from 'node:crypto'
 import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { request } from 'node:http'
@@ -10,7 +10,10 @@ import type { Reply } from './support/ledger-node.ts'
 import { until } from './support/until.ts'
 
 const TEXT = 'the quick brown fox'
-/** Idle timeout of a connection: longer than one pause of the client, shorter than twelve pauses. */
+/**
+ * Idle timeout of a connection, milliseconds. Longer than one pause of the client, and shorter than the
+ * twelve pauses of an upload.
+ */
 const IDLE_MS = 2_000
 const PAUSE_MS = 200
 
@@ -28,7 +31,7 @@ describe('an upload with an Idempotency-Key', () => {
     headers.get('ledger-position'),
   ]
 
-  it('creates one entry and gets one reply, however often it is repeated or sent concurrently', async () => {
+  it('creates one entry and always gets the same reply, even if it is repeated or sent concurrently', async () => {
     const send = () => at.put('n', TEXT, KEY)
     const together = await Promise.all(Array.from({ length: 8 }, send))
     const answers = new Set(
@@ -40,7 +43,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(at.files()).toEqual([fileOf(TEXT)])
   })
 
-  it('gets 422 for other bytes, another type, name or item, and leaves no file', async () => {
+  it('gets 422 if its bytes, type, name or item differ from those of the first upload, and leaves no file', async () => {
     await at.node.send('POST', '/api/fruit', { id: 'b' })
     await at.put('n', TEXT, KEY)
     const others = [
@@ -57,7 +60,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(at.files()).toEqual([fileOf(TEXT)])
   })
 
-  it('gets the original reply if its precondition or item has changed since', async () => {
+  it('gets the original reply when it is repeated, even if its precondition would now fail or its item was deleted', async () => {
     const send = () => at.put('n', TEXT, { ...KEY, 'if-none-match': '*' })
     const first = summaryOf(await send())
     expect(first[0]).toBe(200)
@@ -73,7 +76,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(bare.json.code).toBe('DATABASE_NOT_FOUND')
   })
 
-  it('is rejected before its body is read if the key is invalid, and a rejection is not recorded', async () => {
+  it('is rejected before its body is read if the key is invalid, and the rejection is not recorded for the key', async () => {
     const odd = await at.put('n', TEXT, { 'idempotency-key': 'a b' })
     expect([odd.status, odd.json.code]).toEqual([400, 'IDEMPOTENCY_KEY_INVALID'])
     const send = () => at.put('n', TEXT, { ...KEY, 'if-match': `"${shaOf('old')}"` })
@@ -85,7 +88,7 @@ describe('an upload with an Idempotency-Key', () => {
   })
 })
 
-/** Sends the head of an upload and part of its body, and leaves the connection open. */
+/** Sends the head of an upload and a part of its body, and leaves the connection open. */
 async function beginUpload(head: string, body: Uint8Array | string) {
   const { hostname, port } = new URL(at.node.url)
   const socket = connect(Number(port), hostname)
@@ -114,7 +117,7 @@ describe('an upload', () => {
     expect([await at.names(), (await at.entries()).length]).toEqual([[], 0])
   })
 
-  it('that stalls gets 408; an active upload may take longer than other requests', async () => {
+  it('that stalls gets 408, and an active upload may take longer than other requests', async () => {
     await at.node.close()
     at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     const stalled = await beginUpload('Content-Length: 100', 'only this')
@@ -131,12 +134,12 @@ describe('an upload', () => {
     }
     await until('the head of the reply is there', () => living.received().includes('\r\n\r\n'))
     expect(living.received()).toMatch(/^HTTP\/1\.1 200 /)
-    // After the upload, the usual timeout applies to the connection again.
+    // After the upload, the connection has the usual request timeout again.
     living.socket.write('POST /api/fruit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n')
     await until('408 is there', () => living.received().includes('408'))
   })
 
-  it('above the size limit gets 413, before its body is read or when the body exceeds the limit', async () => {
+  it('above the size limit gets 413, before its body is read if the length is declared, and otherwise when the body exceeds the limit', async () => {
     await at.node.close()
     at = await AttachedNode.start({ attachmentBytesMax: 100_000 })
     expect((await at.put('n', Buffer.alloc(100_000))).status).toBe(200)
@@ -151,7 +154,7 @@ describe('an upload', () => {
     await until('ATTACHMENT_TOO_LARGE is there', () =>
       streamed.received().includes('ATTACHMENT_TOO_LARGE'),
     )
-    // The node reads and discards further data, and closes the connection.
+    // The node discards further data, and closes the connection after the end of the body.
     streamed.socket.write('5\r\nhello\r\n0\r\n\r\n')
     await until('the connection is closed', () => streamed.socket.readableEnded)
     expect(at.files()).toEqual([
@@ -171,7 +174,7 @@ describe('an upload', () => {
     expect((await at.put('n', TEXT)).status).toBe(200)
   })
 
-  it('is compared with its Content-Digest or Repr-Digest header', async () => {
+  it('is rejected if it does not match its Content-Digest or Repr-Digest header', async () => {
     const right = `sha-256=:${hash('sha256', TEXT, 'base64')}:`
     const wrong = `sha-256=:${hash('sha256', 'x', 'base64')}:`
     for (const header of ['content-digest', 'repr-digest']) {
@@ -220,7 +223,7 @@ describe('an upload', () => {
     expect(at.files()).toEqual([])
   })
 
-  it('whose item is deleted in the meantime leaves no file, and another upload of the same bytes stays', async () => {
+  it('whose item is deleted meanwhile leaves no file, and another upload of the same bytes is kept', async () => {
     await at.node.send('POST', '/api/fruit', { id: 'b' })
     const { socket, received } = await beginUpload(`Content-Length: ${TEXT.length}`, 'the quick')
     await until('a file is there', () => at.files().length === 1)
@@ -232,7 +235,7 @@ describe('an upload', () => {
     expect((await at.node.send('GET', '/api/fruit/b/attachments/n')).text).toBe(TEXT)
   })
 
-  it('of the same bytes by concurrent clients stores one blob for all', async () => {
+  it('of the same bytes by concurrent clients stores only one blob', async () => {
     const all = Array.from({ length: 20 }, (_, at) => `n${at}`)
     const replies = await Promise.all(all.map((name) => at.put(name, TEXT)))
     expect(replies.map(({ status }) => status)).toEqual(all.map(() => 200))
@@ -268,7 +271,7 @@ it('uploads and downloads 64 MiB with bounded memory, and resumes the download b
   const stored = (await at.node.send('HEAD', path)).headers.get('etag')
   expect(stored).toBe(`"${expected}"`)
   clearInterval(watch)
-  // The client is in this process too, and uses memory.
+  // Includes the memory of the client, which runs in this process.
   expect((most - before) / 1024 / 1024).toBeLessThan(60)
 
   const resumed = await at.node.send('GET', path, undefined, {
@@ -279,7 +282,7 @@ it('uploads and downloads 64 MiB with bounded memory, and resumes the download b
   expect(resumed.text).toBe(block.toString())
 })
 
-/** Number of open blob files of this process. */
+/** Returns the number of blob files that this process has open. */
 const openContents = () =>
   readdirSync('/proc/self/fd').filter((fd) => {
     try {
@@ -289,9 +292,9 @@ const openContents = () =>
     }
   }).length
 
-describe.skipIf(!existsSync('/proc/self/fd'))('a download (seen in /proc)', () => {
+describe.skipIf(!existsSync('/proc/self/fd'))('a download (checked in /proc)', () => {
   const large = Buffer.alloc(48 * 1024 * 1024, 'x')
-  /** Requests the blob and reads nothing. */
+  /** Requests the blob, and reads nothing. */
   async function ask() {
     const { hostname, port } = new URL(at.node.url)
     const socket = connect(Number(port), hostname)

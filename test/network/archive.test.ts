@@ -70,7 +70,7 @@ describe('archives', () => {
       unreadable(/damaged/),
     )
     expect(read(changed((bytes, at) => bytes.writeUInt32LE(2 ** 31, at + 24)))).toThrow(
-      unreadable(/has more than 10485760 bytes/),
+      unreadable(/is larger than 10485760 bytes/),
     )
     expect(read(changed((bytes, at) => bytes.writeUInt32LE(1, at + 16)))).toThrow(
       unreadable(/damaged/),

@@ -186,7 +186,7 @@ it('stops a transaction that continues to run after it returned its result', asy
 it('rejects a return value that is not in the declared enum', async () => {
   for (const returned of ['{ toString: 1 }', '["RED"]', '"BLUE"', 'null']) {
     const { json } = await node.send('POST', '/api/Pick', { code: `return ${returned}` })
-    expect(json.error.message).toBe('Pick must return Colour, but returned nothing')
+    expect(json.error.message).toBe('Pick must return a value of the type Colour')
   }
   expect((await node.send('POST', '/api/Pick', { code: 'return "RED"' })).json).toBe('RED')
 })

@@ -339,8 +339,8 @@ function f() {}`
     expect(found.map((text) => text.replace(/^.*: error: /, ''))).toEqual([
       'there is no function after this @transaction',
       'the processor b needs @param {<transaction type>} <name> in its comment',
-      'there is no transaction type org.test.None, which the processor c names',
-      'there is no transaction type org.test.Thing, which the processor d names',
+      'the processor c has the unknown transaction type org.test.None',
+      'the processor d has the unknown transaction type org.test.Thing',
     ])
   })
 
@@ -359,7 +359,7 @@ function f() {}`
     })
     expect(found).toEqual([
       expect.stringMatching(/^lib\/a\.js:2:1: error: /),
-      'lib/b.js:2:12: error: there is no transaction type org.test.None, which the processor g names',
+      'lib/b.js:2:12: error: the processor g has the unknown transaction type org.test.None',
       'models/m.cto:2:23: error: expected the identifying field, found “{”',
       'models/m.cto:6:5: error: expected a property: “o” or “-->”, found “y”',
       'models/m.cto:9:15: error: there is no type Strin',

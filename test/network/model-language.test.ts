@@ -223,7 +223,7 @@ const ONLY_COMPOSER: readonly [string, string][] = [
   [ofField('o String \\u0061bc'), 'expected the name of the property, found “\\”'],
   [ofField('oString a'), 'expected a property: “o” or “-->”, found “oString”'],
   ['@a(0x1F) concept X {}', 'expected “)”, found “x1F”'],
-  ['@returns(Nothing) transaction X {}', 'there is no type Nothing, which @returns names'],
+  ['@returns(Nothing) transaction X {}', '@returns names the unknown type Nothing'],
   [ofField('o String[] a default="x"'), 'a cannot have a default'],
   [ofField('o Size a default="x"'), 'a cannot have a default'],
   [ofField('o Colour a default="x"'), 'the default of a must be a value of Colour'],

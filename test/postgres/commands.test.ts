@@ -1,4 +1,4 @@
-// Commands that get the URL of a database instead of a folder.
+// Commands that use the database of a node, with its URL instead of a folder.
 import { copyFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -14,7 +14,7 @@ import { sharedPostgres } from './shared.ts'
 const postgres = await sharedPostgres()
 
 describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
-  it('verify, export, dump, index and copy read the database of a running node; backup refers to PostgreSQL tools', async () => {
+  it('verify, export, dump, index and copy read the database of a running node, and backup refers to the tools of PostgreSQL', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const folder = temporaryFolder()
@@ -27,7 +27,7 @@ describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
     const file = join(temporaryFolder(), 'export.jsonl')
     const copy = join(temporaryFolder(), 'copy')
     const ended = []
-    // The signed head in the folder is compared too.
+    // `verify` also compares the chain with the signed head in the folder.
     ended.push(await runDaicho(['verify', url, '--json'], settings))
     ended.push(await runDaicho(['export', url, '--out', file, '--json'], settings))
     ended.push(await runDaicho(['verify', file, '--json']))
@@ -39,7 +39,7 @@ describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
     }
     const items = join(temporaryFolder(), 'items.ndjson')
     writeFileSync(items, '{"id":"fig"}\n{"id":"plum","price":80}\n')
-    // The folder of the running node is locked; its database can be changed with the address of the node.
+    // A running node locks its folder, so `load` needs the address of the node instead.
     const locked = await runDaicho(['load', 'fruit', items], settings)
     expect([locked.code, locked.stderr]).toEqual([78, expect.stringContaining('--url')])
     const dumped = await runDaicho(['dump', 'fruit'], settings)
@@ -62,7 +62,7 @@ describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
     )
   })
 
-  it('verify, export and copy exit with 2 and one line for an empty database', async () => {
+  it('verify, export and copy exit with code 2 and a one-line message for an empty database', async () => {
     await using database = await postgres.newDatabase()
     const folder = temporaryFolder()
     const ended = [
@@ -75,7 +75,7 @@ describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
     }
   })
 
-  it('import and restore create the store in the database of STORE, and leave only the key and the signed head in the folder', async () => {
+  it('import and restore create the store in the database in STORE, and write only the key and the signed head to the folder', async () => {
     const from = temporaryFolder()
     const node = await startLedgerNode({ folder: from })
     await node.send('POST', '/api/fruit')

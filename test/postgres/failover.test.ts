@@ -1,4 +1,4 @@
-// Two nodes write while the primary of three PostgreSQL servers is killed; `test/faults/failovers.ts` repeats it.
+// Kills the primary of three PostgreSQL servers while two nodes write. `test/faults/failovers.ts` repeats this.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { runFailovers } from './failover.ts'
@@ -15,7 +15,7 @@ describe.skipIf(!postgres.canLaunch)(`a failover${postgres.note}`, () => {
   afterAll(() => programs?.remove())
   const common = { rounds: 1, requests: 200, log: () => {} }
 
-  it('to a synchronous standby loses no acknowledged write, and both nodes continue', async ({
+  it('to a synchronous standby loses no acknowledged write, and both nodes continue to write', async ({
     onTestFinished,
   }) => {
     const folder = temporaryFolder(onTestFinished)

@@ -6,7 +6,7 @@ import type { PostgresPrograms } from './programs.ts'
 import { PostgresServer } from './server.ts'
 
 const NAMES = ['s1', 's2', 's3'] as const
-/** Three servers: a primary, and two standbys of which one confirms each commit. */
+/** Three servers: a primary and two standbys. One of the standbys must confirm each commit. */
 class Cluster {
   readonly #servers: Map<string, PostgresServer>
   #primary: string
@@ -38,15 +38,15 @@ class Cluster {
     return [...this.#servers.values()].filter((server) => server !== this.primary)
   }
 
-  /** A URL that names all servers. */
+  /** The URL of the database, with the addresses of all three servers. */
   get url(): string {
     const hosts = [...this.#servers.values()].map(({ port }) => `127.0.0.1:${port}`)
     return this.primary.url().replace(/@[^/]*/, `@${hosts.join(',')}`)
   }
 
   /**
-   * Promotes the standby that has received the most data; the other standby then follows the new primary. The old
-   * primary must be dead.
+   * Promotes the standby that has received the most data, and makes the other standby follow this new
+   * primary. The old primary must be dead.
    */
   async promote(): Promise<void> {
     const received: { name: string; position: number }[] = []
@@ -66,7 +66,7 @@ class Cluster {
     }
   }
 
-  /** Replaces the dead servers by standbys, copied from the running primary. */
+  /** Replaces each dead server by a standby, which starts with a copy of the running primary. */
   async repair(): Promise<void> {
     for (const [name, server] of this.#servers) {
       if (server.isRunning) continue
@@ -84,7 +84,7 @@ class Cluster {
     })
   }
 
-  /** State and last lines of the log of each server. */
+  /** Returns the state of each server and the last lines of its log. */
   async describe(): Promise<string> {
     const lines: string[] = []
     for (const [name, server] of this.#servers) {
@@ -116,23 +116,29 @@ export interface FailoverOptions {
   /** A new folder for the data folders of the nodes. */
   readonly folder: string
   readonly rounds: number
-  /** Acknowledged requests between two failovers. */
+  /** Number of acknowledged requests between two failovers. */
   readonly requests: number
-  /** False for a cluster that loses commits: the standbys are stopped before the only failover. */
+  /**
+   * Whether a standby must confirm each commit. If false, the standbys are stopped before the only failover,
+   * so that it loses commits.
+   */
   readonly isSynchronous: boolean
   readonly log: (line: string) => void
 }
 
 export interface FailoverResult extends StoredCounts {
-  /** For each round: milliseconds from the kill until both nodes have acknowledged again. */
+  /** For each round, the time from the kill until both nodes have acknowledged a write again, milliseconds. */
   readonly resumedMs: readonly number[]
-  /** For each node, the body of `/readyz`. */
+  /** The body of `/readyz` of each node. */
   readonly ready: readonly string[]
   /** Exit code and output of `daicho verify`. */
   readonly verified: { readonly code: number | null; readonly stdout: string }
 }
 
-/** Two nodes with one key write while the primary of three servers is killed and a standby takes over, repeatedly. */
+/**
+ * Kills the primary of three servers again and again while two nodes with one key write. After each kill a
+ * standby takes over.
+ */
 export async function runFailovers(options: FailoverOptions): Promise<FailoverResult> {
   const { programs, folder, rounds, requests, isSynchronous, log } = options
   const cluster = await Cluster.start(programs, isSynchronous)

@@ -1,4 +1,4 @@
-// Two nodes write, and one is killed; `test/faults/process-kills.ts` repeats it.
+// Kills one of two nodes that write. `test/faults/process-kills.ts` repeats this.
 import { expect, it } from 'vitest'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { runKills } from './kills.ts'

@@ -12,20 +12,20 @@ export interface KillOptions {
   /** A new folder for the data folders of the nodes. */
   readonly folder: string
   readonly kills: number
-  /** Acknowledged requests of each node before a kill, and of the other node after the kill. */
+  /** Number of acknowledged requests of each node before a kill, and of the other node after the kill. */
   readonly requests: number
   readonly log: (line: string) => void
 }
 
 export interface KillResult extends StoredCounts {
   readonly blocks: number
-  /** Blocks whose predecessor is missing. */
+  /** Number of blocks whose predecessor is missing. */
   readonly gaps: number
   /** Exit code and output of `daicho verify`. */
   readonly verified: { readonly code: number | null; readonly stdout: string }
 }
 
-/** Two nodes with one key write; one of them is killed and started again, in turn. */
+/** Kills two nodes with one key in turn while they write, and starts each again. */
 export async function runKills(options: KillOptions): Promise<KillResult> {
   const { url, folder, kills, requests, log } = options
   const nodes = new Map<string, { node: Daicho; load: Load }>()

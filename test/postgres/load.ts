@@ -1,4 +1,4 @@
-// Two nodes with one key on one database, and their clients.
+// Two nodes with one key and one database, and the clients of each node.
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { join } from 'node:path'
@@ -8,10 +8,13 @@ import { type Daicho, startProgram } from '../support/program.ts'
 import { queryOnce } from './server.ts'
 
 const CLIENTS_PER_NODE = 8
-/** Pause of a client after a request that was not acknowledged. */
+/** Pause of a client after a request without acknowledgement, milliseconds. */
 const RETRY_MS = 25
 
-/** Starts node `a` or `b`, whose data folder is in `folder`. Node `a` comes first and creates the key and the items' database. */
+/**
+ * Starts node `a` or `b` with a data folder in `folder`. Node `a` must start first, because it creates the
+ * key and the database `fruit`.
+ */
 export async function startNode(
   folder: string,
   name: string,
@@ -28,12 +31,12 @@ export async function startNode(
   return { node, url }
 }
 
-/** Clients of one node; each creates items one after another, and remembers which were acknowledged. */
+/** Clients of one node. Each client creates items one after another, and records which items were acknowledged. */
 export class Load {
   readonly acknowledged = new Set<string>()
-  /** Requests without an answer, or with a temporary error: their items may be stored. */
+  /** Items whose request got no reply or a temporary error, so that they may be stored. */
   readonly unknown = new Set<string>()
-  /** Answers that are neither success nor a temporary error. */
+  /** Replies that are neither success nor a temporary error. */
   readonly unexpected: string[] = []
   readonly #url: string
   readonly #name: string
@@ -80,7 +83,7 @@ export class Load {
   }
 }
 
-/** Returns a condition that holds once the clients of each node have `more` acknowledged requests than now. */
+/** Returns a condition that is true when each of `loads` has `more` acknowledged requests than now. */
 export function acknowledgedBy(loads: readonly Load[], more: number): () => boolean {
   const before = loads.map((load) => load.acknowledged.size)
   return () => loads.every((load, at) => load.acknowledged.size >= (before[at] ?? 0) + more)
@@ -88,11 +91,11 @@ export function acknowledgedBy(loads: readonly Load[], more: number): () => bool
 
 export interface StoredCounts {
   readonly acknowledged: number
-  /** Acknowledged items that are not stored. */
+  /** Number of acknowledged items that are not stored. */
   readonly lost: number
-  /** Items that several blocks create. */
+  /** Number of items that more than one block creates. */
   readonly twice: number
-  /** Requests without acknowledgement: numbers of stored and of missing items. */
+  /** Of the items whose request was not acknowledged, how many are stored and how many are not. */
   readonly unknown: { readonly stored: number; readonly absent: number }
   /** Replies that are neither success nor a temporary error. */
   readonly unexpected: readonly string[]

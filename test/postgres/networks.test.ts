@@ -1,4 +1,5 @@
-// Business networks that two real processes serve on one database: transactions behave as in a single process.
+// Business networks that two real processes serve on one database. Transactions have the same results as with one
+// process.
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -11,10 +12,10 @@ import { sharedPostgres, type TestDatabase } from './shared.ts'
 
 const postgres = await sharedPostgres()
 const WAIT_MS = 20_000
-/** Transfers between four counters. `TRANSFERS=1000` makes the test longer. */
+/** Number of transfers between four counters. For a longer test: TRANSFERS=1000. */
 const TRANSFERS = Number(process.env.TRANSFERS ?? 60)
 
-/** A network whose transaction adds `step`, which is also its major version, to a counter. */
+/** Writes a network whose transaction adds `step` to a counter. `step` is also the major version of the network. */
 function writeNetwork(folder: string, step: number): string {
   const files = {
     'package.json': JSON.stringify({ name: 'counting', version: `${step}.0.0`, description: 'x' }),
@@ -106,7 +107,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     return JSON.parse(text).value
   }
   const countAt = (n: number) => submitted(n, 'Count', { counter: 'c' })
-  /** Submits a transaction at process `n`, and retries after each temporary refusal. */
+  /** Submits a transaction to process `n`, and repeats it after each temporary error. */
   const submitted = async (n: number, type: string, transaction: unknown): Promise<void> => {
     for (;;) {
       const reply = await post(`${gatewayOf(n)}/counting/api/${type}`, transaction)
@@ -117,7 +118,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
   const isServed = async (n: number) =>
     (await fetch(`${gatewayOf(n)}/counting/api/Counter`)).status === 200
 
-  it('serve a network at one process that the other process has deployed', async () => {
+  it('serve a network at one process that the other process deployed', async () => {
     const body = archive(0)
     const headers = { 'content-type': 'application/octet-stream' }
     const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
@@ -134,7 +135,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     }
   })
 
-  it('execute each transaction once, even if both processes receive transactions at the same time', async () => {
+  it('execute each transaction once, even if both processes receive transactions concurrently', async () => {
     const clients = Array.from({ length: 16 }, async (_, n) => {
       for (let count = 0; count < 10; count += 1) await countAt(n)
     })
@@ -142,7 +143,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect([await valueAt(0), await valueAt(1)]).toEqual([160, 160])
   })
 
-  it(`keep the sum during ${TRANSFERS} concurrent transfers at both processes, and apply each transfer once`, async () => {
+  it(`apply each of ${TRANSFERS} concurrent transfers at both processes once, and keep the sum of the counters`, async () => {
     const names = ['t0', 't1', 't2', 't3']
     const values = new Map(names.map((name) => [name, 1_000]))
     for (const id of names) {
@@ -209,7 +210,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     expect(await valueAt(0)).toBe(before + 10)
   })
 
-  it('remove a network at one process that the other process has removed', async () => {
+  it('no longer serve a network at one process after the other process removed it', async () => {
     const reply = await fetch(`${gatewayOf(1)}/networks/counting`, { method: 'DELETE' })
     expect(reply.status).toBeLessThan(300)
     await until(

@@ -1,4 +1,4 @@
-// A node whose database server is down for a while.
+// A node whose database server is temporarily down.
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
@@ -11,7 +11,7 @@ const postgres = await sharedPostgres()
 const WAIT_MS = 30_000
 
 describe.skipIf(!postgres.canLaunch)(`an outage${postgres.note}`, () => {
-  it('answers requests with 503 and Retry-After while the server is down, and becomes ready again without help', async () => {
+  it('answers requests with 503 and Retry-After while the server is down, and becomes ready again without a restart', async () => {
     const programs = await PostgresPrograms.create()
     onTestFinished(() => programs.remove())
     const server = await PostgresServer.create(programs, 'outage')
@@ -30,7 +30,7 @@ describe.skipIf(!postgres.canLaunch)(`an outage${postgres.note}`, () => {
     expect([await readiness(), (await fetch(`${node.url}/healthz`)).status]).toEqual([503, 200])
 
     await server.start()
-    // The test sends no change, as a load balancer sends none to a node that is not ready.
+    // The test sends no change until the node is ready, as a load balancer would.
     await until('it is ready', async () => (await readiness()) === 200, WAIT_MS)
     expect((await post()).status).toBe(200)
     node.child.kill('SIGTERM')

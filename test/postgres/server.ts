@@ -8,12 +8,15 @@ import pg from 'pg'
 import { PASSWORD, type PostgresPrograms, USER } from './programs.ts'
 
 const run = promisify(execFile)
-/** Maximum length of the server log that is stored for error messages. */
+/** Maximum length of the server log that is kept for error messages, characters. */
 const LOG_LENGTH_MAX = 64 * 1024
-/** Maximum attempts to start a server: the processes of a killed server may hold its shared memory briefly. */
+/**
+ * Maximum number of attempts to start a server. The processes of a killed server may still hold its shared
+ * memory.
+ */
 const START_TRIES = 20
 
-/** Settings of every server. All settings that durability needs stay on: daicho rejects a server without them. */
+/** Settings of every server. The settings for durability stay on, because daicho rejects a server without them. */
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
@@ -21,20 +24,20 @@ const SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '32MB',
   max_wal_size: '128MB',
   wal_keep_size: '256MB',
-  // Shared memory is a file in the data folder, so that a killed server leaves nothing elsewhere.
+  // Keeps shared memory in a file in the data folder, so that a killed server leaves nothing elsewhere.
   dynamic_shared_memory_type: 'mmap',
 }
 
 export interface StandbyOptions {
-  /** Name of its new data folder. */
+  /** Name of the new data folder. */
   readonly folder: string
-  /** Its name in `synchronous_standby_names`. */
+  /** Name of the standby in `synchronous_standby_names`. */
   readonly name: string
   /** Default: a free port. */
   readonly port?: number
 }
 
-/** A PostgreSQL server with its own data folder; its port stays the same when it restarts. */
+/** A PostgreSQL server with its own data folder. A restarted server has the same port. */
 export class PostgresServer {
   readonly data: string
   readonly port: number
@@ -48,7 +51,7 @@ export class PostgresServer {
     this.port = port
   }
 
-  /** Creates a server that is not running yet; `settings` are lines of `postgresql.conf`. */
+  /** Creates a server and does not start it. `settings` are added to `postgresql.conf`. */
   static async create(
     programs: PostgresPrograms,
     name: string,
@@ -60,7 +63,7 @@ export class PostgresServer {
     return server
   }
 
-  /** Creates a standby of a server, running or not, from a copy of its data. */
+  /** Creates a standby from a copy of the data of `primary`, which may be running or stopped. */
   static async createStandby(
     primary: PostgresServer,
     { folder, name, port }: StandbyOptions,
@@ -80,17 +83,20 @@ export class PostgresServer {
     return this.#child !== null
   }
 
-  /** The log of the server since its start. */
+  /** The log of the server since its last start. */
   get log(): string {
     return this.#log
   }
 
-  /** URL of one of its databases. */
+  /** Returns the URL of a database of this server. */
   url(database = 'postgres'): string {
     return `postgres://${USER}:${PASSWORD}@127.0.0.1:${this.port}/${database}`
   }
 
-  /** Adds lines to `postgresql.conf`; the last of equal names counts, after the next start or `reload`. */
+  /**
+   * Adds lines to `postgresql.conf`. Of lines with the same name, the last one applies, after the next start
+   * or `reload`.
+   */
   configure(settings: Readonly<Record<string, string>>): void {
     const lines = Object.entries(settings).map(([name, value]) => {
       return `${name} = '${value.replaceAll("'", "''")}'\n`
@@ -98,7 +104,7 @@ export class PostgresServer {
     appendFileSync(join(this.data, 'postgresql.conf'), lines.join(''))
   }
 
-  /** Makes the server a standby of `primary` from its next start, or `reload`. */
+  /** Makes the server a standby of `primary` from its next start or `reload` on. */
   follow(primary: PostgresServer, name: string): void {
     this.#programs.write(join(this.data, 'standby.signal'), '')
     this.configure({
@@ -106,7 +112,7 @@ export class PostgresServer {
     })
   }
 
-  /** Resolves when the server accepts connections; a standby does so once it is consistent. */
+  /** Resolves when the server accepts connections. A standby accepts connections when its data is consistent. */
   async start(): Promise<void> {
     for (let tries = START_TRIES; ; tries -= 1) {
       try {
@@ -119,26 +125,26 @@ export class PostgresServer {
     }
   }
 
-  /** `fast` closes connections and writes a checkpoint; `immediate` is a crash of the server. */
+  /** Stops the server. `fast` closes connections and writes a checkpoint. `immediate` stops as in a crash. */
   async stop(mode: 'fast' | 'immediate' = 'fast'): Promise<void> {
     await this.#end(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
   }
 
-  /** Kills the server's processes, like a power failure. */
+  /** Kills all processes of the server, as in a power failure. */
   async kill9(): Promise<void> {
     const { pid } = this.#child ?? {}
     if (pid === undefined) return
-    // Stops the main process, so that no new process starts while the other processes are listed.
+    // Stops the main process first, so that no new child process starts while its children are listed.
     process.kill(pid, 'SIGSTOP')
     const children = await childrenOf(pid)
     const [, memory] = this.#pidFile()[6]?.trim().split(/\s+/) ?? []
     for (const child of children) killIfThere(child)
     await this.#end('SIGKILL')
-    // The server would remove the shared memory at its next start, which may never come.
+    // Removes the shared memory, because the server that would remove it may never start again.
     if (memory !== undefined) await run('ipcrm', ['-m', memory]).catch(() => {})
   }
 
-  /** Stops answering without closing any connection, like a disconnected host. */
+  /** Stops answering without closing connections, like a host whose network is disconnected. */
   async pause(): Promise<void> {
     await this.#signalAll('SIGSTOP')
   }
@@ -147,7 +153,7 @@ export class PostgresServer {
     await this.#signalAll('SIGCONT')
   }
 
-  /** Makes a standby a primary, with new settings; resolves when it accepts writes. */
+  /** Makes a standby a primary with new settings. Resolves when it accepts writes. */
   async promote(settings: Readonly<Record<string, string>> = {}): Promise<void> {
     this.configure({ primary_conninfo: '', ...settings })
     await this.reload()
@@ -158,19 +164,19 @@ export class PostgresServer {
     await this.query('SELECT pg_reload_conf()')
   }
 
-  /** Runs one statement on a separate connection. */
+  /** Executes one statement on a new connection. */
   query(text: string, values: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
     return queryOnce(this.url(), text, values)
   }
 
-  /** Copies the data of the running server into the folder `name`; returns the text of its `backup_label`. */
+  /** Copies the data of the running server to the folder `name`. Returns the text of its `backup_label`. */
   async #copyRunning(name: string): Promise<string> {
     const client = new pg.Client(this.url())
     await client.connect()
     try {
       await client.query('SELECT pg_backup_start($1, true)', [name])
       const data = await this.#programs.copyData(this.data, name)
-      // The standby gets the log from the primary.
+      // Omits the WAL, which the standby gets from the primary.
       for (const left of ['pg_wal', 'pg_replslot']) rmSync(join(data, left), { recursive: true })
       for (const folder of ['pg_wal', 'pg_replslot'])
         this.#programs.createFolder(join(name, folder))
@@ -187,13 +193,13 @@ export class PostgresServer {
     const child = spawn(this.#programs.path('postgres'), ['-D', this.data], {
       ...this.#programs.options,
       stdio: ['ignore', 'ignore', 'pipe'],
-      // The server runs in its own process group, which Ctrl-C does not reach.
+      // Starts the server in its own process group, which Ctrl-C does not reach.
       detached: true,
     })
     this.#child = child
     child.on('exit', () => {
       this.#child = null
-      // Removes the pid file, because a later process with this pid could be taken for the server.
+      // Removes the pid file, because another process could later have this pid.
       if (this.#pidFile()[0] === String(child.pid)) rmSync(join(this.data, 'postmaster.pid'))
     })
     await new Promise<void>((resolve, reject) => {
@@ -229,14 +235,14 @@ export class PostgresServer {
   }
 }
 
-/** Runs one statement on a separate connection. */
+/** Executes one statement on a new connection. */
 export async function queryOnce(
   url: string,
   text: string,
   values: readonly unknown[] = [],
 ): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url)
-  // A killed server closes its connections with an error; the statement reports it.
+  // Ignored: when a server is killed, the statement reports the error too.
   client.on('error', () => {})
   await client.connect()
   try {
@@ -246,7 +252,7 @@ export async function queryOnce(
   }
 }
 
-/** A port that is free now, below the range of outgoing connections. */
+/** Returns a free port below the range of outgoing connections. */
 async function freePort(): Promise<number> {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 20_000)
@@ -272,7 +278,7 @@ function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
-    // The process has exited.
+    // Ignored: the process has exited.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }

@@ -1,4 +1,5 @@
-// Runs once for all tests, in the process that starts the others: gives them one server, started on the first request.
+// Runs once, in the process that starts all test files. Offers one PostgreSQL server to the test files, and starts it
+// on the first request.
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'

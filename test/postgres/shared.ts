@@ -2,15 +2,15 @@ import { createConnection } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { queryOnce } from './server.ts'
 
-/** Environment variable with the socket on which `setup.ts` reports the address of the server. */
+/** Environment variable with the socket on which `setup.ts` reports the URL of the server. */
 export const SHARED_SERVER = 'DAICHO_TEST_PG_SOCKET'
 
-/** The server of this test run, or the reason why there is no server. */
+/** The server of this test run, or the reason why there is none. */
 export type SharedServer =
   | { readonly url: string; readonly canLaunch: boolean }
   | { readonly missing: string }
 
-/** A database of a test; `using` drops it. */
+/** A database for one test. `await using` drops the database at the end of the test. */
 export interface TestDatabase extends AsyncDisposable {
   readonly url: string
 }
@@ -21,16 +21,17 @@ const databases = { count: 0 }
 export interface SharedPostgres {
   /** The reason why there is no server, or null. */
   readonly missing: string | null
-  /** Whether tests can start additional servers; they cannot if DAICHO_TEST_PG_URL names the shared server. */
+  /** Whether tests can start more servers. False if DAICHO_TEST_PG_URL sets the shared server. */
   readonly canLaunch: boolean
-  /** Suffix for the names of skipped tests. */
+  /** Suffix for the names of tests, which gives the reason if they are skipped. */
   readonly note: string
   newDatabase(): Promise<TestDatabase>
 }
 
 /**
- * Returns the server that all test files of a run share; the first call starts it. Its result decides at the top of
- * a test file which tests run: `describe.skipIf(postgres.missing !== null)(`the store${postgres.note}`, …)`.
+ * Returns the server that all test files of a run share. The first call starts the server. A test file calls
+ * this at its top level, because the result decides which tests run: `describe.skipIf(postgres.missing !==
+ * null)(`the store${postgres.note}`, …)`.
  */
 export async function sharedPostgres(): Promise<SharedPostgres> {
   const server = await askForServer()
@@ -56,7 +57,7 @@ async function askForServer(): Promise<SharedServer> {
 async function createDatabase(server: string): Promise<TestDatabase> {
   databases.count += 1
   const name = `daicho_test_${process.pid}_${databases.count}`
-  // Nothing is ever connected to template0, so databases can be created at the same time.
+  // Uses template0, because connections to the template would prevent concurrent creations, and template0 has none.
   await queryOnce(server, `CREATE DATABASE ${name} TEMPLATE template0`)
   const url = new URL(server)
   url.pathname = `/${name}`

@@ -1,4 +1,4 @@
-// The Python program on the page about the chain's format: a second implementation, written from that page.
+// The Python program on the page about the chain format, which is a second implementation of the format.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,12 +10,12 @@ import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 const PAGE = fileURLToPath(new URL('../../docs/reference/ledger/chain-format.md', import.meta.url))
 const [, PROGRAM = ''] = /^```python\n([\s\S]*?)^```$/m.exec(readFileSync(PAGE, 'utf8')) ?? []
 const VECTORS = fileURLToPath(new URL('../vectors/replay-v1.json', import.meta.url))
-/** Changed replies, and the seed; larger in manual runs: MUTATIONS=100000 SEED=2. */
+/** Number of changed replies, and the seed. For a longer run: MUTATIONS=100000 SEED=2. */
 const MUTATIONS = Number(process.env.MUTATIONS ?? 500)
 const SEED = Number(process.env.SEED ?? 1)
 const hasPython = spawnSync('python3', ['--version']).status === 0
 
-/** Runs the program on `reply`, then on a copy for each value in it, with that value changed. */
+/** Runs the program on `reply`, then on one copy of `reply` for each value, with this value changed. */
 const CHANGED_VALUES = `
 import copy, io, json, sys
 import verify_chain as page
@@ -42,7 +42,7 @@ sys.stdout = sys.__stdout__
 print(json.dumps([count, accepted]))
 `
 
-/** Runs the program on copies of `reply` with changed bytes; prints how many were refused. */
+/** Runs the program on copies of `reply` with changed bytes, and prints how many copies it refused. */
 const CHANGED_BYTES = `
 import io, json, random, sys
 import verify_chain as page

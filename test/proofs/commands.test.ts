@@ -1,4 +1,5 @@
-// `daicho verify` with proof files and with the log of a running node, and an independent script.
+// `daicho verify` with proof files, with evidence, and with the log of a running node; and an independent
+// verification script.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,7 +28,7 @@ const runVerify = (args: readonly string[]) => runHere(verifyCommand(), args)
 const vkeyOf = async (node: LedgerNode) =>
   (await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)).text.trim()
 
-/** A node with a few blocks, and a proof file of one of its items. */
+/** Starts a node with a few blocks, and saves a proof file of one of its items. */
 async function proven() {
   const node = await startLedgerNode({ folder: temporaryFolder() })
   await node.send('POST', '/api/fruit')
@@ -45,7 +46,7 @@ async function proven() {
   return { node, item, file, text, vkey: await vkeyOf(node) }
 }
 
-it('verifies a proof file with only the key; a changed file is a finding', async () => {
+it('verifies a proof file with only the key, and reports a changed file', async () => {
   const { node, item, file, text, vkey } = await proven()
   await node.close()
   const json = await runVerify([file, '--key', vkey, '--json'])
@@ -68,7 +69,7 @@ it('verifies a proof file with only the key; a changed file is a finding', async
   expect([keyless.code, keyless.stderr]).toEqual([2, expect.stringContaining('--key')])
 })
 
-it('refuses flags that do not apply to the verified kind, and invalid addresses', async () => {
+it('refuses invalid addresses, and flags that do not apply to the kind of input', async () => {
   const folder = temporaryFolder()
   const [proof, evidence] = [join(folder, 'fig.tlog-proof'), join(folder, 'evidence.json')]
   writeFileSync(proof, 'c2sp.org/tlog-proof@v1\n')
@@ -93,12 +94,12 @@ it('refuses flags that do not apply to the verified kind, and invalid addresses'
   )
 })
 
-it('refuses a file that is too long, in one line', async () => {
+it('refuses a file that is too long with a one-line message', async () => {
   const folder = temporaryFolder()
   const [proof, long] = [join(folder, 'fig.tlog-proof'), join(folder, 'long')]
   writeFileSync(proof, 'c2sp.org/tlog-proof@v1\n')
   writeFileSync(long, 'c2sp.org/tlog-proof@v1\n')
-  // Longer than the longest text of the runtime.
+  // The file is longer than the longest string of JavaScript.
   truncateSync(long, 2 ** 30)
   const usage = {
     code: 2,
@@ -164,7 +165,7 @@ it('verifies evidence of two histories with only the key', async () => {
     [{ ...evidence, notes: [notes[0], notes[0]] }, vkey, 'PROOF_WRONG'],
     [{ ...evidence, proof: { ...proof, height: 0 } }, vkey, 'PROOF_WRONG'],
     [{ ...evidence, proof: 'none' }, vkey, 'PROOF_MALFORMED'],
-    // A file in the format of earlier versions.
+    // Evidence in the format of earlier versions, without a proof.
     [{ what, notes }, vkey, 'PROOF_WRONG'],
   ] as const) {
     const wrong = await verify(content, '--key', key, '--json')
@@ -206,11 +207,11 @@ it('audits the log of a node that requires tokens', async () => {
   await node.close()
 })
 
-it('audits a log by its tiles, remembers its head, and detects a fork and a rollback', async () => {
+it('audits a log by its tiles, stores the verified head, and detects a fork and a rollback', async () => {
   const folder = temporaryFolder()
   let node = await startLedgerNode({ folder })
   const state = join(temporaryFolder(), 'deep', 'state.json')
-  // The default location of the remembered head: in the home folder, by server id.
+  // Without `--state`, the verified head is stored in the home folder, in a file named after the server id.
   const home = { HOME: temporaryFolder() }
   const atHome = async () => (await runHere(verifyCommand(), [node.url], home)).stdout
   const vkey = await vkeyOf(node)
@@ -232,7 +233,7 @@ it('audits a log by its tiles, remembers its head, and detects a fork and a roll
     return [code, JSON.parse(stdout)]
   }
   expect(await audit()).toEqual([0, expect.objectContaining({ status: true, blocks: 0, added: 0 })])
-  /** Waits until the node has signed a log of `blocks`: it may serve a slightly older checkpoint. */
+  /** Waits until the node has signed a log of `blocks` blocks, because it may first serve an older checkpoint. */
   const signed = async (blocks: number) => {
     const path = `/api/ledgers/${node.service.serverId}/checkpoint`
     const text = async () => (await node.send('GET', path)).text
@@ -249,7 +250,7 @@ it('audits a log by its tiles, remembers its head, and detects a fork and a roll
   const { serverId } = node.service
   await node.close()
 
-  // The same key with another history: first shorter, then of equal length.
+  // Another history under the same key. Its log is first shorter than the audited log, then longer.
   const other = join(temporaryFolder(), 'data')
   mkdirSync(other)
   copyFileSync(join(folder, 'node.key'), join(other, 'node.key'))
@@ -263,7 +264,7 @@ it('audits a log by its tiles, remembers its head, and detects a fork and a roll
   expect(await audit()).toEqual([1, expect.objectContaining({ status: false, code: 'LOG_FORKED' })])
   await node.close()
 
-  // The remembered history still verifies.
+  // The audited history still verifies.
   node = await startLedgerNode({ folder })
   expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 261, added: 0 })])
   const mistaken = await runVerify([`${node.url}/api`, '--state', state])
@@ -274,11 +275,11 @@ it('audits a log by its tiles, remembers its head, and detects a fork and a roll
   expect((await runVerify([node.url, '--state', state])).code).toBe(2)
 })
 
-it('the independent script is short', () => {
+it('the independent script has at most 125 lines', () => {
   expect(readFileSync(SCRIPT, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(125)
 })
 
-it('reports an entry as erased only with the proof of its erasure', async () => {
+it('reports an entry as erased only if its erasure is proven', async () => {
   const node = await startLedgerNode({ folder: temporaryFolder() })
   await node.send('POST', '/api/fruit')
   await node.send('POST', '/api/fruit', { id: 'plum', price: 80 })
@@ -361,7 +362,7 @@ it.skipIf(!hasPython)(
       const { status, stderr, stdout } = verify()
       expect([status, stdout]).toEqual([1, ''])
       expect(stderr).toMatch(/^DIFFERENCE: [^\n]+\n$/)
-      // With a byte order mark the file is treated as an export and rejected.
+      // `verify` treats a file that starts with a byte order mark as an export, and rejects it.
       const code = changed.startsWith('\ufeff') ? 2 : 1
       expect((await runVerify([file, '--key', vkey])).code).toBe(code)
     }

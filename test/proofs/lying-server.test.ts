@@ -1,4 +1,4 @@
-// A verifying client and a lying server: every lie is detected, and honest replies are accepted.
+// The verifying client with a server that lies. The client detects every lie, and accepts honest replies.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -23,7 +23,7 @@ async function keyOf(node: LedgerNode) {
   return verifierKeyOf(text.trim())
 }
 
-/** Nodes with the same key but different folders, as an attacker with a copy of the key could run. */
+/** Starts nodes with the same key and different folders, as an attacker with a copy of the key could. */
 async function sameKeyNodes(count: number): Promise<LedgerNode[]> {
   const first = temporaryFolder()
   const nodes = [await startLedgerNode({ folder: first })]
@@ -45,7 +45,7 @@ const plum = (price: number) => ({ id: 'plum', price })
 const filler = (n: number) => ({ id: `filler-${n}` })
 const fillers = (count: number) => Array.from({ length: count }, (_, n) => filler(n))
 
-/** A client that has verified `node`, and now gets its replies from another server. */
+/** Returns a client that has verified `node`. The test then replaces `fetch`, so that another server replies. */
 async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null) {
   const options = { fetch: asking(node) }
   const key = await keyOf(node)
@@ -84,7 +84,7 @@ it('accepts an honest server while the log grows, and keeps its newest head', as
   await node.close()
 })
 
-/** The proof file with its opening changed. */
+/** Returns the proof file with its opening changed. */
 const withExtra = (file: string, change: (extra: string) => string) =>
   file.replace(/^extra (\S+)$/m, (_, encoded: string) => {
     const extra = change(Buffer.from(encoded, 'base64').toString())
@@ -137,7 +137,7 @@ it('detects a changed or dropped old block, a fork, a rollback and another key',
     options.fetch = asking(node)
     return codeOf(reader.readItem('fruit', 'plum'))
   }
-  // All lying servers but the last use the true key; each is consistent in itself.
+  // All lying servers except the last have the true key, and the chain of each is consistent in itself.
   expect(await saidBy(changed)).toBe('LOG_FORKED')
   expect(await saidBy(dropped)).toBe('LOG_FORKED')
   expect(await saidBy(forked)).toBe('LOG_FORKED')
@@ -149,7 +149,8 @@ it('detects a changed or dropped old block, a fork, a rollback and another key',
     `/api/ledgers/${truth.service.serverId}/checkpoint`,
   )
   await record(truth, [filler(77)])
-  // The proof of the item needs a head that covers the item; the first head may be slightly older.
+  // Reads the item, because the checkpoint of its proof covers the item. `refresh` could still get the previous
+  // checkpoint, which equals `rolledBack`, so no rollback could be detected.
   expect((await reader.readItem('fruit', 'filler-77'))?.item).toEqual(filler(77))
   options.fetch = async () => rolledBack
   expect(await codeOf(reader.refresh())).toBe('LOG_ROLLED_BACK')
@@ -169,7 +170,7 @@ it('detects an outdated proof, even of an older revision under the newest head',
   await record(node, [filler(1)])
   options.fetch = (path) => asking(node)(path.endsWith('/proof') ? `${path}?position=1.0` : path)
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
-  // A server that cannot prove that its new head continues the old head is rejected.
+  // A client rejects a server that cannot prove that the new log continues the previous log.
   await record(node, [filler(2)])
   options.fetch = async (path) =>
     path.includes('consistency') ? { status: 200, text: '{"proof":[1]}' } : asking(node)(path)

@@ -1,4 +1,5 @@
-// Mutated proofs, checkpoints, evidence, exports and blocks: none is accepted, and each refusal is one line.
+// Randomly damaged proofs, checkpoints, evidence, exports and blocks. No verifier accepts other content, and each
+// refusal is a one-line message.
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { beforeAll, expect, it } from 'vitest'
 import { CodedError } from '../../src/base/coded-error.ts'
@@ -30,7 +31,7 @@ import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { mutated } from '../support/mutations.ts'
 import { TestLog } from '../support/test-log.ts'
 
-/** Mutations of each kind, and the seed; larger in manual runs: MUTATIONS=100000 SEED=2. */
+/** Number of damaged copies of each kind of document, and the seed. For a longer run: MUTATIONS=100000 SEED=2. */
 const MUTATIONS = Number(process.env.MUTATIONS ?? 500)
 const SEED = Number(process.env.SEED ?? 1)
 const TIMEOUT_MS = 60_000 + MUTATIONS * 20
@@ -43,7 +44,7 @@ const KINDS = [
   'evidence',
 ] as const
 
-/** A document, and a function that returns the content that a document proves. */
+/** A document, and a function that verifies such a document and returns the proven content. */
 interface Kind {
   readonly bytes: Buffer
   readonly read: (bytes: Buffer) => unknown
@@ -53,7 +54,7 @@ const kinds = new Map<string, Kind>()
 let chain = ''
 let serverId = 0
 
-/** Returns the parts of a block that the proof covers: of an erased entry, only the commitment. */
+/** Returns the parts of a block that its proof covers. For an erased entry, this is only its commitment. */
 function covered(text: string): unknown {
   const { body, timestamps, proof, ...rest } = JSON.parse(text)
   const isShown = (_: unknown, at: number) => proof.blinds[at] !== null
@@ -125,7 +126,7 @@ beforeAll(async () => {
   })
 })
 
-/** Expects an error for clients with one line of text. */
+/** Expects an error that clients may receive, with a one-line message. */
 function expectRefusal(error: unknown): void {
   if (!(error instanceof CodedError)) throw error
   expectLine(error.message)
@@ -137,7 +138,7 @@ function expectLine(message: string): void {
 }
 
 it.each([...KINDS, 'export'])(
-  'accepts no damaged %s, and refuses each of them in one line',
+  'refuses a damaged %s with a one-line message, unless its content is unchanged',
   async (name) => {
     const { bytes, read } = kinds.get(name) ?? { bytes: Buffer.alloc(0), read: () => null }
     const content = await read(bytes)
@@ -146,7 +147,7 @@ it.each([...KINDS, 'export'])(
     for (let n = 0; n < MUTATIONS; n += 1) {
       const changed = mutated(bytes, dice)
       try {
-        // Another spelling of the text is possible where the content does not change.
+        // The change is accepted only if the content is the same, for example with different white space.
         expect([n, changed.toString(), await read(changed)]).toEqual([
           n,
           changed.toString(),
@@ -172,7 +173,7 @@ function parsedOrNull(bytes: Buffer): Json {
 }
 
 it(
-  'accepts no damaged block, and refuses each of them in one line',
+  'refuses a damaged block with a one-line message, unless its content is unchanged',
   () => {
     const dice = new Dice(SEED)
     let refused = 0

@@ -1,11 +1,11 @@
-// Findings of `daicho verify <folder>` based on the node's last signed head.
+// Faults that `daicho verify <folder>` finds with the last signed head of the node.
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runDaicho } from '../support/daicho.ts'
 import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 
-/** A node in `folder` records `items` one by one in the database `fruit`, and is closed. */
+/** Starts a node in `folder`, creates `items` one by one in the database `fruit`, and closes the node. */
 async function recorded(folder: string, items: readonly string[]): Promise<void> {
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
@@ -34,7 +34,7 @@ it('reports that an older state of the store contradicts the last signed head', 
   expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries before it are valid)\n`)
 })
 
-it('reports that a different chain contradicts the last signed head, although the chain is consistent', async () => {
+it('reports that a different chain contradicts the last signed head, even if the chain is consistent in itself', async () => {
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
   await recorded(folder, ['fig'])
   copyFileSync(join(folder, 'node.key'), join(other, 'node.key'))
@@ -42,12 +42,12 @@ it('reports that a different chain contradicts the last signed head, although th
   copyFileSync(join(other, 'ledger.db'), join(folder, 'ledger.db'))
   const another = 'the first 2 blocks of the store are not those that this node has signed'
   expect(await found(folder)).toEqual([1, nowhere(another)])
-  // A copy without the files that only a node leaves, as a backup is.
+  // Like a backup, the copy lacks the files that only a node writes.
   for (const name of ['signed-head', 'ledger.lock']) rmSync(join(folder, name))
   expect(await found(folder)).toEqual([0, null])
 })
 
-it('names each change of node.key and signed-head, and the repair', async () => {
+it('reports each change of node.key or signed-head, and how to repair it', async () => {
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
   await recorded(folder, ['fig'])
   await recorded(other, ['fig'])
@@ -109,7 +109,7 @@ it('names each change of node.key and signed-head, and the repair', async () => 
       `${wrongSignature}${compare}`,
     ],
     [head, note.replace(`\n${size}\n`, '\n1\n'), `${wrongSignature}${compare}`],
-    // Even without a signature, the chain contradicts the head.
+    // The chain contradicts this head even though the head has no signature.
     [
       head,
       `${origin}\n1\n${root}\n`,
@@ -122,7 +122,7 @@ it('names each change of node.key and signed-head, and the repair', async () => 
     expect(await found(folder)).toEqual([1, nowhere(what)])
     writeFileSync(path, path === key ? ownKey : note)
   }
-  // Writes only the text of the note, as in folders of earlier versions.
+  // Writes only the text of the checkpoint without a signature, as earlier versions did.
   writeFileSync(head, `${text}\n`)
   expect(await found(folder)).toEqual([0, null])
 })

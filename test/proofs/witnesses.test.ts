@@ -1,4 +1,4 @@
-// Verification of cosignatures by `daicho verify` and the client.
+// Cosignatures of witnesses, as verified by `daicho verify` and the client.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
@@ -12,7 +12,7 @@ import { until } from '../support/until.ts'
 const witnessKeyOf = async (node: LedgerNode) =>
   (await node.send('GET', '/api/ledgers/witness/vkey')).text.trim()
 
-/** A node with a witness, and the key of another witness that has cosigned nothing. */
+/** Starts a node with one witness, and creates the key of a second witness that cosigns nothing. */
 async function cosignedNode() {
   const folder = temporaryFolder()
   const first = await startLedgerNode({ folder })
@@ -35,7 +35,7 @@ async function cosignedNode() {
   })
   await node.send('POST', '/api/fruit')
   await node.send('POST', '/api/fruit', { id: 'fig' })
-  // Nothing is written any more, so every later reply has the cosignature.
+  // The node writes no more blocks, so every later reply has the cosignature.
   await until('the last block is cosigned', async () => {
     const { text } = await node.send('GET', `/api/ledgers/${serverId}/checkpoint`)
     return /^daicho\/\d+\n2\n/.test(text) && text.includes(`— ${witnessKey.split('+')[0]} `)
@@ -43,7 +43,7 @@ async function cosignedNode() {
   return { node, vkey, serverId, witnessKey, strangerKey: await witnessKeyOf(stranger) }
 }
 
-it('accepts a proof file and a node with the quorum of a policy, and refuses them without the quorum', async () => {
+it('accepts a proof file and the log of a node with the quorum of a policy, and refuses both without the quorum', async () => {
   const { node, vkey, serverId, witnessKey, strangerKey } = await cosignedNode()
   const folder = temporaryFolder()
   const [proof, policy] = [join(folder, 'fig.tlog-proof'), join(folder, 'policy')]
@@ -65,7 +65,7 @@ it('accepts a proof file and a node with the quorum of a policy, and refuses the
     expect([valid.code, valid.stderr]).toEqual([0, expect.any(String)])
     expect(valid.stdout).toContain(`\nwitness    ${witnessName}, 2027-01-15T08:00:00.000Z\n`)
     expect(await verify(...withKey, ...both)).toMatchObject({ code: 1, first: missed })
-    // The policy names the log, so no key is needed.
+    // The policy contains the key of the log, so `--key` is not needed.
     writeFileSync(policy, policyText('any'))
     expect(await verify(...target, '--policy', policy)).toMatchObject({ code: 0 })
     writeFileSync(policy, policyText('b'))
@@ -97,7 +97,7 @@ it('accepts a proof file and a node with the quorum of a policy, and refuses the
   expect(await verify(folder, ...both)).toMatchObject({ code: 2 })
 })
 
-it('reads with the client only under heads that have the quorum', async () => {
+it('the client accepts reads only with a checkpoint that has the quorum', async () => {
   const { node, vkey, witnessKey, strangerKey } = await cosignedNode()
   const checkpoint = { get: () => null, set: () => {} }
   const clientWith = (rules: object) =>

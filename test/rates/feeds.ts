@@ -1,4 +1,4 @@
-// Fixtures for tests of the rate feed: a manual clock, and a local server that replaces the public sources.
+// Fixtures for tests of the rate feed: a manual clock, and a local server in place of the public sources.
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,10 +8,10 @@ import { type CurrentReply, currentReply } from '../../src/rate-feed/api/routes.
 import { RateFeed, type RateFeedDeps, type RateFeedSettings } from '../../src/rate-feed/service.ts'
 import { type Get, parseSourceList } from '../../src/rate-feed/sources.ts'
 
-/** Two days after the date of the built-in set of rates. */
+/** The built-in rates are two days old at this time. */
 const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
 
-/** A clock with timers, which only `advance` moves. Delays of up to a second run in real time. */
+/** A clock that only `advance` moves, with timers. Delays of up to a second run in real time. */
 export class ManualClock implements Schedule {
   #now: number
   #waiting: { at: number; run: () => void }[] = []
@@ -46,7 +46,7 @@ export class ManualClock implements Schedule {
   }
 }
 
-/** The path of each public source on the local server. */
+/** Path on the local server for the host of each public source. */
 const PATHS: Readonly<Record<string, string>> = {
   'www.ecb.europa.eu': '/ecb',
   'api.frankfurter.dev': '/frankfurter',
@@ -56,7 +56,7 @@ const PATHS: Readonly<Record<string, string>> = {
   'forex-api.coin.z.com': '/gmo',
 }
 
-/** A local server on a free port. Calls `answer` for each request and records it. */
+/** A local server on a free port. Calls `answer` for each request, and records the request. */
 export class SourceServer {
   answer: RequestListener = (_request, response) => response.writeHead(503).end()
   requests: { url: string; headers: Record<string, unknown> }[] = []
@@ -110,7 +110,7 @@ export class MemoryLog {
   }
 }
 
-/** Creates a feed whose public sources are simulated by `server`. */
+/** Creates a feed. `server` replaces its public sources. */
 export function feedWith(
   server: SourceServer,
   clock: ManualClock,
@@ -121,13 +121,13 @@ export function feedWith(
   return new RateFeed(depsWith(server, clock, sources, settings, deps))
 }
 
-/** A server, a clock, and the feeds that were opened with them. */
+/** A server, a clock, and feeds that use both. */
 export class FeedFixture {
   readonly server = new SourceServer()
   readonly clock = new ManualClock()
   readonly #feeds: RateFeed[] = []
 
-  /** Opens a feed created by `feedWith`. `close` closes it. */
+  /** Opens a feed with `feedWith`. `close` closes it. */
   openFeed = async (
     sources: string,
     settings: Partial<RateFeedSettings> = {},
@@ -145,13 +145,13 @@ export class FeedFixture {
   }
 }
 
-/** Returns a handler that always sends this reply. */
+/** Returns a request handler that always sends this reply. */
 export const send =
   (body: string | Buffer, status = 200, headers: Record<string, string> = {}): RequestListener =>
   (_request, response) =>
     response.writeHead(status, headers).end(body)
 
-/** Returns the dependencies of a feed, for `feedWith`. */
+/** Returns the dependencies of a feed for `feedWith`. */
 export function depsWith(
   server: SourceServer,
   clock: ManualClock,
@@ -180,13 +180,13 @@ export function depsWith(
   }
 }
 
-/** Returns the reply of `GET /`. */
+/** Returns the body of `GET /`. */
 export function answerOf(feed: RateFeed): CurrentReply | Promise<CurrentReply> {
   const detail = feed.current()
   return detail instanceof Promise ? detail.then(currentReply) : currentReply(detail)
 }
 
-/** Units per euro, close to the built-in rates. */
+/** Units of each currency per euro. The values are close to the built-in rates. */
 export const PER_EUR: Readonly<Record<string, number>> = {
   USD: 1.13,
   JPY: 178.9,
@@ -242,7 +242,7 @@ export function openExchangeRatesBody(instant: string, perEur: Record<string, nu
 
 const GMO_SYMBOLS = ['USD', 'EUR', 'GBP', 'AUD', 'NZD', 'CAD', 'CHF', 'TRY', 'ZAR', 'MXN']
 
-/** Returns a body in the format of GMO Coin's ticker, with a spread of one per mille. */
+/** Returns a body in the format of the ticker of GMO Coin, with a spread of 0.1 %. */
 export function gmoBody(instant: string, perEur = PER_EUR, status = 'OPEN'): string {
   const yen = perEur.JPY ?? Number.NaN
   const data = GMO_SYMBOLS.map((code) => {

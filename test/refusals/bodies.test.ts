@@ -1,4 +1,4 @@
-// Invalid request bodies: each gets an error in the ledger's shape with its status, the chain does not
+// Invalid request bodies. Each reply has the expected status and the error format of the ledger, the chain does not
 // change, and the next request is answered.
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterEach(() => node.expectUnmoved())
 afterAll(() => node.close())
 
-/** Every path and method that takes a body. */
+/** Every method and path that takes a body. */
 const TAKERS = [
   ['POST', '/api/a'],
   ['POST', '/api/a/x'],
@@ -103,7 +103,7 @@ it('rejects JSON that is neither an item nor a list of items, on every path', as
   expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual(['a'])
 })
 
-it('rejects an empty list, an empty unit of work, and one entry more than the limit', async () => {
+it('rejects an empty list, an empty unit of work, and an entry above the limit', async () => {
   const many = Array.from({ length: 10_001 }, () => ({}))
   for (const [path, body, status, code] of [
     ['/api/a', [], 400, 'UNIT_EMPTY'],
@@ -120,14 +120,14 @@ it('rejects an empty list, an empty unit of work, and one entry more than the li
   }
 })
 
-it('rejects numbers whose canonical form exceeds the size of an item', async () => {
+it('rejects an item that is too large in canonical form', async () => {
   const grown = `{"n":[${'1E20,'.repeat(600_000)}1]}` // 21 characters each in canonical form
   for (const path of ['/api/a', '/api/a/x']) {
     expectRefusal(await sendBytes('POST', path, Buffer.from(grown)), 413, 'ITEM_TOO_LARGE')
   }
 })
 
-it('returns 413 for a body of 10 MiB and one byte in any encoding, and the client can read the reply', async () => {
+it('returns 413 for a body of more than 10 MiB in any encoding, and the client can read the reply', async () => {
   const body = Buffer.alloc(BODY_BYTES_MAX + 1, 0x20)
   body.write('{}')
   for (const [method, path] of TAKERS) {
@@ -140,13 +140,13 @@ it('returns 413 for a body of 10 MiB and one byte in any encoding, and the clien
   const pieces = [chunked, `${body.length.toString(16)}\r\n`, body, '\r\n0\r\n\r\n']
   const { replies } = await exchange(node.url, pieces, { replies: 1 })
   expectRefusal(replies[0], 413, 'BODY_TOO_LARGE')
-  // An ordinary client writes the whole body before it reads a reply. Closing with unread bytes
-  // sometimes lost the reply.
+  // A client usually sends the whole body before it reads the reply. If the node closed the connection before it had
+  // read the body, the client would sometimes lose the reply.
   for (let time = 0; time < 10; time += 1) {
     const sent = await node.send('POST', '/api/a', body)
     expect([sent.status, sent.json.code]).toEqual([413, 'BODY_TOO_LARGE'])
   }
-  // The body is declared by Content-Length, but not sent.
+  // The request declares its length and sends no body.
   const announced = head('POST', '/api/a', [
     'Content-Type: application/json',
     'Content-Length: 99999999999',
@@ -155,13 +155,13 @@ it('returns 413 for a body of 10 MiB and one byte in any encoding, and the clien
   expectRefusal(early.replies[0], 413, 'BODY_TOO_LARGE')
 })
 
-it('reads a body of exactly 10 MiB, and rejects it only for its content', async () => {
+it('accepts the length of a body of exactly 10 MiB', async () => {
   const body = Buffer.alloc(BODY_BYTES_MAX, 0x20)
   body.write('{')
   expectRefusal(await sendBytes('POST', '/api/a', body), 400, 'JSON_MALFORMED')
 })
 
-it('rejects a body without a JSON type, which a form of another site could send', async () => {
+it('rejects a body without a JSON type, which a form on another site could send', async () => {
   for (const type of [
     'text/plain',
     'text/plain; charset=utf-8',
@@ -198,7 +198,7 @@ it('rejects an unknown Content-Encoding', async () => {
   }
 })
 
-it('rejects a slow body after its timeout, but not a faster body', async () => {
+it('rejects a body that is still incomplete after the timeout, and accepts a faster body', async () => {
   const impatient = await startLedgerNode({ limits: { requestTimeoutMs: 1_500 } })
   await impatient.send('POST', '/api/a')
   const lines = ['Content-Type: application/json', 'Content-Length: 100']
@@ -229,7 +229,8 @@ it('returns 503 for a body that exceeds the memory budget of all bodies', async 
   const first = connect(Number(port), '127.0.0.1')
   first.write(head('POST', '/api/a', lines))
   first.write(half)
-  // The budget of the first request is reserved when its head is parsed; until then another request may be admitted.
+  // The node reserves memory for the first request when it has parsed the head. Until then, it may accept this
+  // request.
   for (;;) {
     const { replies } = await exchange(bounded.url, [head('POST', '/api/a', lines), long], {
       replies: 1,
@@ -248,7 +249,7 @@ it('returns 503 for a body that exceeds the memory budget of all bodies', async 
   first.write(long.subarray(half.length))
   expect(String((await answered)[0])).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
   first.destroy()
-  // Every finished request releases its budget, so the same number of requests fits again.
+  // Completed requests release their memory, so another long body is accepted.
   expect((await bounded.send('POST', '/api/a', { text: 'x'.repeat(6 * 1024 * 1024) })).status).toBe(
     200,
   )

@@ -1,5 +1,5 @@
-// Invalid requests apart from their bodies: hosts, origins, targets, names, syntax. Each gets an
-// error in the ledger's shape and changes nothing.
+// Requests that are invalid apart from their bodies: hosts, origins, targets, names and syntax. Each reply has the
+// error format of the ledger, and nothing changes.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { CREDENTIALS, startLedgerNode } from '../support/ledger-node.ts'
 import { exchange, type RawReply } from '../support/raw-socket.ts'
@@ -45,7 +45,7 @@ const REQUESTS = [
 const methodOf = (request: string) => request.split(' ')[0] ?? ''
 
 describe('Host', () => {
-  it('returns 400 for every method if it is missing or repeated, even at the path open to other sites', async () => {
+  it('is required exactly once: otherwise every method gets 400, even on paths that are open to other sites', async () => {
     for (const request of [...REQUESTS, 'GET /doc', 'GET /doc/json']) {
       for (const headers of [
         [`Host: ${host}`, `Host: ${host}`],
@@ -59,7 +59,7 @@ describe('Host', () => {
     }
   })
 
-  it('returns 421 for every method if it names a foreign host (DNS rebinding)', async () => {
+  it('must not be an unknown host (DNS rebinding): every method gets 421', async () => {
     for (const name of [
       'elsewhere.example',
       `elsewhere.example:${new URL(node.url).port}`,
@@ -80,7 +80,7 @@ describe('Host', () => {
     }
   })
 
-  it('may be the name of the node, a loopback name, a single label or a configured name', async () => {
+  it('can be the name of the node, a loopback name, a single label or a configured name', async () => {
     for (const name of [
       'localhost',
       'x.localhost',
@@ -117,7 +117,7 @@ describe('requests of other sites', () => {
     }
   })
 
-  it('get 403 if any header, or any occurrence of a repeated header, names another site', async () => {
+  it('get 403 if one of the headers, or one of several equal headers, contains another site', async () => {
     for (const headers of [
       [`Origin: http://${host}`, 'Sec-Fetch-Site: cross-site'],
       ['Origin: https://elsewhere.example', 'Sec-Fetch-Site: same-origin'],
@@ -129,7 +129,7 @@ describe('requests of other sites', () => {
     }
   })
 
-  it('are rejected on paths that begin like an open path but continue differently', async () => {
+  it('are rejected on paths that only begin like a path open to other sites', async () => {
     for (const target of ['/docs', '/doc%2f', '/document', '//doc', '/api/doc', '/DOC']) {
       const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
       expectRefusal(reply, 421, 'HOST_UNKNOWN')
@@ -189,7 +189,7 @@ describe('request targets and methods', () => {
     expectRefusal(reply, 417, 'EXPECTATION_UNKNOWN')
   })
 
-  it('returns an error for a name of a database or item that has %2f, %2e%2e or control characters, or is too long', async () => {
+  it('returns an error if the name of a database or item contains %2f, %2e%2e or control characters, or is too long', async () => {
     const invalid = [
       'a%2fb',
       'a%2Fb',
@@ -300,7 +300,7 @@ describe('syntax', () => {
 })
 
 describe('secrets', () => {
-  it('never appear in a log line or an error body when a token is in the query, in any spelling', async () => {
+  it('in a token in the query never appear in a log line or an error body, in any spelling of the query', async () => {
     const secret = 'TOKEN-THAT-NOBODY-SHALL-SEE'
     const before = lines.length
     const bodies: string[] = []

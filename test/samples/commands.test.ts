@@ -33,7 +33,7 @@ async function daicho(
   child.stderr.on('data', (part) => {
     err += part
   })
-  child.stdin.on('error', () => {}) // it may exit without reading stdin
+  child.stdin.on('error', () => {}) // The command may exit before it reads stdin.
   child.stdin.end(input)
   const [code]: unknown[] = await once(child, 'close')
   return { code: Number(code), out, err }

@@ -23,7 +23,7 @@ const statusOf = (reply: string) => Number(reply.slice(9, 12))
 const bodyOf = (reply: string) => reply.slice(reply.indexOf('\r\n\r\n') + 4)
 
 describe('a token that is not text, or was not issued by this service', () => {
-  it('is rejected as invalid in any place and form: arrays, objects, numbers, 5 KB', async () => {
+  it('is rejected as invalid in body, query and header, whether it is an array, an object, a number or 5 KB long', async () => {
     const values = [[token], { 0: token }, 1, true, 0, false, [], {}, 'x'.repeat(5_000)]
     for (const value of values) {
       const answer = await samples.call('GET', '/api/users', json({ token: value }))
@@ -49,7 +49,7 @@ describe('a token that is not text, or was not issued by this service', () => {
       const since = own.clock.nowMs
       const eve = { name: 'eve', passwordHash, admin: false, since }
       await users.change((list) => addUser(list, eve))
-      // Configuring any user removes the preset user.
+      // The first configured user removes the preset user.
       await expect(own.login()).rejects.toThrow('Authentication failed.')
       const headers = { 'x-access-token': await own.login('eve', 'first') }
       expect((await own.call('GET', '/api', { headers })).text).toContain('Welcome')
@@ -68,7 +68,7 @@ describe('a token that is not text, or was not issued by this service', () => {
     }
   })
 
-  it('is rejected as invalid once it was revoked, from the next request on', async () => {
+  it('is rejected as invalid from the first request after its revocation', async () => {
     const mine = await samples.login()
     const headers = { 'x-access-token': mine }
     expect((await samples.call('GET', '/api', { headers })).text).toContain('Welcome')
@@ -88,10 +88,10 @@ describe('a token that is not text, or was not issued by this service', () => {
 })
 
 describe('a disguised path', () => {
-  it('to a protected path needs a token', async () => {
+  it('that leads to a protected path needs a token', async () => {
     for (const target of ['/%61pi', '/api/%75sers', 'http://x/api/users', 'HTTP://x/api']) {
       const reply = await get(target)
-      if (statusOf(reply) === 404) continue // a different path: it returns nothing
+      if (statusOf(reply) === 404) continue // The path is not a spelling of the protected path, and returns nothing.
       expect([target, statusOf(reply), bodyOf(reply)]).toEqual([target, 403, NO_TOKEN])
     }
     expect(statusOf(await get('http://x/api/users'))).toBe(403)
@@ -120,7 +120,7 @@ describe('a disguised path', () => {
     }
     const wrong = await get(target, 'x-access-token: wrong')
     if (!target.includes('?')) expect([statusOf(wrong), bodyOf(wrong)]).toEqual([200, INVALID])
-    // The disguised path returns nothing that the normal path does not return.
+    // The disguised path returns the same as the normal path, or 404.
     const right = await get(target, `x-access-token: ${token}`)
     expect([200, 404]).toContain(statusOf(right))
   })
@@ -146,7 +146,7 @@ describe('a disguised path', () => {
     }
   })
 
-  it('to /hello needs credentials', async () => {
+  it('that leads to /hello needs credentials', async () => {
     const targets = ['/%68ello', '/hello;x', '/hello;id=demo', 'http://x/hello', 'http://x/%68ello']
     for (const target of [...targets, 'https://y/hello/z', '/hello?/../', '/hello/../doc']) {
       const reply = await get(target)
@@ -194,7 +194,7 @@ describe('malformed credentials', () => {
     }
   })
 
-  it('get 401 for ids that are names of Object members', async () => {
+  it('get 401 if the id is the name of an Object member', async () => {
     const headers = basic('demo', 'demo')
     for (const id of [
       '__proto__',
@@ -224,8 +224,8 @@ describe('malformed credentials', () => {
   })
 })
 
-describe('a request without a route', () => {
-  it('gets an error in the shape of the component, never a 5xx', async () => {
+describe('an invalid request', () => {
+  it('gets a 4xx in the error format of the component', async () => {
     const ended = { 'content-type': 'application/json' }
     const answers = {
       400: [
@@ -276,7 +276,7 @@ describe('a request without a route', () => {
     }
   })
 
-  it('gets a status below 500, whatever its path, query, header and body are', async () => {
+  it('gets a status below 500 for any path, query, header and body', async () => {
     const word = fc.oneof(
       fc.constantFrom('api', 'users', 'hello', 'authenticate', 'token', 'id', '..', '%', '[]', ';'),
       fc.string({ maxLength: 8 }).map(encodeURIComponent2),
@@ -318,7 +318,7 @@ describe('a request without a route', () => {
         calls += 1
         const answer = await samples.call(method, path, {
           headers,
-          // Sends from many addresses, so that login failures do not block other requests.
+          // Sends from many addresses, because login failures would block one address.
           localAddress: `127.1.${calls >> 8}.${(calls % 254) + 1}`,
           ...(body === undefined ? {} : { body }),
         })

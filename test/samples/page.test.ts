@@ -24,7 +24,7 @@ async function operations(): Promise<[string, string, Operation][]> {
   )
 }
 
-it('lists the documented operations and no others', async () => {
+it('lists exactly the documented operations', async () => {
   expect((await operations()).map(([method, path]) => `${method} ${path}`).toSorted()).toEqual([
     'GET /',
     'GET /api',
@@ -56,13 +56,14 @@ it('documents the authentication of every operation correctly', async () => {
   }
 })
 
-it('loads nothing from other addresses', async () => {
+it('loads nothing from other hosts', async () => {
   const page = await samples.call('GET', '/doc')
   const html = (await samples.call('GET', page.headers.location ?? '/doc/')).text
   expect(html).toContain('<title>daicho samples</title>')
   expect(html).not.toMatch(/(?:src|href)="https?:/)
   const policy = String(page.headers['content-security-policy'])
   expect(policy).toContain("default-src 'none'")
-  // The policy names no other hosts and does not upgrade to https, which would leave the page blank.
+  // The policy allows no other host. It does not upgrade requests to https, because then the page would stay blank
+  // over http.
   expect(policy).not.toMatch(/https?:|swagger\.io|upgrade-insecure-requests|unsafe/)
 })

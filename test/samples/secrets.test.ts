@@ -18,7 +18,7 @@ it('shows no password, hash, key or token in a log line, an error body, a list o
       await samples.call('POST', '/api/authenticate', json({ name: 'ada', password: wrong })),
       await samples.call('POST', '/api/authenticate', json({ name: wrong, password })),
       await samples.call('POST', '/api/authenticate', form({ name: 'ada', password: wrong })),
-      // The body is malformed in a way that makes parsers quote it.
+      // The body is malformed, and error messages of JSON parsers often quote malformed text.
       await samples.call('POST', '/api/authenticate', { headers: jsonType, body: wrong }),
       await samples.call('POST', '/api/authenticate', {
         headers: jsonType,
@@ -67,7 +67,7 @@ it('shows no password, hash, key or token in a log line, an error body, a list o
       basic('bob', wrong).authorization ?? '',
       basic('bob', pairPassword).authorization ?? '',
     ]
-    // The logs must contain every request, or this test would check nothing.
+    // Checks that the logs contain every request, because secrets could otherwise not be found in them.
     expect(samples.logs.filter((line) => line.includes('"answered"')).length).toBeGreaterThan(15)
     for (const secret of secrets) {
       expect(shown.filter((text) => text.includes(secret))).toEqual([])

@@ -23,7 +23,7 @@ const login = (samples: SamplesListener, name: string, password: string, localAd
     ...(localAddress === undefined ? {} : { localAddress }),
   })
 
-it('returns 429 after 130 wrong passwords, while another name from another address can still log in', () =>
+it('returns 429 for a name at an address after ten wrong passwords, while other names can still log in', () =>
   withSamples(async (samples) => {
     const statuses = []
     for (let count = 0; count < 130; count += 1) {
@@ -37,9 +37,10 @@ it('returns 429 after 130 wrong passwords, while another name from another addre
 
     const other = await login(samples, 'bob', 'battery staple', '127.0.0.2')
     expect(JSON.parse(other.text).success).toBe(true)
-    // Another name from the same address can log in too: the address has used only ten of its hundred failures.
+    // Another name can also log in from the same address, because this address has only ten of the hundred failures
+    // that block it.
     expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
-    // The same name can also log in from another address.
+    // The name can also log in from another address.
     const elsewhere = await login(samples, 'ada', 'correct horse', '127.0.0.2')
     expect(JSON.parse(elsewhere.text).success).toBe(true)
   }))
@@ -63,7 +64,7 @@ it('allows no more guesses to concurrent requests than to sequential requests', 
     const answers = await Promise.all(
       Array.from({ length: 60 }, (_, count) => login(samples, 'ada', `wrong ${count}`)),
     )
-    // Two passwords are checked concurrently, so an eleventh may pass the limit.
+    // Two passwords are checked concurrently, so an eleventh guess may be checked.
     const looked = answers.filter(({ status }) => status === 200).length
     expect(looked).toBeGreaterThanOrEqual(10)
     expect(looked).toBeLessThanOrEqual(11)

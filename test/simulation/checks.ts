@@ -11,17 +11,17 @@ import { isFound } from './heal.ts'
 import { all, type Kind, present, type Scene } from './scene.ts'
 import { DATABASE, type SimulatedNode } from './simulated-node.ts'
 
-/** Counts of the checked conditions. */
+/** Numbers of what the checks compared. */
 export interface Counts {
   readonly acknowledged: number
   readonly signed: number
-  /** Number of chains with two histories at the end. */
+  /** Number of chains that have two histories at the end. */
   readonly forks: number
-  /** Nodes that were restored. */
+  /** Number of restored nodes. */
   readonly restored: number
 }
 
-/** Checks the invariants. */
+/** Checks the invariants of a world after `heal`. */
 export async function check(scene: Scene): Promise<Counts> {
   let forks = 0
   for (const node of scene.nodes) if (await checkChain(scene, node)) forks += 1
@@ -37,12 +37,15 @@ export async function check(scene: Scene): Promise<Counts> {
 
 const FORKING: ReadonlySet<Kind> = new Set(['old disk', 'copied key', 'split view'])
 
-/** Whether the key of `node` has, or may have, signed two histories. */
+/**
+ * Returns whether the key of `node` may have signed two histories, because it was copied or its disk was
+ * rolled back.
+ */
 function isForkable({ kind, victim }: Scene, node: SimulatedNode): boolean {
   return node === victim && FORKING.has(kind)
 }
 
-/** Checks all copies of the chain of `node`. Returns whether it has two histories. */
+/** Checks all copies of the chain of `node`. Returns whether there are two histories. */
 async function checkChain(scene: Scene, node: SimulatedNode): Promise<boolean> {
   const { world, signed } = scene
   const { serverId } = node.identity
@@ -56,9 +59,10 @@ async function checkChain(scene: Scene, node: SimulatedNode): Promise<boolean> {
   })
   const isForked = histories.some((one) => histories.some((other) => !fits(one, other)))
   if (isForked && !isForkable(scene, node)) world.fault(`there are two histories of ${node.host}`)
-  // After the node has left, a head without its blocks proves nothing: `heal` compares the mirrors' blocks.
+  // If the node has left, other nodes may have a signed head without its blocks, which proves nothing. `heal`
+  // compares the blocks of the mirrors.
   if (isForked && !isFound(scene, node) && !scene.isLiarGone) {
-    world.fault(`there are two histories of ${node.host}, and nobody has found that`)
+    world.fault(`there are two histories of ${node.host}, and no node has detected this`)
   }
   return isForked
 }
@@ -72,20 +76,20 @@ async function checkCopy(
   const { world } = scene
   const label = `the copy of ${node.host} at ${copy.at.host}`
   if (!isForkable(scene, node)) {
-    if (!fits(own, copy.texts)) world.fault(`${label} has what was never written`)
-    if (copy.evidence !== null) world.fault(`${label} accuses: ${copy.evidence.what}`)
+    if (!fits(own, copy.texts)) world.fault(`${label} contains blocks that were never written`)
+    if (copy.evidence !== null) world.fault(`${label} has false evidence: ${copy.evidence.what}`)
   } else if (copy.evidence !== null) await checkEvidence(scene, node, copy)
   if (copy.finding !== null) world.fault(`${label} does not verify: ${copy.finding}`)
 }
 
-/** Evidence of two histories contains two histories that the key has signed. */
+/** Checks that evidence contains two histories that the key signed. */
 async function checkEvidence(
   { world, signed }: Scene,
   node: SimulatedNode,
   { evidence, ids, isOwn, at, seen }: Copy,
 ): Promise<void> {
   const key = verifierKeyOf(node.identity.vkey)
-  // Blocks that were stored before their signed head was reached cannot be proven to others.
+  // A node may lack the blocks of a signed head that it has seen. Then its evidence has no proof for others.
   const isPrivate = evidence?.proof === null && !isOwn && evidence.notes[0] === seen
   const seenSize = signed.find(({ note }) => note === seen)?.ids.length ?? 0
   const verified = evidence && verifyEvidence(nodeVerifySignature, key, evidenceText(evidence))
@@ -94,28 +98,33 @@ async function checkEvidence(
     (error: Error) => error.message,
   )
   if (typeof failure === 'string' && !(isPrivate && ids.length < seenSize)) {
-    world.fault(`${at.host} has evidence that convinces nobody else: ${failure}`)
+    world.fault(`${at.host} has evidence that does not verify: ${failure}`)
   }
   const notes = (evidence?.notes ?? []).slice(isOwn ? 1 : 0)
   const histories: (readonly string[])[] = isOwn ? [ids] : []
   for (const note of notes) {
     const head = await openCheckpoint(nodeVerifySignature, key, note).catch(() => null)
-    if (head === null) world.fault(`${at.host} has evidence that nobody has signed`)
+    if (head === null) world.fault(`${at.host} has evidence with an unsigned head`)
     histories.push(signed.find((one) => one.note === note)?.ids ?? [])
   }
   const [one = [], other = []] = histories
   if (fits(one, other))
-    world.fault(`${at.host} has evidence that shows nothing: ${evidence?.what}, ${notes.join(' ')}`)
+    world.fault(
+      `${at.host} has evidence that does not show two histories: ${evidence?.what}, ${notes.join(' ')}`,
+    )
 }
 
-/** Every acknowledged write exists, except those lost with a disk that no other node had. */
+/**
+ * Checks that every acknowledged write exists, unless the node's disk was rolled back and no other node had
+ * the block.
+ */
 async function checkAcknowledged(scene: Scene, node: SimulatedNode): Promise<void> {
   const { world, rollback, victim, restored } = scene
   const { service, acknowledged, host } = node
   const lost: string[] = []
   const isVictim = node === victim && rollback !== null
   if (service === null) {
-    if (!isVictim) world.fault(`${host} is not up: ${node.refusal}`)
+    if (!isVictim) world.fault(`${host} does not run: ${node.refusal}`)
     return
   }
   const isForked = isForkable(scene, node) && isFound(scene, node)
@@ -127,10 +136,10 @@ async function checkAcknowledged(scene: Scene, node: SimulatedNode): Promise<voi
     const item = await service.readItem(DATABASE, id).catch(() => null)
     if (item === null) lost.push(id)
   }
-  if (lost.length > 0) world.fault(`${host} has lost what it acknowledged: ${lost.join(' ')}`)
+  if (lost.length > 0) world.fault(`${host} has lost acknowledged writes: ${lost.join(' ')}`)
 }
 
-/** A key has signed only one history unless it was copied or its disk was rolled back as a whole. */
+/** Checks that the key signed only one history, unless it was copied or the whole disk was rolled back. */
 function checkSigned(scene: Scene, node: SimulatedNode): void {
   const { world, signed } = scene
   if (isForkable(scene, node)) return
@@ -138,7 +147,7 @@ function checkSigned(scene: Scene, node: SimulatedNode): void {
   for (const { serverId, note, ids } of signed) {
     if (serverId !== node.identity.serverId) continue
     const { size } = checkpointOf(note.slice(0, note.indexOf('\n\n') + 1))
-    if (size !== ids.length) world.fault(`${node.host} has signed blocks that are not stored`)
+    if (size !== ids.length) world.fault(`${node.host} has signed blocks that it did not store`)
     if (!fits(longest, ids)) world.fault(`${node.host} has signed two histories`)
     if (ids.length > longest.length) longest = ids
   }

@@ -13,16 +13,16 @@ export interface Copy {
   /** The blocks with their proofs, by height. */
   readonly texts: readonly string[]
   readonly ids: readonly string[]
-  /** The newest signed head that the node has accepted; empty if there is none. */
+  /** The newest signed head that the node has accepted. Empty if there is none. */
   readonly seen: string
-  /** The newest signed head for which the node has all blocks; empty if there is none. */
+  /** The newest signed head whose blocks the node has. Empty if there is none. */
   readonly checkpoint: string
   readonly evidence: Evidence | null
-  /** The fault in the copy, or null. */
+  /** The fault that verification finds in the copy, or null. */
   readonly finding: string | null
 }
 
-/** Reads the copy of the chain of `serverId` on `node`. */
+/** Reads the copy of chain `serverId` that `node` has. */
 export async function copyAt(node: SimulatedNode, serverId: number): Promise<Copy> {
   const isOwn = node.identity.serverId === serverId
   const folder = isOwn ? node.folder : mirrorFolder(node.folder, serverId)
@@ -56,8 +56,9 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
 }
 
 /**
- * Whether two mirrors of one chain have signed histories, neither of which continues the other. Blocks after the newest
- * signed head do not count, because no other node can verify that they are signed.
+ * Returns whether two mirrors of one chain have contradicting signed histories, so that neither history is a
+ * prefix of the other. Blocks after the newest signed head do not count, because other nodes cannot verify
+ * who signed them.
  */
 export function contradict(one: Copy, other: Copy): boolean {
   return !fits(signedIds(one), signedIds(other))
@@ -67,7 +68,7 @@ function signedIds({ ids, checkpoint }: Copy): readonly string[] {
   return ids.slice(0, Number(checkpoint.split('\n')[1] ?? 0))
 }
 
-/** Whether one of two lists is a prefix of the other. */
+/** Returns whether one of the lists is a prefix of the other. */
 export function fits(one: readonly string[], other: readonly string[]): boolean {
   const length = Math.min(one.length, other.length)
   return one.slice(0, length).every((text, at) => text === other[at])

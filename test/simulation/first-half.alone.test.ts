@@ -1,5 +1,5 @@
-// Simulated nodes that write, mirror each other and fail, one world per seed:
-// docs/decisions/0026-simulation-and-attacks.md.
+// Simulated nodes that write, mirror each other and fail. Each seed is a world with its own faults
+// (docs/decisions/0026-simulation-and-attacks.md).
 import { expect, it } from 'vitest'
 import { runSeed } from './run.ts'
 import { runSeeds } from './seeds.ts'
@@ -19,7 +19,7 @@ for (let from = 1; from <= 200; from += 50) {
 }
 
 it(
-  'repeats exactly the same run for the same seed',
+  'a seed always gives exactly the same run',
   async () => {
     for (const seed of [3, 7, 51]) {
       expect([seed, (await runSeed(seed)).traceHash]).toEqual([
@@ -32,12 +32,12 @@ it(
 )
 
 it(
-  'detects a simulated disk that acknowledges syncs too early',
+  'the checks detect a simulated disk that acknowledges syncs too early',
   async () => {
     let lost = 0
     for (let seed = 1; seed <= 15; seed += 1) {
       const { faults } = await runSeed(seed, 'hasty')
-      if (faults.some((fault) => fault.includes('has lost what it acknowledged'))) lost += 1
+      if (faults.some((fault) => fault.includes('has lost acknowledged writes'))) lost += 1
     }
     expect(lost).toBeGreaterThan(0)
   },

@@ -2,14 +2,17 @@ import { contradict, copyAt } from './copies.ts'
 import { all, audience, present, type Scene } from './scene.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
-/** Maximum number of steps until nodes agree without faults. */
+/** Maximum number of steps without faults until all nodes must agree. */
 const STEPS = 60
 const STEP_MS = 4_000
 
-/** Removes all faults. Operators restore the nodes that report that they need it. */
+/**
+ * Removes all faults, and waits until the nodes agree. Restores each node that reports a loss, as an operator
+ * would.
+ */
 export async function heal(scene: Scene): Promise<void> {
   const { world, network } = scene
-  world.note('all is well again')
+  world.note('all faults are removed')
   network.heal()
   if (scene.kind === 'split view') await leave(scene)
   for (const node of present(scene)) {
@@ -30,16 +33,20 @@ export async function heal(scene: Scene): Promise<void> {
     )
     if (isSettled && !(await isDeceived(scene))) return
   }
-  if (await isDeceived(scene)) world.fault('two mirrors of different histories have not found it')
+  if (await isDeceived(scene))
+    world.fault('two mirrors of different histories have not detected the fork')
   for (const node of present(scene)) {
     if (!isFound(scene, node) && !isAgreedOn(scene, node)) {
-      world.fault(`the mirrors of ${node.host} do not come to have what it has`)
+      world.fault(`the mirrors of ${node.host} never get all of its blocks`)
       noteStates(scene, node)
     }
   }
 }
 
-/** In some worlds the node with two histories leaves for good; in the others both histories grow. */
+/**
+ * In half of the worlds with two histories, the nodes with the victim's key leave for good. In the others
+ * they write once more.
+ */
 async function leave(scene: Scene): Promise<void> {
   const { world, victim, double } = scene
   scene.isLiarGone = world.happens(0.5)
@@ -47,12 +54,12 @@ async function leave(scene: Scene): Promise<void> {
     if (scene.isLiarGone) node?.cutOff()
     else if (node !== null) world.after(STEP_MS, () => node.write(1))
   }
-  if (scene.isLiarGone) world.note('the liar has gone')
+  if (scene.isLiarGone) world.note('the nodes with the victim key have left')
 }
 
 /**
- * Whether a node and its fork show two histories to two nodes that mirror each other, and one of these nodes has not
- * detected it.
+ * Returns whether two nodes that mirror each other were shown different histories, and at least one of them
+ * has not detected this.
  */
 async function isDeceived(scene: Scene): Promise<boolean> {
   if (scene.kind !== 'split view') return false
@@ -63,8 +70,8 @@ async function isDeceived(scene: Scene): Promise<boolean> {
 }
 
 /**
- * Whether other nodes have seen heads of a node's chain that the node has lost, while no node has the blocks. Only the
- * next writes of the node can reveal the loss.
+ * Returns whether other nodes have seen a signed head for blocks that the node has lost. If no other node has
+ * these blocks, only the next write of the node can reveal the loss.
  */
 function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode): boolean {
   if (kind !== 'old disk') return false
@@ -76,7 +83,10 @@ function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode
   })
 }
 
-/** Whether the node reports the loss; a node whose key has signed two histories cannot be restored. */
+/**
+ * Returns whether the node reports a loss that a restore can repair. A node whose key signed two histories
+ * cannot be restored.
+ */
 function mustRestore({ refusal, service }: SimulatedNode): boolean {
   if (refusal === 'STORE_ROLLED_BACK') return true
   const isDoubted = service?.writesRefused?.code === 'CHAIN_DOUBTED'
@@ -96,10 +106,10 @@ async function restore({ world, nodes }: Scene, node: SimulatedNode): Promise<vo
     from = other.host
   }
   if (await node.restore(from)) await node.start()
-  else world.note(`${node.host} stays as it is`)
+  else world.note(`${node.host} is not restored`)
 }
 
-/** Whether any node reports a fault of the chain of `node`. */
+/** Returns whether a node has detected that the chain of `node` is faulty. */
 export function isFound(scene: Scene, { identity }: SimulatedNode): boolean {
   const { serverId } = identity
   return all(scene).some((node) => {
@@ -111,7 +121,7 @@ export function isFound(scene: Scene, { identity }: SimulatedNode): boolean {
   })
 }
 
-/** Reports of other nodes on the chain of `node`, for diagnosis. */
+/** Adds what other nodes report about the chain of `node` to the trace, for diagnosis. */
 function noteStates(scene: Scene, { identity, ids }: SimulatedNode): void {
   for (const { host, service } of all(scene)) {
     for (const { serverId, url, blocks, ofBlocks, error } of service?.mirrors.peers() ?? []) {
@@ -122,12 +132,12 @@ function noteStates(scene: Scene, { identity, ids }: SimulatedNode): void {
   }
 }
 
-/** Whether all other nodes have the whole chain of `node`. */
+/** Returns whether all other nodes have the whole chain of `node`. */
 function isAgreedOn(scene: Scene, node: SimulatedNode): boolean {
   const { serverId } = node.identity
   const size = node.ids.length
   return present(scene).every((other) => {
-    // A node that cannot be restored: its signed blocks are lost.
+    // This node cannot be restored, because its signed blocks are lost.
     if (other.refusal !== null) return true
     if (other.service === null) return false
     if (other.identity.serverId === serverId) return other.ids.length === size

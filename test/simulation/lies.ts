@@ -12,16 +12,16 @@ import type { Answer, Sent } from './network.ts'
 import type { SignedHistory } from './simulated-node.ts'
 import type { World } from './world.ts'
 
-/** Probability that a tampered link changes a reply. */
+/** Probability that a reply on a tampered link is changed. */
 const SHARE = 0.5
 
 type Blocks = Json[]
 
-/** Tampers with the replies to one node. */
+/** Changes the replies that one node receives. */
 export class Lies {
   readonly #world: World
   readonly #victim: string
-  /** Signed heads of all chains seen so far. */
+  /** Signed heads of all chains so far, with their blocks. */
   readonly #signed: readonly SignedHistory[]
 
   constructor(world: World, victim: string, signed: readonly SignedHistory[]) {
@@ -81,14 +81,17 @@ export class Lies {
   }
 }
 
-/** Replaces an item in an otherwise unchanged block. */
+/** Changes an item in a block, whose hashes then no longer match. */
 function changed(value: Json | undefined): void {
   const body = isJsonObject(value ?? null) ? (value as { body: Json[] }).body : []
   const entry = body.find((one) => isJsonObject(one) && isJsonObject(one.item ?? null))
   Object.assign((entry as { item?: object } | undefined)?.item ?? {}, { forged: true })
 }
 
-/** A consistent but unsigned page: all blocks from `at` on are rebuilt. */
+/**
+ * Returns a page of blocks with a changed item. All blocks from `at` on are sealed again, so the page is
+ * consistent, but the head for it is not signed.
+ */
 function sealedAnew(values: Blocks, at: number): Buffer {
   changed(values[at])
   let head: Head | null = null

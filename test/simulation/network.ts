@@ -2,14 +2,17 @@ import { OutboundError, type OutboundReply } from '../../src/http/outbound.ts'
 import type { Lies } from './lies.ts'
 import type { World } from './world.ts'
 
-/** Latency of a message between nodes. */
+/** Maximum latency of a message, milliseconds. */
 const WAY_MS_MAX = 60
-/** Latency of a message that others overtake. */
+/** Maximum latency of a delayed message, which later messages overtake, milliseconds. */
 const LONG_WAY_MS_MAX = 4_000
-/** Probability that a lost message is noticed at once, as a broken connection, and not by a timeout. */
+/**
+ * Probability that a lost message is a broken connection, which the caller notices at once. Otherwise the
+ * request times out.
+ */
 const BROKEN_SHARE = 0.7
 
-/** A request as sent by a node. */
+/** A request from one node to another. */
 export interface Sent {
   readonly method: 'GET' | 'POST'
   readonly url: URL
@@ -18,13 +21,12 @@ export interface Sent {
   readonly policy: { readonly timeoutMs: number; readonly bodyBytesMax: number }
 }
 
-/** A reply. */
 export interface Answer {
   readonly status: number
   readonly body: Buffer
 }
 
-/** Answers requests; a rejection is a broken connection. */
+/** Handles a request. A rejected promise is a broken connection. */
 export type Serve = (sent: Sent) => Promise<Answer>
 
 interface Caller {
@@ -34,19 +36,19 @@ interface Caller {
   readonly failed: (code: 'UNREACHABLE' | 'TIMEOUT') => void
 }
 
-/** The simulated network: drops, delays, reorders, duplicates, cuts and tampers with messages. */
+/** The simulated network, which can lose, delay, reorder, duplicate, cut and change messages. */
 export class Network {
-  /** Probabilities that a message is lost, overtaken by later messages, or duplicated. */
+  /** Probabilities that a message is lost, delayed or duplicated. */
   loss = 0
   delay = 0
   duplication = 0
-  /** Replaces the replies to `caller`. */
+  /** Changes the replies to one node. */
   lies: Lies | null = null
-  /** Called when `caller` receives a reply. */
+  /** Called when the node `caller` receives a reply. */
   onAnswer: (caller: string, sent: Sent, answer: Answer) => void = () => {}
   readonly #world: World
   readonly #serving = new Map<string, Serve>()
-  /** `<from> <to>`: messages in this direction are lost. */
+  /** Elements are `<from> <to>`. Messages in this direction are lost. */
   readonly #cuts = new Set<string>()
 
   constructor(world: World) {
@@ -61,12 +63,12 @@ export class Network {
     this.#serving.delete(host)
   }
 
-  /** Cuts one direction only. */
+  /** Cuts only the direction from `from` to `to`. */
   cut(from: string, to: string): void {
     this.#cuts.add(`${from} ${to}`)
   }
 
-  /** From now on every message arrives once, unchanged and with normal latency. */
+  /** Removes all faults. From now on, every message arrives once, unchanged and with normal latency. */
   heal(): void {
     this.#cuts.clear()
     this.loss = 0
@@ -79,7 +81,7 @@ export class Network {
     this.#cuts.delete(`${from} ${to}`)
   }
 
-  /** Sends a request from `host`; a caller that has exited gets no reply. Errors: OutboundError. */
+  /** Sends a request from `host`. A caller that has exited gets no reply. Errors: OutboundError. */
   call(host: string, sent: Sent, hasEnded: () => boolean): Promise<OutboundReply> {
     const world = this.#world
     return new Promise((resolve, reject) => {
@@ -94,7 +96,7 @@ export class Network {
         settle(() => reject(new OutboundError(code, `${sent.url.hostname}: ${code}`)))
       const forget = world.after(sent.policy.timeoutMs, () => failed('TIMEOUT'))
       if (hasEnded()) {
-        reject(new OutboundError('UNREACHABLE', 'the node has ended'))
+        reject(new OutboundError('UNREACHABLE', 'the node has exited'))
         return
       }
       const answered = (answer: Answer) =>

@@ -11,17 +11,16 @@ import { World } from './world.ts'
 
 const FOLDER = memoryFolder()
 
-/** Result of a world. */
 export interface Outcome {
   readonly kind: Kind
-  /** Violated invariants. */
+  /** Descriptions of the violated invariants. */
   readonly faults: readonly string[]
   readonly trace: readonly string[]
   readonly traceHash: string
   readonly counts: Counts
 }
 
-/** Runs the world of `seed` from start to end; `disks` as in `WorldContext`. */
+/** Runs the world of `seed` from start to end. `disks` has the meaning of `WorldContext.disks`. */
 export async function runSeed(
   seed: number,
   disks: WorldContext['disks'] = 'honest',
@@ -35,7 +34,7 @@ export async function runSeed(
   })
 }
 
-/** Builds a simulated world from `seed`, runs `work` with its nodes not yet started, then stops all nodes. */
+/** Builds the world of `seed` with nodes that do not run yet, calls `work`, and then stops all nodes. */
 export async function withScene<Result>(
   seed: number,
   disks: WorldContext['disks'],

@@ -9,16 +9,16 @@ const KINDS = [
   'split view',
 ] as const
 const HOSTS = ['a', 'b', 'c'] as const
-/** Host of the second node with the victim's key. */
+/** Host of the double: a second node with the key of the victim. */
 export const DOUBLE = 'double'
 
-/** State of the victim when its disk was rolled back. */
+/** The chain of the victim when its disk was rolled back. */
 export interface Rollback {
-  /** Number of blocks of the victim's chain at that time. */
+  /** Number of blocks that the victim had after the rollback. */
   readonly blocks: number
-  /** Number of blocks of the victim's chain on other nodes. */
+  /** Maximum number of blocks of the victim's chain on another node. */
   readonly mirrored: number
-  /** Number of the victim's acknowledged writes. */
+  /** Number of writes that the victim had acknowledged. */
   readonly acknowledged: number
 }
 
@@ -26,17 +26,17 @@ export interface Rollback {
 export interface Scene extends WorldContext {
   readonly kind: Kind
   readonly nodes: readonly SimulatedNode[]
-  /** The victim: the node whose disk or key is attacked, or that receives the lies. */
+  /** The node whose disk or key is attacked, or that receives the lies. */
   readonly victim: SimulatedNode
   double: SimulatedNode | null
   rollback: Rollback | null
-  /** Nodes restored from others. */
+  /** Nodes that were restored from another node. */
   readonly restored: Set<SimulatedNode>
-  /** Whether the victim and the second node with its key (the double) have left for good. */
+  /** Whether the victim and its double have left for good. */
   isLiarGone: boolean
 }
 
-/** Selects the scene by the seed. */
+/** Creates the scene that the seed determines. */
 export function sceneOf(context: WorldContext): Scene {
   const { world, network } = context
   const kind = world.one(KINDS)
@@ -62,7 +62,7 @@ export function sceneOf(context: WorldContext): Scene {
   return scene
 }
 
-/** All nodes, including the second node with the victim's key, if it exists. */
+/** All nodes, including the double if there is one. */
 export function all({ nodes, double }: Scene): SimulatedNode[] {
   return double === null ? [...nodes] : [...nodes, double]
 }
@@ -73,7 +73,7 @@ export function present(scene: Scene): SimulatedNode[] {
   return all(scene).filter((node) => !isLiarGone || (node !== victim && node !== double))
 }
 
-/** The two nodes to which the victim and its double show different histories. */
+/** The nodes to which the victim and its double show different histories. */
 export function audience({ nodes, victim }: Scene): [SimulatedNode, SimulatedNode] {
   const [one, other] = nodes.filter((node) => node !== victim)
   if (one === undefined || other === undefined) throw new Error('a world has three nodes')
@@ -81,8 +81,8 @@ export function audience({ nodes, victim }: Scene): [SimulatedNode, SimulatedNod
 }
 
 /**
- * The peers in a split view: one node mirrors the victim, another node mirrors the double; both mirror each other, and
- * receive no pushes.
+ * The peers of a node in a split view. One node mirrors the victim, and another node mirrors the double.
+ * These two mirror each other, and no node pushes.
  */
 function splitPeersOf(scene: Scene, node: SimulatedNode): Peer[] {
   const [one, other] = audience(scene)
@@ -92,7 +92,7 @@ function splitPeersOf(scene: Scene, node: SimulatedNode): Peer[] {
   return [{ vkey: scene.victim.identity.vkey, url: urlOf(DOUBLE) }, peerOf(one)]
 }
 
-/** The peers of the double: in a split view, only one node. */
+/** The peers of the double. In a split view, this is only one node. */
 export function peersOfDouble(scene: Scene): readonly Peer[] {
   if (scene.kind !== 'split view') return scene.victim.peers
   const [, { identity, host }] = audience(scene)
@@ -100,8 +100,8 @@ export function peersOfDouble(scene: Scene): readonly Peer[] {
 }
 
 /**
- * The peers of a node. Each chain is fetched from its own node, sometimes from a third node too, or is pushed if it
- * cannot be fetched.
+ * The peers of a node. The node fetches each chain from the node that writes it, and sometimes from a third
+ * node as well. A chain that cannot be fetched is pushed.
  */
 function peersOf({ world, nodes, kind, victim }: Scene, node: SimulatedNode): Peer[] {
   const peers: Peer[] = []

@@ -1,12 +1,12 @@
 import type { Counts } from './checks.ts'
 import { type Outcome, runSeed } from './run.ts'
 
-/** Trace lines shown for a failing seed. */
+/** Number of trace lines in the description of a failed seed. */
 const LINES_SHOWN = 40
 
 /**
- * Runs the seeds from `from` to `to`, inclusive; returns counts of their checks.
- * Errors: a description of the first world with a fault.
+ * Runs the seeds from `from` to `to`, inclusive. Returns counts of the checks.
+ * Errors: a description of the first world with a violated invariant.
  */
 export async function runSeeds(
   from: number,
@@ -22,11 +22,11 @@ export async function runSeeds(
   return { forks, restored }
 }
 
-/** Description of a world that violated an invariant. */
+/** Returns a description of a world that violated an invariant. */
 export function failureText(seed: number, { kind, faults, trace }: Outcome): string {
   return [
     `seed ${seed} (${kind}): ${[...new Set(faults)].join('; ')}`,
-    `the whole of it: npm run -s simulate -- ${seed}`,
+    `whole trace: npm run -s simulate -- ${seed}`,
     ...trace.slice(-LINES_SHOWN),
   ].join('\n')
 }

@@ -6,7 +6,7 @@ import type { LedgerService } from '../../src/ledger/index.ts'
 import { matchesDigest, SignedRequests } from '../../src/ledger/peers/signed-request.ts'
 import type { Answer, Sent, Serve } from './network.ts'
 
-/** Replaces the routes between nodes: the same calls, without HTTP. */
+/** Returns a handler that calls the same functions as the routes for peers, without HTTP. */
 export function serving(service: LedgerService, clock: Clock): Serve {
   const keyOf = (id: string) => service.mirrors.peerOfKey(id)?.key.publicKey ?? null
   const signed = new SignedRequests(keyOf, clock)

@@ -24,20 +24,20 @@ import { serving } from './serve.ts'
 import { SimulatedPlatform } from './simulated-platform.ts'
 import type { World } from './world.ts'
 
-/** Delay between two rounds with a peer. */
+/** Delay between two rounds with a peer, milliseconds. */
 export const INTERVAL_MS = 3_000
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
-/** The database of the clients. */
+/** The database to which the clients write. */
 export const DATABASE = 'd'
 
-/** The key of a node and its identity. */
+/** The key of a node, and the server id and verifier key that belong to it. */
 export interface Identity {
   readonly pem: string
   readonly serverId: number
   readonly vkey: string
 }
 
-/** A key derived from the seed. */
+/** Creates a key from the seed of the world. */
 export function identityOf(world: World): Identity {
   const key = Buffer.concat([PKCS8_PREFIX, world.bytes(32)])
   const privateKey = createPrivateKey({ key, format: 'der', type: 'pkcs8' })
@@ -53,13 +53,13 @@ export function identityOf(world: World): Identity {
   }
 }
 
-/** An acknowledged write: it must never be lost. */
+/** An acknowledged write. It must never be lost. */
 export interface Acknowledged {
   readonly id: string
   readonly height: number
 }
 
-/** Signed heads: the ids of the blocks, which by their links determine the whole history. */
+/** A signed head with the ids of its blocks. The links between blocks determine the whole history. */
 export interface SignedHistory {
   readonly serverId: number
   readonly note: string
@@ -72,32 +72,32 @@ interface Run {
   ledger: OpenLedger | null
 }
 
-/** State shared by the nodes of a world. */
+/** State that all nodes of a world share. */
 export interface WorldContext {
   readonly world: World
   readonly network: Network
-  /** Parent of the nodes' folders. */
+  /** Folder that contains the folders of the nodes. */
   readonly base: string
   readonly signed: SignedHistory[]
-  /** Whether disks are honest; hasty disks report writes as stored too early, which the checks must detect. */
+  /** Kind of the disks. A hasty disk reports a write as stored too early, which the checks must detect. */
   readonly disks: 'honest' | 'hasty'
-  /** Promises of stopped runs that are closing their files. */
+  /** Promises of stopped nodes that still close their files. */
   readonly closing: Promise<void>[]
 }
 
-/** A node of a world that can be started, cut off and restarted. */
+/** A node of a world, which can be started, cut off and restarted. */
 export class SimulatedNode {
   readonly host: string
   readonly identity: Identity
   peers: readonly Peer[] = []
   readonly acknowledged: Acknowledged[] = []
-  /** The error of the last start. */
+  /** Code of the error with which the node last refused to start, or null. */
   refusal: string | null = null
-  /** Probability that the node's disk is full. */
+  /** Probability that a commit finds the node's disk full. */
   fullness = 0
-  /** Whether other nodes can connect to this node. */
+  /** Whether other nodes cannot connect to this node. */
   isHidden = false
-  /** Whether a peer has a longer copy of this node's chain in this run. */
+  /** Whether a peer has reported a longer copy of this node's chain since the last start. */
   #isWarned = false
   readonly #context: WorldContext
   readonly #skewMs: number
@@ -105,7 +105,7 @@ export class SimulatedNode {
   #folders = 0
   #writes = 0
   #run: Run | null = null
-  /** Ids of the blocks of its store, by height. */
+  /** Ids of the blocks in the node's store, by height. */
   #ids: string[] = []
 
   constructor(context: WorldContext, host: string, identity: Identity) {
@@ -131,7 +131,7 @@ export class SimulatedNode {
     return this.#run?.ledger?.service ?? null
   }
 
-  /** Starts the node, which answers once it has asked its peers. */
+  /** Starts the node. It answers after it has asked its peers for its own chain. */
   async start(): Promise<void> {
     const { world, network } = this.#context
     this.refusal = null
@@ -158,7 +158,7 @@ export class SimulatedNode {
       (ledger) => {
         if (platform.hasEnded) return
         run.ledger = ledger
-        world.note(`${this.host} is up with ${this.#ids.length} blocks`)
+        world.note(`${this.host} runs with ${this.#ids.length} blocks`)
         if (!this.isHidden) network.listen(this.host, serving(ledger.service, platform.clock))
       },
       (error: unknown) => {
@@ -172,24 +172,24 @@ export class SimulatedNode {
     await Promise.race([platform.begun, opened])
   }
 
-  /** The content of a stolen disk: all synced data. */
+  /** Copies all synced data to a new folder, and returns the folder. */
   snapshot(): string {
     const copy = this.#nextFolder()
     cpSync(this.#folder, copy, { recursive: true })
     return copy
   }
 
-  /** Power failure; synced data stays. */
+  /** Simulates a power failure. Synced data is kept. */
   cutOff(): void {
     const run = this.#run
     if (run === null) return
     this.#context.world.note(`${this.host} is cut off`)
-    // The run that was cut off closes its files in a separate folder.
+    // The stopped node still closes the files in its old folder, so the next start uses a copy.
     this.#folder = this.snapshot()
     void this.end()
   }
 
-  /** Stops the run. Resolves when its files are closed. */
+  /** Stops the node. Resolves when its files are closed. */
   end(): Promise<void> {
     const run = this.#run
     if (run === null) return Promise.resolve()
@@ -201,7 +201,7 @@ export class SimulatedNode {
     return closing
   }
 
-  /** Rolls back the whole disk, or only the files of the store; not while it runs. */
+  /** Rolls back the whole folder, or only the files of the store. The node must not run. */
   rollBack(snapshot: string, scope: 'all' | 'store'): void {
     if (scope === 'all') {
       rmSync(this.#folder, { recursive: true })
@@ -220,7 +220,7 @@ export class SimulatedNode {
     }
   }
 
-  /** Restores the chain from a node that has it, as an operator would. Returns whether that succeeded. */
+  /** Restores the chain from the node `from`, as an operator would. Returns whether this succeeded. */
   async restore(from: string): Promise<boolean> {
     const { world, network } = this.#context
     const { serverId } = this.identity
@@ -254,7 +254,7 @@ export class SimulatedNode {
     }
   }
 
-  /** Writes `count` items concurrently as a client, and waits for the replies. */
+  /** Writes `count` items in one request, as a client does. Does not wait for the reply, but records it. */
   write(count: number): void {
     const { service } = this
     const platform = this.#run?.platform
@@ -281,12 +281,11 @@ export class SimulatedNode {
     )
   }
 
-  /** Number of signed blocks of this node's chain that a peer has reported to it. */
+  /** Called with the number of signed blocks of this node's chain that a peer reports to this node. */
   shownOwn(blocks: number): void {
     if (blocks > this.#ids.length) this.#isWarned = true
   }
 
-  /** Ids of the blocks in its store. */
   get ids(): readonly string[] {
     return this.#ids
   }
@@ -304,7 +303,7 @@ export class SimulatedNode {
   }
 }
 
-/** Ids of the blocks of the store in `folder`, by height; empty if there is no store. */
+/** Returns the ids of the blocks of the store in `folder`, by height. Empty if there is no store. */
 async function idsIn(folder: string): Promise<string[]> {
   if (!readdirSync(folder).includes('ledger.db')) return []
   const store = await openStoreReader(folder, { frozen: true })

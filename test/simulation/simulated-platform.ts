@@ -6,22 +6,22 @@ import type { Network, Sent } from './network.ts'
 import { simulatedThread } from './simulated-thread.ts'
 import type { World } from './world.ts'
 
-/** Maximum duration of each disk operation of a commit. */
+/** Maximum duration of one disk operation of a commit, milliseconds. */
 const DISK_MS_MAX = 20
 
-/** Callbacks and settings from the owner of the simulated platform. */
+/** What the platform reports to its node, and which faults its disk has. */
 export interface Owner {
-  /** The signing thread published a head. */
+  /** Called when the signing thread has published a head. */
   signed(note: string): void
-  /** A block of the node's own chain was stored. */
+  /** Called when a block of the node's own chain is stored. */
   stored(height: number, id: string): void
-  /** Probability that a commit finds the disk full. */
+  /** Returns the probability that a commit finds the disk full. */
   fullness(): number
   /** Whether the disk reports writes as stored too early. */
   readonly isHasty: boolean
 }
 
-/** The platform of a simulated node, from one start until it stops or crashes. */
+/** Platform of a simulated node from one start until the node stops or crashes. */
 export class SimulatedPlatform implements Platform {
   readonly clock: Platform['clock']
   readonly schedule: Platform['schedule']
@@ -30,7 +30,7 @@ export class SimulatedPlatform implements Platform {
   readonly #owner: Owner
   readonly #timers = new Map<() => void, () => void>()
   #hasEnded = false
-  /** Resolves when the node has started its peers, the last step of a start. */
+  /** Resolves after the last step of a start, in which the node starts its peers. */
   readonly begun: Promise<void>
   #begin: () => void = () => {}
 
@@ -54,8 +54,8 @@ export class SimulatedPlatform implements Platform {
   }
 
   /**
-   * Cuts the run off: its further actions have no visible effect. Everything it waits for completes
-   * immediately, so that it can be closed.
+   * Ends the platform. Further actions of the node have no visible effect. All its timers run immediately, so
+   * that it can be closed.
    */
   end(): void {
     this.#hasEnded = true
@@ -70,11 +70,11 @@ export class SimulatedPlatform implements Platform {
     return this.#world.bytes(bytes)
   }
 
-  /** A store with delayed commits, before and after the point at which they become durable. */
+  /** Opens a store whose commits take time, both before and after the commit becomes durable. */
   async openStore(options: StoreOptions): Promise<Store> {
     const store = await openStore({ ...options, durable: false })
     let isTransaction = false
-    /** The block last reported as stored too early, or null. */
+    /** The last block that a hasty disk has reported as stored too early, or null. */
     let hasty: Block | null = null
     const commit = async (work: () => Promise<void>) => {
       await this.#disk()
@@ -92,7 +92,7 @@ export class SimulatedPlatform implements Platform {
         )
         if (this.#owner.isHasty) {
           hasty = block
-          // After the cut no caller is notified of failures.
+          // Nobody awaits this promise, because the commit was already reported as stored.
           stored.catch(() => {})
           return
         }

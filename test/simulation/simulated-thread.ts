@@ -7,18 +7,19 @@ import type { WriterStart } from '../../src/ledger/writer/messages.ts'
 import { serveWriter } from '../../src/ledger/writer/writer-thread.ts'
 import type { World } from './world.ts'
 
-/** The `threadId` of a Node thread that has exited. */
+/** Value of `threadId` after a Node thread has exited. */
 const ENDED = -1
 
-/** The two ends of a simulated thread: its program runs in this event loop. */
+/** The ends of a simulated thread, whose program runs in this event loop. */
 interface Ends {
   readonly outer: EventEmitter & { threadId: number }
   readonly inner: EventEmitter
 }
 
 /**
- * Runs the program of a worker thread in this thread. Messages are copied as between threads, and delivered
- * in a separate event-loop iteration. `sees` receives its outgoing messages.
+ * Runs the program of a worker thread in this thread. Messages are copied as between real threads, and each
+ * is delivered in its own iteration of the event loop. `onMessage` receives the messages that the program
+ * sends.
  */
 export function simulatedThread(
   world: World,
@@ -44,7 +45,7 @@ export function simulatedThread(
       return 0
     },
   })
-  // Only the members that nodes use.
+  // The node uses only these members of a thread.
   return thread as unknown as Thread
 }
 
@@ -54,7 +55,7 @@ interface Served {
   readonly end: () => void
 }
 
-/** The store is in memory, so nothing waits for a disk, and preallocating the WAL is useless. */
+/** Starts a program without durable writes and without preallocation of the WAL, because the disk is simulated. */
 function serve(name: string, start: unknown, { port, platform, end }: Served): void {
   if (name === 'ledger-writer') {
     void serveWriter({ ...(start as WriterStart), durable: false }, port, platform)

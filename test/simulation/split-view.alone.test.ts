@@ -1,4 +1,4 @@
-// How soon two mirrors of different histories detect the fork, without other faults.
+// The time in which two mirrors of different histories detect the fork, without other faults.
 import { expect, it } from 'vitest'
 import {
   evidenceText,
@@ -16,7 +16,7 @@ const SEEDS = 40
 const STEP_MS = 100
 const STEPS_MAX = 300
 
-it('two mirrors that are peers detect two histories within two intervals', async () => {
+it('two mirrors that are peers of each other detect two histories within two intervals', async () => {
   let worlds = 0
   let longestMs = 0
   for (let seed = 1; seed <= SEEDS; seed += 1) {

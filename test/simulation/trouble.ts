@@ -3,13 +3,12 @@ import { Lies } from './lies.ts'
 import { all, DOUBLE, peersOfDouble, type Scene } from './scene.ts'
 import { SimulatedNode } from './simulated-node.ts'
 
-/** Number of steps with faults, and the duration of a step. */
+/** Number of steps with faults. STEP_MS is the duration of a step. */
 const STEPS = 10
 const STEP_MS = 2_000
-/** Time within which a started node has asked all peers that answer. */
+/** Time in which a started node asks all its peers for its own chain, milliseconds. */
 const ASKED_MS = 5_000
 
-/** Runs the steps with faults. */
 export async function trouble(scene: Scene): Promise<void> {
   const { world, network, nodes, kind, victim } = scene
   const share = () => (world.happens(0.5) ? 0 : world.chance())
@@ -61,11 +60,14 @@ async function special(scene: Scene, snapshot: string): Promise<void> {
   if (kind === 'old store' || kind === 'old disk') await rollNodeBack(scene, snapshot)
   if (kind === 'copied key' || kind === 'split view') await startDouble(scene, snapshot)
   if (kind !== 'lies') return
-  world.note(`${victim.host} is lied to`)
+  world.note(`${victim.host} receives changed replies from now on`)
   network.lies = new Lies(world, victim.host, signed)
 }
 
-/** Rolls back the victim's disk, or its store alone. */
+/**
+ * Rolls back the victim's whole disk or only its store. Then starts the victim and checks that it refuses
+ * writes if a peer shows a longer chain.
+ */
 async function rollNodeBack(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, victim, nodes, kind } = scene
   const { serverId } = victim.identity
@@ -88,11 +90,14 @@ async function rollNodeBack(scene: Scene, snapshot: string): Promise<void> {
   const isRefusing = victim.service?.writesRefused?.code === 'CHAIN_DOUBTED'
   if (kind === 'old store' || isRefusing || victim.refusal !== null) return
   for (const { host, isRunning } of showing) {
-    if (isRunning) world.fault(`${victim.host} was put back, ${host} has more, and it would write`)
+    if (isRunning)
+      world.fault(
+        `${victim.host} accepts writes after it was rolled back, although ${host} has more blocks`,
+      )
   }
 }
 
-/** Whether `node` answers, and serves more than `blocks` blocks of the chain of `other`. */
+/** Returns whether `node` runs, and has a complete copy of more than `blocks` blocks of the chain of `other`. */
 function showsMore({ service }: SimulatedNode, other: SimulatedNode, blocks: number): boolean {
   const { serverId } = other.identity
   if (service === null || service.serverId === serverId) return false
@@ -101,7 +106,7 @@ function showsMore({ service }: SimulatedNode, other: SimulatedNode, blocks: num
   })
 }
 
-/** Starts a second node with a copy of the victim's folder; some nodes may not reach it. */
+/** Starts the double of the victim. In most worlds, some nodes cannot reach it. */
 async function startDouble(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, nodes } = scene
   if (world.happens(0.7)) {
@@ -110,7 +115,7 @@ async function startDouble(scene: Scene, snapshot: string): Promise<void> {
   await startFork(scene, snapshot)
 }
 
-/** Starts a second node with a copy of the victim's folder. */
+/** Starts the double of the victim, with a copy of the victim's folder. */
 export async function startFork(scene: Scene, snapshot: string): Promise<void> {
   const { world, victim } = scene
   const double = new SimulatedNode(scene, DOUBLE, victim.identity)

@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto'
 import type { Schedule } from '../../src/base/clock.ts'
 
-/** Start time of the world, milliseconds since the Unix epoch. */
+/** Time at which a world starts, milliseconds since the Unix epoch. */
 const START_MS = 1_800_000_000_000
-/** Trace lines kept for output; all lines are in its hash. */
+/** Maximum number of trace lines that are kept. The hash of the trace covers all lines. */
 const TRACE_LINES = 4_000
 
 interface Due {
   readonly atMs: number
-  /** Events at the same time run in the order in which they were scheduled. */
+  /** Events at the same time run in the order of their numbers, which is the order in which they were scheduled. */
   readonly number: number
   readonly run: () => void
 }
 
 /**
- * Time, randomness and scheduling of a world, all derived from its seed. Everything is an event at a point in time;
- * all work triggered by one event completes before the next, so a seed always produces the same run.
+ * Time, randomness and scheduling of a world, all derived from its seed. Everything happens in events. All
+ * work that one event causes is completed before the next event, so a seed always gives the same run.
  */
 export class World implements Schedule {
   readonly seed: number
   nowMs = START_MS
-  /** Messages in flight between threads. */
+  /** Number of messages between threads that are not delivered yet. */
   underWay = 0
-  /** Violated invariants. */
+  /** Descriptions of the violated invariants. */
   readonly faults: string[] = []
   readonly trace: string[] = []
   readonly #hash = createHash('sha256')
@@ -35,7 +35,7 @@ export class World implements Schedule {
     this.#state = Math.imul(seed, 0x9e3779b1) >>> 0
   }
 
-  /** At least 0 and less than 1. Source: mulberry32. */
+  /** Returns a random number of at least 0 and less than 1. Source: mulberry32. */
   chance(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let mixed = this.#state
@@ -44,22 +44,22 @@ export class World implements Schedule {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** True with this probability. */
+  /** Returns true with this probability. */
   happens(probability: number): boolean {
     return this.chance() < probability
   }
 
-  /** An integer of at least `from` and less than `to`. */
+  /** Returns a random integer of at least `from` and less than `to`. */
   between(from: number, to: number): number {
     return from + Math.floor(this.chance() * (to - from))
   }
 
-  /** An element of `list`, which is not empty. */
+  /** Returns a random element of `list`, which must not be empty. */
   one<Value>(list: readonly Value[]): Value {
     return list[this.between(0, list.length)] as Value
   }
 
-  /** Bytes derived from the seed. */
+  /** Returns random bytes. */
   bytes(count: number): Buffer {
     return Buffer.from(Array.from({ length: count }, () => this.between(0, 256)))
   }
@@ -76,25 +76,24 @@ export class World implements Schedule {
     }
   }
 
-  /** Adds to the trace. */
+  /** Adds a line to the trace. */
   note(line: string): void {
     const dated = `${((this.nowMs - START_MS) / 1000).toFixed(3)} ${line}`
     this.#hash.update(`${dated}\n`)
     if (this.trace.length < TRACE_LINES) this.trace.push(dated)
   }
 
-  /** Records a violated invariant. */
   fault(problem: string): void {
     this.note(`FAULT ${problem}`)
     this.faults.push(problem)
   }
 
-  /** The hash of the whole trace, hex. */
+  /** SHA-256 of the whole trace, hex. */
   get traceHash(): string {
     return this.#hash.copy().digest('hex')
   }
 
-  /** Runs all events that are due within `ms`. */
+  /** Runs all events of the next `ms` milliseconds. */
   async pass(ms: number): Promise<void> {
     const endMs = this.nowMs + ms
     await this.settle()
@@ -109,7 +108,7 @@ export class World implements Schedule {
     this.nowMs = endMs
   }
 
-  /** Lets time pass until `work` settles. */
+  /** Runs events until `work` settles. */
   async until<Result>(work: Promise<Result>): Promise<Result> {
     let isDone = false
     const ended = work.finally(() => {
@@ -120,7 +119,7 @@ export class World implements Schedule {
     return ended
   }
 
-  /** Completes all work triggered by the last event. */
+  /** Completes all work that the last event caused. */
   async settle(): Promise<void> {
     do await nextIteration()
     while (this.underWay > 0 || isMoreToCome())
@@ -128,8 +127,8 @@ export class World implements Schedule {
 }
 
 /**
- * Whether this process has a pending event-loop iteration, or file operations in progress: their real
- * durations must not influence the simulation.
+ * Returns whether this process has a pending iteration of its event loop or an unfinished file operation. The
+ * simulation waits for both, because their real duration must not influence the run.
  */
 function isMoreToCome(): boolean {
   return process.getActiveResourcesInfo().some((resource) => {
@@ -137,7 +136,6 @@ function isMoreToCome(): boolean {
   })
 }
 
-/** Waits for one event-loop iteration. */
 function nextIteration(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)

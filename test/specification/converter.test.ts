@@ -1,5 +1,5 @@
-// Every statement of the specification about component C, quoted as the name of a test, over a real
-// socket.
+// Every statement of the specification about the converter, over a real socket. The name of a test quotes the
+// statement.
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Listener } from '../../src/http/index.ts'
@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => converter.close())
 
-/** A PNG whose pixel (x, y) is `color(x, y)`. */
+/** Returns a PNG in which the pixel (x, y) has the colour `color(x, y)`. */
 async function png(
   width: number,
   height: number,
@@ -77,7 +77,7 @@ describe('C: converter parameters', () => {
 
   it('“px | integer | default 2 | Size in pixels of the side of one cell, applied to column width and row height”', async () => {
     const image = await png(2, 2)
-    // 7 pixels are the width of a digit in the default font, and a pixel is 0.75 points.
+    // A digit of the default font is 7 pixels wide, and a pixel is 0.75 points.
     expect(await seen(image)).toMatchObject({ widths: [73 / 256], heights: [1.5] })
     expect(await seen(image, 'a.png', { px: 7 })).toMatchObject({ widths: [1], heights: [5.25] })
     for (const px of ['0', '547', '-1', '1.5', 'two', '0x10', '1e2']) {
@@ -208,7 +208,7 @@ describe('Output workbook', () => {
     ])
   })
 
-  it('4. transparent white stays white when the image is resized', async () => {
+  it('4. a transparent white pixel stays white when the image is resized', async () => {
     const image = await png(8, 8, () => [255, 255, 255, 0])
     expect(new Set((await seen(image, 'a.png', { width: 4 })).fills)).toEqual(new Set(['FFFFFF']))
   })
@@ -227,7 +227,7 @@ describe('Output workbook', () => {
     const heights = [...(xml ?? '').matchAll(/<row r="\d+" ht="([^"]+)"/g)]
     expect(widths.length).toBe(30)
     expect(heights.length).toBe(40)
-    // The displayed width in pixels: ECMA-376 part 1, 18.3.1.13.
+    // The width in pixels that a spreadsheet program shows: ECMA-376 part 1, 18.3.1.13.
     const shown = (width: number) => Math.trunc(((256 * width + Math.trunc(128 / 7)) / 256) * 7)
     expect(new Set(widths.map(([, width]) => shown(Number(width))))).toEqual(new Set([20]))
     expect(new Set(heights.map(([, height]) => (Number(height) * 96) / 72))).toEqual(new Set([20]))
@@ -252,7 +252,7 @@ describe('Endpoints', () => {
     expect(bytes.toString('latin1', 0, 4)).toBe('PK\x03\x04')
   })
 
-  it('answers without an accept header, and sends the registered type if the header names only that type', async () => {
+  it('answers without an accept header, and sends the registered media type if the header accepts only that type', async () => {
     const ooxml = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
     const image = await png(4, 4)
     for (const [accept, type] of [
@@ -299,7 +299,7 @@ describe('Authentication, errors, limits, versioning', () => {
 
   it('“Upload size | 10 MB maximum”: accepts 10 MiB, and returns 413 for one byte more', async () => {
     const most = 10 * 1024 * 1024
-    // A PNG may have arbitrary trailing bytes.
+    // Readers ignore bytes after the end of a PNG.
     const image = Buffer.concat([await png(2, 2), Buffer.alloc(most)])
     const exact = await postImage(converter.url, image.subarray(0, most), 'a.png')
     expect(exact.status).toBe(200)
@@ -339,7 +339,7 @@ describe('Authentication, errors, limits, versioning', () => {
       status: 413,
       code: 'GRID_TOO_LARGE',
     })
-    // The computed side can exceed the limit, too.
+    // A side that is computed from the other side can also exceed the limit.
     expect(await refusal(await post({ height: 16_385 }))).toEqual({
       status: 413,
       code: 'GRID_TOO_LARGE',

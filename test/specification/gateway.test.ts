@@ -1,4 +1,4 @@
-// Every statement of the specification about component N, as the name of a test.
+// Every statement of the specification about the gateway. The name of a test quotes the statement.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
 

@@ -1,5 +1,5 @@
-// Every statement of the specification about L, the ledger database, as a test over a real socket: its
-// endpoints, credentials and errors. A test's name quotes its statement.
+// Statements of the specification about the ledger's endpoints, credentials and errors, over a real socket. The name
+// of a test quotes the statement.
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -1,5 +1,5 @@
-// Every statement of the specification about L, the ledger database, as a test over a real socket:
-// its operations, data and records. A test's name quotes its statement.
+// Statements of the specification about the ledger's operations, data and records, over a real socket. The name of a
+// test quotes the statement.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { basic } from '../support/basic.ts'
 import {
@@ -230,13 +230,13 @@ describe('States and transitions', () => {
   it('"database absent | `POST /api/{_db}` with no body | database present, empty | Ledger entry `create_db`"', async () => {
     const name = 'fresh'
     expect((await node.send('GET', `/api/${name}`)).json.status).toBe(false)
-    // Even with a Content-Type, an empty body counts as no body.
+    // A request with a Content-Type and an empty body counts as a request without a body.
     await node.send('POST', `/api/${name}`, '', { 'content-type': 'application/json' })
     expect((await node.send('GET', `/api/${name}`)).json.items).toEqual([])
     expect(await lastEntry()).toMatchObject({ method: 'create_db', db: name })
   })
 
-  it('A body of the JSON text null is a body: it creates no database', async () => {
+  it('The JSON text null is a body, so it creates no database', async () => {
     const reply = await node.send('POST', '/api/not-made', 'null')
     expect([reply.status, reply.json.status]).toEqual([400, false])
     expect((await node.send('GET', '/api/dbs')).json.dbs).not.toContain('not-made')

@@ -1,4 +1,4 @@
-// Every statement of the specification about component R, quoted, over a real socket.
+// Every statement of the specification about the rates, over a real socket. The name of a test quotes the statement.
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Listener, startListener } from '../../src/http/index.ts'
@@ -49,7 +49,7 @@ interface Reply {
   [more: string]: unknown
 }
 
-/** The body as the contract defines it; the tests below check every member. */
+/** Requests `url`, and returns the body as the contract defines it. The tests below check every member. */
 async function get(url: string): Promise<{ http: Response; body: Reply }> {
   const http = await fetch(url)
   return { http, body: (await http.json()) as Reply }
@@ -156,8 +156,8 @@ describe('“R | Failure | `status` false; the rest of the failure body: not sho
   })
 })
 
-describe('beyond the specification: the origin of the rates is always stated', () => {
-  it('without a network, a fresh start returns the bundled rates, marked stale', async () => {
+describe('the origin of the rates, which is not in the specification', () => {
+  it('without a network, a new feed returns the built-in rates and marks them as stale', async () => {
     server.answer = (request) => request.socket.destroy()
     const { http, body } = await get(`${await listen('ecb,frankfurter,lastgood,snapshot')}/`)
     expect(body.status).toBe(true)
@@ -170,7 +170,7 @@ describe('beyond the specification: the origin of the rates is always stated', (
     })
   })
 
-  it('without a network, a fresh start returns every digit of the bundled rates', async () => {
+  it('without a network, a new feed returns every digit of the built-in rates', async () => {
     const { body } = await get(`${await listen('snapshot')}/`)
     expect(JSON.stringify(body.result.rate)).toBe(
       '{"USDJPY":158.089,"EURJPY":178.15,"EURUSD":1.1269,"AUDJPY":110.378,"GBPJPY":209.885,' +
@@ -186,7 +186,7 @@ describe('beyond the specification: the origin of the rates is always stated', (
       void released.then(() => response.end(ecbFile('2026-10-08')))
     const url = await listen('ecb', {}, { get: server.get() })
     const replies = Array.from({ length: 500 }, () => get(`${url}/`))
-    // When the listener answers this later request on another path, all 500 requests have arrived.
+    // The listener has received all 500 requests when it answers this later request.
     await get(`${url}/healthz`)
     release()
     const bodies = await Promise.all(replies)

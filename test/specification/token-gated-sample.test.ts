@@ -185,7 +185,7 @@ describe('Authentication (specification, part T)', () => {
     expect((await samples.call('GET', '/api/authenticate')).text).toBe(NO_TOKEN)
   })
 
-  it('an unknown path with a valid token returns 404, in the shape of a failure', async () => {
+  it('an unknown path with a valid token returns 404 in the format of a failure', async () => {
     const headers = { 'x-access-token': token }
     for (const [path, status] of [
       ['/api/nothing', 404],
@@ -226,7 +226,7 @@ describe('Errors (specification, part T)', () => {
     for (const [index, body] of bodies.entries()) {
       const answer = await samples.call('POST', '/api/authenticate', {
         ...body,
-        // Sends each request from a different address, so that the throttle blocks no request.
+        // Each request has a different address, so that the throttle does not block it.
         localAddress: `127.0.1.${index + 1}`,
       })
       expect([index, answer.status, answer.text]).toEqual([index, 200, FAILED])

@@ -5,14 +5,14 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
 
-/** Folder for screenshots of all pages, for manual review. */
+/** Folder with screenshots of all pages, for manual review. */
 const SHOTS = join(tmpdir(), 'daicho-pages')
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const WIDTHS = [1280, 360]
 
 /**
- * Expects no axe fault and no horizontal scrolling on `page`, at 1280 and 360 pixels, light and dark.
- * `rules` limits the axe rules for third-party content; default: all.
+ * Expects that axe finds no violation on `page` and that the page does not scroll horizontally, at widths of
+ * 1280 and 360 pixels, in light and dark mode. `rules` are the axe rules to apply. Default: all.
  */
 export async function expectAccessible(
   page: Page,
@@ -32,7 +32,7 @@ export async function expectAccessible(
       )
       expect([name, width, overflow]).toEqual([name, width, 0])
       const missing = await page.evaluate<boolean>("typeof axe === 'undefined'")
-      // Injects axe through the debugger protocol, because the policies of the pages block injected scripts.
+      // Injects axe through the debugger protocol, because the Content-Security-Policy of the pages blocks scripts.
       if (missing) await page.evaluate(readFileSync(AXE, 'utf8'))
       const faults = await page.evaluate(
         `axe.run(${JSON.stringify(options)}).then(({ violations }) =>
@@ -43,7 +43,7 @@ export async function expectAccessible(
   }
 }
 
-/** Focused elements by role and text, for each press of Tab until `until` or `max`. */
+/** Presses Tab up to `max` times. Returns the role and text of each focused element. */
 export async function tabStops(page: Page, max: number): Promise<string[]> {
   const stops: string[] = []
   for (let press = 0; press < max; press += 1) {

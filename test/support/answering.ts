@@ -2,14 +2,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** A server that sends the same reply to every request, until the test has finished. */
+/** A server that sends the same reply to every request, and is closed after the test. */
 export interface Answering {
   readonly url: string
-  /** The requests so far: method, path and credentials. */
+  /** The received requests: method, path and credentials. */
   readonly requests: readonly string[]
 }
 
-/** Answers every request with `status` and `body`. */
+/** Starts a server that replies to every request with `status` and `body`. */
 export async function answering(status: number, body: string): Promise<Answering> {
   const requests: string[] = []
   const server = createServer((request, response) => {

@@ -11,17 +11,16 @@ import {
   verifyFolder,
 } from './ledger-node.ts'
 
-/** The item of the attachments. */
+/** Path of the item to which the attachments belong. */
 export const ITEM = '/api/fruit/a'
-/** Headers of bytes without a specific type. */
+/** Headers of an upload without a specific type. */
 export const BYTES = { 'content-type': 'application/octet-stream' }
 
-/** The digest of a blob. */
 export const shaOf = (bytes: string | Uint8Array): string => hash('sha256', bytes, 'hex')
-/** Path of a blob, below `attachments`. */
+/** Returns the path of a blob below the folder `attachments`. */
 export const fileOf = (text: string): string => `${shaOf(text).slice(0, 2)}/${shaOf(text).slice(2)}`
 
-/** A node with the item `ITEM`, its folder, and requests for its attachments. */
+/** A node with the item ITEM. Its methods send requests for attachments of the item. */
 export class AttachedNode {
   readonly folder: string
   readonly node: LedgerNode
@@ -31,7 +30,7 @@ export class AttachedNode {
     this.node = node
   }
 
-  /** Starts a node; at the end of the test it is closed and verified. */
+  /** Starts a node. After the test, closes the node and verifies its store. */
   static async start(options: LedgerNodeOptions = {}): Promise<AttachedNode> {
     const folder = temporaryFolder()
     const node = await startLedgerNode({ folder, ...options })
@@ -63,7 +62,7 @@ export class AttachedNode {
     return attachments.map(({ name }: { name: string }) => name)
   }
 
-  /** The files of blobs, and of incomplete uploads. */
+  /** Returns the files of blobs and of incomplete uploads, relative to the folder `attachments`. */
   files(): string[] {
     const path = join(this.folder, 'attachments')
     if (!existsSync(path)) return []
@@ -73,7 +72,7 @@ export class AttachedNode {
       .toSorted()
   }
 
-  /** The entries after the creation of the item. */
+  /** Returns the entries after the creation of the item. */
   // biome-ignore lint/suspicious/noExplicitAny: entries as received
   async entries(): Promise<any[]> {
     const path = `/api/ledgers?serverid=${this.node.service.serverId}&offset=2`

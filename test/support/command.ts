@@ -7,8 +7,8 @@ import type { Ended } from './program.ts'
 const NAMES = shownSettings(readSettings({})).flatMap(({ name }) => [name, `${name}_FILE`])
 
 /**
- * Runs `command` with `args` in this process, which takes a hundredth of a program's start: returns its output and
- * exit code. Its environment has only the daicho variables in `variables`.
+ * Runs `command` with `args` in this process, and returns its output and exit code. This takes a hundredth of
+ * the time of a new process. Of the daicho variables, the environment contains only `variables`.
  */
 export async function runHere(
   command: Command,
@@ -34,7 +34,7 @@ export async function runHere(
   }
 }
 
-/** Captures writes to `stream` from now on. */
+/** Captures what is written to `stream` from now on. */
 function captured(stream: NodeJS.WriteStream) {
   let text = ''
   const spy = vi.spyOn(stream, 'write').mockImplementation((part) => {
@@ -44,7 +44,7 @@ function captured(stream: NodeJS.WriteStream) {
   return { text: () => text, restore: () => spy.mockRestore() }
 }
 
-/** Sets the environment of this process; returns a function that restores it. */
+/** Sets variables in the environment of this process. Returns a function that restores the environment. */
 function withVariables(variables: Readonly<Record<string, string>>): () => void {
   const names = [...NAMES, ...Object.keys(variables)]
   const before = names.map((name) => [name, process.env[name]] as const)

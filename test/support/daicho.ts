@@ -4,10 +4,10 @@ import { type Daicho, type Ended, startProgram } from './program.ts'
 
 export type { Daicho, Ended } from './program.ts'
 
-/** Running programs; `leftovers.ts` kills them after the test file that started them. */
+/** Running programs. `leftovers.ts` kills the programs that still run at the end of a test file. */
 export const running = new Set<ChildProcess>()
 
-/** `startProgram` for tests: a program still running at the end of the file is killed. */
+/** Starts a program like `startProgram`. A program that still runs at the end of the test file is killed. */
 export function startDaicho(...parameters: Parameters<typeof startProgram>): Daicho {
   const daicho = startProgram(...parameters)
   running.add(daicho.child)
@@ -23,7 +23,7 @@ export function runDaicho(
   return startDaicho(args, variables).ended
 }
 
-/** A ledger in a separate process. */
+/** A ledger in a process of its own. */
 export interface ServedLedger extends Daicho {
   readonly url: string
 }

@@ -13,21 +13,21 @@ import { WAIT_MS } from './until.ts'
 /** A page of the dashboard that records errors. */
 export interface DashboardPage {
   readonly page: Page
-  /** Page errors, policy violations, requests to other hosts. */
+  /** Errors of the page, violations of its policy, and requests to other hosts. */
   readonly complaints: string[]
   close(): Promise<void>
 }
 
-/** Options of a page; `at` is its location, `#/node`. */
+/** Options of a page. `at` is the view to open, for example `#/node`. */
 type PageOptions = BrowserContextOptions & { readonly at?: string }
 
-/** Opens nodes with the dashboard and pages of them for the tests of a file, and closes them after each test. */
+/** Starts nodes with the dashboard and opens pages of it. Both are closed after each test. */
 export interface Dashboards {
   startNode(options?: LedgerNodeOptions): Promise<LedgerNode>
   openPage(node: LedgerNode, options?: PageOptions): Promise<DashboardPage>
 }
 
-/** Call this once per file: its tests share a browser. */
+/** Starts the browser that all tests of a file share. Call this once in a file. */
 export function dashboards(): Dashboards {
   let browser: Browser
   beforeAll(async () => {
@@ -49,7 +49,7 @@ export function dashboards(): Dashboards {
   }
 }
 
-/** Opens the dashboard of `node` in a new browser context, signed in, and waits until it is ready. */
+/** Opens the dashboard of `node` in a new browser context with credentials, and waits until the page is ready. */
 export async function openDashboard(
   browser: Browser,
   node: Pick<LedgerNode, 'url'>,

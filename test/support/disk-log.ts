@@ -2,10 +2,10 @@ import type fs from 'node:fs'
 import type promises from 'node:fs/promises'
 import { vi } from 'vitest'
 
-/** Synced and renamed files, oldest first; tests clear it. */
+/** Files that were synced or renamed, oldest first. Tests clear the list. */
 export const diskLog: string[] = []
 
-/** Reloads modules, so that their disk operations are logged. */
+/** Loads modules again, so that their disk operations are logged. */
 export async function toldModules<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
   const [real, promised] = [await import('node:fs'), await import('node:fs/promises')]
   vi.resetModules()
@@ -20,7 +20,7 @@ export async function toldModules<Loaded>(load: () => Promise<Loaded>): Promise<
   }
 }
 
-/** `node:fs` that logs writes with `flush`, `fsyncSync` and `renameSync`. */
+/** Returns `node:fs` with logging of writes with `flush`, `fsyncSync` and `renameSync`. */
 function toldFs(real: typeof fs): typeof fs {
   const paths = new Map<number, string>()
   return {
@@ -45,7 +45,7 @@ function toldFs(real: typeof fs): typeof fs {
   }
 }
 
-/** `node:fs/promises` that logs `sync` of files, and `rename`. */
+/** Returns `node:fs/promises` with logging of `rename`, and of `sync` of an open file. */
 function toldPromises(real: typeof promises): typeof promises {
   return {
     ...real,

@@ -6,8 +6,8 @@ import { temporaryFolder, verifyFolder } from './ledger-node.ts'
 import { tamper } from './tampered.ts'
 
 /**
- * Reads all files below `folder` once. The returned function lists the relative paths of files that contain a
- * text in their bytes or path.
+ * Reads all files below `folder` once. Returns a function that lists the files that contain a text in their
+ * bytes or in their path.
  */
 export function bytesBelow(folder: string): (text: string) => string[] {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -22,12 +22,12 @@ export function bytesBelow(folder: string): (text: string) => string[] {
   }
 }
 
-/** The files below `folder` that contain `text`, as returned by `bytesBelow`. */
+/** Returns the files below `folder` that contain `text` in their bytes or in their path. */
 export function filesWith(folder: string, text: string): string[] {
   return bytesBelow(folder)(text)
 }
 
-/** Waits until erased data has been overwritten, while the node runs. */
+/** Waits until the running node has overwritten erased data. */
 export async function compacted(folder: string): Promise<void> {
   for (;;) {
     const store = await openStoreReader(folder, { frozen: false })
@@ -38,7 +38,10 @@ export async function compacted(folder: string): Promise<void> {
   }
 }
 
-/** Expects the finding `what` for each copy of the store in `folder` changed by one `sql`. */
+/**
+ * For each change, copies the store in `folder`, applies `sql` to the copy, and expects that verification
+ * reports `what`.
+ */
 export async function expectFindings(
   folder: string,
   changes: readonly (readonly [sql: string, what: string])[],

@@ -11,7 +11,10 @@ const METHODS = [
 ]
 const OF_ATTACHMENTS = ['create_attachment', 'delete_attachment']
 
-/** Records entries of every method, attachments and an erasure: 12 blocks. Returns the reply with the whole chain. */
+/**
+ * Records 12 blocks with entries of every method, attachments and an erasure. Returns the reply with the
+ * whole chain.
+ */
 export async function recordEveryMethod(node: LedgerNode): Promise<string> {
   const type = { 'content-type': 'text/plain' }
   const attachments = '/api/fruit/plum/attachments'

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 
-/** An entry as sent by the feed. */
+/** An entry as the feed sends it. */
 export interface SeenEntry {
   readonly position: string
   readonly timestamp: number
@@ -9,15 +9,15 @@ export interface SeenEntry {
 }
 
 /**
- * A change feed client on its own socket that parses events as the standard requires: it
- * stores the last id, even without an event, and drops an incomplete event.
+ * A client of the change feed on its own socket. It parses events as the standard requires: it stores the
+ * last id even without an event, and discards an incomplete event.
  */
 export class FeedClient {
   readonly entries: SeenEntry[] = []
   head = ''
-  /** Last-Event-ID for the next connection; null if no id has been received. */
+  /** Value of Last-Event-ID for the next connection, or null if the client received no id. */
   lastEventId: string | null
-  /** Number of comments, and of ids without an event. */
+  /** Number of received comments and of received ids without an event. */
   signs = 0
   closed = false
   readonly #socket: Socket
@@ -39,7 +39,7 @@ export class FeedClient {
     })
   }
 
-  /** Resolves when `holds` is true. Errors: the connection has closed before that. */
+  /** Resolves when `holds` returns true. Rejects if the connection closes first. */
   async until(holds: (client: this) => boolean): Promise<void> {
     while (!holds(this)) {
       if (this.closed) throw new Error(`closed: ${this.head}${this.#text}`)
@@ -47,12 +47,11 @@ export class FeedClient {
     }
   }
 
-  /** Resolves when the node has closed the connection. */
   async end(): Promise<void> {
     while (!this.closed) await new Promise<void>((resolve) => this.#wake.push(resolve))
   }
 
-  /** Stops reading until resumed. */
+  /** Stops reading until `resume`. */
   stall(): void {
     this.#socket.pause()
   }
@@ -62,7 +61,7 @@ export class FeedClient {
   }
 
   leave(): void {
-    // Data read before the pause would still be reported.
+    // Otherwise the client would still report data that arrived before the pause.
     this.#socket.removeAllListeners('data')
     this.#socket.destroy()
   }

@@ -3,14 +3,14 @@ import type { ChangesStart, Subscriber, Subscription } from '../../src/ledger/ch
 import { databaseFilter } from '../../src/ledger/changes/page-cache.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
 
-/** An entry with its position (packed) and time. */
+/** An entry with its packed position and its timestamp. */
 export interface FeedEntry {
   readonly position: number
   readonly timestamp: number
   readonly entry: Entry
 }
 
-/** Subscribes to the changes of `service` in this process until the loop is left. */
+/** Subscribes to the changes of `service` in this process. The subscription ends when the caller leaves the loop. */
 export async function entriesOf(
   { feed }: LedgerService,
   range: { after?: ChangesStart; db?: readonly string[]; signal?: AbortSignal } = {},

@@ -1,18 +1,16 @@
 import fc from 'fast-check'
 
-/** A request of the fuzz tests. */
 export interface FuzzRequest {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** Bytes; empty for no body. */
+  /** Empty if the request has no body. */
   readonly body: Buffer
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: an OpenAPI document is any JSON
 type Any = any
 
-/** Texts that often cause errors. */
 const nastyText = fc.constantFrom(
   ...['', '.', '..', '/', '%', '%2f', '%00', '\u0000', '\n', '\r\n', 'a\nX\na', '\u007f', '\u2028'],
   ...['__proto__', 'constructor', 'toString', 'config', 'ledgers', 'dbs', 'serverid', 'null'],
@@ -39,7 +37,7 @@ const nastyJson = fc.oneof(
   fc.constantFrom<unknown>(null, [], {}, [[]], [null], [{}], { entries: [] }, { id: null }),
 )
 
-/** A value of `schema` in an OpenAPI document, mostly valid and sometimes not. */
+/** A value for `schema` in an OpenAPI document. Most values are valid. */
 function jsonOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.Arbitrary<unknown> {
   return fc.oneof({ weight: 8, arbitrary: soundJsonOf(schema, known) }, nastyJson)
 }
@@ -88,10 +86,10 @@ function objectOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.
   return fc.tuple(own, extra).map(([first, second]) => ({ ...(first as object), ...second }))
 }
 
-/** Members of a path item that are not operations are skipped. */
+/** Names of operations. Other members of a path are not operations. */
 const METHODS = new Set(['get', 'put', 'post', 'delete', 'patch'])
 
-/** Requests for every operation of an OpenAPI document; `known` has values for names. */
+/** Requests for every operation of an OpenAPI document. `known` contains values for path parameters, by name. */
 export function requestsOf(
   document: Any,
   known: Record<string, fc.Arbitrary<string>>,
@@ -174,7 +172,7 @@ function requestOf(
     }))
 }
 
-/** JSON for `schema`, sometimes with a piece cut out, doubled or changed, or a special text. */
+/** JSON for `schema`. Sometimes a part is cut out, doubled or changed, or a special text replaces the JSON. */
 function bodyOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.Arbitrary<Buffer> {
   const json = jsonOf(schema, known).map((value) => Buffer.from(JSON.stringify(value) ?? ''))
   const special = fc.constantFrom(
@@ -202,7 +200,7 @@ function bodyOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.Ar
 
 const FORM = 'multipart/form-data; boundary=b'
 
-/** Files for a form: small valid images in every format, and other data. */
+/** Contents of uploaded files: small valid images in every format, and other data. */
 const files = fc
   .constantFrom(
     'R0lGODdhAQABAIAAAP8AAAAA/ywAAAAAAQABAAACAkQBADs=',
@@ -217,14 +215,14 @@ const files = fc
   )
   .map((text) => Buffer.from(text, 'base64'))
 
-/** Values of form fields, by the type of their schema. */
+/** Values of form fields, by the type in their schema. */
 const SMALL: Any = {
   integer: fc.constantFrom('1', '2', '10', '100'),
   boolean: fc.constantFrom('true', 'false'),
   string: fc.constantFrom('ff0000', '#00ff00'),
 }
 
-/** A multipart body with the parts of `schema`, which may be missing, repeated or damaged. */
+/** A multipart body with the parts of `schema`. Parts may be missing, repeated or damaged. */
 function formOf(schema: Any): fc.Arbitrary<Buffer> {
   const parts = Object.entries<Any>(schema.properties ?? {}).map(([name, member]) => {
     const isFile = member.format === 'binary'
@@ -265,7 +263,7 @@ function formOf(schema: Any): fc.Arbitrary<Buffer> {
   return fc.oneof({ weight: 4, arbitrary: whole }, damaged)
 }
 
-/** Slightly damages some bytes. */
+/** A function that removes, doubles, changes or inserts a few bytes. */
 export const mutation: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc
   .tuple(fc.nat(), fc.nat(20), fc.constantFrom('cut', 'double', 'flip', 'insert'), fc.nat(255))
   .map(([place, length, kind, byte]) => (bytes: Buffer) => {
@@ -283,12 +281,12 @@ export const mutation: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc
     return flipped
   })
 
-/** Percent-encoded, including characters that no URL can otherwise contain. */
+/** Encodes a value as a part of a URL. `toWellFormed` replaces lone surrogates, which cannot be encoded. */
 function encoded(value: unknown): string {
   return encodeURIComponent(String(value).toWellFormed())
 }
 
-/** The bytes of a request, as a valid client sends it. */
+/** Returns the bytes that a valid client sends for a request. */
 export function bytesOf({ method, path, headers, body }: FuzzRequest, host: string): Buffer {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   const length = body.length === 0 ? '' : `Content-Length: ${body.length}\r\n`

@@ -13,13 +13,13 @@ import {
 } from '../../src/network/index.ts'
 import { HandClock } from './ledger-node.ts'
 
-/** A gateway on a real socket, with its own ledger. */
+/** A gateway on a real socket, with a ledger of its own. */
 export interface GatewayNode {
   readonly url: string
   readonly networks: Networks
   readonly ledger: LedgerService
   close(): Promise<void>
-  /** Sends a request; a body other than text or bytes is sent as JSON. */
+  /** Sends a request. A body is sent as JSON unless it is text or bytes. */
   send(
     method: string,
     path: string,
@@ -28,7 +28,7 @@ export interface GatewayNode {
   ): Promise<GatewayReply>
 }
 
-/** A reply with its bytes. */
+/** A reply with its text, and its JSON if it has any. */
 export interface GatewayReply {
   readonly status: number
   readonly headers: Headers
@@ -37,22 +37,22 @@ export interface GatewayReply {
   readonly json: any
 }
 
-/** Options of a test gateway; defaults: open, with the default network, in memory. */
+/** Options of a test gateway. By default, it needs no key, has the default network, and keeps its data in memory. */
 export interface GatewayOptions {
   readonly folder?: string | null
   readonly clock?: Clock
-  /** Deployed in order; the default network if absent. */
+  /** Networks to deploy, in this order. Default: the default network. */
   readonly deploy?: readonly NetworkDefinition[]
   readonly apiKey?: string | null
   readonly namespaces?: NamespaceStyle
   readonly warn?: (message: string) => void
   readonly log?: (network: string, level: string, text: string) => void
   readonly deadlineMs?: number
-  /** Receives the function that pings event listeners. */
+  /** Receives a function that pings all clients that listen to events. */
   readonly onPing?: (tick: () => void) => void
 }
 
-/** Starts a gateway; the caller closes it, or the end of the test does. */
+/** Starts a gateway, which the caller closes. */
 export async function startGateway(options: GatewayOptions = {}): Promise<GatewayNode> {
   const { folder = null, clock = new HandClock(), deploy, apiKey = null } = options
   const ledger = await openLedger({ folder, difficulty: 0, clock })
@@ -107,7 +107,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   }
 }
 
-/** Starts a gateway that is closed when the test has finished. */
+/** Starts a gateway, which is closed after the test. */
 export async function gateway(options: GatewayOptions = {}): Promise<GatewayNode> {
   const node = await startGateway(options)
   onTestFinished(() => node.close())
@@ -135,7 +135,7 @@ async function sendTo(
   return { status: reply.status, headers: reply.headers, text, json }
 }
 
-/** A test network: its model and other files. */
+/** Returns a network with this model, these other files, and members for its package.json. */
 export function networkOf(
   model: string,
   files: Readonly<Record<string, string>> = {},

@@ -17,12 +17,12 @@ import {
 import type { TokenService } from '../../src/tokens/index.ts'
 import { databaseOf, locationOf } from './engine.ts'
 
-/** A ledger on a real socket, in this process. */
+/** A ledger in this process, on a real socket. */
 export interface LedgerNode {
   readonly url: string
   readonly service: LedgerService
   close(): Promise<void>
-  /** Sends a request; a body other than text or bytes is sent as JSON. */
+  /** Sends a request. A body is sent as JSON unless it is text or bytes. */
   send(
     method: string,
     path: string,
@@ -31,7 +31,7 @@ export interface LedgerNode {
   ): Promise<Reply>
 }
 
-/** A reply with its bytes. */
+/** A reply with its text, and its JSON if it has any. */
 export interface Reply {
   readonly status: number
   readonly headers: Headers
@@ -40,10 +40,10 @@ export interface Reply {
   readonly json: any
 }
 
-/** Credentials of the page at `/` in tests. */
+/** Credentials of the dashboard in tests. */
 export const CREDENTIALS = { name: 'keeper', password: 'brass: key' }
 
-/** A manual clock. */
+/** A clock that tests set by hand. */
 export class HandClock implements Clock {
   time: number
 

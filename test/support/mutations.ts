@@ -38,7 +38,7 @@ const TEXTS = [
   ...['__proto__', '"a":1,"a":2,', '\ud83c\udf4e', '[[[[[[[[', '— x AAAAAAA=\n', 'A'.repeat(300)],
 ]
 
-/** Returns `bytes` with one to three small changes; the result differs from `bytes`. */
+/** Returns a copy of `bytes` with one to three small changes, which always differs from `bytes`. */
 export function mutated(bytes: Buffer, dice: Dice): Buffer {
   for (;;) {
     let changed = bytes
@@ -85,7 +85,7 @@ function changedOnce(bytes: Buffer, dice: Dice): Buffer {
   }
 }
 
-/** Copies a line to another place, with or without removing it where it was. */
+/** Copies or moves a line to another place. */
 function withLineMoved(bytes: Buffer, dice: Dice): Buffer {
   const lines = bytes.toString('latin1').split('\n')
   const [line = ''] = lines.slice(dice.below(lines.length))
@@ -93,7 +93,7 @@ function withLineMoved(bytes: Buffer, dice: Dice): Buffer {
   return Buffer.from(rest.toSpliced(dice.below(rest.length + 1), 0, line).join('\n'), 'latin1')
 }
 
-/** Changes the next number after `at`. */
+/** Adds 1 to the next number after `at`, or subtracts 1. */
 function withNumberChanged(bytes: Buffer, at: number, dice: Dice): Buffer {
   const text = bytes.toString('latin1')
   const changed = text

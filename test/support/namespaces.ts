@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
-/** Folder of the iproute2 programs. */
+/** Paths of the programs `ip` and `tc` of iproute2. */
 const [IP, TC] = ['ip', 'tc'].map((name) => {
   return ['/usr/sbin', '/sbin', '/usr/bin', '/bin']
     .map((folder) => `${folder}/${name}`)
@@ -15,9 +15,9 @@ function run(...args: string[]): string {
   throw new Error(`ip ${args.join(' ')}: ${stderr || error}`)
 }
 
-/** Why network namespaces are unavailable, or null. */
+/** Returns why network namespaces are unavailable, or null if they are available. */
 export function whyNoNamespaces(): string | null {
-  if (IP === undefined || TC === undefined) return 'there is no iproute2'
+  if (IP === undefined || TC === undefined) return 'iproute2 is not installed'
   const name = `${PREFIX}-${process.pid}-try`
   try {
     run('netns', 'add', name)
@@ -25,15 +25,15 @@ export function whyNoNamespaces(): string | null {
     shape(name, 'add', 'try0', '1mbit')
     return null
   } catch (error) {
-    return `they cannot be made: ${error instanceof Error ? error.message.trim() : error}`
+    return `namespaces cannot be created: ${error instanceof Error ? error.message.trim() : error}`
   } finally {
     spawnSync(IP, ['netns', 'del', name])
   }
 }
 
 /**
- * Hosts in separate network namespaces, connected pairwise by links that can be cut. A permanent link
- * connects each host to the computer. Needs root.
+ * Hosts in separate network namespaces. Links between each pair of hosts can be cut. A permanent link
+ * connects each host to this computer. Needs root.
  */
 export class Namespaces {
   readonly #hosts: readonly string[]
@@ -54,23 +54,23 @@ export class Namespaces {
     }
   }
 
-  /** Address of `host` for this computer. */
+  /** Returns the address at which this computer reaches `host`. */
   address(host: string): string {
     return `10.231.${this.#hosts.indexOf(host)}.2`
   }
 
-  /** Address of `host` for `from`. */
+  /** Returns the address at which `from` reaches `host`. */
   addressFor(from: string, host: string): string {
     const [low, high] = this.#sorted(from, host)
     return `10.232.${low * 16 + high}.${this.#hosts.indexOf(host) === low ? 1 : 2}`
   }
 
-  /** Command prefix that runs a program at `host`. */
+  /** Returns a command prefix that runs a program on `host`. */
   at(host: string): string[] {
     return [IP ?? 'ip', 'netns', 'exec', nameOf(host)]
   }
 
-  /** Cuts both directions between two hosts. */
+  /** Cuts the link between two hosts in both directions. */
   cut(one: string, other: string): void {
     run('-n', nameOf(one), 'link', 'set', `to-${other}`, 'down')
   }
@@ -79,7 +79,7 @@ export class Namespaces {
     run('-n', nameOf(one), 'link', 'set', `to-${other}`, 'up')
   }
 
-  /** Silently drops messages from `from` to `to`; the other direction works. */
+  /** Silently drops messages from `from` to `to`. Messages in the other direction arrive. */
   cutOneWay(from: string, to: string): void {
     run('-n', nameOf(from), 'route', 'add', 'blackhole', `${this.addressFor(from, to)}/32`)
   }
@@ -88,7 +88,7 @@ export class Namespaces {
     run('-n', nameOf(from), 'route', 'del', 'blackhole', `${this.addressFor(from, to)}/32`)
   }
 
-  /** Limits messages from `from` to `to` to `rate`, in tc syntax. */
+  /** Limits the rate of messages from `from` to `to`. `rate` has the syntax of `tc`. */
   slow(from: string, to: string, rate: string): void {
     shape(nameOf(from), 'add', `to-${to}`, rate)
   }
@@ -97,7 +97,7 @@ export class Namespaces {
     shape(nameOf(from), 'del', `to-${to}`)
   }
 
-  /** Removes everything; the programs must have exited. */
+  /** Removes the hosts. Their programs must have exited. */
   remove(): void {
     for (const host of this.#hosts) run('netns', 'del', nameOf(host))
   }
@@ -133,7 +133,7 @@ function nameOf(host: string): string {
   return `${PREFIX}-${process.pid}-${host}`
 }
 
-/** Removes leftovers of a killed run, including its nodes, which would answer instead of new nodes. */
+/** Removes the hosts and processes that a killed run left. Its nodes would otherwise answer instead of new nodes. */
 function sweep(): void {
   for (const line of run('netns', 'list').split('\n')) {
     const [name = '', pid = ''] = /^daicho-test-(\d+)-\S+/.exec(line) ?? []
@@ -147,7 +147,7 @@ function end(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
-    // The process has exited.
+    // Ignored: the process has exited.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import { type LedgerNode, temporaryFolder } from './ledger-node.ts'
 
-/** Peer settings of tests: local addresses and short delays. */
+/** Settings of peers in tests: local addresses are allowed, and rounds are frequent. */
 export const PEERS = { allowPrivate: true, intervalMs: 20 }
 
-/** Makes `at` mirror the chain of `of`, fetched from `via`. */
+/** Makes the node `at` mirror the chain of the node `of`, and fetch it from `via`. */
 export async function mirror(
   at: LedgerNode,
   of: LedgerNode,
@@ -16,7 +16,7 @@ export async function mirror(
   expect((await at.send('POST', '/api/config/peers', peer)).json).toEqual({ status: true })
 }
 
-/** The folder of a stopped node as in a backup: its key and its store. */
+/** Returns a copy of the folder of a stopped node with the same files as a backup: the key and the store. */
 export function backupOf(folder: string): string {
   const copy = temporaryFolder()
   for (const name of ['node.key', 'ledger.db']) copyFileSync(join(folder, name), join(copy, name))

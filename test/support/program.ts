@@ -3,32 +3,31 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** The built program: it starts in less time than the sources. */
+/** Path of the built program, which starts faster than the sources. */
 export const MAIN: string = join(root, 'dist/cli/main.js')
 
-/** Result of a run of the program. */
 export interface Ended {
-  /** Null if a signal killed the program. */
+  /** Null if a signal ended the program. */
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
 }
 
-/** `daicho` in a separate process. */
+/** A running `daicho` process. */
 export interface Daicho {
   readonly child: ChildProcess
-  /** The first line on stdout; rejects if the program exits without output. */
+  /** The first line on stdout. Rejects if the program exits without output. */
   readonly firstLine: Promise<string>
   readonly ended: Promise<Ended>
 }
 
 const { NODE_COMPILE_CACHE } = process.env
-/** A compile cache halves the start time. */
+/** Passes the compile cache to the program, which halves its start time. */
 const COMPILED = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
 /**
- * Starts `daicho <args>` with only the daicho variables in `variables`; `via` is a command prefix,
- * `cwd` the working folder. The caller stops the program.
+ * Starts `daicho <args>`. Of the daicho variables, its environment contains only `variables`. `via` is a
+ * command prefix, and `cwd` is the working folder. The caller stops the program.
  */
 export function startProgram(
   args: readonly string[],

@@ -7,7 +7,7 @@ if (!hasPython) console.warn('SKIPPED: no python3 with the package cryptography'
 
 const run = promisify(execFile)
 
-/** Runs Python with the client of `clients/python`. Rejects with its output if it fails. */
+/** Runs Python with the client in `clients/python`. If Python fails, rejects with its output. */
 export async function runPython(
   args: readonly string[],
   env: Readonly<Record<string, string>>,

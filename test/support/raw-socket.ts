@@ -1,17 +1,16 @@
 import { connect, type Socket } from 'node:net'
 
-/** One parsed reply. */
 export interface RawReply {
   readonly status: number
-  /** By lower-case name; the last value of a repeated header. */
+  /** Values by lower-case name. Of a repeated header, this is the last value. */
   readonly headers: ReadonlyMap<string, string>
   readonly body: string
 }
 
-/** Data received over one connection. */
+/** Data that a client received on one connection. */
 export interface RawExchange {
   readonly replies: readonly RawReply[]
-  /** Bytes after the last complete reply; empty unless the server broke off. */
+  /** Bytes after the last complete reply. Empty unless the server closed the connection within a reply. */
   readonly rest: string
   /** Whether the server closed the connection. */
   readonly closed: boolean
@@ -19,22 +18,22 @@ export interface RawExchange {
 
 /** Options of an exchange. */
 export interface RawOptions {
-  /** Stop after this many replies; otherwise when the server closes. */
+  /** Number of replies after which to stop. Default: when the server closes the connection. */
   readonly replies?: number
-  /** Send FIN after the last piece. */
+  /** Whether to send FIN after the last piece. */
   readonly halfClose?: boolean
-  /** Methods of the requests, to know which replies have no body. */
+  /** Methods of the requests. Needed because replies to HEAD have no body. */
   readonly methods?: readonly string[]
-  /** Maximum time for the server to answer or close, milliseconds; default 20 s. */
+  /** Maximum time in which the server must answer or close the connection, milliseconds. */
   readonly hangMs?: number
 }
 
-/** Maximum duration of an exchange; a hang is reported as a defect. */
+/** Default for `hangMs`. */
 const HANG_MS = 100_000
 
 /**
- * Sends `pieces` over a new connection, each in a separate write, and returns the received
- * data. Errors: the server neither answers nor closes.
+ * Sends `pieces` on a new connection, each in a separate write, and returns the received data. Rejects if the
+ * server neither answers nor closes the connection in time.
  */
 export function exchange(
   url: string,
@@ -61,7 +60,7 @@ export function exchange(
       const { replies } = parseReplies(received, options.methods ?? [])
       if (replies.length >= options.replies) finish(false)
     })
-    // A server that refuses a body may close while it is still being sent.
+    // Ignored, because a server that refuses a body may close the connection while the client still sends.
     socket.on('error', () => {})
     socket.on('close', () => finish(true))
     void sendPieces(socket, pieces, options.halfClose === true)
@@ -75,13 +74,13 @@ async function sendPieces(
 ): Promise<void> {
   for (const piece of pieces) {
     if (!socket.writable) return
-    // Waits until the kernel has accepted the previous piece, so that reads on the far side are split.
+    // Waits until the kernel has accepted the previous piece, so that the server reads the pieces separately.
     await new Promise<void>((taken) => socket.write(piece, () => setImmediate(taken)))
   }
   if (halfClose) socket.end()
 }
 
-/** Parses the complete replies at the start of `bytes`; replies to HEAD have no body. */
+/** Parses the complete replies at the start of `bytes`. Replies to HEAD have no body. */
 function parseReplies(
   bytes: Buffer,
   methods: readonly string[],

@@ -2,13 +2,13 @@ import { expect } from 'vitest'
 import { type LedgerNode, type LedgerNodeOptions, startLedgerNode } from './ledger-node.ts'
 import type { RawReply } from './raw-socket.ts'
 
-/** A node with the item `x` in the database `a`, which must not change. */
+/** A node for invalid requests, with the item `x` in the database `a`. */
 export interface RefusingNode extends LedgerNode {
-  /** Expects an unchanged chain, and that the node answers. */
+  /** Expects that the chain has not changed, and that the node answers. */
   expectUnmoved(): Promise<void>
 }
 
-/** Starts a node for invalid requests; the caller closes it. */
+/** Starts a node for invalid requests, which the caller closes. */
 export async function startRefusingNode(options: LedgerNodeOptions = {}): Promise<RefusingNode> {
   const node = await startLedgerNode(options)
   await node.send('POST', '/api/a')
@@ -27,7 +27,7 @@ export async function startRefusingNode(options: LedgerNodeOptions = {}): Promis
   }
 }
 
-/** Expects an error in the ledger's shape; a reply to `HEAD` has no body. */
+/** Expects a reply with the ledger's error format. A reply to `HEAD` has no body. */
 export function expectRefusal(
   reply: RawReply | undefined,
   status: number,

@@ -11,21 +11,19 @@ import { startListener } from '../../src/http/index.ts'
 import { openUserDirectory, sampleApiComponent } from '../../src/sample-api/index.ts'
 import { openTokens, type TokenService } from '../../src/tokens/index.ts'
 
-/** A parsed reply. */
 export interface Answer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
 }
 
-/** Optional parts of a request. */
 export interface Call {
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer
   readonly localAddress?: string
 }
 
-/** Options of the listener; absent options have defaults. */
+/** Options of the listener. Each has a default. */
 export interface Setup {
   readonly users?: readonly object[]
   readonly pairs?: object
@@ -33,23 +31,26 @@ export interface Setup {
   readonly secret?: string
 }
 
-/** The listener of T and B on a real socket, with a manual clock and captured logs. */
+/**
+ * The listener of the token-gated sample API and the guarded path, on a real socket, with a manual clock and
+ * captured logs.
+ */
 export interface SamplesListener {
   readonly clock: { nowMs: number }
   readonly tokens: TokenService
   readonly folder: string
   readonly port: number
-  /** Every log line so far, of every level. */
+  /** All log lines so far, of every level. */
   readonly logs: string[]
   call(method: string, path: string, call?: Call): Promise<Answer>
-  /** Sends `text` verbatim and returns all data until the other side closes. */
+  /** Sends `text` unchanged, and returns all data until the server closes the connection. */
   raw(text: string | Buffer): Promise<string>
-  /** A valid token from a login. */
+  /** Logs in, and returns the token. */
   login(name?: string, password?: string): Promise<string>
   close(): Promise<void>
 }
 
-/** Starts it on a free port with a new folder. */
+/** Starts the listener on a free port with a new folder. */
 export async function startSamples(setup: Setup = {}): Promise<SamplesListener> {
   const clock = { nowMs: Date.UTC(2026, 10, 20, 12), now: () => clock.nowMs }
   const folder = await mkdtemp(join(tmpdir(), 'daicho-samples-'))
@@ -110,12 +111,12 @@ export async function startSamples(setup: Setup = {}): Promise<SamplesListener> 
   }
 }
 
-/** A JSON body. */
+/** Returns the options of a request with a JSON body. */
 export function json(value: unknown): Call {
   return { headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }
 }
 
-/** A URL-encoded body. */
+/** Returns the options of a request with a URL-encoded body. */
 export function form(fields: Record<string, string>): Call {
   return {
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
@@ -123,7 +124,7 @@ export function form(fields: Record<string, string>): Call {
   }
 }
 
-/** Random text that occurs nowhere else. */
+/** Returns a random text that occurs nowhere else. */
 export function unmistakable(): string {
   return randomBytes(12).toString('hex')
 }

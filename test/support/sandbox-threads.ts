@@ -1,14 +1,14 @@
 import type { Worker } from 'node:worker_threads'
 import { onTestFinished } from 'vitest'
 
-/** Sandbox threads that this process has started since watching began. */
+/** Numbers of sandbox threads that this process started after `watchSandboxThreads`. */
 export interface SandboxThreads {
   readonly begun: number
-  /** Number of threads that are still running. */
+  /** Number of these threads that still run. */
   readonly left: number
 }
 
-/** Counts them until the test has finished, without the ledger's threads. */
+/** Counts sandbox threads until the end of the test. Other threads, such as the ledger's, do not count. */
 export function watchSandboxThreads(): SandboxThreads {
   const counts = { begun: 0, left: 0 }
   const watch = (thread: Worker) => {

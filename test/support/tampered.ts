@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** Runs `sql` on the store in `folder`, without its node, which is stopped. */
+/** Runs `sql` on the store in `folder`, whose node must be stopped. */
 export function tamper(folder: string, sql: string): void {
   const store = new DatabaseSync(join(folder, 'ledger.db'))
-  // Allows PRAGMA writable_schema.
+  // Defensive mode would forbid PRAGMA writable_schema.
   store.enableDefensive(false)
   store.exec(sql)
   store.close()

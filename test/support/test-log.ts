@@ -36,24 +36,24 @@ export class TestLog {
     }
   }
 
-  /** The log of the first `size` leaves. */
+  /** Returns the log of the first `size` leaves. */
   at(size: number): Frontier {
     return this.#frontiers[size] ?? EMPTY_FRONTIER
   }
 
-  /** The checkpoint of the first `size` leaves. */
+  /** Returns the checkpoint of the first `size` leaves. */
   note(size: number): string {
     return signHead(this.key, this.at(size))
   }
 
-  /** The log of the first `size` leaves, for the search for contradictions. */
+  /** Returns the log of the first `size` leaves, in the form that the search for contradictions needs. */
   signed(size: number): SignedLog {
     const checkpoint = checkpointOf(unverifiedText(this.note(size)))
     const header = async (height: number) => `${this.#name} ${height}`
     return readableLog(checkpoint, { nodes: this.#read, header })
   }
 
-  /** A request to a witness that has cosigned `old` leaves. */
+  /** Returns a request to a witness that has already cosigned `old` leaves. */
   async request(old: number, size: number, note: string = this.note(size)): Promise<string> {
     const proof = await proveConsistency(old, size, this.#read)
     return `old ${old}\n${proof.map((hash) => `${toBase64(hash)}\n`).join('')}\n${note}`

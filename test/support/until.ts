@@ -1,10 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Less than the test timeout in `vitest.config.ts`, so that the failure names the condition. */
+/**
+ * Default time limit, milliseconds. Less than the test timeout in `vitest.config.ts`, so that the error
+ * contains the description.
+ */
 export const WAIT_MS = 250_000
 const PAUSE_MS = 10
 
-/** Polls until the condition holds. Throws an error with `description` after `waitMs`. */
+/** Polls until `isSo` returns true. Throws an error with `description` after `waitMs` milliseconds. */
 export async function until(
   description: string,
   isSo: () => boolean | Promise<boolean>,

@@ -1,5 +1,5 @@
-// Access checks with required tokens. The tested routes come from the OpenAPI document of a real node, so every
-// route is tested; a route without a scope prevents the start.
+// Access checks of a node that requires tokens. The OpenAPI document of a real node gives the routes, so every route
+// is tested. A node with a route without a scope does not start.
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { buildApp, type HttpApp, statusFalseReply } from '../../src/http/index.ts'
@@ -24,7 +24,10 @@ let routes: { method: string; path: string; scope: string }[]
 const tokenFor = async (scopes: readonly string[], subject = 'tester', lifeSeconds = 3_600) =>
   (await issueApiToken(tokens, { subject, scopes, lifeSeconds })).token
 
-/** Sends a request that is valid except for its token, as far as `path` allows. */
+/**
+ * Sends a request with `headers` to `path`. POST, PUT and PATCH have a JSON body, which is not valid for
+ * every path.
+ */
 async function call(method: string, path: string, headers: Record<string, string>) {
   const controller = new AbortController()
   const body = ['POST', 'PUT', 'PATCH'].includes(method) ? { body: '{"entries":[]}' } : {}
@@ -34,7 +37,7 @@ async function call(method: string, path: string, headers: Record<string, string
     signal: controller.signal,
     ...body,
   })
-  // Streams do not end.
+  // Ends the reply, because streams never end.
   if (reply.status === 200) {
     controller.abort()
     return { status: 200, json: null, headers: reply.headers }
@@ -65,7 +68,7 @@ beforeAll(async () => {
 })
 afterAll(() => node.close())
 
-/** Replaces the parameters of `path` by values. */
+/** Replaces the parameters in `path` by values. */
 const filled = (path: string) => path.replace('{db}', 'fruit').replaceAll(/\{\w+\}/g, '1')
 
 it('describes in the OpenAPI document how to send a token, if tokens are required', async () => {
@@ -84,7 +87,6 @@ it('states the required scope of every route in the OpenAPI document', () => {
   expect(routes.filter(({ scope }) => !SCOPE.test(scope))).toEqual([])
   const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path)
   expect(open).toEqual(expect.arrayContaining(['/healthz', '/readyz']))
-  // Paths to data are never public.
   expect(open.filter((path) => path.includes('{db}') || path === '/api/ledgers')).toEqual([])
 })
 
@@ -133,7 +135,7 @@ it('rejects requests to every route without a token, with an invalid token or wi
   }
 })
 
-/** Returns all scopes that do not include `needed`, among them the level below it. */
+/** Returns all scopes that do not include `needed`, also the level below `needed`. */
 function allBut(needed: string): string[] {
   const below = { read: [], write: ['db:*:read'], admin: ['db:*:write'] }[
     needed.split(':')[2] ?? ''
@@ -142,7 +144,7 @@ function allBut(needed: string): string[] {
   return [...EVERYTHING.slice(1), 'db:other:admin', ...below]
 }
 
-it('accepts a token for each route that has only the scope of that route', async () => {
+it('accepts for each route a token that has only the scope of this route', async () => {
   for (const { method, path, scope } of routes) {
     if (scope === 'public') continue
     const granted = scope === 'token' ? 'db:another:read' : scope.replace('{db}', 'fruit')
@@ -150,7 +152,7 @@ it('accepts a token for each route that has only the scope of that route', async
       authorization: `Bearer ${await tokenFor([granted])}`,
     })
     expect([method, path, [401, 403].includes(reply.status)]).toEqual([method, path, false])
-    // Recreates the database, which a route may have deleted.
+    // Creates the database again, because the route may have deleted it.
     const all = { authorization: `Bearer ${await tokenFor(EVERYTHING)}` }
     await node.send('POST', '/api/fruit', undefined, all)
   }
@@ -200,7 +202,7 @@ describe('a token', () => {
   })
 })
 
-/** Builds an app with access checks and the routes of `mount`. */
+/** Builds an app with access checks and with the routes that `mount` adds. */
 const start = (mount: (app: HttpApp) => void, required: TokenService | null = null) =>
   buildApp(
     {

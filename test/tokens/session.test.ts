@@ -67,7 +67,7 @@ it('returns a null token if tokens are disabled', async () => {
   await node.close()
 })
 
-it('lists the tokens in use, revokes one at once, and reports the activity of the last 24 hours', async () => {
+it('lists the tokens in use, revokes a token immediately, and reports the activity of the last 24 hours', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const node = await startLedgerNode({ clock, tokens })

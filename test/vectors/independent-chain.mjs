@@ -1,15 +1,18 @@
-// Format version 1 of the chain, written a second time from its description and sharing no code with the product:
-// `docs/decisions/0001-chain-format.md`. Slow and plain on purpose.
+// Second implementation of chain format version 1, from its description in `docs/decisions/0001-chain-format.md`.
+// Shares no code with the product. Slow and simple on purpose.
 //
-// node test/vectors/independent-chain.mjs prints the examples for the cases in chain-v1-cases.json node
-// test/vectors/independent-chain.mjs --check compares them with chain-v1.json
+//   node test/vectors/independent-chain.mjs           prints the examples for the cases in chain-v1-cases.json
+//   node test/vectors/independent-chain.mjs --check   compares these examples with chain-v1.json
 import { createHash, createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), 'utf8'))
 const sha256 = (...parts) => createHash('sha256').update(Buffer.concat(parts)).digest()
 
-/** The canonical form of RFC 8785: rebuilds every object with sorted members, and prints it with JSON.stringify. */
+/**
+ * Returns the canonical form of RFC 8785: sorts the members of every object, and prints the value with
+ * JSON.stringify.
+ */
 function jcs(value) {
   if (Array.isArray(value)) return `[${value.map(jcs).join(',')}]`
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
@@ -23,7 +26,7 @@ function jcs(value) {
   return `{${names.map((name) => `${JSON.stringify(name)}:${jcs(value[name])}`).join(',')}}`
 }
 
-/** The tree hash exactly as RFC 6962 section 2.1 defines it. */
+/** Returns the tree hash exactly as RFC 6962, section 2.1 defines it. */
 function mth(leaves) {
   if (leaves.length === 1) return sha256(Buffer.from([0]), leaves[0])
   let k = 1
