@@ -8,7 +8,7 @@ const LISTENERS = [
 ]
 const linesOf = (text: string) => text.split('\n').map((line) => line.trim())
 
-it('the banner names the dashboard and the data folder', () => {
+it('the banner shows the address of the dashboard and the path of the data folder', () => {
   const settings = { SYSTEM_FOLDER: '/srv/daicho', STORE: null }
   const text = bannerText({ listeners: LISTENERS, settings, notices: ['Sample API: demo'] })
   expect(linesOf(text).slice(2)).toEqual([
@@ -41,7 +41,7 @@ it('a terminal shows log lines after the banner, in order', () => {
   expect(written).toEqual(['first', 'second'])
 })
 
-it('a log file receives each line at once, and a terminal after 1,000 lines', () => {
+it('writes log lines to a file at once, and to a terminal after 1,000 lines at the latest', () => {
   const written: string[] = []
   const out = { write: (line: string) => written.push(line) }
   new HeldLog(out, false).write('at once')

@@ -2,10 +2,10 @@ import { resolve } from 'node:path'
 import type { Settings } from './settings.ts'
 import { VERSION } from './version.ts'
 
-/** Maximum number of held lines, so that a start with many warnings does not fill the memory. */
+/** Maximum lines that are kept back during the start, so that many warnings cannot fill the memory. */
 const HELD_LINES_MAX = 1_000
 
-/** A log that holds its lines during the start, so that a terminal shows the banner before them. */
+/** A log that keeps its lines back during the start, so that a terminal shows the banner before the lines. */
 export class HeldLog {
   readonly #out: { write(line: string): unknown }
   #held: string[] | null
@@ -25,14 +25,14 @@ export class HeldLog {
     if (this.#held.length === HELD_LINES_MAX) this.release()
   }
 
-  /** Writes the held lines, and each further line at once. */
+  /** Writes the lines that were kept back. After that, `write` writes at once. */
   release(): void {
     for (const line of this.#held ?? []) this.#out.write(line)
     this.#held = null
   }
 }
 
-/** Data of each component that needs a folder to survive a restart. */
+/** Data that each component loses at a restart if there is no folder. */
 const DATA: Readonly<Record<string, string>> = {
   ledger: 'databases and ledger',
   gateway: 'networks',
@@ -43,11 +43,11 @@ const DATA: Readonly<Record<string, string>> = {
 interface Started {
   readonly listeners: readonly { readonly name: string; readonly url: string }[]
   readonly settings: Pick<Settings, 'SYSTEM_FOLDER' | 'STORE'>
-  /** Lines of the components, such as preset credentials. */
+  /** Lines that the components add to the banner, such as preset credentials. */
   readonly notices: readonly string[]
 }
 
-/** The text for a terminal after the start: where the pages and the data are, and how to stop. */
+/** Returns the text for a terminal after the start: addresses of the pages, place of the data, how to stop. */
 export function bannerText({ listeners, settings, notices }: Started): string {
   const ledger = listeners.find(({ name }) => name === 'ledger')
   const lines = [`daicho ${VERSION}`]

@@ -1,9 +1,9 @@
 import { CodedError } from '../base/coded-error.ts'
 
-/** Exit codes; scripts rely on them. */
+/** Exit codes of all commands. Scripts of users rely on these codes. */
 export const EXIT = {
   success: 0,
-  /** A finding or a failure. */
+  /** The command found a problem in the data, or failed. */
   finding: 1,
   /** The command line is invalid. */
   usage: 2,
@@ -11,7 +11,7 @@ export const EXIT = {
   configuration: 78,
 } as const
 
-/** Exit codes of coded errors. All other codes are findings. */
+/** Exit code for each error code. An error with any other code exits with `finding`. */
 const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   EXPORT_FOREIGN: EXIT.usage,
   INDEX_PATH_INVALID: EXIT.usage,
@@ -44,7 +44,7 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   STORE_UNSAFE: EXIT.configuration,
 }
 
-/** Ends the program with an exit code and one line on stderr. */
+/** An error that ends the program with an exit code and prints its message as one line on stderr. */
 export class Exit extends Error {
   override readonly name = 'Exit'
   readonly code: number
@@ -55,7 +55,7 @@ export class Exit extends Error {
   }
 }
 
-/** The exit for `error`, or null for a bug, which prints its stack. */
+/** Returns the exit for `error`, or null for an unexpected error, whose stack is printed. */
 export function exitOf(error: unknown): Exit | null {
   if (error instanceof Exit) return error
   if (!(error instanceof CodedError)) return exitOfSystem(error)
@@ -65,7 +65,7 @@ export function exitOf(error: unknown): Exit | null {
 
 const NO_SPACE = new Set(['ENOSPC', 'EDQUOT'])
 
-/** The exit for a failed system call on a file or a socket, or null for other errors. */
+/** Returns the exit for a failed system call on a file or a socket, or null for other errors. */
 export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit | null {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
   const isFull = NO_SPACE.has(String(error.code))
@@ -73,7 +73,7 @@ export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit 
   return new Exit(code, message, { cause: error })
 }
 
-/** The reason in `error`, for a longer message: the system code, such as EACCES, or the message. */
+/** Returns the system code of `error`, such as EACCES, or else its message, as a part of a longer message. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return 'code' in error ? String(error.code) : error.message

@@ -16,18 +16,18 @@ import { type LoadPosition, NO_COUNTS } from '../exchange/index.ts'
 import { EXIT, Exit, reasonOf } from './exit.ts'
 import { parseJsonOrNull } from './node-client.ts'
 
-/** Version of the file's form. */
+/** Version of the file format. */
 const STATE_VERSION = 1
-/** Interval between two positions in the file: replacing a file can take milliseconds. */
+/** Minimum time between two saves of the position, because replacing a file can take milliseconds. */
 const SAVE_MS = 500
 
-/** Everything that a resumed load must repeat. */
+/** Arguments and input of a load. A resumed load must have the same. */
 export interface LoadIdentity {
   readonly db: string
-  /** The URL of the node, or its folder. */
+  /** The URL of the running node, or the folder of the stopped node. */
   readonly target: string
   readonly files: readonly string[]
-  /** Size and time of the last change of each file. */
+  /** Size and modification time of each file. */
   readonly stamps: readonly string[]
   readonly format: string | null
   readonly id: string | null
@@ -35,18 +35,18 @@ export interface LoadIdentity {
   readonly attachments: boolean
 }
 
-/** Where an interrupted load continues. */
+/** Id of a load, and the position after its last acknowledged batch. */
 export interface LoadState {
   readonly loadId: string
   readonly position: LoadPosition
 }
 
-/** A new load: nothing of it is acknowledged. */
+/** Returns the state of a new load, of which no batch is acknowledged. */
 export function newLoad(): LoadState {
   return { loadId: randomBytes(16).toString('hex'), position: { batches: 0, counts: NO_COUNTS } }
 }
 
-/** Returns size and time of the last change of a file; a changed file cannot be resumed. */
+/** Returns the size and the modification time of a file. A load from a changed file cannot be resumed. */
 export function stampOf(path: string): string {
   if (path === '-') return 'stdin'
   const { size, mtimeMs } = statSync(path)
@@ -54,11 +54,11 @@ export function stampOf(path: string): string {
 }
 
 /**
- * The progress of a load in a file, so that the load can be resumed.
+ * Saves the progress of a load in a file, so that the load can be resumed.
  *
- * The file is synced once, before the first batch: its load id makes the keys of all batches. Later positions are
- * written twice a second and renamed into place, without a sync: after a kill or a power cut the file may have an
- * older position, from which batches are sent again under the same keys.
+ * The file is synced before the first batch, because the idempotency keys of all batches contain the load id. Later
+ * positions are saved every SAVE_MS without a sync, so the file may contain an older position after a power cut. The
+ * resumed load then sends some batches again with the same keys, which changes nothing.
  */
 export class LoadStateFile {
   readonly #path: string
@@ -77,7 +77,10 @@ export class LoadStateFile {
     this.#savedMs = clock.now()
   }
 
-  /** Creates the file for `state`. Errors: Exit (usage) if an unfinished load has it, or it cannot be written. */
+  /**
+   * Creates the file with `state`. Errors: Exit (usage) if the file exists, because an earlier load did not finish,
+   * or if the file cannot be written.
+   */
   static create(
     path: string,
     identity: LoadIdentity,
@@ -101,7 +104,7 @@ export class LoadStateFile {
     return file
   }
 
-  /** Reads the file. Errors: Exit (usage) if it is missing, or belongs to another load. */
+  /** Reads the file. Errors: Exit (usage) if the file is missing, or belongs to a load other than `identity`. */
   static resume(
     path: string,
     identity: LoadIdentity,
@@ -112,7 +115,7 @@ export class LoadStateFile {
       throw new Exit(EXIT.usage, message)
     }
     const stored = parseJsonOrNull(readFileSync(path, 'utf8'))
-    if (!isStored(stored)) throw new Exit(EXIT.usage, `${path} is not the state of a load`)
+    if (!isStored(stored)) throw new Exit(EXIT.usage, `${path} is not the state file of a load`)
     const { loadId, position } = stored
     for (const [name, value] of Object.entries(identity)) {
       const before = stored.identity[name]
@@ -125,14 +128,14 @@ export class LoadStateFile {
     return { file: new LoadStateFile(path, identity, state, clock), state }
   }
 
-  /** Notes a position; saves it unless the last one was saved just before. */
+  /** Remembers `position`, and saves it if the last save is at least SAVE_MS ago. */
   note(position: LoadPosition): void {
     this.#position = position
     const sinceMs = this.#clock.now() - this.#savedMs
     if (sinceMs < 0 || sinceMs >= SAVE_MS) this.save()
   }
 
-  /** Saves the position in one step. */
+  /** Saves the position atomically. */
   save(): void {
     this.#savedMs = this.#clock.now()
     const state = {
@@ -159,7 +162,7 @@ interface Stored {
   readonly position: LoadPosition
 }
 
-/** Checks the parts whose loss could load items twice; only this program writes the file. */
+/** Checks only the members whose loss could load items twice, because no other program writes the file. */
 function isStored(value: unknown): value is Stored {
   if (!isJsonObject(value) || value.version !== STATE_VERSION) return false
   const { loadId, identity, position } = value

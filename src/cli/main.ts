@@ -1,5 +1,5 @@
 #!/usr/bin/env -S node --disable-warning=ExperimentalWarning --max-semi-space-size=8
-// A namespace import, because Node 20 would fail at a named import, before the version check.
+// A namespace import, because a named import of `enableCompileCache` would fail in Node 20 before the version check.
 import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
@@ -9,14 +9,15 @@ import { escapeControls } from './output.ts'
 import { VERSION } from './version.ts'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-// Node 23 lacks `setReturnArrays` of `node:sqlite`, which 24 and 22.16 have.
+// Node 23 lacks `setReturnArrays` of `node:sqlite`; Node 22.16 and Node 24 have the function.
 if (major < 24 && (major !== 22 || minor < 18)) {
-  const needed = 'daicho needs Node 24 or newer, or 22.18 or newer of 22'
+  const needed = 'daicho needs Node 24 or newer, or Node 22 from 22.18'
   process.stderr.write(`${needed}; this is ${process.versions.node}\n`)
   process.exit(EXIT.configuration)
 }
 
-// The compile cache is next to the program if that folder is writable. Threads find it through the environment.
+// Worker threads find the folder of the compile cache through the environment. There is no cache if the folder is not
+// writable.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
   new URL('../../node_modules/.cache/compiled', import.meta.url),
 )
@@ -28,14 +29,14 @@ const program = new Command('daicho')
   .showHelpAfterError('(see --help for usage)')
 const args = process.argv.slice(2)
 const commandName = args.find((word) => Object.hasOwn(COMMANDS, word))
-// Only the help needs commands that do not run.
+// Without a command, the help needs the descriptions of all commands.
 const isHelp = commandName === undefined && !args.includes('--version')
 for (const [name, load] of Object.entries(COMMANDS)) {
   program.addCommand(isHelp || name === commandName ? await load() : new Command(name))
 }
 inherit(program)
 
-/** Applies the settings of the program to subcommands. */
+/** Applies the settings of `parent` to all its subcommands. */
 function inherit(parent: Command): void {
   for (const command of parent.commands) {
     command.copyInheritedSettings(parent).exitOverride()

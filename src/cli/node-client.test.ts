@@ -13,7 +13,7 @@ async function serve(answer: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
-it('returns the complete reply, whatever its status is', async () => {
+it('returns the complete reply, even if its status is an error', async () => {
   const url = await serve((_request, response) => void response.writeHead(418).end('ü\u0000'))
   expect(await fetchFromNode(url)).toEqual({ status: 418, bytes: Buffer.from('ü\u0000') })
 })

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { type Json, parseJson } from '../base/json.ts'
 import { EXIT, Exit } from './exit.ts'
 
-/** Default limits of a reply. */
+/** Default time limit and size limit of a reply. */
 const REPLY_MS = 30_000
 const REPLY_BYTES_MAX = 64 * 1024 * 1024
 
@@ -12,9 +12,8 @@ export interface NodeReply {
 }
 
 /**
- * Fetches a reply from a node within limits of time and size, so that an unexpected server cannot exhaust memory.
- * Redirects are not followed, because they would send secrets to another server. Errors: Error, whose message
- * contains the reason.
+ * Fetches a reply from a node. The size is limited, so that an unexpected server cannot exhaust the memory. Redirects
+ * are not followed, because they would send secrets to another server. Errors: Error with the reason as its message.
  */
 export async function fetchFromNode(
   address: URL | string,
@@ -39,21 +38,24 @@ export async function fetchFromNode(
   }
 }
 
-/** A running node, as given by the flags. */
+/** A running node, from the flags --url and --token. */
 export interface NodeAddress {
   /** For example http://127.0.0.1:4126. */
   readonly url: string
   readonly token?: string | undefined
 }
 
-/** The reply is not validated further, because the operator's own node is trusted. */
+/** Members of all replies of the ledger. Other members are not validated, because the operator's node is trusted. */
 export interface LedgerReply {
   readonly status?: boolean
   readonly code?: string
   readonly message?: string
 }
 
-/** Calls the ledger API of a node. Errors: Exit (usage, finding), including for an error reply of the node. */
+/**
+ * Calls the ledger API of a node. Errors: Exit (usage) for an invalid URL; Exit (finding) if the node does not answer
+ * or rejects the request.
+ */
 export async function callNode<Reply extends LedgerReply>(
   { url, token }: NodeAddress,
   path: string,
@@ -94,8 +96,8 @@ export function parseJsonOrNull(text: string): Json {
 }
 
 /**
- * Returns the value of a flag, or the trimmed content of the file that it names. Secrets belong in files: other
- * processes can read the flags.
+ * Returns `text`, or the trimmed content of the file if `text` is the path of a file. Secrets belong in files, because
+ * other processes can read the flags.
  */
 export function textOrFile(text: string): string {
   const isFile = existsSync(text) && statSync(text).isFile()
@@ -105,10 +107,10 @@ export function textOrFile(text: string): string {
 /** Maximum bytes of a file with a key, a token or a policy. */
 const SMALL_FILE_BYTES_MAX = 1_048_576
 
-/** Returns the text of a file. Errors: Exit (usage) if it is too large; those of the system. */
+/** Returns the text of a file. Errors: Exit (usage) if the file is too large; system errors. */
 export function smallFile(path: string): string {
   const { size } = statSync(path)
   if (size <= SMALL_FILE_BYTES_MAX) return readFileSync(path, 'utf8')
-  const what = `${path} has ${size} bytes; the maximum is ${SMALL_FILE_BYTES_MAX}`
-  throw new Exit(EXIT.usage, what)
+  const message = `${path} is ${size} bytes long; the maximum is ${SMALL_FILE_BYTES_MAX}`
+  throw new Exit(EXIT.usage, message)
 }

@@ -4,16 +4,16 @@ import type { CodedError } from '../base/coded-error.ts'
 import { EXIT, Exit } from './exit.ts'
 import { readSettings, type Settings } from './settings.ts'
 
-/** The key of a node. Without it, the node cannot continue its chain. */
+/** File with the private key of a node. Without this key, the node cannot continue its chain. */
 export const KEY_FILE = 'node.key'
 
 /**
- * The files besides the store that a backup copies; docs/reference/operation.md lists all files. Not in the list are
- * files that a node recreates, and files that must not be restored from an old copy.
+ * Files that a backup copies in addition to the store. A backup leaves out files that a node recreates, and files that
+ * must not be restored from an old copy. docs/reference/operation.md lists all files.
  */
 export const DATA_FILES: readonly {
   readonly name: string
-  /** Whether it contains a private key: anyone who reads it can act as the node. */
+  /** Whether the file contains a private key. Anyone who reads the key can act as the node. */
   readonly isKey: boolean
 }[] = [
   { name: KEY_FILE, isKey: true },
@@ -25,7 +25,7 @@ export const DATA_FILES: readonly {
   { name: 'rates.json', isKey: false },
 ]
 
-/** Folders of blobs, which are named after their SHA-256, each with a folder for unfinished blobs. */
+/** Folders of blobs, each with a subfolder for unfinished blobs. */
 export const BLOB_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const
 
 /** Adds the flag `--folder`, which takes precedence over SYSTEM_FOLDER, to `command` or to its subcommands. */
@@ -42,19 +42,19 @@ export function addFolderOption(command: Command, about = 'data folder of the no
 
 function parseFolder(path: string): string {
   if (path !== '') return path
-  throw new InvalidArgumentError('name a folder.')
+  throw new InvalidArgumentError('give the path of a folder.')
 }
 
 /**
- * Returns the folder of the node that a command acts on. It must exist unless it `mayBeNew`: a mistyped name must
- * not create a folder. Errors: Exit (configuration).
+ * Returns the folder of the node that a command acts on. Errors: Exit (configuration) without a folder, or if the
+ * folder does not exist and not `mayBeNew`, so that a mistyped name does not create a folder.
  */
 export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean }): string {
   const { SYSTEM_FOLDER: folder } = settings
   if (folder === null) {
     throw new Exit(
       EXIT.configuration,
-      'name the folder of the node with --folder or SYSTEM_FOLDER; a node without a folder stores nothing',
+      'set the folder of the node with --folder or SYSTEM_FOLDER; a node without a folder stores nothing',
     )
   }
   const found = statSync(folder, { throwIfNoEntry: false })
@@ -62,29 +62,29 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: there is no folder ${folder}`)
 }
 
-/** Returns SYSTEM_FOLDER, with the key and the signed head, if `url` is the value of STORE; null if it is not. */
+/** Returns SYSTEM_FOLDER, which has the key and the signed head, if `url` is the value of STORE; otherwise null. */
 export function folderOfDatabase(url: string): string | null {
   const { STORE, SYSTEM_FOLDER } = readSettings(process.env)
   return url === STORE ? SYSTEM_FOLDER : null
 }
 
-/** The setting that an error of opening the node's store is about. */
+/** Returns the name of the setting that caused an error when the store was opened. */
 export function settingOf({ STORE }: Settings, { code }: CodedError<string>): string {
   return STORE !== null && /^(STORE_|OUTCOME_)/.test(code) ? 'STORE' : 'SYSTEM_FOLDER'
 }
 
-/** Errors: Exit (usage) if `folder` is not a folder. */
+/** Throws Exit (usage) unless `folder` is an existing folder. */
 export function requireFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
   throw new Exit(EXIT.usage, `there is no folder ${folder}`)
 }
 
-/** Runs `work` on a store. Errors: as for `work`; Exit (finding) if the store is damaged. */
+/** Runs `work`, which reads a store. Errors: Exit (finding) if the store is damaged; all other errors of `work`. */
 export async function onStore<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
-    // Loaded lazily: most commands do not read a store.
+    // Imported only after an error, because most commands do not need the module otherwise.
     const { isDamage } = await import('../storage/index.ts')
     if (!isDamage(error)) throw error
     const message = `the store cannot be read: ${error.message}`

@@ -5,7 +5,7 @@ import { callNode, fetchFromNode, type LedgerReply, type NodeAddress } from './n
 
 /** Items per request. */
 const PAGE_ITEMS = 500
-/** Blocks per request when changes are sought. */
+/** Blocks per request when `check` reads the added blocks. */
 const PAGE_BLOCKS = 64
 
 interface ItemsReply extends LedgerReply {
@@ -18,11 +18,12 @@ interface BlocksReply extends LedgerReply {
 }
 
 /**
- * The items of a database of a running node. The node lists them in pages, each as of its own block, so `check` reads
- * the blocks that were added meanwhile: if none of them changes the database, all pages are as of `height`.
+ * Reads the items of a database of a running node, in pages. The node may add blocks between two pages, so the pages
+ * may show different states. After the last page, `check` reads the added blocks. If none of these blocks changed the
+ * database, all pages show the state after block `height`.
  */
 export class NodeItems {
-  /** The newest block when the list began, or null. */
+  /** Height of the newest block before the first page, or null without blocks. */
   readonly height: number | null
   readonly #node: NodeAddress
   readonly #db: string
@@ -35,7 +36,7 @@ export class NodeItems {
     this.height = size === 0 ? null : size - 1
   }
 
-  /** Errors: Exit. */
+  /** Reads the server id and the height of the node. Errors: Exit. */
   static async open(node: NodeAddress, db: string): Promise<NodeItems> {
     type Reply = LedgerReply & { readonly serverid: number }
     const { serverid } = await callNode<Reply>(node, '/api/serverid', 'GET')
@@ -56,15 +57,15 @@ export class NodeItems {
     }
   }
 
-  /** Errors: Exit (finding) if the database has changed since `height`. */
+  /** Throws Exit (finding) if a block after `height` changed the database. */
   async check(): Promise<void> {
     for (let next = (this.height ?? -1) + 1; ; ) {
       const path = `/api/ledgers?serverid=${this.#serverId}&offset=${next}&limit=${PAGE_BLOCKS}`
       const { ledgers } = await callNode<BlocksReply>(this.#node, path, 'GET')
       if (ledgers.some(({ body }) => body.some(({ db }) => db === this.#db))) {
         const message =
-          `${this.#db} changed during the dump; run it again, or on the machine of the node ` +
-          'without --url, which needs no pause'
+          `${this.#db} changed during the dump; run the dump again, or run it on the machine of the node ` +
+          'without --url, which works even if the database changes'
         throw new Exit(EXIT.finding, message)
       }
       next += ledgers.length
@@ -82,7 +83,7 @@ async function sizeOf({ url, token }: NodeAddress, serverId: number): Promise<nu
   const { status, bytes } = await fetchFromNode(address, { headers })
   const [, size = ''] = bytes.toString().split('\n')
   if (status === 200 && /^\d{1,15}$/.test(size)) return Number(size)
-  // A node without blocks has no checkpoint.
+  // A node without blocks has no checkpoint. This call throws if the first request failed for another reason.
   await callNode({ url, token }, `/api/ledgers?serverid=${serverId}&limit=1`, 'GET')
   return 0
 }

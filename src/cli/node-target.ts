@@ -9,13 +9,13 @@ import { fetchFromNode, type NodeAddress, parseJsonOrNull } from './node-client.
 
 /** Timeout of a request with a batch. */
 const REQUEST_MS = 120_000
-/** Attempts while a node is busy, restarts or cannot be reached; the delays add up to 32 s. */
+/** Maximum attempts while a node is busy, restarts or cannot be reached. The delays add up to 32 s. */
 const ATTEMPTS_MAX = 8
 const FIRST_DELAY_MS = 250
-/** Statuses after which the same request may succeed. */
+/** HTTP statuses after which the same request may succeed. */
 const TRANSIENT: ReadonlySet<number> = new Set([408, 429, 502, 503, 504])
 
-/** A refusal of the node, with its code. */
+/** An error reply of the node with its error code, or UNREACHABLE without a reply. */
 class NodeRefusal extends CodedError<string> {
   override readonly name = 'NodeRefusal'
 }
@@ -40,7 +40,7 @@ export function nodeTarget(address: NodeAddress): LoadTarget {
         await call({ method: 'POST', path: pathOf(db) })
         return true
       } catch (error) {
-        // A token may allow changes of a database without listing it.
+        // With some tokens, /api/dbs does not list a database that the token may change.
         if (error instanceof NodeRefusal && error.code === 'DATABASE_EXISTS') return false
         throw error
       }
@@ -72,8 +72,8 @@ function entryText(operation: UnitOfWork[number]): string {
 }
 
 /**
- * Returns the reply, or null for a missing item. Repeats a request after transient failures, because each change has
- * an idempotency key.
+ * Returns the reply, or null for a missing item. Repeats a request after transient failures, which is safe because
+ * each change of items has an idempotency key.
  */
 async function callWithRetries(
   node: NodeAddress,
@@ -87,7 +87,7 @@ async function callWithRetries(
   }
 }
 
-/** Returns a NodeRefusal after a transient failure. */
+/** Sends a request once. Returns a NodeRefusal for a transient failure, and throws for any other failure. */
 async function callOnce(
   { url, token }: NodeAddress,
   { method, path, body, contentType, key }: NodeRequest,

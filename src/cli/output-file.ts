@@ -6,15 +6,15 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { EXIT, Exit } from './exit.ts'
 
-/** Errors: Exit (usage) if `out` is a folder. */
+/** Throws Exit (usage) if `out` is a folder. */
 export function requireFileName(out: string): void {
   if (out === '-' || !existsSync(out) || !statSync(out).isDirectory()) return
   throw new Exit(EXIT.usage, `${out} is a folder: give the name of a file`)
 }
 
 /**
- * Writes `texts` to the file `out`, or to stdout for `-`; returns the generator's return value. A file is readable by
- * its owner only, and is renamed when all of it is on disk: a crash leaves only a `.partial` file.
+ * Writes `texts` to the file `out`, or to stdout for `-`. Returns the generator's return value. Only the owner can
+ * read the file. The file gets its name when it is complete on the disk, so a crash leaves only a `.partial` file.
  */
 export function writeTexts<End>(
   texts: AsyncGenerator<string, End>,
@@ -24,7 +24,7 @@ export function writeTexts<End>(
   return out === '-' ? toStdout(texts, isCompressed) : toFile(texts, out, isCompressed)
 }
 
-/** Passes `texts` through `write`; returns the generator's return value. */
+/** Passes `texts` to `write`, and returns the generator's return value. */
 async function written<End>(
   texts: AsyncGenerator<string, End>,
   write: (texts: Readable) => Promise<void>,
@@ -62,7 +62,7 @@ async function toFile<End>(
 ): Promise<End> {
   const partial = `${out}.${process.pid}.partial`
   try {
-    // Readable by the owner only: the blinds of an export open every commitment.
+    // Readable by the owner only, because the blinds of an export open every commitment.
     const file = await open(partial, 'w', 0o600)
     let end: End
     try {
@@ -83,7 +83,7 @@ async function toFile<End>(
   }
 }
 
-/** Unlike `file.createWriteStream`, does not close the handle, which must still be synced. */
+/** Returns a stream to `file`. Unlike `file.createWriteStream`, the stream does not close `file` before the sync. */
 function sinkOf(file: FileHandle): Writable {
   return new Writable({
     write(chunk: Buffer, _, done) {

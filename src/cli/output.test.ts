@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ProgressLine, reportEvery, shareOf } from './output.ts'
 
-/** The output of a progress line, on a terminal or in a file. */
+/** Returns a progress line with its clock, and `shown`, the texts that the line has written. */
 function shownOn(isTTY: boolean) {
   const shown: string[] = []
   const write = (text: string | Uint8Array) => {
@@ -58,7 +58,7 @@ it('never reports more than 100 % of a chain', () => {
   expect(shareOf({ blocks: 5, ofBlocks: 4 })).toBe(1)
 })
 
-it('reports every five seconds until it is stopped, even if there was no progress', () => {
+it('prints a report every five seconds until it is stopped, even without progress', () => {
   const written: string[] = []
   let waiting: { ms: number; run: () => void } | null = null
   const schedule = {

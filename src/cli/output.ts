@@ -2,11 +2,11 @@ import { type Clock, type Schedule, systemClock } from '../base/clock.ts'
 
 type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
 
-/** Characters that move the cursor or reorder the text of a terminal; not the line feed. */
+/** Characters that move the cursor of a terminal or reorder its text, except the line feed. */
 const CONTROLS =
   /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
-/** Replaces control characters by `\uXXXX`, which JSON reads as the same text. */
+/** Replaces control characters by `\uXXXX`, which JSON parsers turn back into the characters. */
 export function escapeControls(text: string): string {
   return text.replace(
     CONTROLS,
@@ -19,7 +19,7 @@ export function print(isJson: boolean | undefined, result: unknown, text: string
   process.stdout.write(`${escapeControls(isJson === true ? JSON.stringify(result) : text)}\n`)
 }
 
-/** Interval between lines of progress if the total is unknown and the output is not a terminal. */
+/** Interval between progress lines if the total is unknown and the output is not a terminal. */
 const LINE_MS = 10_000
 
 /** Shows the progress of a long task: a bar on a terminal, otherwise one line per 10 %. */
@@ -36,7 +36,7 @@ export class ProgressLine {
     this.#clock = clock
   }
 
-  /** `share` is between 0 and 1, or null if the total is unknown; `detail` follows the bar. */
+  /** Shows progress. `share`: from 0 to 1, or null if the total is unknown. `detail`: the text after the bar. */
   update(share: number | null, detail: string): void {
     if (share === null) {
       this.#updateUnknown(detail)
@@ -78,8 +78,8 @@ export class ProgressLine {
 }
 
 /**
- * Runs `work` with a progress line on stderr, which leaves stdout to the results. Returns the result and the
- * duration in seconds.
+ * Runs `work` with a progress line on stderr, so that stdout contains only results. Returns the result and the duration
+ * in seconds.
  */
 export async function withProgress<Result>(
   label: string,
@@ -114,17 +114,17 @@ export function reportEvery(
   return () => stop()
 }
 
-/** Progress of a chain, between 0 and 1. */
+/** Returns the fraction of the blocks that are done, from 0 to 1. */
 export function shareOf({ blocks, ofBlocks }: { blocks: number; ofBlocks: number }): number {
   return ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
 }
 
-/** `1 block`, `2 blocks`. */
+/** Returns a number with its noun, such as `1 block` or `2 blocks`. */
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`
 }
 
-/** `12.3 s, 456 entries/s`. */
+/** Returns duration and speed, such as `12.3 s, 456 entries/s`. */
 export function paceText(done: number, seconds: number, what = 'entries'): string {
   return `${seconds.toFixed(1)} s, ${Math.round(done / Math.max(seconds, 0.001))} ${what}/s`
 }

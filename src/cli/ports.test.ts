@@ -3,7 +3,7 @@ import { listenFailure, portOf, requireFreePorts, takePort } from './ports.ts'
 
 const HOST = '127.0.0.1'
 
-/** An error of the system, as `listen` reports it. */
+/** Returns an error like that of a failed system call. */
 const failure = (code: string, syscall = 'listen') =>
   Object.assign(new Error(`${syscall} ${code}`), { code, syscall })
 
@@ -14,7 +14,7 @@ it('uses the flag of a component, then PORT for the ledger, then the default por
   expect(portOf('samples', { samplePort: 0 }, 5000)).toBe(0)
 })
 
-it('rejects two components with one port, and releases all ports afterwards', async () => {
+it('rejects two components with the same port, and releases all ports afterwards', async () => {
   const port = 20_000 + (process.pid % 10_000)
   const ports = new Map([
     ['ledger', port],
@@ -32,11 +32,11 @@ it.each([
   ['EACCES', 'gateway: this user may not listen on port 80: choose another with --gateway-port'],
   ['EADDRNOTAVAIL', 'HOST: 127.0.0.1 is not an address of this computer'],
   ['EMFILE', 'gateway: cannot listen on port 80: listen EMFILE'],
-])('reports %s in one line that names the next step', (code, message) => {
+])('explains the system error %s in a one-line message', (code, message) => {
   expect(listenFailure(failure(code), 'gateway', HOST, 80)).toMatchObject({ code: 78, message })
 })
 
-it('does not explain failures of other system calls', () => {
+it('returns an error of another system call unchanged', () => {
   const error = failure('ENOENT', 'open')
   expect(listenFailure(error, 'gateway', HOST, 80)).toBe(error)
 })

@@ -12,7 +12,7 @@ const PORTS: Readonly<Record<ComponentName, { readonly flag: string; readonly po
   gateway: { flag: '--gateway-port', port: 4130 },
 }
 
-/** The flags that set the ports of the components. */
+/** Returns the flags that set the ports of the components. */
 export function portOptions(parse: (text: string) => number): Option[] {
   return COMPONENT_NAMES.map((name) => {
     const { flag, port } = PORTS[name]
@@ -24,7 +24,7 @@ export function portOptions(parse: (text: string) => number): Option[] {
   })
 }
 
-/** The port of component `name`: its flag, else its default. `ledgerPort` is the setting PORT. */
+/** Returns the port of component `name` from its flag, or else its default. `ledgerPort`: the setting PORT. */
 export function portOf(
   name: ComponentName,
   flags: Readonly<Record<string, unknown>>,
@@ -36,14 +36,14 @@ export function portOf(
   return name === 'ledger' ? ledgerPort : port
 }
 
-/** Checks that each component can listen on `host`. Errors: Exit (configuration) for the first that cannot. */
+/** Throws Exit (configuration) for the first component that cannot listen on its port of `host`. */
 export async function requireFreePorts(
   host: string,
   ports: ReadonlyMap<ComponentName, number>,
 ): Promise<void> {
   const taken: (() => Promise<void>)[] = []
   try {
-    // All ports are taken at the same time, which detects two components with equal ports.
+    // Opens all ports at the same time, so that two components with the same port are detected.
     for (const [name, port] of ports) {
       try {
         taken.push(await takePort(host, port))
@@ -58,7 +58,7 @@ export async function requireFreePorts(
 
 /** Listens on a port; returns a function that stops listening. */
 export function takePort(host: string, port: number): Promise<() => Promise<void>> {
-  // A connection that nobody reads would keep the server open.
+  // Closes connections, because an open connection would keep the server from closing.
   const server = createServer((socket) => socket.destroy())
   return new Promise((resolve, reject) => {
     server.once('error', reject)
@@ -68,7 +68,7 @@ export function takePort(host: string, port: number): Promise<() => Promise<void
   })
 }
 
-/** The error to report when component `name` cannot listen. Returns `error` if another call failed. */
+/** Returns the error to report when component `name` cannot listen; `error` itself if another system call failed. */
 export function listenFailure(
   error: unknown,
   name: ComponentName,

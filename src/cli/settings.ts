@@ -9,7 +9,7 @@ interface Setting<Value> {
   readonly expected: string
   /** Returns undefined if the text is invalid. */
   readonly parse: (text: string) => Value | undefined
-  /** Can be read from the file that `<NAME>_FILE` names; masked in output. */
+  /** Whether `<NAME>_FILE` may contain the path of a file with the value, and output masks the value. */
   readonly isSecret?: boolean
 }
 
@@ -22,7 +22,7 @@ const textOr = (fallback: string, about: string): Setting<string> => ({
 })
 const secret = (about: string): Setting<string | null> => ({ ...text(about), isSecret: true })
 
-/** A text that must match `form`, such as a password of HTTP Basic without control characters (RFC 7617). */
+/** A text that must match `form`. HTTP Basic excludes control characters, and colons in names (RFC 7617). */
 const credential = (about: string, form: RegExp, expected: string): Setting<string | null> => ({
   ...{ about, fallback: null, expected },
   parse: (given) => (form.test(given) ? given : undefined),
@@ -234,7 +234,7 @@ export function readSettings(environment: Environment): Settings {
     const shown = isSecret ? '' : `, not ${JSON.stringify(given.slice(0, 60))}`
     throw new Exit(EXIT.configuration, `${name} must be ${expected}${shown}`)
   })
-  // The type is correct, because there is one entry per name of the table.
+  // The type is correct, because `read` has one entry for each name in SETTINGS.
   const settings = Object.fromEntries(read) as Settings
   if (settings.STORE === null || settings.SYSTEM_FOLDER !== null) return settings
   const message =
@@ -249,7 +249,7 @@ function givenSecret(environment: Environment, name: string): string | null {
   if (value !== null) throw new Exit(EXIT.configuration, `set ${name} or ${name}_FILE, not both`)
   const content = readSecret(path, name)
   if (content !== '') return content
-  // An empty password must not count as unset, which would enable the preset password, nor as a valid password.
+  // An empty file must not count as unset, because daicho would then use the preset password.
   throw new Exit(EXIT.configuration, `${name}_FILE: ${path} is empty`)
 }
 
@@ -265,13 +265,13 @@ function readSecret(path: string, name: string): string {
 /** A setting as `daicho config` shows it. */
 export interface ShownSetting {
   readonly name: string
-  /** Secrets are masked; null if unset. */
+  /** The value, or asterisks for a secret; null if the setting is unset. */
   readonly value: unknown
   readonly isDefault: boolean
   readonly about: string
 }
 
-/** All settings in printable form. */
+/** Returns all settings in printable form. */
 export function shownSettings(settings: Settings): ShownSetting[] {
   return Object.entries<Setting<unknown>>(SETTINGS).map(([name, { isSecret, fallback, about }]) => {
     const value = settings[name as keyof Settings]
@@ -280,7 +280,7 @@ export function shownSettings(settings: Settings): ShownSetting[] {
   })
 }
 
-/** Shortens the operator's own addresses to their hosts, because addresses may contain keys. */
+/** Shortens `url:` sources to their hosts, because the rest of an address may contain a key. */
 function withoutAddresses(value: unknown): unknown {
   if (typeof value !== 'string') return value
   return value.replace(/\burl:https:\/\/(?:[^,/@]*@)?([^,/?#]*)[^,]*/g, 'url:https://$1/********')

@@ -6,8 +6,8 @@ import { settingOf } from './node-folder.ts'
 import type { Settings } from './settings.ts'
 
 /**
- * Opens the ledger of a node that is not running, in `folder` and STORE, so that this process can change it. Errors:
- * Exit (configuration), with a hint if a node is running.
+ * Opens the ledger of a stopped node, so that this process can change the data. Errors: Exit (configuration), with a
+ * hint to use --url if the node is running.
  */
 export async function openStoppedNode(settings: Settings, folder: string): Promise<OpenLedger> {
   const { STORE: store, LEDGER_DIFFICULTY: difficulty } = settings

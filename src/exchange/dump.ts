@@ -5,10 +5,13 @@ import { ColumnFinder, csvHeader, csvRow } from './formats/csv.ts'
 export const DUMP_FORMATS = ['ndjson', 'json', 'csv'] as const
 export type DumpFormat = (typeof DUMP_FORMATS)[number]
 
-/** Yields the canonical texts of all items, page by page; each call reads the same items. */
+/** Yields the canonical texts of all items, page by page. Every call yields the same items. */
 export type ReadItems = () => AsyncIterable<readonly string[]>
 
-/** Yields the items in `format`; returns their number. CSV reads them twice. Errors: SourceError for CSV. */
+/**
+ * Yields the items in `format`, and returns the number of items. For CSV, `read` is called twice. Errors: SourceError
+ * if the items have too many members for CSV.
+ */
 export async function* dumpTexts(
   read: ReadItems,
   format: DumpFormat,

@@ -1,4 +1,4 @@
-/** The input as a whole cannot be read; the message says why. Single records are refused instead. */
+/** The whole input cannot be read, for the reason in the message. A single bad record is refused instead. */
 export class SourceError extends Error {
   override readonly name = 'SourceError'
 }

@@ -28,7 +28,7 @@ const items = (count: number, from = 0): SourceRecord[] =>
     ...{ kind: 'item', line: from + at + 1, item: { id: `i${from + at}` }, attachments: [] },
   }))
 
-/** A ledger in memory with the rules of one database. `record` of the batches in `lost` does not answer. */
+/** A ledger in memory with one database. Applies a unit of work completely or not at all, and once per key. */
 class FakeTarget implements LoadTarget {
   readonly stored = new Map<string, string>()
   readonly keys = new Set<string>()
@@ -86,7 +86,7 @@ interface Loaded {
   readonly refusals: Refusal[]
 }
 
-/** Makes `<prefix>1`, `<prefix>2` and so on. */
+/** Returns a function that returns `<prefix>1`, then `<prefix>2`, and so on. */
 function idsOf(prefix: string): () => string {
   let made = 0
   return () => {
@@ -123,7 +123,7 @@ async function load(
   }
 }
 
-it('records batches of 1,000 in one unit each, several in flight, acknowledged in order', async () => {
+it('sends up to four batches of 1,000 records at the same time, and acknowledges them in order', async () => {
   const target = new FakeTarget()
   // The first batches take longest.
   target.before = async (number) => {
@@ -144,7 +144,7 @@ it('records batches of 1,000 in one unit each, several in flight, acknowledged i
   expect(target.mostInFlight).toBe(4)
 })
 
-it('refuses records with their lines, and loads the others of the batch', async () => {
+it('reports refused records with their lines, and loads the other records of the batch', async () => {
   const target = new FakeTarget()
   const records: SourceRecord[] = [
     ...items(1),
@@ -181,7 +181,7 @@ it('refuses records with their lines, and loads the others of the batch', async 
   expect([...target.stored.keys()]).toEqual(['i0', 'new1'])
 })
 
-it('acknowledges batches of refused records only, so that they are not collected in memory', async () => {
+it('acknowledges batches with only refused records, so that refusals do not collect in memory', async () => {
   const refused = Array.from({ length: 2_500 }, (_, at): SourceRecord => {
     return { kind: 'refused', line: at + 1, reason: 'no' }
   })
@@ -201,7 +201,7 @@ describe('--on-conflict', () => {
     return { target, ...(await load(target, twice, { onConflict })) }
   }
 
-  it('fail ends the load at the line, and records nothing of its batch', async () => {
+  it('fail ends the load at an existing item, and records nothing of that batch', async () => {
     const { target, error } = await run('fail')
     expect(error).toMatchObject({
       name: 'LoadError',
@@ -211,7 +211,7 @@ describe('--on-conflict', () => {
     expect([...target.stored]).toEqual([['b', 'before']])
   })
 
-  it('skip keeps existing items, and the first of several records with one id', async () => {
+  it('skip keeps existing items, and the first of several records with the same id', async () => {
     const { target, counts } = await run('skip')
     expect(counts).toMatchObject({ records: 3, created: 1, skipped: 2, replaced: 0 })
     expect([...target.stored]).toEqual([
@@ -229,9 +229,9 @@ describe('--on-conflict', () => {
     ])
   })
 
-  it('replace stores the last record even if its batch follows directly', async () => {
+  it('replace stores the last record with an id, even if the two records are in consecutive batches', async () => {
     const target = new FakeTarget()
-    // Without the order, the second batch would be recorded first.
+    // Delays the first batch. If the load did not wait, the second batch would be recorded first.
     target.before = async (number) => {
       for (let turns = number === 0 ? 50 : 0; turns > 0; turns -= 1) await turn()
     }
@@ -249,7 +249,7 @@ describe('--on-conflict', () => {
   })
 })
 
-it('applies the revisions of a history in order, to missing and to existing items', async () => {
+it('applies revisions in order, even if the first revisions of an item are missing', async () => {
   const target = new FakeTarget()
   const revision = (line: number, id: string, n: number | null): RevisionRecord => {
     const item = n === null ? null : { n }
@@ -277,8 +277,8 @@ it('applies the revisions of a history in order, to missing and to existing item
   ])
 })
 
-it('resumes after any acknowledged batch, whatever was recorded after it, without a second copy', async () => {
-  // Without ids, nothing but the keys prevents a second copy.
+it('loads each record once when a failed load is resumed, even from an older position', async () => {
+  // The records have no ids, so only the idempotency keys can prevent a second copy.
   const records = Array.from({ length: 5_300 }, (_, at): SourceRecord => {
     return { kind: 'item', line: at + 1, item: { at }, attachments: [] }
   })
@@ -294,7 +294,7 @@ it('resumes after any acknowledged batch, whatever was recorded after it, withou
             throw new CodedError('STORE_FULL', 'the disk is full')
         }
         const first = await load(target, records)
-        // The state file may be behind the acknowledgements.
+        // The position in the state file may be older than the last acknowledged batch.
         const from = first.positions[Math.min(saved, first.positions.length) - 1]
         target.before = () => {}
         const newId = idsOf('second')
@@ -311,7 +311,7 @@ it('resumes after any acknowledged batch, whatever was recorded after it, withou
   )
 })
 
-it('acknowledges no batch after a failed one, and counts what was recorded', async () => {
+it('acknowledges no batch after a failed batch, but counts all recorded items', async () => {
   const target = new FakeTarget()
   target.before = (number) => {
     if (number === 1) throw new CodedError('STORE_FULL', 'the disk is full')
@@ -324,7 +324,7 @@ it('acknowledges no batch after a failed one, and counts what was recorded', asy
   expect(positions.map(({ batches }) => batches)).toEqual([1])
 })
 
-it('loads into a ledger: one block per batch, attachments too, and no second copy under the same keys', async () => {
+it('loads each batch into one block of a ledger, with attachments, and a repeated load changes nothing', async () => {
   const clock = new HandClock()
   const { service } = await startLedgerNode({ clock })
   const target = serviceTarget(service)
@@ -345,7 +345,7 @@ it('loads into a ledger: one block per batch, attachments too, and no second cop
     { line: 1_501, reason: expect.stringContaining('bad.txt') },
   ])
   const size = await service.chainSize()
-  // The database, two batches and the attachment.
+  // A block each for the database, the two batches and the attachment.
   expect(size).toEqual({ blocks: 4, entries: 1_503 })
   const attached = await service.attachments.read('fruit', 'new1', 'note.txt')
   expect(attached).toMatchObject({ length: 5, content_type: 'text/plain' })

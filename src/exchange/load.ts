@@ -16,30 +16,30 @@ import {
 } from './formats/record.ts'
 import type { LoadTarget } from './target.ts'
 
-// Records become batches, and each batch is one unit of work: one block has all of it, or nothing of it was loaded.
-// Batches depend only on the input and the options, not on time, so a resumed load makes the same batches with the
-// same idempotency keys.
+// A load groups records into batches. Each batch is one unit of work, so a block contains either the whole batch or
+// nothing of the batch. Batches depend only on the input and the options, not on time, so a resumed load makes the same
+// batches with the same idempotency keys.
 //
-// If the process ends:
-// - before a batch is recorded: the batch is not acknowledged, and a resumed load sends it.
-// - after a batch is recorded, before its acknowledgement is saved: a resumed load sends it again with the same key,
-//   and the ledger answers with the first result. It keeps keys for 24 hours. After that, items with ids conflict
-//   with themselves, and items without ids would be loaded twice.
-// - between the items of a batch and its attachments: the batch is not acknowledged; as above, and each attachment
-//   has a key too.
-// - after the acknowledgement is saved: a resumed load skips the records of the batch.
+// What a resumed load does with a batch depends on when the process ended:
+// - Before the batch was recorded: the resumed load sends the batch.
+// - After the batch was recorded, before the acknowledgement was saved: the resumed load sends the batch again with the
+//   same key, and the ledger returns the first result. The ledger keeps keys for 24 hours. Later, items with ids would
+//   conflict with the items already loaded, and items without ids would be loaded twice.
+// - After the items of the batch were recorded, before all attachments were: the resumed load sends the items and the
+//   attachments again. Each attachment has its own key.
+// - After the acknowledgement was saved: the resumed load skips the records of the batch.
 
-/** Maximum records per batch: a block of this size is written without delay. */
+/** Maximum records per batch. The ledger writes a block of this size without delay. */
 export const BATCH_RECORDS = 1_000
-/** Maximum bytes of a batch, unless one item is larger. A request may have 10 MiB. */
+/** Maximum bytes of a batch, unless a single item is larger. A request can be up to 10 MiB. */
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
-/** Maximum bytes of attachments in memory per batch, unless one record has more. */
+/** Maximum bytes of attachments in memory per batch, unless a single record has more. */
 const BATCH_ATTACHMENT_BYTES_MAX = 16 * 1024 * 1024
-/** Batches that are sent before the first of them is acknowledged. */
+/** Maximum number of batches that are sent and not yet acknowledged. */
 const IN_FLIGHT_MAX = 4
-/** Reads of existing items in flight. */
+/** Maximum number of concurrent reads of existing items. */
 const READS_MAX = 16
-/** Attempts to record a batch while others change the same items. */
+/** Maximum attempts to record a batch while other clients change the same items. */
 const ATTEMPTS_MAX = 3
 
 export const CONFLICT_POLICIES = ['fail', 'skip', 'replace'] as const
@@ -47,16 +47,16 @@ export const CONFLICT_POLICIES = ['fail', 'skip', 'replace'] as const
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
 
 export interface LoadCounts {
-  /** Records of the input so far. */
+  /** Records that were read so far. */
   readonly records: number
   readonly created: number
   readonly replaced: number
   readonly deleted: number
   readonly attachments: number
-  /** Records whose item existed, with the policy `skip`. */
+  /** Records that were left out because their item existed and the conflict policy is `skip`. */
   readonly skipped: number
   readonly refused: number
-  /** Records that are not items, by reason. */
+  /** Numbers of records that are not meant to become items, by reason. */
   readonly leftOut: Readonly<Record<string, number>>
 }
 
@@ -65,36 +65,35 @@ export const NO_COUNTS: LoadCounts = {
   ...{ attachments: 0, skipped: 0, refused: 0, leftOut: {} },
 }
 
-/** A refused record. */
 export interface Refusal extends Located {
   readonly reason: string
 }
 
-/** The end of an acknowledged batch: where a resumed load continues. */
+/** Number of acknowledged batches, and their counts. A resumed load continues after these batches. */
 export interface LoadPosition {
   readonly batches: number
   readonly counts: LoadCounts
 }
 
 export interface LoadOptions {
-  /** Returns the database for a table of the source; null if the source has no tables. */
+  /** Returns the database for a table of the source. `table` is null if the source has no tables. */
   readonly databaseOf: (table: string | null) => string
   readonly idMember: IdMember | null
   readonly onConflict: ConflictPolicy
-  /** Unique per load, and equal when it is resumed. */
+  /** Unique id of the load. A resumed load has the id of the interrupted load. */
   readonly loadId: string
   readonly newId: () => string
   /** The position of an earlier, interrupted run of this load. */
   readonly from?: LoadPosition
-  /** Called after each batch, in order. */
+  /** Called for each acknowledged batch, in the order of the input. */
   readonly acknowledged: (position: LoadPosition, refusals: readonly Refusal[]) => void
   readonly databaseCreated?: (db: string) => void
 }
 
-/** The load ended early; the message gives the reason. */
+/** The load ended early, for the reason in the message. */
 export class LoadError extends Error {
   override readonly name = 'LoadError'
-  /** Everything that was recorded, including batches after a failed one. */
+  /** Counts of all recorded batches, including batches after a failed batch. */
   readonly counts: LoadCounts
 
   constructor(message: string, counts: LoadCounts, options?: ErrorOptions) {
@@ -103,7 +102,7 @@ export class LoadError extends Error {
   }
 }
 
-/** A reason to end the load. */
+/** Thrown to end the load early. The message is the reason. */
 class Stop extends Error {}
 
 type ItemOperation =
@@ -120,7 +119,7 @@ interface PlannedChange {
   readonly kind: 'change'
   readonly place: Located
   readonly operation: ItemOperation
-  /** Whether the change applies to a missing and to an existing item: a later revision of a history. */
+  /** Whether the change is a later revision of an item. Such a change creates the item if it does not exist. */
   readonly isRevision: boolean
   readonly attachments: readonly SourceAttachment[]
 }
@@ -139,8 +138,8 @@ interface Batch {
 }
 
 /**
- * Loads the records of `pages` into `target`. Resolves when all batches are acknowledged. Errors: LoadError,
- * SourceError; the errors of `acknowledged`.
+ * Loads the records of `pages` into `target`. Resolves when all batches are acknowledged. Errors: LoadError; the errors
+ * that `acknowledged` throws.
  */
 export async function loadRecords(
   pages: Pages,
@@ -156,14 +155,14 @@ class Loader {
   readonly #databases = new Set<string>()
   /** Batches that are not acknowledged, oldest first. */
   #inFlight: { readonly keys: ReadonlySet<string>; readonly settled: Promise<void> }[] = []
-  /** Resolves when all batches sent so far are acknowledged in order. */
+  /** Resolves when `acknowledged` was called for all batches sent so far. */
   #acknowledged: Promise<void> = Promise.resolve()
   #failure: { readonly error: unknown } | null = null
-  /** Counts up to the last batch that is acknowledged in order. */
+  /** Position after the last batch for which `acknowledged` was called. */
   #position: LoadPosition
-  /** Counts of all recorded batches. */
+  /** Counts of all recorded batches, which can be ahead of `#position`. */
   #counts: LoadCounts
-  /** Whether the last batch met existing items, so that the next one probably does too. */
+  /** Whether the last batch contained ids of existing items, so that the next batch probably does too. */
   #expectsConflicts = false
   #batch: Batch
 
@@ -243,7 +242,7 @@ class Loader {
     }
   }
 
-  /** Errors: RecordRefusal, LedgerError. */
+  /** Returns the change for a revision. Errors: RecordRefusal, LedgerError. */
   #revision(place: Located, { table, id, isFirst, item }: RevisionRecord): PlannedChange {
     const db = this.#options.databaseOf(table)
     const { text } = creationOf(db, { ...item, id }, this.#options.newId)
@@ -256,7 +255,7 @@ class Loader {
     return { kind: 'change', place, operation, attachments: [], isRevision: !isFirst }
   }
 
-  /** Sends the current batch when its items are in no earlier batch in flight. */
+  /** Sends the current batch, but first waits for batches in flight that change the same items. */
   async #send(): Promise<void> {
     const batch = this.#batch
     if (batch.records === 0) return
@@ -285,7 +284,7 @@ class Loader {
       this.#inFlight = this.#inFlight.filter((other) => other !== flight)
     })
     this.#acknowledged = Promise.all([this.#acknowledged, settled]).then(async () => {
-      // After a failure, no later batch is acknowledged: a resumed load continues at the failed one.
+      // After a failed batch, no later batch is acknowledged, because a resumed load continues with the failed batch.
       if (this.#position.batches !== batch.number) return
       const tally = await recorded.catch(() => null)
       if (tally === null) return
@@ -308,7 +307,7 @@ class Loader {
     }
   }
 
-  /** Records a batch and its attachments; returns its counts. */
+  /** Records a batch and its attachments, and returns the counts of the batch. */
   async #record(batch: Batch): Promise<LoadCounts> {
     const tally: Tally = {
       ...NO_COUNTS,
@@ -326,7 +325,7 @@ class Loader {
           tally.attachments += 1
         } catch (error) {
           if (!isAttachmentError(error)) throw withPlace(place, error)
-          // The item is loaded, so the record is not counted as refused.
+          // The item is loaded, so the refusal is about the attachment only.
           const reason = `item ${id} is loaded without attachment ${attachment.name}: ${error.message}`
           batch.refusals.push({ ...place, reason })
           tally.refused += 1
@@ -336,7 +335,7 @@ class Loader {
     return tally
   }
 
-  /** Returns the recorded changes. */
+  /** Records the changes of a batch. Returns the changes that were recorded after conflicts were resolved. */
   async #recordChanges(batch: Batch, tally: Tally): Promise<readonly PlannedChange[]> {
     const key = `${this.#options.loadId}-${batch.number}`
     let changes: readonly PlannedChange[] = batch.changes
@@ -357,7 +356,7 @@ class Loader {
         const code = codeOf(error)
         const isConflict = code === 'ITEM_EXISTS' || code === 'ITEM_NOT_FOUND'
         if (isConflict && attempt < ATTEMPTS_MAX) continue
-        // An earlier run of this load recorded the batch, and existing items were resolved differently.
+        // An earlier run of this load recorded the batch, but resolved conflicts with existing items differently.
         if (code !== 'IDEMPOTENCY_KEY_REUSED')
           throw withPlace(batch.changes[0]?.place ?? { line: 0 }, error)
       }
@@ -371,7 +370,7 @@ class Loader {
     }
   }
 
-  /** Adapts `changes` to the items that exist. */
+  /** Returns `changes`, adapted to the items that exist: an existing item is updated, skipped, or ends the load. */
   async #resolved(changes: readonly PlannedChange[], tally: Tally): Promise<PlannedChange[]> {
     const existing = await this.#existing(changes)
     this.#expectsConflicts = existing.size > 0
@@ -407,7 +406,7 @@ class Loader {
     return resolved
   }
 
-  /** Returns the keys of the items that exist. */
+  /** Returns `keyOf` for the items of `changes` that exist. */
   async #existing(changes: readonly PlannedChange[]): Promise<Set<string>> {
     const operations = changes
       .map(({ operation }) => operation)
@@ -423,7 +422,7 @@ class Loader {
   }
 }
 
-/** Adds the place of the batch to an error of the ledger; returns every other error. */
+/** Returns an error of the ledger with the location of the batch in its message; returns other errors unchanged. */
 function withPlace(place: Located, error: unknown): unknown {
   if (!(error instanceof CodedError)) return error
   const message = `the batch from ${placeOf(place)} on was not loaded: ${error.message}`
@@ -437,7 +436,7 @@ function newBatch(number: number): Batch {
   }
 }
 
-/** A database name contains no slash. */
+/** Returns a unique key for an item, because a database name contains no slash. */
 function keyOf({ db, id }: ItemOperation): string {
   return `${db}/${id}`
 }
@@ -461,7 +460,7 @@ function sum(one: LoadCounts, other: LoadCounts): LoadCounts {
   }
 }
 
-/** Returns the reason to refuse one record; rethrows every other error. */
+/** Returns the reason if `error` refuses a single record; otherwise throws `error`. */
 function reasonOf(error: unknown): string {
   const isOfDatabase = error instanceof LedgerError && error.code.startsWith('DATABASE_')
   const isRefusal =

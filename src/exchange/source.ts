@@ -15,17 +15,17 @@ export const SOURCE_FORMATS = ['ndjson', 'json', 'csv', 'couchdb', 'mongodb', 'q
 export type SourceFormat = (typeof SOURCE_FORMATS)[number]
 
 export interface SourceOptions {
-  /** Null: NDJSON or a JSON array, by the first character. */
+  /** The format; null for NDJSON or a JSON array, depending on the first character of the input. */
   readonly format: SourceFormat | null
-  /** Types of CSV columns that the header does not give. */
+  /** Types of CSV columns, which take precedence over types in the header. */
   readonly columnTypes?: ReadonlyMap<string, ColumnType>
-  /** Leaves the attachments of CouchDB documents out. */
+  /** Whether to ignore the attachments of CouchDB documents. */
   readonly withoutAttachments?: boolean
 }
 
 const GZIP_MAGIC = [0x1f, 0x8b]
 const OPEN_ARRAY = 0x5b
-/** Bytes in which the first character of a JSON text must appear. */
+/** Maximum bytes to search for the first character of a JSON text that is not white space. */
 const SPACE_BYTES_MAX = 64 * 1024
 
 /** Yields the records of an input, compressed by gzip or not. Errors: SourceError. */
@@ -40,7 +40,7 @@ export async function* recordsOf(input: AsyncIterable<Uint8Array>, options: Sour
       yield* couchdbRecords(bytes, { withoutAttachments })
       return
     case 'qldb':
-      // Loaded on first use: no other format needs Ion.
+      // Imported here, because no other format needs the Ion parser.
       yield* (await import('./formats/qldb.ts')).qldbRecords(bytes)
       return
     case 'ndjson':
@@ -68,7 +68,7 @@ export function formatOfName(name: string): SourceFormat | null {
   return extension === 'ndjson' || extension === 'jsonl' ? 'ndjson' : null
 }
 
-/** Returns the member that is the id in a format, unless the user chooses one; null for `id`, if an item has it. */
+/** Returns the member for the id: `chosen`, or else `_id` for CouchDB and MongoDB, or else null, which means `id`. */
 export function idMemberOf(
   format: SourceFormat | null,
   chosen: string | undefined,
@@ -77,7 +77,7 @@ export function idMemberOf(
   return format === 'couchdb' || format === 'mongodb' ? { name: '_id', isRenamed: true } : null
 }
 
-/** Decompresses `input` if it begins like gzip. Errors: SourceError if the compression is damaged. */
+/** Decompresses `input` if the first bytes are those of gzip. Errors: SourceError if the compression is damaged. */
 async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const { start, chunks } = await peeked(input, (bytes) => bytes.length >= GZIP_MAGIC.length)
   if (!GZIP_MAGIC.every((byte, at) => start[at] === byte)) {
@@ -85,7 +85,7 @@ async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<U
     return
   }
   const gunzip = createGunzip({ chunkSize: 256 * 1024 })
-  // A failure of the input also ends the loop below.
+  // The error of a failed input is ignored here, because it is also thrown in the loop below.
   pipeline(Readable.from(chunks), gunzip).catch(() => {})
   try {
     for await (const chunk of gunzip) yield chunk
@@ -107,7 +107,7 @@ async function sniffed(
   return { isArray: start.find(isText) === OPEN_ARRAY, chunks }
 }
 
-/** Reads `input` until `isEnough`; returns the bytes read, and all bytes. */
+/** Reads `input` until `isEnough`. Returns `start`, the bytes read, and `chunks`, the whole input. */
 async function peeked(
   input: AsyncIterable<Uint8Array>,
   isEnough: (bytes: Buffer) => boolean,

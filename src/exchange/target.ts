@@ -2,13 +2,13 @@ import { hash } from 'node:crypto'
 import type { LedgerService, UnitOfWork } from '../ledger/index.ts'
 import type { SourceAttachment } from './formats/record.ts'
 
-/** The ledger that receives the items: a running node, or a store that this process has opened. */
+/** The ledger into which items are loaded: a running node, or a store that this process has opened. */
 export interface LoadTarget {
   /** Creates the database unless it exists; returns whether it was created. */
   createDatabase(db: string): Promise<boolean>
   /**
-   * Records `unit` in one block, or nothing of it. A unit with the `key` of an earlier one is not recorded again.
-   * Errors: CodedError, with the codes of the ledger.
+   * Records all changes of `unit` in one block, or no change. A unit with the `key` of an earlier unit is not recorded
+   * again. Errors: CodedError, with the codes of the ledger.
    */
   record(unit: UnitOfWork, key: string): Promise<void>
   exists(db: string, id: string): Promise<boolean>
@@ -16,7 +16,7 @@ export interface LoadTarget {
   attach(db: string, id: string, attachment: SourceAttachment, key: string): Promise<void>
 }
 
-/** A ledger in this process, whose folder this process has locked. */
+/** Returns a target for a ledger that this process has opened and locked. */
 export function serviceTarget(service: LedgerService): LoadTarget {
   return {
     async createDatabase(db) {
@@ -48,7 +48,7 @@ export function serviceTarget(service: LedgerService): LoadTarget {
   }
 }
 
-/** The fingerprint is the key: a key belongs to one batch of one load. */
+/** Returns the idempotency key of a batch. The key is also the fingerprint, because each batch has its own key. */
 function keyOf(key: string) {
   const digest = hash('sha256', `daicho load ${key}`, 'hex')
   return { key: digest, fingerprint: digest }

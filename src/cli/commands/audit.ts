@@ -43,13 +43,13 @@ export interface VerifyFlags {
   readonly erasure?: string
   /** Keys of witnesses. */
   readonly witness?: readonly string[]
-  /** Number of these witnesses that must have cosigned. */
+  /** Minimum number of the witnesses in `witness` that must have cosigned. */
   readonly quorum?: string
   /** The file with a policy about logs and witnesses. */
   readonly policy?: string
 }
 
-/** Maximum length of a reply. A full bundle of entries is shorter. */
+/** Maximum bytes of a reply. A full bundle of entries is smaller. */
 const REPLY_BYTES_MAX = 1_048_576
 
 const FIRST_AUDIT =
@@ -135,7 +135,7 @@ async function audit(
   }
 }
 
-/** The policy of the flags, or null. Errors: Exit (usage). */
+/** Returns the witness policy from the flags, or null. Errors: Exit (usage). */
 function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | null {
   if (policy !== undefined && (witness !== undefined || quorum !== undefined)) {
     throw new Exit(EXIT.usage, '--policy cannot be combined with --witness and --quorum')
@@ -158,7 +158,10 @@ function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | nul
   }
 }
 
-/** The key of the log of `origin` according to the flags, or null. Errors: Exit (usage). */
+/**
+ * Returns the verifier key of the log `origin` from --key or from the policy, or null. Errors: Exit (usage) if the
+ * policy lists logs, but not this log.
+ */
 function keyIn(
   flags: VerifyFlags,
   policy: WitnessPolicy | null,
@@ -170,7 +173,7 @@ function keyIn(
       : parseKey(flags.key)
   if (policy === null || policy.logs.length === 0) return key
   if (key !== null && isOfLog(policy, key)) return key
-  throw new Exit(EXIT.usage, `the policy does not name the log ${key?.name ?? origin}`)
+  throw new Exit(EXIT.usage, `the policy does not list the log ${key?.name ?? origin}`)
 }
 
 function cosignedJson(policy: WitnessPolicy | null, checkpoint: CosignedCheckpoint | null) {
@@ -196,7 +199,7 @@ function serverIdIn(bytes: Uint8Array): number | null {
   return typeof serverId === 'number' && Number.isSafeInteger(serverId) ? serverId : null
 }
 
-/** Errors: Exit (usage) unless the reply is a 200. */
+/** Returns the body of the reply from `url`. Errors: Exit (usage) unless the status is 200. */
 async function readFrom(url: string, token: string | undefined): Promise<Uint8Array> {
   try {
     const headers: Record<string, string> = token === undefined ? {} : { 'x-access-token': token }
@@ -209,7 +212,10 @@ async function readFrom(url: string, token: string | undefined): Promise<Uint8Ar
   }
 }
 
-/** Errors: Exit (configuration) if the file is malformed: starting over would forget the audited chain. */
+/**
+ * Returns the state of the last audit, or null if there is no file. Errors: Exit (configuration) for a malformed file,
+ * because a new audit would not be compared with the last one.
+ */
 function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
   const value = parseJsonOrNull(readFileSync(path, 'utf8'))
@@ -227,10 +233,10 @@ function writeState(path: string, { key, audited }: AuditState): void {
   renameSync(`${path}.new`, path)
 }
 
-/** A file with the longest item, and its checkpoint. */
+/** Maximum bytes of a proof file: enough for the longest item and a checkpoint. */
 const PROOF_BYTES_MAX = 64 * 1024 * 1024
 
-/** Returns the text of a proof file. Errors: PROOF_MALFORMED; those of the system. */
+/** Returns the text of a proof file. Errors: PROOF_MALFORMED if the file is too long; system errors. */
 function proofIn(path: string): string {
   if (statSync(path).size <= PROOF_BYTES_MAX) return readFileSync(path, 'utf8')
   throw new ProofError('PROOF_MALFORMED', 'the proof file is too long')
@@ -298,7 +304,7 @@ function requireKey({ key }: VerifyFlags): VerifierKey {
   )
 }
 
-/** A signature whose algorithm is not supported proves no fault of the log. */
+/** Whether `error` is a fault of the log. A signature with an unsupported algorithm is not a fault. */
 function isFinding(error: unknown): error is ProofError {
   return error instanceof ProofError && error.code !== 'SIGNATURES_UNSUPPORTED'
 }
@@ -312,8 +318,8 @@ function printDifference(error: unknown, { json }: VerifyFlags): void {
 }
 
 /**
- * Returns the position of the entry that erased `proven`, according to the proof file at `path`. Anybody can reduce a
- * proof to its commitment, so a proof without the entry does not prove an erasure. Errors: ProofError.
+ * Returns the position of the entry that erased `proven`, according to the proof file at `path`. A proof of `proven`
+ * without content does not show an erasure, because anybody can remove the content from a proof. Errors: ProofError.
  */
 async function erasureOf(proven: ProvenEntry, key: VerifierKey, path: string): Promise<string> {
   const erasure = await verifyProofFile(nodeVerifySignature, key, proofIn(path))
@@ -326,7 +332,7 @@ async function erasureOf(proven: ProvenEntry, key: VerifierKey, path: string): P
   throw new ProofError('PROOF_WRONG', `${path} does not prove that entry ${position} was erased`)
 }
 
-/** Parses `text` as a key, or the content of the file of that name. Errors: Exit (usage). */
+/** Parses the verifier key in `text`, or in the file whose path is `text`. Errors: Exit (usage). */
 function parseKey(text: string): VerifierKey {
   try {
     return verifierKeyOf(textOrFile(text))

@@ -13,12 +13,12 @@ export function backupCommand(): Command {
     .argument('<to>', 'folder of the backups; each is named after its time')
     .option('--without-keys', 'leave out node.key and token-keys.json')
     .option('--no-verify', 'do not verify the copy')
-    .option('--keep <number>', 'then remove the oldest backups and keep this many', parseKeep)
+    .option('--keep <number>', 'number of backups to keep; then removes older backups', parseKeep)
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: the backup was created. 1: it was not; the store is damaged, or the disk is full.\n' +
-        '2: nothing to back up. 78: another backup is running in <to>.',
+      '\nExit code 0: the backup was created. 1: no backup, because the store is damaged or the disk is full.\n' +
+        '2: there is nothing to back up. 78: another backup is running in <to>.',
     )
     .action(backup)
 }
@@ -33,8 +33,8 @@ interface BackupFlags {
 async function backup(folder: string, to: string, flags: BackupFlags): Promise<void> {
   if (isDatabaseUrl(folder)) {
     const message =
-      'a database is backed up with its own tools, such as pg_basebackup or pg_dump; ' +
-      'daicho copy makes a data folder of it, daicho export a file'
+      'daicho backup copies only data folders; back up a PostgreSQL database with its own tools, such as ' +
+      'pg_basebackup or pg_dump, or write its data to a folder with daicho copy, or to a file with daicho export'
     throw new Exit(EXIT.usage, message)
   }
   requireFolder(folder)

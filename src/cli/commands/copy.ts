@@ -14,8 +14,8 @@ export function copyCommand(): Command {
     .addHelpText(
       'after',
       '\nCopies the chain, the databases, attachments, idempotency records and indexes, and verifies the copy.\n' +
-        'Stop the node before, and continue with the copy only: the same key on both would fork the chain.\n' +
-        'Other files of a data folder, such as node.key, are not copied. PGPASSWORD can hold the password.\n' +
+        'Stop the node first. Then use only the copy, because two nodes with the same key would fork the chain.\n' +
+        'Other files of a data folder, such as node.key, are not copied. PGPASSWORD can contain the password.\n' +
         '\nExit code 0: the copy is complete and valid. 1: it is not; the reason is printed. 2: wrong arguments.\n' +
         '78: <to> is not suitable.',
     )
@@ -45,7 +45,7 @@ function copiedText(copied: Copied, to: string, seconds: number): string {
     `server id  ${serverId}`,
     ...(contents === 0
       ? []
-      : [`attached   ${count(contents, 'content')} of ${count(contentBytes, 'byte')}`]),
+      : [`attached   ${count(contents, 'blob')} of ${count(contentBytes, 'byte')}`]),
     `head       ${headId ?? '(none)'}`,
     `time       ${paceText(entries, seconds)}`,
   ].join('\n')

@@ -18,12 +18,12 @@ beforeAll(async () => {
 const count = (...flags: string[]) =>
   runHere(countCommand(), ['stock room', '--url', node.url, ...flags])
 
-it('prints the number of items, or of those that match', async () => {
+it('prints the number of all items, or of the items that match --where', async () => {
   expect(await count()).toEqual({ code: 0, stdout: '4\n', stderr: '' })
   expect((await count('--where', '{"qty":{"gt":2.5}}')).stdout).toBe('2\n')
 })
 
-it('prints a table of groups, or the reply of the node', async () => {
+it('prints a table of groups, or with --json the reply of the node', async () => {
   const flags = ['--group', 'kind', '--sum', 'qty', '--max', 'qty']
   expect((await count(...flags)).stdout).toBe(
     'kind   count  sum qty  max qty\n' +
@@ -39,7 +39,7 @@ it('prints a table of groups, or the reply of the node', async () => {
   })
 })
 
-it('exits with 1 and the reason if the node refuses', async () => {
+it('exits with code 1 and the reason if the node rejects the request', async () => {
   const refused = await count('--where', '{"qty":')
   expect([refused.code, refused.stdout]).toEqual([1, ''])
   expect(refused.stderr).toMatch(/^daicho: the node rejected the request: filter: /)

@@ -56,7 +56,7 @@ async function count(db: string, flags: Flags): Promise<void> {
     const list = flags[name]
     return list === undefined ? [] : [[name, list]]
   })
-  // Without these flags, the node counts in an index if possible.
+  // Without groups and functions, the node can count with an index.
   if (lists.length === 0 && json !== true) {
     const query = queryOf({ count: 'true', limit: '1' }, where)
     const path = `/api/${encodeURIComponent(db)}?${query}`
@@ -74,7 +74,7 @@ function queryOf(parameters: Record<string, string>, where: string | undefined):
   return new URLSearchParams({ ...parameters, ...filter }).toString()
 }
 
-/** Returns a line per group, below a line with the names of the columns. */
+/** Returns a line with the column names, followed by one line per group. */
 function table({ groups, height, consistent }: AggregationReply): string {
   const rows = groups.map(({ group, count, ...functions }) => {
     const values = FUNCTIONS.flatMap((name) =>
@@ -99,7 +99,7 @@ function table({ groups, height, consistent }: AggregationReply): string {
   return [...text, ...(consistent ? [] : [changed])].join('\n')
 }
 
-/** Strings are shown as they are, unless they look like another value or have several lines. */
+/** Returns a value as text. Strings have quotes only if they look like another value or have several lines. */
 function shown(value: string | number | boolean | null): string {
   if (typeof value !== 'string') return String(value)
   return /^[^\s"][^\n"]*$/.test(value) && !/^(null|true|false|-?\d.*)$/.test(value)

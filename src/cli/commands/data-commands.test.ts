@@ -32,7 +32,7 @@ it('backs up, exports, verifies and imports an empty chain', async () => {
   ])
 })
 
-it('reports how many databases and items exist at the end of an export', async () => {
+it('verify counts the databases and items that still exist, in a folder and in its export', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   for (const db of ['fruit', 'gone']) {

@@ -9,7 +9,7 @@ import { openLedger } from '../../ledger/core.ts'
 import { takePort } from '../ports.ts'
 import { clockFinding, doctorCommand } from './doctor.ts'
 
-/** The folder of a node with one block; the node is running until `close`. */
+/** Creates the folder of a node with one block. The node runs until `close` is called. */
 async function usedFolder() {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-doctor-'))
   chmodSync(folder, 0o700)
@@ -28,7 +28,7 @@ async function statesIn(folder: string, variables: Readonly<Record<string, strin
   return { code, of, all: findings }
 }
 
-it('finds no problem in the folder of a running node, and after it has stopped', async () => {
+it('finds no problem in the folder of a running node, and of a stopped node', async () => {
   const { folder, close } = await usedFolder()
   const running = await statesIn(folder)
   expect(running.code).toBe(0)
@@ -52,7 +52,7 @@ it.skipIf(process.geteuid?.() !== 0)('reports files of another owner', async () 
   expect(all).toContainEqual({
     check: 'folder',
     state: 'problem',
-    message: `node.key: the owner is not the owner of the folder: chown -R 0:0 ${folder}`,
+    message: `node.key: not owned by the owner of the folder: chown -R 0:0 ${folder}`,
   })
 })
 
@@ -72,7 +72,7 @@ it('reports a port on which the node of another folder answers', async () => {
   })
 })
 
-it('reports a missing key, an open folder and a port in use', async () => {
+it('reports a missing key, a folder that other users can read, and a port in use', async () => {
   const { folder, close } = await usedFolder()
   await close()
   renameSync(join(folder, 'node.key'), join(folder, 'elsewhere'))

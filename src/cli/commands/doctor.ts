@@ -25,10 +25,11 @@ import { print } from '../output.ts'
 import { listenFailure, portOf, takePort } from '../ports.ts'
 import { readSettings, type Settings } from '../settings.ts'
 
-/** Free space below which changes will soon fail, and below which an operator should act. */
+/** Free disk space below which doctor reports a problem, because changes will soon fail. */
 const FREE_BYTES_MIN = 64 * 1024 ** 2
+/** Free disk space below which doctor prints a warning. */
 const FREE_BYTES_LOW = 1024 ** 3
-/** Files that a node needs at most: 3,000 connections of two listeners, 1,000 of three, and its own files. */
+/** Open files that a node can need: 3,000 connections on each of two ports, 1,000 on each of three, and 1,000 files. */
 const OPEN_FILES_MIN = 10_000
 const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
@@ -38,7 +39,7 @@ const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
 ])
 const PROBE_MS = 2_000
 const IN_USE = 'in use by a running node'
-/** Number of files of another owner that the finding names. */
+/** Maximum number of files of another owner that a finding lists. */
 const FOREIGN_SHOWN = 5
 
 interface Finding {
@@ -101,7 +102,7 @@ function lineOf({ check, state, message }: Finding): string {
   return `${state.toUpperCase().padEnd(7)}  ${check.padEnd(6)}  ${message}`
 }
 
-/** Reports a folder that this user may not enter: then no other check is possible. */
+/** Returns a finding if this user may not enter `folder`, because then no other check is possible; otherwise null. */
 function deniedFinding(folder: string): Finding | null {
   try {
     const found = statSync(folder, { throwIfNoEntry: false })
@@ -119,7 +120,7 @@ function deniedFinding(folder: string): Finding | null {
   }
 }
 
-/** Reports files in `folder` that another user owns than `folder` itself: the node may be unable to read them. */
+/** Reports files whose owner is not the owner of `folder`, because the node may be unable to read these files. */
 function ownerFindings(folder: string): readonly Finding[] {
   const owner = statSync(folder, { throwIfNoEntry: false })
   if (owner === undefined || process.platform === 'win32') return []
@@ -130,11 +131,11 @@ function ownerFindings(folder: string): readonly Finding[] {
   if (foreign.length === 0) return []
   const shown = foreign.slice(0, FOREIGN_SHOWN).join(', ')
   const names = foreign.length > FOREIGN_SHOWN ? `${shown} …` : shown
-  const message = `${names}: the owner is not the owner of the folder: chown -R ${owner.uid}:${owner.gid} ${folder}`
+  const message = `${names}: not owned by the owner of the folder: chown -R ${owner.uid}:${owner.gid} ${folder}`
   return [{ check: 'folder', state: 'problem', message }]
 }
 
-/** Checks that the node can use its folder, and that nobody else can. */
+/** Checks that the node can use its folder, and that other users cannot. */
 async function folderFinding(folder: string | null): Promise<Finding> {
   const finding = (state: Finding['state'], message: string): Finding => ({
     ...{ check: 'folder', state, message },
@@ -168,7 +169,7 @@ async function folderFinding(folder: string | null): Promise<Finding> {
   }
 }
 
-/** Whether a process has locked `folder`. Creates no lock file: `verify` expects one only in a used folder. */
+/** Whether a process has locked `folder`. Creates no lock file, because `verify` expects one only in a used folder. */
 async function isLocked(folder: string): Promise<boolean> {
   const { LOCK_FILES, lockFolder } = await import('../../storage/index.ts')
   if (!LOCK_FILES.some((name) => existsSync(join(folder, name)))) return false
@@ -181,7 +182,7 @@ async function isLocked(folder: string): Promise<boolean> {
   }
 }
 
-/** Checks the key against the store. Returns the time of the newest block too, or null. */
+/** Checks that the key is the key of the store. Also returns the time of the newest block, or null without blocks. */
 async function storeFindings(
   folder: string | null,
   { STORE }: Settings,
@@ -236,7 +237,7 @@ function diskFinding(folder: string): Finding {
   const store = ['ledger.db', 'ledger.db-wal']
     .map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0)
     .reduce((sum, size) => sum + size)
-  const message = `${sizeText(free)} free, the store has ${sizeText(store)}`
+  const message = `${sizeText(free)} free, the store is ${sizeText(store)}`
   if (free < FREE_BYTES_MIN)
     return { check: 'disk', state: 'problem', message: `${message}: make space` }
   const isLow = free < FREE_BYTES_LOW || free < store
@@ -247,7 +248,7 @@ function diskFinding(folder: string): Finding {
 const sizeText = (bytes: number) =>
   bytes < 1e9 ? `${Math.ceil(bytes / 1e6)} MB` : `${(bytes / 1e9).toFixed(1)} GB`
 
-/** Compares the clock with the newest block, and asks systemd, if present, whether it is synchronised. */
+/** Compares the clock with the newest block. `isSynchronised`: whether NTP sets the clock; null if unknown. */
 export function clockFinding(
   nowMs: number,
   newestMs: number | null,
@@ -256,7 +257,7 @@ export function clockFinding(
   const time = new Date(nowMs).toISOString()
   if (newestMs !== null && newestMs > nowMs) {
     const seconds = Math.ceil((newestMs - nowMs) / 1000)
-    const message = `${time} is ${seconds} s before the newest block, whose time all new blocks get: set the clock`
+    const message = `${time} is ${seconds} s before the time of the newest block, which new blocks also get: set the clock`
     return { check: 'clock', state: 'problem', message }
   }
   if (isSynchronised === false) {
@@ -267,7 +268,7 @@ export function clockFinding(
   return { check: 'clock', state: 'ok', message: `${time}, ${source}` }
 }
 
-/** Returns null if the system does not tell. */
+/** Returns whether NTP sets the clock, according to systemd; null without systemd. */
 function readSynchronisation(): boolean | null {
   const args = ['show', '--property=NTPSynchronized', '--value']
   const { stdout, status } = spawnSync('timedatectl', args, { encoding: 'utf8', timeout: PROBE_MS })
@@ -276,15 +277,16 @@ function readSynchronisation(): boolean | null {
 
 function fileLimitFinding(): Finding {
   const limit = openFilesMax()
-  if (limit === null) return { check: 'files', state: 'ok', message: 'the system tells no limit' }
+  if (limit === null)
+    return { check: 'files', state: 'ok', message: 'no limit on open files found' }
   if (limit >= OPEN_FILES_MIN) {
     return { check: 'files', state: 'ok', message: `at most ${limit} open files` }
   }
-  const message = `at most ${limit} open files, ${OPEN_FILES_MIN} for all connections: raise ulimit -n (LimitNOFILE)`
+  const message = `at most ${limit} open files, but a node can need ${OPEN_FILES_MIN}: raise ulimit -n (LimitNOFILE)`
   return { check: 'files', state: 'warning', message }
 }
 
-/** Returns the limit of this process on Linux; null elsewhere, and if there is no limit. */
+/** Returns the open files that Linux allows this process; null without a limit, and on other systems. */
 function openFilesMax(): number | null {
   try {
     const [, limit] =
@@ -295,7 +297,7 @@ function openFilesMax(): number | null {
   }
 }
 
-/** Checks that a port is free, or that the component of the running node answers there. */
+/** Checks that the port of a component is free, or that the running node answers on the port. */
 async function portFinding(
   name: ComponentName,
   { HOST, PORT }: Settings,

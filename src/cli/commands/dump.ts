@@ -37,9 +37,9 @@ export function dumpCommand(): Command {
     .option('--json', 'print the result as one line of JSON; not with --out -')
     .addHelpText(
       'after',
-      '\nAll items are as of one block, whose height is printed. A node may be running in SYSTEM_FOLDER. With --url,\n' +
-        'the dump fails if the database changes meanwhile. Attachments and histories are not part of a dump; see\n' +
-        'daicho backup and daicho export.\n' +
+      '\nThe dump shows the state after one block; its height is printed. A node may be running in SYSTEM_FOLDER.\n' +
+        'With --url, the dump fails if the database changes meanwhile. Attachments and histories are not part of a\n' +
+        'dump; see daicho backup and daicho export.\n' +
         '\nExit code 0: the dump is complete. 1: it is not; no file was written. 2: wrong arguments. 78: the folder\n' +
         'is not suitable.',
     )
@@ -94,11 +94,11 @@ function formatOf(out: string): DumpFormat {
   return name.endsWith('.json') ? 'json' : 'ndjson'
 }
 
-/** The items of a database as of one block. */
+/** The items of a database in the state after one block. */
 interface DumpSource {
   readonly height: number | null
   readonly read: ReadItems
-  /** Errors: Exit (finding) if the items are not as of `height`. */
+  /** Throws Exit (finding) if a block after `height` changed the database. */
   check(): Promise<void>
   close(): Promise<void>
 }
@@ -135,7 +135,7 @@ async function* counted(
   }
 }
 
-/** Checks the items before the output is complete, so that a failed dump leaves no file. */
+/** Yields `texts`, and checks the source before the output is complete, so that a failed dump leaves no file. */
 async function* checked(
   texts: AsyncGenerator<string, number>,
   source: DumpSource,
@@ -145,7 +145,7 @@ async function* checked(
   return items
 }
 
-/** Errors: Exit (finding) if the items do not fit the format. */
+/** Runs `work`, which writes items. Errors: Exit (finding) if an item does not fit the format. */
 async function onItems<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()

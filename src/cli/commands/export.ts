@@ -30,8 +30,8 @@ export function exportCommand(): Command {
     .option('--json', 'print the result as one line of JSON; not with --out -')
     .addHelpText(
       'after',
-      '\nExit code 0: the file is complete. 1: no file was written; the chain is invalid, or the disk is full.\n' +
-        '2: nothing to export. 78: the store needs another version of daicho.',
+      '\nExit code 0: the file is complete. 1: no file, because the chain is invalid or the disk is full.\n' +
+        '2: there is nothing to export. 78: the store needs another version of daicho.',
     )
     .action(exportTo)
 }
@@ -85,7 +85,7 @@ export function bytesOfFile(path: string): AsyncIterable<Uint8Array> {
   throw new Exit(EXIT.usage, `there is no file ${path}`)
 }
 
-/** Runs `work` on the export at `path`. Errors: as for `work`; Exit (usage) if the file is not an export. */
+/** Runs `work`, which reads the export at `path`. Errors: those of `work`; Exit (usage) if there is no export. */
 export async function onExport<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await onStore(work)
@@ -100,8 +100,8 @@ export interface ExportVerification extends Omit<Verification, 'finding'> {
 }
 
 /**
- * Verifies the export at `path` (`-` for stdin). Whether each change fits the databases is not checked here: that
- * needs a store, so an import checks it. Errors: Exit, ExportError.
+ * Verifies the export at `path` (`-` for stdin). Does not check whether each change fits the databases, because this
+ * needs a store; `daicho import` checks it. Errors: Exit, ExportError.
  */
 export async function verifyExport(path: string, line: ProgressLine): Promise<ExportVerification> {
   const databases = new Map<string, number>()

@@ -15,9 +15,9 @@ import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { type ProgressLine, print, withProgress } from '../output.ts'
 import { readSettings } from '../settings.ts'
 
-/** Larger files are not read: no supported image is that large. */
+/** Maximum bytes of an image file. Larger files are not read. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
-/** Higher than for uploads, because the computer is the user's own. A cell takes 5 bytes of memory. */
+/** Maximum number of cells, higher than for uploads to a server. A cell takes 5 bytes of memory. */
 const CELLS_MAX = 50_000_000
 const MEMORY_BYTES_MAX = 2_000_000_000
 /** Maximum duration of a conversion, milliseconds. */
@@ -72,8 +72,8 @@ async function image(from: string, to: string, flags: ImageFlags): Promise<void>
 }
 
 /**
- * Returns the conversion options from the flags. Errors: Exit (usage) with the converter's message, which names
- * the flag instead of the form field.
+ * Returns the conversion options from the flags. Errors: Exit (usage) with the converter's message, in which the flag
+ * replaces the form field.
  */
 function imageOptions(flags: ImageFlags) {
   const settings = readSettings(process.env)
@@ -90,7 +90,7 @@ function imageOptions(flags: ImageFlags) {
   }
 }
 
-/** Errors: Exit (usage) if `to` is the image itself, or exists without `isForced`. */
+/** Throws Exit (usage) if `to` is the image itself, or if `to` exists and not `isForced`. */
 async function requireTarget(from: string, to: string, isForced: boolean): Promise<void> {
   const found = await statOrNull(to)
   if (found === null) return
@@ -103,7 +103,7 @@ async function requireTarget(from: string, to: string, isForced: boolean): Promi
   throw new Exit(EXIT.usage, `${to} exists: choose another name, or overwrite it with --force`)
 }
 
-/** Returns null if the file cannot be found; reading or writing it then reports the reason. */
+/** Returns null after an error. Reading or writing the file then reports the reason. */
 async function statOrNull(path: string): Promise<BigIntStats | null> {
   try {
     return await stat(path, { bigint: true })
@@ -116,7 +116,10 @@ async function readImage(path: string): Promise<Uint8Array> {
   try {
     const { size } = await stat(path)
     if (size > FILE_BYTES_MAX) {
-      throw new Exit(EXIT.finding, `${path} has ${size} bytes; at most ${FILE_BYTES_MAX}`)
+      throw new Exit(
+        EXIT.finding,
+        `${path} is ${size} bytes long; the maximum is ${FILE_BYTES_MAX}`,
+      )
     }
     return await readFile(path)
   } catch (error) {
@@ -146,10 +149,10 @@ async function convert(
   const interrupted = new AbortController()
   const stop = () => interrupted.abort(new Exit(EXIT.finding, 'interrupted; nothing was written'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
-  // The process id makes the name unique: the image may be called `<out>.part`.
+  // The process id makes the name unique, because the image itself may be called `<out>.part`.
   const part = `${to}.${process.pid}.part`
   try {
-    // Creates the file before the conversion, which is useless if the folder is not writable.
+    // Creates the file first, so that no image is converted if the folder is not writable.
     await createEmpty(part)
     const { plan, product } = await workers.start(job, interrupted.signal, (rows, ofRows) =>
       line.update(rows / ofRows, `${rows} of ${ofRows} rows`),

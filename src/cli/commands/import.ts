@@ -33,7 +33,7 @@ export function importCommand(): Command {
         'are restored into a new chain with a new key, and the old chain is kept as a mirror.\n' +
         'With STORE, the store is created in SYSTEM_FOLDER and then moved into that database, which must be empty.\n' +
         '\nExit code 0: the store was created. 1: the export is invalid; line, height and entry are printed.\n' +
-        '2: not an export. 78: the folder is not suitable.',
+        '2: the file is not an export. 78: the folder is not suitable.',
     )
     .action(importFrom)
   return addFolderOption(command)
@@ -141,7 +141,7 @@ interface DatabaseTarget extends Pick<Settings, 'STORE'> {
   readonly line: ProgressLine
 }
 
-/** Runs `create`, which creates a store in the folder. If STORE is set, then moves the store into the database. */
+/** Runs `create`, which creates a store in the folder. If STORE is set, then moves the store into that database. */
 async function intoDatabase<Result>(
   { STORE: to, folder: from, line }: DatabaseTarget,
   create: () => Promise<Result>,
@@ -169,7 +169,7 @@ function restoredText({ own, mirrored, absent }: Restored, seconds: number): str
   const { serverId, blocks, entries, databases, items, headId } = own
   const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`
   return [
-    mirrored === null ? `Restored: ${counted}` : `Restored under a new chain: ${counted}`,
+    mirrored === null ? `Restored: ${counted}` : `Restored into a new chain: ${counted}`,
     `server id  ${serverId}`,
     ...(mirrored === null
       ? []

@@ -80,7 +80,7 @@ describe('daicho index', () => {
     })
   })
 
-  it('exits with the documented code and one line for each error', async () => {
+  it('exits with the documented code and a one-line message for each error', async () => {
     const [nowhere, address, path, missing] = await Promise.all([
       runDaicho(['index', 'list']),
       runDaicho(['index', 'list', '--url', 'nothing']),

@@ -109,7 +109,7 @@ async function waitUntilBuilt(indexes: Indexes, db: string, path: string): Promi
   })
 }
 
-/** Runs `work` on the node that the flags, or SYSTEM_FOLDER, name. */
+/** Runs `work` on the indexes of the running node at `url`, or of the node in SYSTEM_FOLDER. */
 async function withIndexes<Result>(
   { url, token }: Flags,
   access: 'read' | 'change',
@@ -123,10 +123,10 @@ async function withIndexes<Result>(
   }
 }
 
-/** Codes that count as configuration errors here, because the folder comes from the configuration. */
+/** Store errors that are configuration errors here, because the folder comes from the configuration. */
 const NOT_CONFIGURED: ReadonlySet<string> = new Set(['STORE_NOT_FOUND', 'STORE_FOREIGN'])
 
-/** Opens the indexes. The node may be running if they are only read. */
+/** Opens the indexes of the node in SYSTEM_FOLDER. The node may be running if `access` is `read`. */
 async function openIndexes(access: 'read' | 'change'): Promise<Indexes> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })

@@ -45,10 +45,10 @@ import {
 import { readSettings } from '../settings.ts'
 import { openStoppedNode } from '../stopped-node.ts'
 
-/** Refused records that are printed; `--refused` has all of them. */
+/** Maximum number of refused records that are printed. The file of --refused has all of them. */
 const SHOWN_REFUSALS_MAX = 20
 const CHUNK_BYTES = 64 * 1024
-/** Replaced by the table of a record. */
+/** Placeholder in the database name for the table of a record. */
 const TABLE = '{table}'
 
 export function loadCommand(): Command {
@@ -87,10 +87,10 @@ export function loadCommand(): Command {
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nEach batch of up to 1,000 items is recorded in one block, or nothing of it. Formats and conversions are\n' +
-        'described in docs/how-to/migrate.md.\n' +
-        '\nExit code 0: everything was loaded. 1: records were refused, or the load ended early; it says what was\n' +
-        'loaded. 2: wrong arguments. 78: the folder is not suitable, or its node is running.',
+      '\nEach batch of up to 1,000 items is recorded in one block, completely or not at all. Formats and conversions\n' +
+        'are described in docs/how-to/migrate.md.\n' +
+        '\nExit code 0: everything was loaded. 1: records were refused, or the load ended early; the output shows\n' +
+        'what was loaded. 2: wrong arguments. 78: the folder is not suitable, or its node is running.',
     )
     .action(load)
   return addFolderOption(command)
@@ -156,7 +156,7 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
       }),
     )
     const { counts, failure } = result
-    // A load that recorded nothing leaves nothing to resume.
+    // A load that failed before its first record cannot be resumed, so its state file is removed.
     const isUnused = failure !== null && counts.records === 0
     if (failure === null || isUnused) stateFile?.remove()
     else stateFile?.save()
@@ -179,7 +179,7 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
   }
 }
 
-/** Errors: Exit (usage). */
+/** Throws Exit (usage) for a missing file, or for flags that cannot be combined. */
 function checkArguments(db: string, files: readonly string[], flags: LoadFlags): void {
   for (const file of files) {
     if (file === '-') continue
@@ -189,7 +189,10 @@ function checkArguments(db: string, files: readonly string[], flags: LoadFlags):
     }
   }
   if (flags.resume === true && flags.state === undefined && files.includes('-')) {
-    throw new Exit(EXIT.usage, '--resume of stdin needs --state, also when the load begins')
+    throw new Exit(
+      EXIT.usage,
+      'to resume a load from stdin, give --state, at the start of the load and again with --resume',
+    )
   }
   if (flags.format === 'qldb' && flags.onConflict === 'skip') {
     const message = '--on-conflict skip would mix two histories: use replace, or another database'
@@ -199,7 +202,10 @@ function checkArguments(db: string, files: readonly string[], flags: LoadFlags):
     throw new Exit(EXIT.usage, '--id: the id of a QLDB document is always the id of its item')
   }
   if (db.includes(TABLE) && flags.format !== 'qldb') {
-    throw new Exit(EXIT.usage, `only --format qldb has tables for ${TABLE}`)
+    throw new Exit(
+      EXIT.usage,
+      `${TABLE} requires --format qldb, because other formats have no tables`,
+    )
   }
 }
 
@@ -238,7 +244,7 @@ async function openTarget({ url, token }: LoadFlags): Promise<OpenTarget> {
   return { target: serviceTarget(service), name: resolve(folder), close }
 }
 
-/** Waits for a load; returns its counts, and its failure or null. */
+/** Waits until a load ends. Returns its counts, and the message of its failure or null. */
 async function settled(
   loading: Promise<LoadCounts>,
 ): Promise<{ counts: LoadCounts; failure: string | null }> {
@@ -250,7 +256,7 @@ async function settled(
   }
 }
 
-/** Reads files one after the other, and knows how much of them is read. */
+/** Reads files one after the other, and counts the bytes. */
 class CountedInput {
   readonly #files: readonly string[]
   readonly #bytes: number | null
@@ -263,12 +269,12 @@ class CountedInput {
     this.#bytes = files.includes('-') ? null : bytes
   }
 
-  /** Between 0 and 1; null if the size is unknown. */
+  /** The fraction of all bytes that is read, from 0 to 1; null if the total is unknown. */
   get share(): number | null {
     return this.#bytes === null ? null : Math.min(1, this.#read / Math.max(1, this.#bytes))
   }
 
-  /** Yields the records of all files; with several files, each record has the name of its file. */
+  /** Yields the records of all files. With several files, each record contains the name of its file. */
   async *pages(options: Parameters<typeof recordsOf>[1]): ReturnType<typeof recordsOf> {
     const isOne = this.#files.length === 1
     for (const file of this.#files) {
@@ -299,7 +305,7 @@ class RefusalReport {
   #shown: Refusal[] = []
   #more = 0
 
-  /** Errors: Exit (usage) if the file cannot be written. */
+  /** Creates the file at `path`; a resumed load appends to it. Errors: Exit (usage) if the file cannot be written. */
   constructor(path: string | undefined, isResumed: boolean) {
     this.#path = path
     try {

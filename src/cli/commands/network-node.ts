@@ -22,9 +22,8 @@ import { escapeControls } from '../output.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
-/** Timeout for a reply of a gateway. An upgrade checks all stored data of a network. */
+/** Timeout for a reply of a gateway. It is long, because an upgrade checks all stored data of a network. */
 const REPLY_MS = 600_000
-/** Bytes of the secret of a new identity. */
 const SECRET_BYTES = 32
 
 export interface NodeFlags {
@@ -38,7 +37,7 @@ export interface IdentitySummary {
   /** `ISSUED`, `BOUND` or `REVOKED`. */
   readonly state: string
   readonly participant: string
-  /** Whether it may issue, bind and revoke identities. */
+  /** Whether the identity may issue, bind and revoke identities. */
   readonly canIssue: boolean
 }
 
@@ -54,7 +53,7 @@ export interface NetworkNode {
   identities(network: string): Promise<IdentitySummary[]>
 }
 
-/** Runs `work` on the node that the flags name, or on the node in SYSTEM_FOLDER. Errors: Exit. */
+/** Runs `work` on the running node at `url`, or on the stopped node in SYSTEM_FOLDER. Errors: NetworkError, Exit. */
 export async function withNode<Result>(
   { url }: NodeFlags,
   work: (node: NetworkNode) => Promise<Result>,
@@ -64,7 +63,7 @@ export async function withNode<Result>(
   return withNetworks(settings, (networks) => work(stoppedNode(networks)))
 }
 
-/** Runs `work` on the networks of the node in SYSTEM_FOLDER, which must not be running. Errors: Exit. */
+/** Runs `work` on the networks of the stopped node in SYSTEM_FOLDER. Errors: NetworkError, Exit. */
 export async function withNetworks<Result>(
   settings: Settings,
   work: (networks: Networks) => Promise<Result>,
@@ -236,12 +235,11 @@ function requireText(json: Json, name: string): string {
   throw notAGateway()
 }
 
-/** The error if another server replies at `--url`. */
 function notAGateway(): Exit {
   return new Exit(EXIT.finding, '--url: the server at this address is not a gateway of daicho')
 }
 
-/** The error message in a reply, followed by its details, one per line. */
+/** Returns the error message in a reply, followed by its details on one line each, or null. */
 function refusalText(json: Json): string | null {
   const error = isJsonObject(json) && isJsonObject(json.error) ? json.error : {}
   if (typeof error.message !== 'string') return null

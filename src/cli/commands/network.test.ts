@@ -27,7 +27,7 @@ it.each(['<html>', '{}', '[5]', '"text"', 'null'])(
   },
 )
 
-it('prints the reply of a gateway, and for an error only its reason', async () => {
+it('prints the reply of a gateway, or the reason of an error', async () => {
   const summary = { name: 'trade', version: '1.2.3', description: '', sha256: 'ab' }
   const found = await answering(200, JSON.stringify([summary]))
   expect(await run(commands.list, found.url)).toEqual({

@@ -213,7 +213,7 @@ async function listIdentities(network: string, flags: NodeFlags): Promise<void> 
   printList(flags, { identities }, lines)
 }
 
-/** An empty list prints nothing, except in JSON. */
+/** Prints `lines`, or `result` as JSON. An empty list prints nothing, except as JSON. */
 function printList({ json }: NodeFlags, result: object, lines: readonly string[]): void {
   if (json === true || lines.length > 0) print(json, { status: true, ...result }, lines.join('\n'))
 }
@@ -244,7 +244,7 @@ function read(path: string): NetworkDefinition {
     if (!(error instanceof NetworkError)) throw error
     for (const finding of error.findings)
       process.stderr.write(`${escapeControls(findingText(finding))}\n`)
-    throw new Exit(EXIT.finding, `${path} is not deployed because of these errors`, {
+    throw new Exit(EXIT.finding, `${path} is not used because of these errors`, {
       cause: error,
     })
   }

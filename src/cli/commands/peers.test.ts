@@ -46,7 +46,7 @@ it('lists each peer with its address, height, lag and error', async () => {
   expect(requests).toEqual(['GET /api/config/peers t'])
 })
 
-it('sends the token given by a flag, or read from the file that a flag names', async () => {
+it('sends the value of --token, or the content of the file at that path', async () => {
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${'t'.repeat(400)}\n`)
   const { url, requests } = await answering(200, reply([]))
@@ -68,7 +68,7 @@ it.each([
     [0, '1  (pushes)  behind, 3 blocks, 1 behind\n'],
   ],
   [
-    'its own key twice',
+    'two heads signed with its own key',
     reply([], { what: 'two heads' }),
     [1, 'there are no peers\nTHIS NODE  frozen: two heads\n'],
   ],

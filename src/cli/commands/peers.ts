@@ -45,7 +45,7 @@ export function peersCommand(): Command {
       )
       .option('--json', 'print the result as one line of JSON')
   sub('list', 'show blocks, lag and last error of each peer', true).action(list)
-  // Otherwise `list`, the default, would get an unknown command as its argument.
+  // Without this check, an unknown command would be an argument of `list`, the default command.
   command.hook('preSubcommand', (_, chosen) => {
     const [first = '-'] = command.args
     if (!first.startsWith('-') && first !== chosen.name()) {

@@ -45,7 +45,7 @@ async function rates({ url, json }: RatesFlags): Promise<void> {
     }
     process.stdout.write(rateTable(detail))
     const { stale, asOf } = detail.meta
-    // The in-process feed has logged a warning already.
+    // Without --url, the feed in this process has already printed a warning.
     if (stale && url !== undefined) {
       process.stderr.write(`daicho: these rates are stale, from ${asOf}\n`)
     }
@@ -84,7 +84,7 @@ const referencedTimers: Schedule = {
   },
 }
 
-/** The operator chose the address, so private and loopback addresses are allowed. */
+/** Fetches rates from a running rate feed. The operator chose the address, so private networks are allowed. */
 async function fromFeed(base: URL): Promise<RateDetail> {
   const url = new URL(base)
   url.search = '?detail=1'

@@ -7,6 +7,9 @@ it.each([
   [500, 'ignore'],
   [501, 'exit'],
   [60_000, 'exit'],
-])('a second signal %s ms after the first signal: %s', (sinceFirstMs, meaning) => {
-  expect(signalAction(sinceFirstMs)).toBe(meaning)
-})
+])(
+  'a signal %s ms after the first signal (null: the first signal itself): %s',
+  (sinceFirstMs, meaning) => {
+    expect(signalAction(sinceFirstMs)).toBe(meaning)
+  },
+)

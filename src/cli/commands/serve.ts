@@ -78,7 +78,7 @@ async function serve(flags: ServeFlags): Promise<void> {
   }
   try {
     await requireFreePorts(host, ports)
-    // All components store their files there.
+    // Created before the components, because all of them store files in this folder.
     if (settings.SYSTEM_FOLDER !== null) makeFolder(settings.SYSTEM_FOLDER)
     app = await composeApp({ names, settings, host, clock: systemClock, logger, version: VERSION })
     for (const [name, component] of app.components) {
@@ -96,15 +96,15 @@ async function serve(flags: ServeFlags): Promise<void> {
     log.release()
     throw startFailure(error, settings)
   }
-  // First: a program that reads the addresses may stop the node at once.
+  // Before the addresses are printed, because a program that reads the addresses may stop the node at once.
   closeOnSignal(close, logger)
   announce(listeners, flags.json === true)
-  // Only on a terminal: preset passwords must not be logged.
+  // Only on a terminal, because preset passwords must not get into a log file.
   if (isTerminal) process.stderr.write(bannerText({ listeners, settings, notices: app.notices }))
   log.release()
 }
 
-/** Flags override the environment. */
+/** Returns `settings` with the values of the flags, which override the environment. */
 function withFlags(settings: Settings, flags: ServeFlags): Settings {
   return {
     ...settings,
@@ -147,15 +147,15 @@ function closeOnSignal(close: () => Promise<void>, logger: Logger): void {
 }
 
 /**
- * Decides how to react to a signal that arrives `sinceFirstMs` milliseconds after the first signal (null if it is the
- * first). A later signal means that the user does not want to wait.
+ * Returns the reaction to a signal that arrives `sinceFirstMs` milliseconds after the first signal; null for the first
+ * signal itself. A later signal means that the user does not want to wait for the shutdown.
  */
 export function signalAction(sinceFirstMs: number | null): 'close' | 'ignore' | 'exit' {
   if (sinceFirstMs === null) return 'close'
   return sinceFirstMs <= REPEATED_SIGNAL_MS ? 'ignore' : 'exit'
 }
 
-/** The error to report when a component cannot start. */
+/** Returns the error to report when the components cannot start. */
 function startFailure(error: unknown, settings: Settings): unknown {
   if (error instanceof CodedError) {
     const code = String(error.code)
@@ -166,7 +166,7 @@ function startFailure(error: unknown, settings: Settings): unknown {
     if (code === 'PEER_INVALID' || code === 'PEERS_TOO_MANY') setting = 'PEERS: '
     return new Exit(EXIT.configuration, `${setting}${error.message}`, { cause: error })
   }
-  // The error of a system call on a file or folder of the node.
+  // A system call on a file or folder of the node failed.
   return exitOfSystem(error, EXIT.configuration) ?? error
 }
 

@@ -65,7 +65,7 @@ export function tokenCommand(): Command {
     .action(async (flags: { dropOld?: boolean }) => {
       const dropOld = flags.dropOld === true
       const kid = await withNodeTokens((tokens) => tokens.rotate({ dropOld }))
-      process.stdout.write(`key ${kid} is in use${dropOld ? ', alone' : ''}\n`)
+      process.stdout.write(`key ${kid} is in use${dropOld ? '; the old keys are dropped' : ''}\n`)
     })
   return addFolderOption(command)
 }
@@ -122,7 +122,7 @@ async function list({ url, token, json }: ListFlags): Promise<void> {
   print(json, { ...reply, tokens }, lines.join('\n'))
 }
 
-/** A token for one request, or null if neither a folder nor SECRET is set. */
+/** Issues a token for one request. Returns null if neither SYSTEM_FOLDER nor SECRET is set. */
 async function ownToken(): Promise<IssuedToken | null> {
   const { SYSTEM_FOLDER, SECRET } = readSettings(process.env)
   if (SYSTEM_FOLDER === null && SECRET === null) return null
@@ -132,7 +132,10 @@ async function ownToken(): Promise<IssuedToken | null> {
 
 const timeText = (ms: number) => `${new Date(ms).toISOString().slice(0, 19)}Z`
 
-/** Runs `work` on the tokens of the node in SYSTEM_FOLDER. If SECRET is set, signing needs no folder. */
+/**
+ * Runs `work` on the tokens of the node in SYSTEM_FOLDER. With `isSecretEnough`, no folder is needed if SECRET is set,
+ * because signing needs only the key.
+ */
 async function withNodeTokens<Result>(
   work: (tokens: TokenService) => Promise<Result>,
   isSecretEnough = false,
@@ -152,7 +155,8 @@ async function withNodeTokens<Result>(
 function parseTtl(text: string): number {
   const ms = parseDuration(text)
   if (ms === undefined) throw new InvalidArgumentError(`write ${DURATION_EXPECTED}.`)
-  if (ms < 1_000 || ms > TTL_MAX_MS) throw new InvalidArgumentError('it must be 1s to 366d.')
+  if (ms < 1_000 || ms > TTL_MAX_MS)
+    throw new InvalidArgumentError('the lifetime must be from 1s to 366d.')
   return ms
 }
 

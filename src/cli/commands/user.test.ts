@@ -23,7 +23,7 @@ it('lists names and administrators, never passwords', async () => {
   expect(await list('--json')).toBe('[{"name":"ann","admin":true},{"name":"ben","admin":false}]\n')
 })
 
-/** A terminal that answers each question with the next element of `typed`; `shown` is its output. */
+/** Simulates a terminal. Each question gets the next element of `typed`; `shown` collects the output. */
 function terminal(typed: readonly string[]) {
   const input = Object.assign(new PassThrough(), { isTTY: true })
   const shown: string[] = []
@@ -51,7 +51,11 @@ it.each([
   ['differ', ['one\r', 'other\r'], 'the two passwords differ; nothing was changed'],
   ['end with Ctrl-C', ['on\x03'], 'no password was given; nothing was changed'],
   ['end with Ctrl-D', ['\x04'], 'no password was given; nothing was changed'],
-  ['end with Ctrl-C at last', ['one\r', '\x03'], 'no password was given; nothing was changed'],
+  [
+    'end with Ctrl-C at the second question',
+    ['one\r', '\x03'],
+    'no password was given; nothing was changed',
+  ],
 ])('leaves the password unchanged when the two entries %s', async (_, typed, message) => {
   const { input, output } = terminal(typed)
   expect(await outcomeOf(readNewPassword(input, output))).toBe(message)

@@ -14,7 +14,7 @@ import { EXIT, Exit } from '../exit.ts'
 import { addFolderOption, nodeFolder } from '../node-folder.ts'
 import { readSettings } from '../settings.ts'
 
-/** Placeholder for a check before the password prompt. */
+/** Placeholder for the password, so that the name is checked before the user types a password. */
 const NO_PASSWORD = { passwordHash: '', since: 0 } as const
 
 export function userCommand(): Command {
@@ -84,14 +84,14 @@ type Output = Pick<NodeJS.WriteStream, 'write'>
 const INPUT_BYTES_MAX = 8 * 1024
 
 /**
- * Reads a new password: twice without echo on a terminal, otherwise the first line of `input`. It is never an
+ * Reads a new password: twice without echo on a terminal, otherwise the first line of `input`. The password is never an
  * argument, because other processes can read arguments and shells keep a history. Errors: Exit (usage) if the two
- * inputs differ, or the password is empty.
+ * passwords differ, or if there is no password.
  */
 export async function readNewPassword(input: Input, output: Output): Promise<string> {
   if (input.isTTY !== true) return firstLine(input)
-  // The line editor echoes into a sink. It is open from the first question to the end, so that text typed between
-  // the questions is not echoed.
+  // The line editor echoes into a sink. The editor stays open for both questions, so that text typed between the
+  // questions is not echoed either.
   const sink = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input, output: sink, terminal: true, historySize: 0 })
   try {
@@ -107,7 +107,7 @@ function ask(lines: Interface, output: Output, question: string): Promise<string
   output.write(question)
   return new Promise<string>((resolve, reject) => {
     lines.once('line', resolve)
-    // On Ctrl-C and Ctrl-D. Has no effect after a line was read.
+    // Called on Ctrl-C and Ctrl-D. After a line was read, a call has no effect.
     const end = () => reject(new Exit(EXIT.usage, 'no password was given; nothing was changed'))
     lines.once('SIGINT', end)
     lines.once('close', end)

@@ -59,7 +59,7 @@ export function verifyCommand(): Command {
     .action(verify)
 }
 
-// Loads only the modules for this kind of input: compiling all of them takes longer than verifying a folder.
+// Loads only the modules for this kind of input, because compiling all modules takes longer than verifying a folder.
 async function verify(target: string, flags: VerifyFlags): Promise<void> {
   if (/^https?:\/\//.test(target)) {
     refuseFlags(flags, 'a URL', [...WITNESS_FLAGS, 'key', 'state', 'token'])
@@ -79,7 +79,7 @@ async function verify(target: string, flags: VerifyFlags): Promise<void> {
 
 const WITNESS_FLAGS = ['witness', 'quorum', 'policy']
 
-/** Errors: Exit (usage) for a flag other than `json` and `allowed`: ignoring it would suggest that it was used. */
+/** Throws Exit (usage) for a flag other than `json` and `allowed`, because users would expect an effect of the flag. */
 function refuseFlags({ json, ...flags }: VerifyFlags, kind: string, allowed: readonly string[]) {
   for (const [flag, value] of Object.entries(flags)) {
     if (value === undefined || allowed.includes(flag)) continue
@@ -87,7 +87,7 @@ function refuseFlags({ json, ...flags }: VerifyFlags, kind: string, allowed: rea
   }
 }
 
-/** The first bytes of proof files of any version. */
+/** The first bytes of every proof file, independent of its version. */
 const PROOF_BEGINNING = 'c2sp.org/tlog-proof'
 
 function isProofFile(path: string): boolean {
@@ -128,16 +128,16 @@ async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<No
   return verifyNode(location, {
     signing: folder === null ? null : await signingFilesIn(folder),
     isMirror: folder === location && (await isMirror(location)),
-    // This thread is nearly idle unless the other threads find a difference.
+    // One thread per processor, because this thread is nearly idle unless another thread finds a difference.
     threads: { location, count: availableParallelism() },
     progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
-    blobProgress: (share, done) => line.update(share, count(done.contents, 'attached content')),
+    blobProgress: (share, done) => line.update(share, count(done.contents, 'attached blob')),
   })
 }
 
 /**
- * Reads the key and the signed head of a folder. With them, a chain that was replaced with another valid chain is
- * a finding. Errors: Exit (configuration) if they cannot be read.
+ * Reads the key and the signed head of a folder, with which `verifyNode` detects that the chain was replaced by another
+ * valid chain. Errors: Exit (configuration) if the files cannot be read.
  */
 async function signingFilesIn(folder: string): Promise<SigningFiles> {
   const { readSigningFiles } = await import('../../ledger/core.ts')
@@ -148,7 +148,7 @@ async function signingFilesIn(folder: string): Promise<SigningFiles> {
   }
 }
 
-/** A folder with the key of a node is never a mirror, even if it contains files of a mirror. */
+/** Whether `folder` is a mirror. A folder with the key of a node is not, even if there are files of a mirror. */
 async function isMirror(folder: string): Promise<boolean> {
   if (existsSync(join(folder, KEY_FILE))) return false
   return (await import('../../ledger/core.ts')).isMirrorFolder(folder)
@@ -177,12 +177,11 @@ function verificationText(
   lines.push(`server id  ${serverId}`, `head       ${headId ?? '(none)'}`)
   const { contents, contentBytes, absent } = 'contents' in verification ? verification : NO_BLOBS
   if (contents > 0) {
-    lines.push(`attached   ${count(contents, 'content')} of ${count(contentBytes, 'byte')}`)
+    lines.push(`attached   ${count(contents, 'blob')} of ${count(contentBytes, 'byte')}`)
   }
   if (absent > 0) {
     lines.push(
-      `absent     ${count(absent, 'content')}, not here or not any more: ` +
-        'the node of this mirror fetches what the source has',
+      `absent     ${count(absent, 'blob')}: the node of this mirror fetches those that the source still has`,
     )
   }
   lines.push(`time       ${paceText(entries, seconds)}`)

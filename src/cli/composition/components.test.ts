@@ -6,7 +6,7 @@ import { buildApp } from '../../http/index.ts'
 import { readSettings } from '../settings.ts'
 import { type App, type ComponentName, composeApp, reportVerification } from './components.ts'
 
-/** The app of these components on a loopback address, and its log messages. */
+/** Composes an app of the components `names`, and collects its log messages in `logged`. */
 function compose(
   names: ComponentName | readonly ComponentName[],
   variables: Readonly<Record<string, string>>,
@@ -22,7 +22,7 @@ function compose(
   return { composed, logged, logger }
 }
 
-/** Closes an app that was never started. */
+/** Waits for an app and closes it. The app has no listeners. */
 async function closed(composed: Promise<App>): Promise<App> {
   const app = await composed
   await app.close()

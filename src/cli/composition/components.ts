@@ -19,7 +19,7 @@ export function parseComponentNames(text: string): ComponentName[] {
   return text.split(',').map((part) => {
     const name = COMPONENT_NAMES.find((known) => known === part.trim())
     if (name !== undefined) return name
-    throw new InvalidArgumentError(`known components: ${COMPONENT_NAMES.join(', ')}.`)
+    throw new InvalidArgumentError(`the components are ${COMPONENT_NAMES.join(', ')}.`)
   })
 }
 
@@ -37,13 +37,13 @@ export interface App {
   close(): Promise<void>
 }
 
-/** Preset credentials for trying daicho on one computer. Never used on an address that others can reach. */
+/** Preset credentials for trying daicho on one computer. Used only on a loopback address. */
 const PRESET: Credentials = { name: 'admin', password: 'daicho' }
 
 /**
- * The composition root of `serve`. The code of a component is loaded when it is created, and a shared service is
- * opened when the first component needs it. Errors: Exit (configuration), CodedError, after everything that was opened
- * is closed.
+ * Creates the components of `serve` and the services that they share. Loads only the code of the components in `names`,
+ * and opens a service when the first component needs it. Errors: Exit (configuration), CodedError. After an error, all
+ * opened services are closed.
  */
 export async function composeApp({ names, ...options }: AppOptions): Promise<App> {
   const notices: string[] = []
@@ -75,7 +75,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   const create: Record<ComponentName, () => Promise<HttpComponent>> = {
     ledger: async () => {
       const credentials = dashboardCredentials(context)
-      // The ledger is opened first: it creates the tables of a new database, which the tokens need too.
+      // The ledger is opened before the tokens, because it creates the tables that the tokens need in PostgreSQL.
       const service = await ledger()
       const required = settings.TOKENS === 'required' ? await tokens() : null
       return createLedger(context, credentials, required, service)
@@ -109,7 +109,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   }
 }
 
-/** Calls `open` only once. */
+/** Returns a function that calls `open` at its first call, and then always returns the same service. */
 function openOnce<Service>(open: () => Promise<Service>): () => Promise<Service> {
   let opened: Promise<Service> | null = null
   return () => {
@@ -118,7 +118,7 @@ function openOnce<Service>(open: () => Promise<Service>): () => Promise<Service>
   }
 }
 
-/** Errors: StoreError, LedgerError. */
+/** Opens the ledger according to the settings, and closes it with the app. Errors: StoreError, LedgerError. */
 async function openNodeLedger(context: ComponentContext): Promise<LedgerService> {
   const { openLedger, peerOfText, verifierKeysOf, witnessOfText } = await import(
     '../../ledger/core.ts'
@@ -156,7 +156,7 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
     const warning = await storeWarning(settings.STORE)
     if (warning !== null) logger.warn(warning)
   }
-  // Runs even without the gateway, so that the ledger API cannot bypass the rules of a network.
+  // Called even without the gateway, so that the ledger API cannot bypass the rules of a network.
   await ownNetworkDatabases(ledger.service)
   if (settings.SYSTEM_FOLDER === null) {
     logger.warn('SYSTEM_FOLDER is not set: all data is lost when this process ends')
@@ -164,7 +164,7 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
   return ledger.service
 }
 
-/** Logs a verification. Its end is `finished`, because a log line has a `time` already. */
+/** Logs a finished verification. Its time is logged as `finished`, because each log line has its own `time`. */
 export function reportVerification(state: FinishedVerification, logger: FastifyBaseLogger): void {
   const { result, time: finished, ...others } = state
   const fields = { finished, ...others }
@@ -227,7 +227,10 @@ async function createSamples(
   })
 }
 
-/** Errors: Exit (configuration) if only one of the two is set, or neither on an address that others can reach. */
+/**
+ * Returns BASIC_USERNAME and BASIC_PASSWORD, or the preset credentials on a loopback address. Errors: Exit
+ * (configuration) if only one of the variables is set, or neither and the address is not loopback.
+ */
 function dashboardCredentials(context: ComponentContext): Credentials {
   const { settings, host, isLoopback, notify } = context
   const { BASIC_USERNAME: name, BASIC_PASSWORD: password } = settings
@@ -249,7 +252,6 @@ function presetText({ name, password }: Credentials): string {
   return `name "${name}", password "${password}" (preset)`
 }
 
-/** Whether `host` is a loopback address. */
 function isLoopbackHost(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true
   return isIP(host) === 4 && host.startsWith('127.')

@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Clock } from '../../base/clock.ts'
 import type { Settings } from '../settings.ts'
 
-/** Context of every component. The services that it needs are separate arguments. */
+/** Arguments that every component gets. Services such as the ledger are separate arguments. */
 export interface ComponentContext {
   readonly settings: Settings
   /** The address that all listeners use. */
@@ -11,7 +11,7 @@ export interface ComponentContext {
   readonly clock: Clock
   readonly logger: FastifyBaseLogger
   readonly version: string
-  /** Adds a line for the terminal, such as preset credentials. It is never logged. */
+  /** Adds a line to the banner on the terminal, such as preset credentials. The line is never logged. */
   readonly notify: (line: string) => void
   /** Registers a function to call after all listeners are closed, in reverse order of registration. */
   readonly onClose: (close: () => Promise<void>) => void

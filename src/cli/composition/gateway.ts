@@ -18,7 +18,7 @@ const SECRET_BYTES = 32
 /** The network that is bundled with daicho. */
 const SHIPPED = 'mynetwork'
 
-/** Creates the gateway with the networks of the ledger and the networks of the settings. */
+/** Creates the gateway with the networks that the ledger contains and the networks of the setting NETWORKS. */
 export async function createGateway(
   context: ComponentContext,
   ledger: LedgerService,
@@ -37,7 +37,7 @@ export async function createGateway(
   const { NETWORK } = settings
   if (NETWORK !== null && networks.get(NETWORK) === null) {
     const known = networks.list().map(({ name }) => name)
-    const message = `NETWORK: there is no ${NETWORK}; there are ${known.join(', ')}`
+    const message = `NETWORK: there is no network ${NETWORK}; choose one of ${known.join(', ')}`
     throw new Exit(EXIT.configuration, message)
   }
   const shipped = networks.get(SHIPPED) === null ? null : SHIPPED
@@ -57,7 +57,7 @@ export async function createGateway(
   })
 }
 
-/** Errors: Exit (configuration) for an insecure combination of settings. */
+/** Returns the access rules from the settings. Errors: Exit (configuration) for an insecure combination. */
 function accessOf({ settings, isLoopback, host, logger, notify }: ComponentContext) {
   const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: isAuthenticated } = settings
   if (isAuthenticated && apiKey === null) {

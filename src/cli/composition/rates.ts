@@ -19,10 +19,10 @@ import type { ComponentContext } from './context.ts'
 
 /** Timeout of a request to a source, including name resolution and the last byte. */
 const SOURCE_TIMEOUT_MS = 5_000
-/** Maximum length of a decompressed reply. */
+/** Maximum bytes of a decompressed reply of a source. */
 const SOURCE_BYTES_MAX = 1_048_576
 
-/** Creates the rate feed, which records accepted rates in `ledger` if it is given. */
+/** Creates the rate feed, which records accepted rates in `ledger` unless `ledger` is null. */
 export async function createRates(
   { settings, version, clock, logger }: ComponentContext,
   ledger: LedgerService | null,
@@ -36,8 +36,8 @@ export async function createRates(
 }
 
 /**
- * Dependencies of a rate feed. Sources are read over https only, and private networks are refused unless the
- * settings allow them. Errors: SourceListError for an invalid RATES_SOURCES.
+ * Returns the dependencies of a rate feed. Sources are read over https only, and not from private networks unless
+ * RATES_ALLOW_PRIVATE is set. Errors: SourceListError for an invalid RATES_SOURCES.
  */
 export function rateFeedDeps(
   settings: Settings,
@@ -70,7 +70,7 @@ export function rateFeedDeps(
   }
 }
 
-/** Records rates in the database `rates` of `ledger`. */
+/** Returns a rate ledger that records rates in the database `rates` of `ledger`. */
 export function rateLedgerIn(ledger: LedgerService): RateLedger {
   return {
     async record({ id, source, asOf, acceptedAt, perEur, rate }) {
@@ -85,7 +85,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
           await create()
         })
       } catch (error) {
-        // Equal ids mean equal rates: they were already recorded, for example before a restart.
+        // An item with the same id has the same rates. They were recorded earlier, for example before a restart.
         if (!hasCode(error, 'ITEM_EXISTS')) throw error
       }
     },
@@ -94,7 +94,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
       let skip = offset
       for await (const ids of await idsIn(ledger)) {
         for (const id of ids) {
-          // An id starts with its date, so items outside the range are not read.
+          // An id starts with the date of the rates, so items outside the range need not be read.
           const date = /^\d{4}-\d\d-\d\d/.exec(id)?.[0]
           const isInRange =
             date !== undefined && (from === null || date >= from) && (to === null || date <= to)
@@ -113,7 +113,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
   }
 }
 
-/** The ids of all records; empty if the database does not exist. */
+/** Returns the ids of all records, in pages. Returns no pages if the database does not exist. */
 async function idsIn(ledger: LedgerService): Promise<AsyncIterable<string[]> | string[][]> {
   try {
     return await ledger.listIds(RATES_DATABASE, { limit: 0, offset: 0, after: null })

@@ -2,19 +2,20 @@ import type { Operations } from '../../client/index.ts'
 
 export type ActivityReply = Operations['GET /api/config/activity']['reply']
 
-/** Minutes per bar, and bars of a day. */
+/** Width of a bar of the chart, minutes. */
 const BAR_MINUTES = 10
+/** Bars of a day: 24 × 60 / BAR_MINUTES. */
 const BARS = 144
 const BAR_MS = BAR_MINUTES * 60_000
 
-/** The changes of the last 24 hours as values for a chart, oldest first. */
+/** Values for a chart of the last 24 hours, oldest first. */
 export interface ActivityChart {
   /** Start of the first bar, milliseconds since the Unix epoch. */
   readonly from: number
   readonly to: number
-  /** Average number of entries per minute, for each bar; null before the start of the process. */
+  /** Average number of entries per minute for each bar, or null for a bar before the start of the node. */
   readonly rates: readonly (number | null)[]
-  /** Size of the store in bytes at the end of each bar; null if it is unknown. */
+  /** Size of the store in bytes at the end of each bar, or null if the size is unknown. */
   readonly sizes: readonly (number | null)[]
   readonly entries: number
   readonly blocks: number
@@ -30,7 +31,7 @@ export function chartOf({ since, now, minutes, store_bytes }: ActivityReply): Ac
   for (const { time, entries, store_bytes: bytes } of minutes) {
     const bar = barOf(time)
     counts.set(bar, (counts.get(bar) ?? 0) + entries)
-    // The size at the first block of a bar is the size at the end of the bar before it.
+    // The first block of a bar has the size of the store at the end of the previous bar.
     if (bytes !== null && !known.has(bar - 1)) known.set(bar - 1, bytes)
   }
   known.set(BARS - 1, store_bytes)
@@ -49,7 +50,7 @@ export function chartOf({ since, now, minutes, store_bytes }: ActivityReply): Ac
   }
 }
 
-/** The size changes only with blocks, so bars without a known size have the next known size. */
+/** Fills bars without a size with the next size in `known`, because the size changes only when a block is added. */
 function sizesOf(known: ReadonlyMap<number, number>, first: number): readonly (number | null)[] {
   const sizes: (number | null)[] = []
   let next: number | null = null

@@ -13,7 +13,7 @@ export function followAddress(): void {
   follow()
 }
 
-/** Shows a view. `route` has it at once, so an action of the user that follows starts from the new view. */
+/** Shows the view `to`. Sets `route` at once, so that a quick next action of the user starts from the new view. */
 export function goTo(to: Route): void {
   location.hash = hrefOf(to)
   route.value = to

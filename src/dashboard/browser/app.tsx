@@ -23,7 +23,7 @@ export function App(): JSX.Element {
   const isFirst = useRef(true)
   useEffect(() => {
     document.title = `${titleOf(now)} · daicho`
-    // Moves the focus of keyboard and screen reader into the new view.
+    // Moves the focus into the new view, for users of keyboards and screen readers.
     if (!isFirst.current) main.current?.focus({ preventScroll: true })
     isFirst.current = false
     if (main.current !== null) restoreScroll(main.current)
@@ -41,12 +41,12 @@ export function App(): JSX.Element {
   )
 }
 
-/** The views with the time of the last verification: the entrance and the views about the chain. */
+/** The views that show the time of the last verification. */
 const SHOWS_VERIFICATION: ReadonlySet<Route['view']> = new Set([
   ...(['databases', 'ledger', 'verification', 'node'] as const),
 ])
 
-/** A view keeps its state while this does not change, for example while the user turns pages. */
+/** Returns the key of a view. A view keeps its state while its key is the same, for example on the next page. */
 function keyOf(now: Route): string {
   if (now.view === 'ledger') return now.view
   return hrefOf(now.view === 'items' ? itemsOf(now.db) : now)

@@ -6,19 +6,19 @@ import {
 } from '../../base/strict-json.ts'
 import type { Texts } from './language/english.ts'
 
-/** The item in a text, or the reason it cannot be saved. */
+/** The item in a text, or the reason why the text cannot be saved as an item. */
 export type Checked =
   | { readonly item: JsonObject }
   | {
       readonly reason: 'json'
       readonly code: StrictJsonErrorCode
       readonly detail: string
-      /** Position in the text, or null if it is unknown. */
+      /** Position of the error in the text, or null if the browser does not report the position. */
       readonly location: { readonly line: number; readonly column: number } | null
     }
   | { readonly reason: 'not-object' | 'id-not-text' | 'id-changed' }
 
-/** Checks `text` like the node does; `id` is the id of the item, or null for a new item. */
+/** Checks `text` with the rules of the node. `id` is the id of the item, or null for a new item. */
 export function checkedItem(text: string, id: string | null): Checked {
   let value: Json
   try {
@@ -33,7 +33,7 @@ export function checkedItem(text: string, id: string | null): Checked {
   return { item: value }
 }
 
-/** The position in an error message; some browsers report it for some errors. */
+/** Returns the position in an error message, or null, because not all browsers report positions. */
 function locationIn({ message }: Error): { line: number; column: number } | null {
   const [, line, column] = /line (\d+) column (\d+)/.exec(message) ?? []
   return line === undefined ? null : { line: Number(line), column: Number(column) }
@@ -41,12 +41,12 @@ function locationIn({ message }: Error): { line: number; column: number } | null
 
 /** A difference between two values. */
 export interface Difference {
-  /** For example `grower.town`, `tags[0]`; empty for the whole value. */
+  /** Path of the member, for example `grower.town` or `tags[0]`. Empty for the whole value. */
   readonly path: string
   readonly kind: 'added' | 'removed' | 'changed'
-  /** Absent if it was added. */
+  /** Absent if the member was added. */
   readonly before?: unknown
-  /** Absent if it was removed. */
+  /** Absent if the member was removed. */
   readonly after?: unknown
 }
 
@@ -93,12 +93,11 @@ function pathTo(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`
 }
 
-/** An operator of a filter. */
 export type Operator = keyof Texts['operators']
 
 /**
- * Returns the JSON of a filter with one condition, or null without a member. If the text is the JSON of a number,
- * true, false or null, the filter matches that value and the text itself.
+ * Returns the JSON of a filter with one condition, or null if `member` is empty. If `text` is a number, true, false or
+ * null, the filter compares with that value and also with the string, because the user cannot say which is meant.
  */
 export function simpleWhere(member: string, operator: Operator, text: string): string | null {
   const name = member.trim()

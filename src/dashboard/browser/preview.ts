@@ -1,8 +1,8 @@
-/** Maximum sizes of attachments that the page shows. */
+/** Maximum sizes of the images and texts that the page shows. */
 const IMAGE_BYTES_MAX = 5 * 1024 * 1024
 const TEXT_BYTES_MAX = 256 * 1024
 
-/** How the page can show a file of this media type and length; null if it cannot. */
+/** Returns how the page shows a file of media type `type` with `length` bytes, or null if the page cannot show it. */
 export function previewOf(type: string, length: number): 'image' | 'text' | null {
   const essence = (type.split(';')[0] ?? '').trim().toLowerCase()
   if (/^image\/(png|jpeg|gif|webp|avif|bmp|svg\+xml)$/.test(essence)) {

@@ -1,4 +1,4 @@
-/** The shown part of a database. */
+/** The part of a database that a list shows. */
 export interface ItemList {
   /** Page number, starting with 1. */
   readonly page: number
@@ -6,13 +6,13 @@ export interface ItemList {
   readonly size: number
   /** Conditions as JSON, or null for all items. */
   readonly where: string | null
-  /** For example `price DESC`; null for the order of creation. */
+  /** The order, for example `price DESC`, or null for the order of creation. */
   readonly order: string | null
-  /** Paths of the shown members; if the list is empty, each item is shown as JSON. */
+  /** Paths of the shown members. If there are none, each item is shown as JSON. */
   readonly columns: readonly string[]
 }
 
-/** A view of the page. It is stored in the fragment of the URL, so that links, “back” and “reload” work. */
+/** A view of the page. The fragment of the URL contains the view, so that links, “back” and “reload” work. */
 export type Route =
   | { readonly view: 'databases' }
   | { readonly view: 'items'; readonly db: string; readonly list: ItemList }
@@ -20,23 +20,24 @@ export type Route =
   | LedgerRoute
   | { readonly view: 'verification' }
   | { readonly view: 'node' }
-  /** A fragment that no view has. */
+  /** The fragment of the URL belongs to no view. */
   | { readonly view: 'unknown'; readonly hash: string }
 
 interface LedgerRoute {
   readonly view: 'ledger'
-  /** Is null for the newest block. */
+  /** Height of the first shown block, or null for the newest block. */
   readonly height: number | null
-  /** The database and the method of the wanted entries; empty for all. */
+  /** Database of the shown entries, or empty for all databases. */
   readonly db: string
+  /** Method of the shown entries, or empty for all methods. */
   readonly method: string
 }
 
 export const PAGE_SIZES: readonly number[] = [50, 200, 1_000]
-/** Larger pages are unknown routes. */
+/** Maximum page number. A larger number makes the route unknown. */
 const PAGE_MAX = 1_000_000
 const COLUMNS_MAX = 30
-/** The first view. */
+/** The view of a URL without a fragment. */
 export const FIRST: Route = { view: 'databases' }
 const FIRST_PAGE: ItemList = {
   page: 1,
@@ -46,12 +47,12 @@ const FIRST_PAGE: ItemList = {
   columns: [],
 }
 
-/** The items of a database, without a filter if `list` is absent. */
+/** Returns the route to the items of a database. Absent members of `list` have their defaults. */
 export function itemsOf(db: string, list: Partial<ItemList> = {}): Route {
   return { view: 'items', db, list: { ...FIRST_PAGE, ...list } }
 }
 
-/** The blocks of the chain from `height` on. */
+/** Returns the route to the blocks of the chain from `height` on. */
 export function ledgerAt(height: number | null): LedgerRoute {
   return { view: 'ledger', height, db: '', method: '' }
 }
@@ -87,7 +88,7 @@ function queryOf({ page, size, where, order, columns }: ItemList): string {
   })
 }
 
-/** The query with all values that are not empty. */
+/** Returns a query with the values that are not empty. */
 function queryText(values: Readonly<Record<string, readonly string[]>>): string {
   const pairs = Object.entries(values).flatMap(([name, texts]) =>
     texts.filter((text) => text !== '').map((text): [string, string] => [name, text]),
@@ -95,7 +96,7 @@ function queryText(values: Readonly<Record<string, readonly string[]>>): string 
   return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs)}`
 }
 
-/** Parses the fragment `hash`. */
+/** Parses the fragment of a URL, including `#`. */
 export function parseRoute(hash: string): Route {
   const unknown = { view: 'unknown', hash } as const
   const at = hash.indexOf('?')

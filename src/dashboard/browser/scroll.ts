@@ -1,6 +1,6 @@
-/** Delay after the last scroll event; browsers limit the number of changes of the history. */
+/** Time from the last scroll event until the position is saved, because browsers limit changes of the history. */
 const SETTLED_MS = 100
-/** How long a page is restored after a navigation, while its lists are loaded. */
+/** Time after a navigation during which the position is restored whenever the page grows, because lists load slowly. */
 const RESTORE_MS = 30_000
 
 let stop = () => {}
@@ -14,16 +14,16 @@ export function rememberScroll(): void {
     clearTimeout(timer)
     timer = setTimeout(save, SETTLED_MS)
   })
-  // A click can leave the view before the timer.
+  // Saves at once, because a click can leave the view before the timer fires.
   addEventListener('click', save, { capture: true })
   addEventListener('hashchange', () => clearTimeout(timer))
-  // The user scrolls or types: the page must not move by itself.
+  // Stops restoring when the user scrolls or types, because the page must not move by itself.
   for (const event of ['wheel', 'touchstart', 'keydown', 'pointerdown']) {
     addEventListener(event, () => stop(), { passive: true })
   }
 }
 
-/** Scrolls to the position of this entry of the history: to the start of the page if it is new. */
+/** Scrolls to the position that was saved for this entry of the history, or to the start of the page. */
 export function restoreScroll(page: HTMLElement): void {
   stop()
   const y = Number(Object(history.state).y ?? 0)

@@ -26,7 +26,7 @@ export function memberPaths(items: readonly ListedItem[]): readonly string[] {
   return [...paths].slice(0, MEMBERS_MAX)
 }
 
-/** Returns the member of `item` at `path`, or undefined. A member named like the whole path has precedence. */
+/** Returns the member of `item` at `path`, or undefined. A member whose name is the whole path has precedence. */
 export function valueAt(item: unknown, path: string): unknown {
   if (!isJsonObject(item)) return undefined
   if (Object.hasOwn(item, path)) return item[path]
@@ -36,7 +36,7 @@ export function valueAt(item: unknown, path: string): unknown {
   return Object.hasOwn(item, first) ? valueAt(item[first], path.slice(dot + 1)) : undefined
 }
 
-/** Returns the items with only their id and the members at `columns`; without columns, whole items. */
+/** Returns the items with only their id and the members at `columns`. Without columns, returns whole items. */
 function shownItems(items: readonly ListedItem[], columns: readonly string[]) {
   if (columns.length === 0) return items
   return items.map((item) =>
@@ -44,7 +44,7 @@ function shownItems(items: readonly ListedItem[], columns: readonly string[]) {
   )
 }
 
-/** Prints the shown items as NDJSON: one JSON object per line. */
+/** Returns the shown items as NDJSON: one JSON object per line. */
 export function ndjsonOf(items: readonly ListedItem[], columns: readonly string[]): string {
   return shownItems(items, columns)
     .map((item) => `${JSON.stringify(item)}\n`)
@@ -52,8 +52,8 @@ export function ndjsonOf(items: readonly ListedItem[], columns: readonly string[
 }
 
 /**
- * Prints the shown items as CSV (RFC 4180), or with tabs for the clipboard. Without columns, every member is a
- * column. Texts are as in the item, other values as JSON; null and missing members are empty.
+ * Returns the shown items as CSV (RFC 4180), or with tabs for the clipboard. Without columns, every member is a column.
+ * Strings are cells without JSON quotes, null and missing members are empty cells, and other values are JSON.
  */
 export function csvOf(
   items: readonly ListedItem[],
@@ -74,7 +74,7 @@ function cellOf(value: unknown, separator: string): string {
   return isPlain ? text : `"${text.replaceAll('"', '""')}"`
 }
 
-/** A spreadsheet evaluates a text that starts like a formula; an apostrophe prevents that. */
+/** Adds an apostrophe to a text that starts like a formula, so that spreadsheets do not evaluate the text. */
 function withoutFormula(text: string): string {
   return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
 }

@@ -8,20 +8,19 @@ import {
   type SourceRecord,
 } from './record.ts'
 
-/** Names of the array in a reply of `_all_docs`, `_find` or the body of `_bulk_docs`. */
+/** Names of the array with the documents: in replies of `_all_docs` and `_find`, and in the body of `_bulk_docs`. */
 const ARRAYS = ['rows', 'docs']
 const DESIGN_PREFIX = '_design/'
 
 export interface CouchdbOptions {
-  /** Leaves attachments out. */
   readonly withoutAttachments: boolean
 }
 
 /**
- * The documents in a reply of CouchDB to `GET /{db}/_all_docs?include_docs=true&attachments=true`.
+ * Yields the documents in a reply of CouchDB to `GET /{db}/_all_docs?include_docs=true&attachments=true`.
  *
- * Members that begin with `_` belong to CouchDB: `_id` stays for the caller, `_attachments` becomes attachments, all
- * others are dropped. Source: CouchDB API reference, "Documents".
+ * Members that begin with `_` are metadata of CouchDB. `_id` stays in the item, `_attachments` becomes the attachments
+ * of the record, and all other metadata is dropped. Source: CouchDB API reference, "Documents".
  */
 export function couchdbRecords(chunks: AsyncIterable<Uint8Array>, options: CouchdbOptions): Pages {
   return arrayRecords(chunks, (line, row) => documentRecord(line, row, options), ARRAYS)
@@ -46,7 +45,7 @@ function documentRecord(
   return itemRecord(line, item, attachments)
 }
 
-/** Errors: RecordRefusal. */
+/** Returns the document in a row. Errors: RecordRefusal. */
 function documentIn(row: JsonObject): JsonObject {
   if (typeof row.error === 'string') throw new RecordRefusal(`CouchDB reported: ${row.error}`)
   if (isJsonObject(row.doc)) return row.doc
@@ -54,7 +53,7 @@ function documentIn(row: JsonObject): JsonObject {
   throw new RecordRefusal('the row has no document: fetch _all_docs with include_docs=true')
 }
 
-/** Errors: RecordRefusal. */
+/** Decodes the value of `_attachments`. Errors: RecordRefusal. */
 function attachmentsIn(value: Json | undefined): SourceAttachment[] {
   if (value === undefined) return []
   if (!isJsonObject(value)) throw new RecordRefusal('_attachments is not an object')
@@ -68,7 +67,9 @@ function attachmentsIn(value: Json | undefined): SourceAttachment[] {
       )
     }
     if (typeof contentType !== 'string' || !isBase64(data)) {
-      throw new RecordRefusal(`attachment ${name} has no valid type, or data that are not base64`)
+      throw new RecordRefusal(
+        `attachment ${name} has a content type that is not text, or data that is not base64`,
+      )
     }
     return { name, contentType, bytes: Buffer.from(data, 'base64') }
   })

@@ -5,7 +5,6 @@ import { reasonOf, recordOf, requireBytes, textOf } from './json-records.ts'
 import { linesOf, type Piece, RECORD_BYTES_MAX, withoutReturn } from './lines.ts'
 import { itemRecord, type Pages, RecordRefusal } from './record.ts'
 
-/** Maximum columns of a file. */
 const COLUMNS_MAX = 1_000
 
 const COLUMN_TYPES = ['string', 'number', 'boolean', 'json', 'date'] as const
@@ -16,21 +15,21 @@ export interface Column {
   readonly type: ColumnType
 }
 
-/** A cell; an empty cell without quotes means that the item does not have the member. */
+/** A cell. An empty cell without quotes means that the item does not have the member. */
 interface Cell {
   readonly text: string
   readonly isQuoted: boolean
 }
 
-/** A row with the line on which it begins. `cells` is a text if the row is malformed. */
+/** A row and the line on which the row begins. If the row is malformed, `cells` is the reason as text. */
 interface Row {
   readonly line: number
   readonly cells: Cell[] | string
 }
 
 /**
- * CSV (RFC 4180) with a header. A column is named `name` or `name:type`; `types` gives types by name. Errors:
- * SourceError for an unusable header.
+ * Yields the records of CSV (RFC 4180) with a header. The header contains `name` or `name:type` for each column. A type
+ * in `types` takes precedence. Errors: SourceError for an invalid header.
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Uint8Array>,
@@ -79,7 +78,7 @@ function headerOf(row: Row | undefined, types: ReadonlyMap<string, ColumnType>):
   })
   const names = new Set(columns.map(({ name }) => name))
   if (names.size < columns.length || names.has('')) {
-    throw new SourceError('the header must name each column, and each name once')
+    throw new SourceError('the header must have a different name for each column')
   }
   if (names.has('__proto__')) throw new SourceError('no column can be called __proto__')
   const unknown = [...types.keys()].find((name) => !names.has(name))
@@ -120,13 +119,13 @@ const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 /** A date or a time of ISO 8601, as RFC 3339 profiles it. */
 const DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2}))?$/
 
-/** Return undefined if the text is not of the type. */
+/** Functions that convert the text of a cell to each type, and return undefined for an invalid text. */
 const CONVERSIONS: Record<ColumnType, (text: string) => Json | undefined> = {
   string: (text) => text,
   number: (text) => (NUMBER.test(text) ? parseStrictText(text) : undefined),
   boolean: (text) => (text === 'true' || text === 'false' ? text === 'true' : undefined),
   json: (text) => {
-    // Inside an array, because the item is another level of nesting.
+    // Parsed inside an array, because the item adds a level of nesting, and the depth is limited.
     const values = parseStrictText(`[${text}]`)
     return Array.isArray(values) && values.length === 1 ? values[0] : undefined
   },
@@ -134,14 +133,14 @@ const CONVERSIONS: Record<ColumnType, (text: string) => Json | undefined> = {
     DATE.test(text) && isDay(text) && !Number.isNaN(Date.parse(text)) ? text : undefined,
 }
 
-/** Whether the day exists; `Date.parse` accepts 30 February. */
+/** Whether the day exists. `Date.parse` alone would accept 30 February. */
 function isDay(text: string): boolean {
   const day = text.slice(0, 10)
   const ms = Date.parse(`${day}T00:00:00Z`)
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day)
 }
 
-/** Splits `chunks` into rows; a row has several lines if a cell in quotes contains line breaks. */
+/** Splits `chunks` into rows. A row has several lines if a cell in quotes contains line breaks. */
 async function* rowsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Row[]> {
   const parser = new RowParser()
   let start: number | null = null
@@ -179,7 +178,7 @@ function tooLong(start: number, line: number): string {
 
 class RowParser {
   #cells: Cell[] = []
-  /** The text so far of a quoted cell that continues on the next line; null outside. */
+  /** The text so far of a quoted cell that continues on the next line, or null if no cell is open. */
   #open: string | null = null
   /** Whether the last cell was in quotes, so that only a comma or the end may follow. */
   #isAfterQuote = false
@@ -190,7 +189,7 @@ class RowParser {
     this.#isAfterQuote = false
   }
 
-  /** Adds a line; returns the row, or null if it continues. Errors: RecordRefusal, StrictJsonError. */
+  /** Adds a line. Returns the row, or null if the row continues. Errors: RecordRefusal, StrictJsonError. */
   add(line: Buffer): Cell[] | null {
     // A carriage return inside quotes belongs to the cell.
     const whole = textOf(line)
@@ -230,7 +229,7 @@ class RowParser {
     return cells
   }
 
-  /** Reads a quoted cell from `from`; returns the index after its closing quote, or -1 if it continues. */
+  /** Reads a quoted cell from `from`. Returns the index after the closing quote, or -1 if the cell continues. */
   #quoted(text: string, from: number, before: string): number {
     let cell = before
     for (let at = from; ; ) {
@@ -272,7 +271,7 @@ function quoted(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
-/** Finds the columns of items: their members in order of appearance, each with a type that all its values have. */
+/** Collects the members of items as columns, in order of appearance. A column with several types becomes `json`. */
 export class ColumnFinder {
   readonly #types = new Map<string, ColumnType>()
 
@@ -284,7 +283,9 @@ export class ColumnFinder {
       this.#types.set(name, before === undefined || before === type ? type : 'json')
     }
     if (this.#types.size <= COLUMNS_MAX) return
-    throw new SourceError(`the items have more than ${COLUMNS_MAX} members: CSV is not for them`)
+    throw new SourceError(
+      `the items have more than ${COLUMNS_MAX} members, the maximum for CSV: choose another format`,
+    )
   }
 
   get columns(): Column[] {

@@ -23,7 +23,7 @@ async function read(
   return records
 }
 
-/** The records without what is empty: `[line, item]`, or `[line, reason]`. */
+/** Returns `[line, item]` or `[line, reason]` for each record. */
 const shown = (records: readonly SourceRecord[]) =>
   records.map((record) => [record.line, record.kind === 'item' ? record.item : reasonOf(record)])
 const reasonOf = (record: SourceRecord) => ('reason' in record ? record.reason : record)
@@ -45,7 +45,7 @@ const items = fc.array(
 )
 
 describe('NDJSON and JSON arrays', () => {
-  it('reads equal items from each text form, whatever the chunks are', async () => {
+  it('reads the same items from each format, independent of the chunk size', async () => {
     await fc.assert(
       fc.asyncProperty(items, fc.integer({ min: 1, max: 40 }), async (given, chunkBytes) => {
         const ndjson = given.map((item) => JSON.stringify(item)).join('\n')
@@ -89,7 +89,7 @@ describe('NDJSON and JSON arrays', () => {
     expect(shown(await read(deep, null))).toEqual([[1, 'nesting exceeds 64 levels']])
   })
 
-  it('refuses an element of an array with its line', async () => {
+  it('refuses an invalid element of an array with its line, and reads the other elements', async () => {
     const text = '[\n {"a":"],[\\""},\n {"a":x},\n\n {"b":[{}]}\n]\n'
     expect(shown(await read(text, 'json'))).toEqual([
       [2, { a: '],["' }],
@@ -114,7 +114,7 @@ describe('NDJSON and JSON arrays', () => {
     await expect(read('', 'json')).rejects.toThrow('the input is not a JSON array')
   })
 
-  it('never ends with anything but records or a SourceError, for any bytes', async () => {
+  it('yields records or throws a SourceError for any text', async () => {
     const soup = fc.array(
       fc.constantFrom('{', '}', '[', ']', '"', '\\', ',', ':', '\n', 'a', ' ', '"rows"'),
     )
@@ -141,7 +141,7 @@ describe('NDJSON and JSON arrays', () => {
 })
 
 describe('CSV', () => {
-  it('reads what RFC 4180 allows: quotes, line breaks in cells, CRLF, a byte order mark', async () => {
+  it('reads quotes, line breaks in cells, CRLF and a byte order mark', async () => {
     const text =
       '\ufeffid,note,price:number,ok:boolean,tags:json,day:date\r\n1,"a ""b"",\r\nc",80,true,"[1,2]",2026-02-28\r\n2,"",,false,,\r\n'
     expect(shown(await read(text, 'csv'))).toEqual([
@@ -165,13 +165,15 @@ describe('CSV', () => {
     ])
   })
 
-  it('takes types from a schema, and refuses an unusable header', async () => {
+  it('takes types from a schema, and rejects an invalid header', async () => {
     const columnTypes = new Map([['n', 'number'] as const])
     expect(shown(await read('n\n5\n', 'csv', { columnTypes }))).toEqual([[2, { n: 5 }]])
     await expect(read('m\n5\n', 'csv', { columnTypes })).rejects.toThrow(
       'the schema has a column n',
     )
-    await expect(read('a,a\n', 'csv')).rejects.toThrow('the header must name each column')
+    await expect(read('a,a\n', 'csv')).rejects.toThrow(
+      'the header must have a different name for each column',
+    )
     await expect(read('__proto__\n', 'csv')).rejects.toThrow('no column can be called __proto__')
     await expect(read('', 'csv')).rejects.toThrow('the input is empty')
     const wide = Array.from({ length: 1_001 }, (_, at) => `c${at}`).join(',')
@@ -179,24 +181,27 @@ describe('CSV', () => {
   })
 })
 
-it.each(['ndjson', 'json', 'csv'] as const)('a dump as %s reads as equal items', async (format) => {
-  await fc.assert(
-    fc.asyncProperty(items, async (given) => {
-      // An id as in every stored item: a row of CSV is never empty.
-      const stored = given.map((item, at) => ({ ...item, id: `${at}` }))
-      const pages = async function* () {
-        yield stored.map((item) => JSON.stringify(item))
-      }
-      let text = ''
-      for await (const part of dumpTexts(pages, format)) text += part
-      const records = await read(text, format, {}, 64)
-      expect(records.map((record) => (record.kind === 'item' ? record.item : record))).toEqual(
-        stored,
-      )
-    }),
-    { numRuns: 100 },
-  )
-})
+it.each(['ndjson', 'json', 'csv'] as const)(
+  'a load of a %s dump restores the same items',
+  async (format) => {
+    await fc.assert(
+      fc.asyncProperty(items, async (given) => {
+        // Like stored items, all items have an id, so no row of the CSV is empty.
+        const stored = given.map((item, at) => ({ ...item, id: `${at}` }))
+        const pages = async function* () {
+          yield stored.map((item) => JSON.stringify(item))
+        }
+        let text = ''
+        for await (const part of dumpTexts(pages, format)) text += part
+        const records = await read(text, format, {}, 64)
+        expect(records.map((record) => (record.kind === 'item' ? record.item : record))).toEqual(
+          stored,
+        )
+      }),
+      { numRuns: 100 },
+    )
+  },
+)
 
 it('converts each type of MongoDB Extended JSON, canonical and relaxed', () => {
   const rows: [unknown, unknown][] = [
@@ -269,7 +274,7 @@ describe('CouchDB', () => {
     ])
   })
 
-  it('refuses an attachment without data, unless attachments are left out', async () => {
+  it('refuses a document with an attachment without data, unless attachments are left out', async () => {
     const text = reply(row({ _id: 'a', _attachments: { 'x.png': { stub: true } } }))
     expect(shown(await read(text, 'couchdb'))).toEqual([
       [2, expect.stringContaining('attachments=true')],
@@ -278,7 +283,7 @@ describe('CouchDB', () => {
     expect(shown(records)).toEqual([[2, { _id: 'a' }]])
   })
 
-  it('refuses text that is not a reply of CouchDB', async () => {
+  it('rejects input that is not a reply of CouchDB', async () => {
     await expect(read('{"error":"unauthorized"}', 'couchdb')).rejects.toThrow(
       'an array "rows" or "docs"',
     )
@@ -349,7 +354,7 @@ describe('QLDB', () => {
     })
   })
 
-  it('refuses revisions without a table, and input that is not Ion', async () => {
+  it('refuses revisions without a table, and rejects input that is not Ion', async () => {
     const text = block(revision(0, '{a:1}')).replace("'D1':", "'D2':")
     expect(shown(await read(text, 'qldb'))).toEqual([[1, 'document D1 has no table in its block']])
     await expect(read('{a:', 'qldb')).rejects.toThrow('the input is not Ion')

@@ -1,14 +1,14 @@
 import type { Json, JsonObject } from '../../base/json.ts'
 import { RecordRefusal } from './record.ts'
 
-/** The member that is the id of an item. */
+/** The member of a record whose value becomes the id of the item. */
 export interface IdMember {
   readonly name: string
-  /** Whether the member is renamed to `id`; otherwise it also stays. */
+  /** Whether the member is renamed to `id`. Otherwise the item has both members. */
   readonly isRenamed: boolean
 }
 
-/** Returns `item` with the text of `member` as its `id`. Errors: RecordRefusal. */
+/** Returns `item` with the value of the member as its `id`. Errors: RecordRefusal. */
 export function withId(item: JsonObject, { name, isRenamed }: IdMember): JsonObject {
   const value = item[name]
   const id = idText(value)

@@ -5,19 +5,19 @@ import { RecordRefusal } from './record.ts'
 
 const BINARY_START = Buffer.from([0xe0, 0x01, 0x00, 0xea])
 const LINE_FEED = 0x0a
-/** The data of a revision are inside a block, its list of revisions, and the revision. */
+/** Maximum nesting. The data of a revision is three levels deep: block, list of revisions, revision. */
 const DEPTH_MAX = JSON_DEPTH_MAX + 3
 
-/** A top-level value of Ion. `read` returns it as JSON; errors: RecordRefusal. */
+/** A top-level value of Ion, converted to JSON, or the reason why the value cannot be converted. */
 export interface IonValue {
-  /** The line of text on which it begins; the number of the value in binary Ion. */
+  /** In Ion text, the line of the value. In Ion binary, the number of the value. */
   readonly line: number
   readonly value: Json | RecordRefusal
 }
 
 /**
- * Yields the top-level values of Ion text or binary, converted to JSON. JSON texts are Ion too. The table of
- * conversions is on docs/how-to/migrate.md. Errors: those of ion-js for malformed Ion.
+ * Yields the top-level values of Ion text, Ion binary or JSON, converted to JSON. Table of the conversions:
+ * docs/how-to/migrate.md. Errors: those of ion-js for malformed Ion.
  */
 export function* ionValues(bytes: Buffer): Generator<IonValue> {
   const isBinary = bytes.subarray(0, BINARY_START.length).equals(BINARY_START)
@@ -42,13 +42,13 @@ function valueOrRefusal(reader: Reader): Json | RecordRefusal {
     return jsonOf(reader)
   } catch (error) {
     if (!(error instanceof RecordRefusal)) throw error
-    // The rest of the value is skipped.
+    // Skips the rest of the value.
     while (reader.depth() > depth) reader.stepOut()
     return error
   }
 }
 
-/** Converts the current value. Annotations are dropped. Errors: RecordRefusal. */
+/** Converts the current value without its annotations. Errors: RecordRefusal. */
 function jsonOf(reader: Reader): Json {
   if (reader.isNull()) return null
   switch (reader.type()) {
@@ -65,7 +65,7 @@ function jsonOf(reader: Reader): Json {
     case IonTypes.DECIMAL:
       return decimalOf(String(reader.decimalValue()))
     case IonTypes.TIMESTAMP:
-      // Ion marks a time without a clock time by a T at the end.
+      // Ion writes a T at the end of a date without a time of day.
       return String(reader.timestampValue()).replace(/T$/, '')
     case IonTypes.BLOB:
     case IonTypes.CLOB:
@@ -103,13 +103,13 @@ function structOf(reader: Reader): JsonObject {
   return members
 }
 
-/** Errors: RecordRefusal for a lone surrogate, which could not be hashed. */
+/** Returns `text`. Errors: RecordRefusal for null, and for a lone surrogate, because it cannot be hashed. */
 function textOf(text: string | null): string {
   if (text?.isWellFormed()) return text
   throw new RecordRefusal('a text contains a lone surrogate, or a symbol without text')
 }
 
-/** Returns a number if JSON keeps the value exactly, else the text of the decimal. */
+/** Returns a number if a JSON number has exactly the value of the decimal, otherwise the text of the decimal. */
 function decimalOf(text: string): Json {
   try {
     const value = parseStrictText(text)

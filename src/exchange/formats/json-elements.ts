@@ -10,13 +10,15 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** Maximum bytes of a member name that is compared; names of arrays are shorter. */
+/** Bytes of a member name that are compared. The names in `members` are shorter. */
 const NAME_BYTES_MAX = 64
 
 /**
- * Yields the elements of a JSON array, page by page: of the array that `chunks` contain, or, with `members`, of the
- * first member of an object that has one of these names and is an array. An element is neither parsed nor validated
- * here, so a malformed one affects only itself as long as its brackets and quotes match.
+ * Yields the elements of a JSON array, page by page. The input is the array itself or, with `members`, an object. The
+ * array of an object is the first member that has one of the names in `members` and whose value is an array.
+ *
+ * The elements are not parsed here, so an invalid element does not affect other elements if its brackets and quotes
+ * match.
  *
  * Errors: SourceError if the array is missing, is not closed, or is followed by more text.
  */
@@ -38,15 +40,15 @@ class Scanner {
   readonly #element: PieceBuffer
   #line = 1
   #depth = 0
-  /** Depth of the elements; null before their array. */
+  /** Depth of the elements, or null before the array. */
   #elementDepth: number | null = null
   #isDone = false
   #inString = false
   #isEscaped = false
-  /** Line of the first byte of the current element; null before it. */
+  /** Line of the first byte of the current element, or null before that byte. */
   #startLine: number | null = null
   #elements = 0
-  /** The last string at depth 1: a member name if a colon follows. */
+  /** The last string at depth 1, which is a member name if a colon follows. */
   #name: number[] = []
 
   constructor(members: readonly string[], bytesMax: number) {
@@ -108,7 +110,7 @@ class Scanner {
     return byte <= 0x20 && !this.#inString && this.#startLine === null
   }
 
-  /** A byte before or after the array. */
+  /** Processes a byte before or after the array. */
   #outside(byte: number): void {
     if (this.#depth === 0) {
       const isObject = byte === OPEN_OBJECT && this.#members.length > 0
@@ -130,7 +132,7 @@ class Scanner {
     this.#step(byte)
   }
 
-  /** Follows strings and brackets. */
+  /** Updates the depth and the string state. */
   #step(byte: number): void {
     if (this.#inString) {
       if (this.#isEscaped) this.#isEscaped = false

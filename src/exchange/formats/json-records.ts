@@ -6,9 +6,9 @@ import { itemRecord, type Pages, RecordRefusal, type SourceRecord } from './reco
 
 const REPLACEMENT = '\ufffd'
 
-/** Decodes UTF-8. Errors: StrictJsonError. */
+/** Decodes UTF-8. Errors: StrictJsonError for malformed UTF-8. */
 export function textOf(bytes: Buffer): string {
-  // Decoding without a check is faster, and marks each malformed sequence.
+  // Decoding without a check is faster, and replaces each malformed sequence by REPLACEMENT.
   const text = bytes.toString('utf8')
   return text.includes(REPLACEMENT) ? utf8Text(bytes) : text
 }
@@ -25,13 +25,13 @@ function objectOf({ bytes }: Piece): JsonObject {
   throw new RecordRefusal('it is not a JSON object')
 }
 
-/** Errors: RecordRefusal if the piece is too long. */
+/** Returns `bytes`. Errors: RecordRefusal for null, because the piece was too long. */
 export function requireBytes(bytes: Buffer | null): Buffer {
   if (bytes !== null) return bytes
   throw new RecordRefusal(`it has more than ${RECORD_BYTES_MAX} bytes`)
 }
 
-/** Returns the result of `read`, or a refused record if `read` refuses it. */
+/** Returns the record that `read` returns, or a refused record if `read` throws RecordRefusal or StrictJsonError. */
 export function recordOf(line: number, read: () => SourceRecord): SourceRecord {
   try {
     return read()
@@ -42,7 +42,7 @@ export function recordOf(line: number, read: () => SourceRecord): SourceRecord {
   }
 }
 
-/** Returns the message of an error about a record. The parser writes its messages for requests. */
+/** Returns the message of `error`, changed so that it is about a record instead of the body of a request. */
 export function reasonOf({ message }: Error): string {
   return message.replace(/^the body is/, 'it is').replace(/ \(line \d+ column \d+\)$/, '')
 }
@@ -52,7 +52,7 @@ function isBlank(bytes: Buffer | null): boolean {
   return bytes?.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d) ?? false
 }
 
-/** NDJSON: an object per line. Blank lines are ignored. `toRecord` converts each object. */
+/** Yields the records of NDJSON, one object per line. Blank lines are ignored. `toRecord` converts each object. */
 export async function* ndjsonRecords(
   chunks: AsyncIterable<Uint8Array>,
   toRecord: (line: number, object: JsonObject) => SourceRecord = itemRecord,
@@ -68,7 +68,7 @@ export async function* ndjsonRecords(
   }
 }
 
-/** A JSON array of objects. `toRecord` converts each object. */
+/** Yields the records of a JSON array of objects. `members`: as for `elementsOf`. `toRecord` converts each object. */
 export async function* arrayRecords(
   chunks: AsyncIterable<Uint8Array>,
   toRecord: (line: number, object: JsonObject) => SourceRecord = itemRecord,

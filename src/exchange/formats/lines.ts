@@ -1,13 +1,14 @@
-/** Maximum bytes of one line or one element. Items are smaller, but a CouchDB document includes its attachments. */
+/** Maximum bytes of a line or an array element. Items are smaller, but a CouchDB document includes its attachments. */
 export const RECORD_BYTES_MAX = 64 * 1024 * 1024
 
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
 
-/** A line, or an element of an array. `bytes` is null if it is longer than RECORD_BYTES_MAX. */
+/** A line, or an element of an array. */
 export interface Piece {
-  /** The line on which it begins, from 1. */
+  /** The line on which the piece begins, from 1. */
   readonly line: number
+  /** Null if the piece is longer than RECORD_BYTES_MAX. */
   readonly bytes: Buffer | null
 }
 
@@ -34,7 +35,7 @@ export class PieceBuffer {
     else this.#parts.push(part)
   }
 
-  /** Returns the piece and starts the next one; null if it is too long. */
+  /** Returns the piece, or null if the piece is too long. Then starts the next piece. */
   take(): Buffer | null {
     const [only] = this.#parts
     const whole = this.#parts.length === 1 && only !== undefined ? only : Buffer.concat(this.#parts)
@@ -46,7 +47,7 @@ export class PieceBuffer {
   }
 }
 
-/** Splits `chunks` at line feeds; yields the lines of each chunk. A carriage return stays part of its line. */
+/** Splits `chunks` at line feeds, and yields the lines of each chunk. A carriage return stays part of its line. */
 export async function* linesOf(
   chunks: AsyncIterable<Uint8Array>,
   bytesMax: number = RECORD_BYTES_MAX,

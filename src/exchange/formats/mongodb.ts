@@ -2,15 +2,15 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { RecordRefusal } from './record.ts'
 
 const SAFE = BigInt(Number.MAX_SAFE_INTEGER)
-/** Milliseconds that a Date can hold. */
+/** Maximum milliseconds, positive or negative, of a JavaScript Date. */
 const DATE_MS_MAX = 8_640_000_000_000_000
 
 /**
- * Converts MongoDB Extended JSON, canonical or relaxed, to plain JSON; `mongoexport` writes it. The table is on
- * docs/how-to/migrate.md. Values that a JSON number cannot hold exactly become text.
+ * Converts MongoDB Extended JSON, canonical or relaxed, to plain JSON. `mongoexport` writes Extended JSON. A number
+ * that JSON cannot represent exactly becomes text. Table of the conversions: docs/how-to/migrate.md.
  *
- * Errors: RecordRefusal for a malformed value of a known type.
- * Source: MongoDB Extended JSON (v2) specification, and the forms of version 1 for `$date` and `$binary`.
+ * Errors: RecordRefusal for a malformed value of a type in CONVERSIONS.
+ * Source: specification of MongoDB Extended JSON, version 2, and version 1 for `$date` and `$binary`.
  */
 export function plainObject(document: JsonObject): JsonObject {
   const plain: JsonObject = {}
@@ -31,7 +31,7 @@ function plainValue(value: Json): Json {
 
 type Conversion = (whole: JsonObject, value: Json) => Json
 
-/** By the first member of an object. */
+/** Conversions, by the name of the first member of an object. */
 const CONVERSIONS: Readonly<Record<string, Conversion>> = {
   $oid: (_, value) => text('$oid', value),
   $uuid: (_, value) => text('$uuid', value),

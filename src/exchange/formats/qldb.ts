@@ -3,15 +3,16 @@ import { SourceError } from '../errors.ts'
 import { type IonValue, ionValues } from './ion.ts'
 import { type Pages, RecordRefusal, type SourceRecord } from './record.ts'
 
-/** Maximum bytes of one file. QLDB splits an export into files; one file is read at a time. */
+/** Maximum bytes of an input file, because a whole file is in memory. QLDB splits an export into several files. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
 
 /** The member of an item with the metadata of its revision. */
 const METADATA = 'qldb'
 
 /**
- * The revisions in a journal export of Amazon QLDB: Ion text, Ion binary or JSON lines, a value per block. Revisions
- * are in the order of the journal. Errors: SourceError. Source: Amazon QLDB developer guide, "Journal export output".
+ * Yields the revisions in a journal export of Amazon QLDB, in the order of the journal. The export is Ion text, Ion
+ * binary or JSON lines, with one value per block. Errors: SourceError. Source: Amazon QLDB developer guide, "Journal
+ * export output".
  */
 export async function* qldbRecords(chunks: AsyncIterable<Uint8Array>): Pages {
   const bytes = await wholeFile(chunks)
@@ -35,7 +36,7 @@ async function wholeFile(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
   for await (const part of chunks) {
     length += part.length
     if (length > FILE_BYTES_MAX) {
-      const message = `the input has more than ${FILE_BYTES_MAX} bytes: give the files of the export as arguments`
+      const message = `the input has more than ${FILE_BYTES_MAX} bytes: give the files of the export as separate arguments`
       throw new SourceError(message)
     }
     parts.push(part)
@@ -58,7 +59,7 @@ function recordOf(line: number, revision: Json, documents: Json): SourceRecord {
   try {
     if (!isJsonObject(revision)) throw new RecordRefusal('a revision is not a struct')
     const { metadata, data, dataHash } = revision
-    // Revisions of system tables have only a hash.
+    // A revision of a system table has only a hash.
     if (metadata === undefined) {
       return { kind: 'left-out', line, reason: "revisions of QLDB's system data" }
     }
@@ -79,14 +80,14 @@ function recordOf(line: number, revision: Json, documents: Json): SourceRecord {
   }
 }
 
-/** Errors: RecordRefusal. */
+/** Returns the table of document `id`. Errors: RecordRefusal if the block does not contain the table. */
 function tableOf(id: string, documents: Json): string {
   const document = isJsonObject(documents) && Object.hasOwn(documents, id) ? documents[id] : null
   if (isJsonObject(document) && typeof document.tableName === 'string') return document.tableName
   throw new RecordRefusal(`document ${id} has no table in its block`)
 }
 
-/** Errors: RecordRefusal. */
+/** Returns the item for a revision, with the metadata of the revision. Errors: RecordRefusal. */
 function itemOf(data: Json, { id, version, txId, txTime }: JsonObject): JsonObject {
   if (!isJsonObject(data)) throw new RecordRefusal(`document ${id} is not a struct`)
   if (data[METADATA] !== undefined) {
@@ -98,7 +99,7 @@ function itemOf(data: Json, { id, version, txId, txTime }: JsonObject): JsonObje
     txId: txId ?? null,
     txTime: txTime ?? null,
   }
-  // The id of the document is the id of the item, because only that names deleted documents.
+  // The item id is the document id, not `data.id`, because the revision of a deletion has no data.
   if (dataId !== undefined && dataId !== id) metadata.dataId = dataId
   return { ...members, [METADATA]: metadata }
 }

@@ -10,11 +10,11 @@ export interface SourceAttachment {
 export interface Located {
   /** The line on which the record begins, from 1. */
   readonly line: number
-  /** The name of the file, if there are several. */
+  /** The name of the file, if the input has several files. */
   readonly file?: string
 }
 
-/** Describes where a record is. */
+/** Returns the location of a record as text, such as `line 3` or `a.csv, line 3`. */
 export function placeOf({ line, file }: Located): string {
   return file === undefined ? `line ${line}` : `${file}, line ${line}`
 }
@@ -26,14 +26,14 @@ export interface ItemRecord extends Located {
   readonly attachments: readonly SourceAttachment[]
 }
 
-/** A revision of an item with a history, in the order of the history. */
+/** A revision of an item. The source yields all revisions of an item in the order of its history. */
 export interface RevisionRecord extends Located {
   readonly kind: 'revision'
   readonly table: string
   readonly id: string
-  /** Whether the history begins here. */
+  /** Whether this is the first revision of the item. */
   readonly isFirst: boolean
-  /** Null if the item was deleted. */
+  /** The new content, or null if the revision is a deletion. */
   readonly item: JsonObject | null
 }
 
@@ -43,9 +43,10 @@ export interface RefusedRecord extends Located {
   readonly reason: string
 }
 
-/** A record that is not meant to become an item, such as a design document; `reason` is a plural noun. */
+/** A record that is not meant to become an item, such as a design document. */
 export interface LeftOutRecord extends Located {
   readonly kind: 'left-out'
+  /** A plural noun, such as `design documents`. */
   readonly reason: string
 }
 
@@ -62,7 +63,7 @@ export function itemRecord(
   return { kind: 'item', line, item, attachments }
 }
 
-/** Thrown inside a format: the record is refused for this reason. */
+/** Thrown while a record is converted. The record is refused, with the message as the reason. */
 export class RecordRefusal extends Error {
   override readonly name = 'RecordRefusal'
 }

@@ -1,7 +1,7 @@
 const count = (n: number, one: string, many: string) =>
   `${n.toLocaleString('en')} ${n === 1 ? one : many}`
 
-/** Texts of the page. The other languages have the same members. */
+/** The English texts of the page. */
 export const english = {
   skip: 'Skip to the content',
   areas: 'Areas',
@@ -49,7 +49,7 @@ export const english = {
   name: 'Name',
   nameHint: '1 to 128 bytes; no control characters and no “/”. config and ledgers are reserved.',
   deleteDatabase: (db: string) => `Delete the database ${db}?`,
-  deleteDatabaseMeans: 'All its items are deleted. The ledger keeps every entry.',
+  deleteDatabaseMeans: 'All items of the database are deleted. The ledger keeps every entry.',
   typeName: (db: string) => `Type ${db} to confirm`,
   databaseCreated: (db: string) => `Database ${db} was created.`,
   databaseDeleted: (db: string) => `Database ${db} was deleted.`,
@@ -106,7 +106,7 @@ export const english = {
   itemSaved: (id: string) => `Item ${id} was saved.`,
   itemDeleted: (id: string) => `Item ${id} was deleted.`,
   deleteItem: (id: string) => `Delete the item ${id}?`,
-  deleteItemMeans: 'It is removed from the database. Its history and the ledger keep it.',
+  deleteItemMeans: 'The item is removed from the database. The ledger keeps its history.',
   itemGone: 'This item does not exist.',
   json: 'JSON of the item',
   jsonHint: 'An object. Without an "id" the node assigns one.',
@@ -169,7 +169,8 @@ export const english = {
   attached: (name: string) => `${name} was attached.`,
   firstOnly: (n: number) => `Only the first ${n.toLocaleString('en')} are shown.`,
   deleteAttachment: (name: string) => `Delete the attachment ${name}?`,
-  deleteAttachmentMeans: 'It is removed from the item. The ledger keeps its name and SHA-256.',
+  deleteAttachmentMeans:
+    'The attachment is removed from the item. The ledger keeps its name and SHA-256.',
   attachmentDeleted: (name: string) => `${name} was deleted.`,
   // Erasure
   erase: 'Erase',
@@ -270,10 +271,10 @@ export const english = {
   onlyChain:
     'This verifies the chain. “daicho verify” also verifies that the databases match the chain.',
   faults: {
-    unreadable: 'It cannot be read.',
-    shape: 'It is not a block.',
-    missing: 'It is missing.',
-    link: 'It does not contain the id of the previous block.',
+    unreadable: 'The block cannot be read.',
+    shape: 'The reply of the node is not a block.',
+    missing: 'The block is missing.',
+    link: 'The block does not contain the id of the previous block.',
     counts: 'The number of timestamps, blinds or commitments differs from the number of entries.',
     time: 'A timestamp is earlier than the previous timestamp.',
     commitment: 'The entry, its timestamp, its blind and its commitment do not match.',
@@ -299,7 +300,7 @@ export const english = {
   checkpoint: 'Checkpoint',
   checkpointIs: 'Size and root of the log of blocks, signed by the node.',
   verifierKey: 'Verifier key',
-  verifierKeyIs: 'Keep a copy of it: it verifies checkpoints and proofs.',
+  verifierKeyIs: 'Keep a copy of this key, with which checkpoints and proofs are verified.',
   activity: 'Last 24 hours',
   activityTotal: (blocks: number, entries: number) =>
     `${count(entries, 'entry', 'entries')} in ${count(blocks, 'block', 'blocks')}.`,
@@ -335,8 +336,9 @@ export const english = {
   pushed: '(this node pushes its chain there)',
   lastError: 'The last sync failed:',
   evidence: 'Evidence:',
-  evidenceVerifiable: 'Anyone can verify it with “daicho verify” and the key of that node.',
-  evidencePrivate: 'It cannot be verified by others.',
+  evidenceVerifiable:
+    'Anyone can verify the evidence with “daicho verify” and the key of that node.',
+  evidencePrivate: 'Others cannot verify the evidence.',
   saveEvidence: 'Download evidence.json',
   signedNotes: 'Signed notes',
   twoHistories: (serverid: string) => `Node ${serverid} has signed two histories.`,

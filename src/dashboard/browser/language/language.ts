@@ -4,7 +4,7 @@ import { japanese } from './japanese.ts'
 
 const LANGUAGES: Readonly<Record<string, Texts>> = { en: english, ja: japanese }
 
-/** Languages of the page: tags and names. */
+/** Languages of the page, each with its tag and its name. */
 export const LANGUAGE_NAMES: readonly (readonly [string, string])[] = [
   ['en', 'English'],
   ['ja', '日本語'],
@@ -15,7 +15,7 @@ const STORAGE_KEY = 'daicho.language'
 export const language = signal(firstLanguage())
 const texts = computed(() => LANGUAGES[language.value] ?? english)
 
-/** Texts in the current language. Views that use them are updated when it changes. */
+/** Returns the texts in the current language. Views that call `t` are rendered again when the language changes. */
 export function t(): Texts {
   return texts.value
 }
@@ -51,13 +51,14 @@ function stored(): string | null {
 }
 
 /**
- * The locale of the browser if its language is the language of the page, so that a British browser shows British dates.
+ * Returns the locale of the browser if it has the language of the page, so that a British browser shows British dates.
+ * Otherwise returns the language of the page.
  */
 function locale(): string {
   return navigator.languages.find((tag) => tag.startsWith(language.value)) ?? language.value
 }
 
-/** A timestamp, milliseconds since the Unix epoch, in the browser's locale and time zone. */
+/** Formats milliseconds since the Unix epoch as date and time in the browser's time zone. */
 export function timeText(timestamp: number): string {
   return new Date(timestamp).toLocaleString(locale(), {
     year: 'numeric',
@@ -70,19 +71,19 @@ export function timeText(timestamp: number): string {
   })
 }
 
-/** The hour and minute of a timestamp, in the browser's locale and time zone. */
+/** Formats milliseconds since the Unix epoch as hour and minute in the browser's time zone. */
 export function clockText(timestamp: number): string {
   return new Date(timestamp).toLocaleTimeString(locale(), { hour: 'numeric', minute: '2-digit' })
 }
 
-/** A number in the browser's locale. */
+/** Formats a number with at most two digits after the decimal point. */
 export function numberText(value: number): string {
   return value.toLocaleString(locale(), { maximumFractionDigits: value < 10 ? 2 : 0 })
 }
 
 const UNITS = ['kB', 'MB', 'GB', 'TB'] as const
 
-/** A number of bytes with a decimal unit. */
+/** Formats a number of bytes with a decimal unit, such as kB. */
 export function bytesText(bytes: number): string {
   const power = bytes < 1_000 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), UNITS.length)
   const value = (bytes / 1_000 ** power).toLocaleString(locale(), {
@@ -91,7 +92,7 @@ export function bytesText(bytes: number): string {
   return `${value} ${UNITS[power - 1] ?? 'B'}`
 }
 
-/** The name of a method in the current language. */
+/** Returns the name of a method in the current language. */
 export function methodText(method: string): string {
   const names: Readonly<Record<string, string>> = t().methods
   return names[method] ?? method

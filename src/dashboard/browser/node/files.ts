@@ -1,4 +1,4 @@
-/** Time after which a saved file is released; browsers have read it by then. */
+/** Time until the memory of a saved file is released. Browsers need less time to read the file. */
 const RELEASE_MS = 60_000
 
 /** Saves `content` as a download. */
@@ -11,7 +11,7 @@ export function saveFile(name: string, content: Blob | string, type = 'text/plai
   setTimeout(() => URL.revokeObjectURL(link.href), RELEASE_MS)
 }
 
-/** Returns `content` as a URL for an image. The Content-Security-Policy of the page forbids `blob:` URLs. */
+/** Returns `content` as a `data:` URL, because the Content-Security-Policy of the page forbids `blob:` URLs. */
 export function dataUrlOf(content: Blob, type: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader()

@@ -4,7 +4,7 @@ import { Session, type SessionState } from './session.ts'
 
 export const sessionState = signal<SessionState>('open')
 
-/** The URL of the node, which is the folder of the page. */
+/** The base URL of the node: the URL of the page without its last segment. */
 export const base = new URL('.', location.href).href
 
 const session = new Session({
@@ -12,12 +12,12 @@ const session = new Session({
   base,
   now: () => performance.now(),
   onState: (state) => {
-    // An ended session stays ended until the page is reloaded.
+    // Later replies cannot change `ended`, because the user must sign in again.
     if (sessionState.peek() !== 'ended') sessionState.value = state
   },
 })
 
-/** The node of this page. */
+/** A client for the node that serves this page. */
 export const ledger = new LedgerClient(base, { fetch: session.fetch })
 
 /** A block as listed by the node. */
@@ -36,7 +36,7 @@ export interface ListedEntry {
   readonly [member: string]: unknown
 }
 
-/** Returns at most `limit` blocks from height `from` on. Errors: ClientError. */
+/** Returns at most `limit` blocks, starting at height `from`. Errors: ClientError. */
 export async function blocksFrom(
   from: number,
   limit: number,
@@ -45,7 +45,7 @@ export async function blocksFrom(
   const serverid = `${await ledger.serverId({ signal })}`
   const query = { serverid, offset: from, limit }
   const { ledgers } = await ledger.request('GET /api/ledgers', { query }, { signal })
-  // The type is declared by the schema of the node and not checked.
+  // The schema of the node declares this type. The reply is not checked.
   return ledgers as readonly ListedBlock[]
 }
 
@@ -55,14 +55,14 @@ export async function textOfChain(path: string, signal?: AbortSignal): Promise<s
   return (await blobAt(`api/ledgers/${serverid}/${path}`, signal)).text()
 }
 
-/** Returns the bytes at `path` of the node. Errors: ClientError, as for `fetch`. */
+/** Returns the bytes at `path` of the node. Errors: ClientError, and the errors of `fetch`. */
 export async function blobAt(path: string, signal?: AbortSignal): Promise<Blob> {
   const reply = await session.fetch(base + path, { cache: 'no-cache', signal: signal ?? null })
   if (!reply.ok) throw await refusalIn(reply)
   return reply.blob()
 }
 
-/** The result of the scheduled verification of the node. */
+/** The result of the last scheduled verification that the node ran. */
 export interface ScheduledVerification {
   readonly result: 'pending' | 'passed' | 'failed' | 'unfinished'
   /** End of the verification, milliseconds since the Unix epoch. */
@@ -76,11 +76,11 @@ export interface ScheduledVerification {
 export interface Readiness {
   /** Reason why the node accepts no changes, or null. */
   readonly refusal: ClientError | null
-  /** Is null if the node verifies nothing on a schedule. */
+  /** Null if the node has no scheduled verification. */
   readonly verification: ScheduledVerification | null
 }
 
-/** Returns whether the node accepts changes, and its last verification; both are null if it does not answer. */
+/** Returns the readiness of the node. All members are null if the node does not answer. */
 export async function readiness(signal: AbortSignal): Promise<Readiness> {
   try {
     const reply = await session.fetch(`${base}readyz`, { cache: 'no-store', signal })
@@ -92,12 +92,12 @@ export async function readiness(signal: AbortSignal): Promise<Readiness> {
   }
 }
 
-/** Maximum characters before the position in the stream of changes. */
+/** Maximum characters of the change feed in which the first position must appear. */
 const GREETING_MAX = 1_000
 
 /**
- * Returns the number of blocks in the chain, from the position at the start of the change stream: a checkpoint may be
- * older, and does not exist if the store is damaged. Errors: ClientError, errors of `fetch`.
+ * Returns the number of blocks in the chain, computed from the first position of the change feed. A checkpoint is not
+ * used, because it may be older, and is missing if the store is damaged. Errors: ClientError, errors of `fetch`.
  */
 export async function chainSize(signal?: AbortSignal): Promise<number> {
   const enough = new AbortController()

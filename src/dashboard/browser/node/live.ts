@@ -3,22 +3,22 @@ import { useEffect, useRef } from 'preact/hooks'
 import { type Change, ClientError, type Operations } from '../../../client/index.ts'
 import { chainSize, ledger, type Readiness, readiness, sessionState } from './ledger.ts'
 
-/** The last reported entry. */
+/** The last entry from the change feed. */
 const latest = signal<Change | null>(null)
-/** Incremented when entries may have been missed. */
+/** Incremented after an interruption of the change feed, because entries may have been missed. */
 const gaps = signal(0)
-/** Whether the stream of changes is open. */
+/** Whether the change feed is open. */
 export const isLive = signal(false)
 
 /** Delay after a change, so that a burst of changes causes one reload. */
 const PAUSE_MS = 250
-/** Delay before items are counted again, which can take long in a large database. */
+/** Delay after a change before items are counted again, because counting a large database can take long. */
 export const COUNT_PAUSE_MS = 5_000
 const RETRY_MS = 3_000
 
 /**
- * Calls `start` now and whenever the page becomes visible again; `signal` aborts when it is hidden. A hidden page
- * holds no connection, because browsers allow only six per node.
+ * Calls `start` now, and whenever the page becomes visible again. Aborts `signal` when the page is hidden. A hidden
+ * page has no open connection, because browsers allow only six connections per node.
  */
 async function whileVisible(start: (signal: AbortSignal, isFirst: boolean) => Promise<void>) {
   let stop = new AbortController()
@@ -43,11 +43,11 @@ export function followChanges(): Promise<void> {
   })
 }
 
-/** Called before any view is loaded, so that no change is missed between a view and the stream. */
+/** Returns the position at which the change feed starts: the first entry of the last block. */
 async function startOf(signal: AbortSignal): Promise<string> {
   try {
     const size = await chainSize(signal)
-    // Every block has a first entry; the other entries of the last block are reported again.
+    // Entry 0 exists in every block. The feed repeats the other entries of the last block, which does no harm.
     return size === 0 ? 'start' : `${size - 1}.0`
   } catch {
     return 'now'
@@ -72,7 +72,10 @@ async function follow(start: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Calls `reload` within `pauseMs` after a change that `concerns` the view, and when changes may have been missed. */
+/**
+ * Calls `reload` within `pauseMs` after a change for which `concerns` returns true, and after an interruption of the
+ * change feed.
+ */
 export function useChanges(
   concerns: (change: Change) => boolean,
   reload: () => void,
@@ -107,22 +110,22 @@ export function useChanges(
 
 type PeersReply = Operations['GET /api/config/peers']['reply']
 
-/** A mirrored chain of another node, and its state. */
+/** A node whose chain is mirrored here, and the state of the mirror. */
 export type Peer = PeersReply['peers'][number]
 /** The proof that a key has signed two histories. */
 export type Evidence = NonNullable<Peer['evidence']>
 
 export interface Standing extends Readiness {
-  /** Is `hidden` if the session may not read the peers, or the error of the request. */
+  /** The peers, `hidden` if the session may not read the peers, or the error of the request. */
   readonly peers: readonly Peer[] | 'hidden' | ClientError
   /** The proof that the node's own key has signed two histories. */
   readonly evidence: Evidence | null
 }
 
-/** Peers are polled, because their state changes without an entry on this node. */
+/** Interval between requests for the state of the peers, which can change without an entry on this node. */
 const POLL_MS = 3_000
 
-/** Is null until it is loaded. */
+/** The state of the peers and the readiness of the node, or null before the first reply. */
 export const nodeStatus = signal<Standing | null>(null)
 
 /** Keeps `nodeStatus` up to date while the page is visible. */
@@ -136,7 +139,7 @@ export function followStanding(): void {
   })
 }
 
-/** Statuses if the session may not read the peers, or if a proxy blocks the request. All other views still work. */
+/** HTTP statuses if the session may not read the peers, or if a proxy blocks the request. */
 const HIDDEN: ReadonlySet<number> = new Set([401, 403, 404])
 
 async function peerStanding(signal: AbortSignal): Promise<Omit<Standing, keyof Readiness>> {

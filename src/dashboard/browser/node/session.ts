@@ -11,7 +11,7 @@ export interface SessionDeps {
 /** `lost`: the node did not answer. `ended`: the node rejects the name and the password. */
 export type SessionState = 'open' | 'lost' | 'ended'
 
-/** A token is renewed this long before it expires. */
+/** Time before its expiry at which a token is renewed. */
 const EARLY_MS = 60_000
 
 interface Issued {
@@ -21,9 +21,9 @@ interface Issued {
 }
 
 /**
- * Sends requests of this page to the node, with a token if the node requires tokens. The browser keeps the name and
- * the password of the page and sends them to `POST /session`. The token is stored only in this object; it is renewed
- * before it expires, and requested again if the node rejects it.
+ * Sends requests of this page to the node, with a token if the node requires tokens. The browser remembers the name and
+ * the password with which the user opened the page, and sends them with `POST /session` to get a token. The token is
+ * stored only in this object. The session renews the token before it expires, and when the node rejects it.
  */
 export class Session {
   readonly #deps: SessionDeps
@@ -33,7 +33,7 @@ export class Session {
     this.#deps = deps
   }
 
-  /** Like `fetch`, with the token. Errors: as for `fetch`. */
+  /** Sends a request like `fetch`, with the token. Errors: those of `fetch`. */
   readonly fetch = async (
     input: string | URL | Request,
     init: RequestInit = {},
@@ -41,7 +41,7 @@ export class Session {
     const issued = await this.#valid()
     const reply = await this.#send(input, init, issued)
     if (reply.status !== 401) return reply
-    // The node was restarted, or the token was revoked: retry once with a new token.
+    // Retries once with a new token, because the node may have restarted, or the token may be revoked.
     if (this.#issued !== null && (await this.#issued) === issued) this.#issued = null
     const renewed = await this.#valid()
     return renewed.token === null ? reply : this.#send(input, init, renewed)

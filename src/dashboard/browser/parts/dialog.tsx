@@ -12,19 +12,19 @@ export interface DialogProps {
   readonly busy: boolean
   readonly danger?: boolean
   readonly wide?: boolean
-  /** Is undefined if there was no error. */
+  /** Undefined if there was no error. */
   readonly error: unknown
   readonly children: ComponentChildren
 }
 
-/** A modal dialog; Escape closes it, Enter submits it. */
+/** A modal dialog. Escape closes the dialog, and Enter submits the form. */
 export function Dialog(props: DialogProps): JSX.Element {
   const element = useRef<HTMLDialogElement>(null)
   const titleId = useId()
   useLayoutEffect(() => {
     const dialog = element.current
     dialog?.showModal()
-    // Restores the previous focus.
+    // Closing the dialog restores the previous focus.
     return () => dialog?.close()
   }, [])
   return (

@@ -3,13 +3,13 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 /** An action started by the user. Only one action runs at a time. */
 export interface Action {
   readonly busy: boolean
-  /** Error of the last run; undefined if it succeeded. */
+  /** Error of the last run, or undefined if the last run succeeded. */
   readonly error: unknown
-  /** Runs `act`; resolves to whether it succeeded. */
+  /** Runs `act`. Resolves to true if `act` succeeded. */
   readonly run: (act: () => Promise<void>) => Promise<boolean>
 }
 
-/** Runs an action of the user and keeps its state. */
+/** Returns an action with its state, for a button or a form. */
 export function useAction(): Action {
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({
     busy: false,
@@ -37,8 +37,8 @@ export type Loaded<Value> =
   | { readonly state: 'loaded'; readonly value: Value }
 
 /**
- * Calls `load` when `key` changes and when the returned function is called. The last value is returned until a newer
- * value for the same key is loaded.
+ * Calls `load` when `key` changes, and when the returned function is called. Returns the last value of `key` until a
+ * newer value is loaded.
  */
 export function useLoaded<Value>(
   key: string,

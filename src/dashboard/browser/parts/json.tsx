@@ -43,7 +43,7 @@ export function Copied(props: { text: string; label: string }): JSX.Element {
   )
 }
 
-/** Copies a text. Is absent if the browser has no clipboard: browsers provide it only on HTTPS and loopback. */
+/** A button that copies a text. Absent without a clipboard, which browsers provide only on HTTPS and loopback. */
 export function CopyButton(props: {
   text: string | (() => string)
   label: string
@@ -67,10 +67,10 @@ export function CopyButton(props: {
   )
 }
 
-/** A field for the JSON of an item, which shows whether it can be saved. */
+/** A field for the JSON of an item. Shows whether the JSON can be saved. */
 export function ItemEditor(props: {
   text: string
-  /** Is null for a new item. */
+  /** Id of the item, or null for a new item. */
   id: string | null
   change: (text: string) => void
 }): JSX.Element {

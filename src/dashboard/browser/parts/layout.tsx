@@ -70,7 +70,7 @@ export function Choice(props: {
   )
 }
 
-/** Buttons for the previous and the next page; null disables a button. */
+/** Buttons for the previous and the next page. A button is disabled if its `go` is null. */
 export function Pages(props: {
   back: readonly [text: string, go: (() => void) | null]
   forward: readonly [text: string, go: (() => void) | null]
@@ -90,7 +90,7 @@ export function Pages(props: {
   )
 }
 
-/** A row in a list of facts: its name, an explanation and its value. */
+/** A row in a list of facts, with a name, an explanation and a value. */
 export function Fact(props: {
   name: string
   hint?: string

@@ -7,7 +7,7 @@ import type { Loaded } from './hooks.ts'
 
 const PATHS = { tick: 'M3 8.5 6.5 12 13 4.5', cross: 'M4 4l8 8M12 4l-8 8' } as const
 
-/** A tick or a cross, drawn because some fonts lack them. Hidden from screen readers, which read the text. */
+/** A tick or a cross, drawn because some fonts lack these characters. Screen readers read only the text beside it. */
 export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
   return (
     <svg class="sign" viewBox="0 0 16 16" aria-hidden="true">
@@ -16,7 +16,7 @@ export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
   )
 }
 
-/** The message of an error, from the node if it sent a message. */
+/** Returns the text to show for an error: the message of the node, if the node sent a message. */
 export function failureText(error: unknown): string {
   if (sessionState.value === 'ended') return t().ended
   if (!(error instanceof ClientError)) return t().unreachable
@@ -40,7 +40,7 @@ export function Failure(props: { error: unknown; again?: () => void }): JSX.Elem
   )
 }
 
-/** Shows a loaded value with `children`, or the loading state. */
+/** Shows a loaded value with `children`, the error of loading, or that the value is being loaded. */
 export function Waiting<Value>(props: {
   loaded: Loaded<Value>
   again: () => void
@@ -67,7 +67,7 @@ export function showMessage(text: string): void {
   message.value = text
 }
 
-/** Shows the text of `showMessage`. Screen readers read it aloud. */
+/** Shows the text that was passed to `showMessage`. Screen readers read the text aloud. */
 export function Message(): JSX.Element {
   return (
     <div class="message" role="status">

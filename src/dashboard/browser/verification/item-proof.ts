@@ -18,7 +18,7 @@ export interface ProofSource {
   readonly serverId: number
   /** The verifier key, as returned by the node. */
   readonly verifierKey: string
-  /** The stored result of an earlier verification; null the first time. */
+  /** The stored result of an earlier verification, or null at the first verification. */
   readonly remembered: Remembered | null
   readonly fetch: Fetch
 }
@@ -27,13 +27,13 @@ export interface ProofSource {
 export interface ShownItem {
   readonly db: string
   readonly id: string
-  /** `<height>.<index>` of its entry. */
+  /** Position of the entry of the revision: `<height>.<index>`. */
   readonly position: string
-  /** Is undefined if the revision deleted the item or was erased. */
+  /** The content, or undefined if the revision deleted the item or was erased. */
   readonly item: unknown
 }
 
-/** Reasons why a revision is not proven. The page has a sentence for each. */
+/** Reasons why a revision is not proven. `Texts.itemRefusals` has a sentence for each reason. */
 export type RefusalCode =
   | 'key'
   | 'keyChanged'
@@ -49,14 +49,14 @@ export type ItemVerdict =
   | { readonly refused: RefusalCode }
   | {
       readonly refused: null
-      /** Blocks of the chain under the checkpoint. */
+      /** Number of blocks that the checkpoint covers. */
       readonly size: number
-      /** Milliseconds since the Unix epoch, by the clock of the node; null if the revision was erased. */
+      /** Milliseconds since the Unix epoch by the clock of the node, or null if the revision was erased. */
       readonly timestamp: number | null
       readonly isErased: boolean
       /** Whether this browser has verified the node with the same key before. */
       readonly isKeyKnown: boolean
-      /** The result to remember. */
+      /** The checkpoint with which the next verification is compared. */
       readonly remember: Remembered
     }
 
@@ -73,8 +73,9 @@ const REFUSALS: Readonly<Partial<Record<ProofErrorCode, RefusalCode>>> = {
 }
 
 /**
- * Verifies that the shown revision is under a checkpoint that the key of the node has signed, and that the checkpoint
- * continues the remembered checkpoint. It does not show that the revision is the newest. Errors: as for `source.fetch`.
+ * Verifies that a checkpoint signed with the key of the node covers the shown revision, and that this checkpoint is
+ * consistent with the remembered checkpoint. Does not prove that the revision is the newest. Errors: those of
+ * `source.fetch`.
  */
 export async function proveItem(
   verifySignature: VerifySignature,

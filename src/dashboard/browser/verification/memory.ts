@@ -1,10 +1,10 @@
 import type { Remembered } from './verify-chain.ts'
 
 const STORAGE_KEY = 'daicho.verified'
-/** Maximum number of remembered nodes. A node without a folder has a new id after each start. */
+/** Maximum number of remembered nodes, because a node without a folder has a new server id after each start. */
 const CHAINS_MAX = 20
 
-/** Chains that this browser has verified at this address, by server id. */
+/** Returns the chains that this browser has verified at this address, by server id. */
 export function rememberedChains(): Readonly<Record<string, Remembered>> {
   try {
     const value: unknown = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? '{}')
@@ -17,7 +17,7 @@ export function rememberedChains(): Readonly<Record<string, Remembered>> {
   }
 }
 
-/** Stores a verified key, size and root, to compare later verifications with. Keeps an earlier `verifiedAt`. */
+/** Stores a verified key, size and root for comparison with later verifications. Keeps an earlier `verifiedAt`. */
 export function remember(serverId: number, chain: Remembered): void {
   const known = rememberedChains()
   const others = Object.entries(known).filter(([id]) => id !== `${serverId}`)
@@ -26,7 +26,7 @@ export function remember(serverId: number, chain: Remembered): void {
   try {
     localStorage.setItem(STORAGE_KEY, JSON.stringify(Object.fromEntries(chainsToKeep)))
   } catch {
-    // Without storage, the next verification has no earlier result to compare with.
+    // If the browser has no storage, the next verification is not compared with this result.
   }
 }
 

@@ -12,7 +12,7 @@ export type Run =
   | { readonly state: 'done'; readonly verdict: Verdict; readonly hadMemory: boolean }
   | { readonly state: 'failed'; readonly message: string }
 
-/** Not part of a view, because a verification continues while another view is shown. */
+/** The state of the verification of the chain. A verification continues while another view is shown. */
 export const run = signal<Run>({ state: 'idle' })
 
 function newWorker(): Worker {
@@ -25,7 +25,7 @@ export interface ItemOutcome {
   readonly verdict: ItemVerdict
 }
 
-/** Verifies a revision in a worker, and remembers the checkpoint. Errors: ClientError. */
+/** Verifies a revision in a worker. Remembers the checkpoint if the revision is proven. Errors: ClientError. */
 export async function verifyItem(item: ShownItem): Promise<ItemOutcome> {
   const worker = newWorker()
   try {

@@ -5,8 +5,8 @@ import { type VerifySignature, webVerifySignature } from '../../../chain/portabl
 ed25519.hashes.sha512 = sha512
 
 /**
- * Verifies an Ed25519 signature (RFC 8032) with Web Crypto, or in JavaScript if Web Crypto lacks it: in old
- * browsers, and on pages without TLS.
+ * Verifies an Ed25519 signature (RFC 8032) with Web Crypto. Verifies in JavaScript if Web Crypto has no Ed25519, which
+ * is so in old browsers and on pages without TLS.
  */
 export const verifySignature: VerifySignature = async (publicKey, message, signature) => {
   try {
@@ -20,6 +20,6 @@ const verifyInJavaScript: VerifySignature = (publicKey, message, signature) => {
   try {
     return ed25519.verify(signature, message, publicKey, { zip215: false })
   } catch {
-    return false // a key or signature of the wrong length
+    return false // The key or the signature has the wrong length.
   }
 }

@@ -25,7 +25,7 @@ import {
 } from '../../../chain/portable.ts'
 import type { Texts } from '../language/english.ts'
 
-/** All possible faults. The page has a sentence for each. */
+/** All possible faults. `Texts.faults` has a sentence for each fault. */
 export type FaultCode =
   | BlockFault['code']
   | 'unreadable'
@@ -44,9 +44,9 @@ export type FaultCode =
 /** The first fault of a chain. */
 export interface Fault {
   readonly code: FaultCode
-  /** Height of the block; null if the fault does not concern a block. */
+  /** Height of the block, or null if the fault does not concern a block. */
   readonly height: number | null
-  /** Index of the entry; null if the fault concerns the whole block. */
+  /** Index of the entry, or null if the fault does not concern an entry. */
   readonly index: number | null
 }
 
@@ -54,9 +54,9 @@ export interface Fault {
 export interface Remembered {
   readonly verifierKey: string
   readonly size: number
-  /** Root of the log of that size, base64. */
+  /** Root of the log with `size` blocks, in base64. */
   readonly root: string
-  /** When this browser verified the whole chain, milliseconds since the Unix epoch. */
+  /** Time at which this browser verified the whole chain, milliseconds since the Unix epoch. */
   readonly verifiedAt?: number
 }
 
@@ -64,11 +64,11 @@ export interface ChainSource {
   readonly serverId: number
   /** The verifier key, as returned by the node. */
   readonly verifierKey: string
-  /** The signed note; null if the node does not sign, for example because its store is damaged. */
+  /** The signed note, or null if the node does not sign, for example because its store is damaged. */
   readonly checkpoint: string | null
-  /** The result of the last verification; null the first time. */
+  /** The result of the last verification, or null at the first verification. */
   readonly remembered: Remembered | null
-  /** Returns at most `limit` blocks with their proofs from a height on. Errors: UnreadableReply; any. */
+  /** Returns at most `limit` blocks with their proofs, starting at height `from`. Errors: UnreadableReply, others. */
   readonly blocks: (from: number, limit: number) => Promise<readonly Json[]>
 }
 
@@ -77,30 +77,30 @@ export class UnreadableReply extends Error {
   override readonly name = 'UnreadableReply'
 }
 
-/** Progress of a verification. */
 export interface Progress {
   readonly blocks: number
-  /** Size of the signed log; null if the node does not sign. */
+  /** Size of the signed log, or null if the node does not sign. */
   readonly size: number | null
   readonly entries: number
   readonly erased: number
 }
 
 export interface Verdict extends Progress {
-  /** Is null if the chain is valid. */
+  /** Null if the chain is valid. */
   readonly fault: Fault | null
-  /** Result to remember for a valid chain. */
+  /** The result with which the next verification is compared, or null if the chain is not valid. */
   readonly remember: Remembered | null
 }
 
-/** Target number of entries per request, which is also the maximum number of blocks. */
+/** Target number of entries per request. The number of blocks per request is adapted to this number. */
 const ENTRIES_PER_PAGE = 2_000
+/** Maximum number of blocks per request. */
 const BLOCKS_MAX = 256
 
 /**
  * Verifies the whole chain of a node: the key and the signature of the checkpoint, every block, the signed root, and
- * that the chain continues the previously verified chain. Blocks after the checkpoint are verified by their links.
- * Errors: the errors of `source.blocks` other than UnreadableReply.
+ * that the chain continues the chain of the last verification. Blocks that are newer than the checkpoint are verified
+ * too, but no signature covers them. Errors: the errors of `source.blocks` other than UnreadableReply.
  */
 export async function verifyChain(
   verifySignature: VerifySignature,
@@ -136,7 +136,7 @@ export async function verifyChain(
   }
 }
 
-/** Returns the checkpoint signed by the key of the node, null if the node does not sign, or the fault. */
+/** Returns the checkpoint if the key of the node signed it, null if the node does not sign, or else the fault. */
 async function signedHead(
   verifySignature: VerifySignature,
   { serverId, verifierKey, checkpoint, remembered }: ChainSource,
@@ -174,8 +174,8 @@ class Walk {
   }
 
   /**
-   * Verifies the next blocks, including unsigned blocks. Resolves to the fault, `end` if there are no more blocks, or
-   * null.
+   * Verifies the next blocks, including unsigned blocks. Resolves to the first fault, to `end` if there are no more
+   * blocks, or to null if the blocks are valid.
    */
   async nextPage(): Promise<Fault | 'end' | null> {
     const { blocks: from, entries: before } = this.progress
@@ -184,7 +184,7 @@ class Walk {
     try {
       blocks = await this.#source.blocks(from, limit)
     } catch (error) {
-      // Requests fewer blocks until only the unreadable block is left.
+      // Requests fewer and fewer blocks, to find the block that cannot be read.
       if (!(error instanceof UnreadableReply)) throw error
       if (limit === 1) return fault('unreadable', from)
       this.#limit = Math.max(1, Math.floor(limit / 4))
@@ -219,18 +219,17 @@ class Walk {
   }
 }
 
-/** A valid block. */
 export interface VerifiedBlock {
   readonly head: Head
   readonly entries: number
   readonly erased: number
-  /** Its leaf hash in the log. */
+  /** Leaf hash of the block in the log. */
   readonly leaf: Uint8Array
 }
 
 /**
- * Verifies a block of node `serverId` after `head`, as returned by `GET /api/ledgers?proof=1`. The text of each entry
- * is printed from its value, so that the page verifies the value that it displays. Source:
+ * Verifies the block `value` of node `serverId`, which follows `head` and comes from `GET /api/ledgers?proof=1`.
+ * Commitments are computed from the parsed entries, so that the page verifies exactly the values that it shows. Source:
  * docs/reference/ledger/chain-format.md.
  */
 export function verifyListedBlock(
@@ -255,7 +254,7 @@ export function verifyListedBlock(
   }
 }
 
-/** Indexes of the entries without a blind. */
+/** Returns the indexes of the erased entries, which have no blind. */
 function erasedIn(value: Json): ReadonlySet<number> {
   const proof = isJsonObject(value) && isJsonObject(value.proof) ? value.proof : {}
   const blinds = Array.isArray(proof.blinds) ? proof.blinds : []
@@ -271,7 +270,7 @@ export type CheckName = keyof Texts['checks']
 /** The result of a check; `none` if there was nothing to compare with. */
 export type CheckState = 'holds' | 'fails' | 'open' | 'none'
 
-/** The checks in the order of a verification, each with the faults that it reports. */
+/** The checks in the order of a verification, each with the faults that the check reports. */
 const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
   ['key', ['key', 'keyChanged']],
   ['signature', ['signature', 'checkpoint', 'unsigned']],
@@ -287,8 +286,8 @@ const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
 const BLOCK_CHECKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
 
 /**
- * Returns the state of each check. A verification stops at the first fault. Checks that come later, or that cover only
- * the blocks before the fault, are `open`.
+ * Returns the state of each check. A verification stops at the first fault. Checks that were not started, or that saw
+ * only the blocks before the fault, are `open`.
  */
 export function checkStates(
   fault: Fault | null,

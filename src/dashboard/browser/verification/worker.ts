@@ -5,7 +5,7 @@ import type { VerifyRequest, WorkerMessage } from './messages.ts'
 import { verifySignature } from './signature.ts'
 import { UnreadableReply, verifyChain } from './verify-chain.ts'
 
-// The worker that verifies the chain of a node, or a revision of an item.
+// Verifies the chain of a node, or a revision of an item, in a worker.
 
 /** The node rejected a request. */
 class RefusedError extends Error {

@@ -7,7 +7,7 @@ import { useLoaded } from '../parts/hooks.ts'
 import { Time } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 
-/** The changes of the last 24 hours and the size of the store. */
+/** Shows the changes of the last 24 hours and the size of the store. */
 export function ActivitySection(): JSX.Element {
   const [loaded, reload] = useLoaded('activity', (signal) =>
     ledger.request('GET /api/config/activity', {}, { signal }),
@@ -58,7 +58,7 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
   )
 }
 
-/** Bars between 0 and 1; a value that is null has no bar. */
+/** Draws a bar chart of `values` between 0 and 1. There is no bar for null. */
 function Chart(props: {
   /** Space between bars, as a fraction of a bar. */
   gap: number

@@ -19,7 +19,7 @@ interface Item {
   readonly id: string
 }
 
-/** Returns at most SHOWN_MAX + 1 attachments; null if the item does not exist. */
+/** Returns at most SHOWN_MAX + 1 attachments, or null if the item does not exist. */
 async function attachmentsOf(
   { db, id }: Item,
   signal: AbortSignal,

@@ -11,12 +11,12 @@ import { Field, ViewHead } from '../parts/layout.tsx'
 import { showMessage, Waiting } from '../parts/notices.tsx'
 import { hrefOf, itemsOf } from '../routes.ts'
 
-/** Maximum number of names shown; the others can be searched for. */
+/** Maximum number of names shown. The user can search for other names. */
 const SHOWN_MAX = 200
 
 interface CountedDatabase {
   readonly name: string
-  /** Number of items; null if counting failed, for example because it takes too long. */
+  /** Number of items, or null if counting failed, for example because it took too long. */
   readonly items: number | null
 }
 

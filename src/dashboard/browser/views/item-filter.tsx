@@ -9,7 +9,7 @@ const OPERATORS: readonly Operator[] = [
   ...(['like', 'regexp', 'exists'] as const),
 ]
 
-/** Builds the conditions of a filter; calls `apply` with their JSON text, or with null for all items. */
+/** A form for the conditions of a filter. Calls `apply` with the conditions as JSON, or with null for all items. */
 export function ItemFilter(props: {
   /** The applied conditions. */
   where: string | null

@@ -22,7 +22,7 @@ interface ShownRevision {
   readonly erased?: true
 }
 
-/** Returns the `count` newest revisions, and one more revision, with which the oldest of them is compared. */
+/** Returns the newest `count` + 1 revisions. The page shows `count` revisions, each compared with the previous one. */
 async function revisionsOf(
   db: string,
   id: string,
@@ -45,8 +45,8 @@ async function revisionsOf(
 }
 
 /**
- * Lists the revisions of an item, newest first, with their differences, and erases former revisions; reloads when
- * `version` changes.
+ * Lists the revisions of an item, newest first, with their differences. Lets the user erase former revisions. Reloads
+ * when `version` changes.
  */
 export function History(props: {
   db: string
@@ -106,12 +106,12 @@ export function History(props: {
   )
 }
 
-/** Whether the revision has content and is not the newest, which has the index `at` 0. */
+/** Whether a revision can be erased: it has content, and is not the newest revision, whose index `at` is 0. */
 function isErasable({ item }: ShownRevision, at: number): boolean {
   return at > 0 && item !== undefined
 }
 
-/** Asks for confirmation, and erases one revision or all that are no longer current. */
+/** Asks for confirmation, and erases the revisions at `positions`, or all former revisions. */
 function EraseRevisions(props: {
   db: string
   id: string
@@ -155,12 +155,12 @@ function RevisionRow(props: {
   item: { readonly db: string; readonly id: string }
   revision: ShownRevision
   before: ShownRevision | undefined
-  /** Is null if the revision cannot be erased. */
+  /** Null if the revision cannot be erased. */
   erase: (() => void) | null
 }): JSX.Element {
   const { position, timestamp, method, item, erased } = props.revision
   const height = Number(position.split('.')[0])
-  // An erased revision cannot be compared.
+  // An erased revision has no content that could be compared.
   const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
   const changes = isCompared ? differences(props.before?.item, item) : null
   return (

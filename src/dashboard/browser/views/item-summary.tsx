@@ -18,7 +18,7 @@ interface Source {
   readonly where: string | null
 }
 
-/** Counts the matching items by a member, and sums up another member. */
+/** Groups the matching items by a member. Shows the count of each group, and sums of another member. */
 export function ItemSummary(props: Source & { items: readonly ListedItem[] }): JSX.Element {
   const [isOpen, setOpen] = useState(false)
   const [group, setGroup] = useState('')

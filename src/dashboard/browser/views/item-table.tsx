@@ -11,7 +11,7 @@ interface Shown {
   readonly columns: readonly string[]
 }
 
-/** The items of a page with their chosen members, or each as JSON. */
+/** A table of the items of a page, with the chosen members as columns, or with each item as JSON. */
 export function ItemTable(props: Shown & { remove: (id: string) => void }): JSX.Element {
   const { db, items, columns, remove } = props
   return (

@@ -82,11 +82,11 @@ function idOf(entry: { readonly [member: string]: unknown }): unknown {
   return entry.id ?? Object(entry.item).id
 }
 
-/** The editor. If the item changes in the meantime, it keeps the edited text and does not overwrite the item. */
+/** The editor for an item. If somebody else changes the item, the edited text stays, but cannot overwrite the item. */
 function EditedItem(props: {
   db: string
   id: string
-  /** The current item. */
+  /** The current item, or null if the item was deleted. */
   newest: ReadItem | null
   close: () => void
   done: () => void

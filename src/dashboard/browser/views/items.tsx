@@ -40,7 +40,7 @@ async function pageOf(db: string, list: ItemList, signal: AbortSignal): Promise<
   return { items: items.slice(0, size), hasNext: items.length > size }
 }
 
-/** Returns the number of items that match; null if it cannot be counted, for example because that takes too long. */
+/** Returns the number of matching items, or null if counting failed, for example because it took too long. */
 async function countOf(
   db: string,
   where: string | null,
@@ -56,7 +56,7 @@ async function countOf(
   }
 }
 
-/** The items of a database, page by page. */
+/** Shows the items of a database, page by page. */
 export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element {
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
   const { columns: _, ...loadedBy } = list
@@ -157,7 +157,7 @@ function OpenItem({ db }: { db: string }): JSX.Element {
   )
 }
 
-/** Returns the indexed paths of `db`; none if the session may not read them. */
+/** Returns the indexed paths of `db`, or an empty list if the session may not read the indexes. */
 async function indexedPaths(db: string, signal: AbortSignal): Promise<readonly string[]> {
   try {
     const { indexes } = await ledger.request('GET /api/config/indexes', {}, { signal })
@@ -168,7 +168,7 @@ async function indexedPaths(db: string, signal: AbortSignal): Promise<readonly s
   }
 }
 
-/** Lets the user choose the order: of creation, or by an indexed member. */
+/** Lets the user choose the order of the items: the order of creation, or by an indexed member. */
 function Order(props: {
   db: string
   order: string | null

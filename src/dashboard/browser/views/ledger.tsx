@@ -16,13 +16,14 @@ import { Choice, Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, Waiting } from '../parts/notices.tsx'
 import { hrefOf, itemsOf, ledgerAt } from '../routes.ts'
 
-/** Maximum blocks per page. A page with ENTRIES_PER_PAGE entries contains no further blocks. */
+/** Maximum blocks per page. */
 const PAGE = 20
+/** Number of entries after which no further block is added to a page. */
 const ENTRIES_PER_PAGE = 1_000
 
 type LedgerRoute = ReturnType<typeof ledgerAt>
 
-/** Lists the blocks of the chain, newest first; starts at a height if it is not null. */
+/** Lists the blocks of the chain, newest first, from the height of the route or the newest block on. */
 export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
   const { height, db, method } = now
   const isSearch = db !== '' || method !== ''
@@ -56,8 +57,8 @@ async function pageFrom(height: number | null, signal: AbortSignal): Promise<Loa
   const top = Math.min(height ?? size - 1, size - 1)
   const blocks: MatchingBlock[] = []
   let [from, entries] = [top + 1, 0]
-  // A block may be as large as the largest request, so the number of blocks per request grows only while they are
-  // small.
+  // The first request asks for one block, because a block may be as large as the largest request. Each further request
+  // asks for four times as many blocks.
   for (let count = 1; from > 0 && blocks.length < PAGE && entries < ENTRIES_PER_PAGE; count *= 4) {
     const next = Math.max(0, from - Math.min(count, PAGE - blocks.length))
     const page = await blocksFrom(next, from - next, signal)
@@ -178,7 +179,7 @@ interface MatchingBlock {
   readonly block: ListedBlock
 }
 
-/** Number of entries of a block shown at first, and added per click. */
+/** Number of entries of a block that are shown at first, and that each click adds. */
 const STEP = 20
 
 /** A block and its matching entries. */
@@ -264,12 +265,13 @@ function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
   )
 }
 
-/** Limits of a search: blocks per request, blocks per search, and matching blocks per search. */
 const BLOCKS_PER_REQUEST = 200
+/** Maximum number of blocks that one search reads. The user can continue the search. */
 const BLOCKS_PER_SEARCH = 2_000
+/** Number of matching blocks after which a search ends. */
 const FOUND_PER_SEARCH = 20
 
-/** The entries to search for; empty matches all. */
+/** The entries to search for. An empty member matches all entries. */
 interface EntryFilter {
   readonly db: string
   readonly method: string
@@ -282,7 +284,7 @@ interface SearchState {
   readonly searched: number
 }
 
-/** Searches the blocks for entries of a database or a method, newest first, in the browser. */
+/** Searches the blocks in the browser, newest first, for entries of a database or a method. */
 function EntrySearch(props: { wanted: EntryFilter; from: number | null }): JSX.Element {
   const { wanted, from } = props
   const [found, setFound] = useState<SearchState | null>(null)
@@ -354,7 +356,7 @@ async function top(from: number | null, signal: AbortSignal): Promise<SearchStat
   return { blocks: [], down: Math.min((from ?? size - 1) + 1, size), searched: 0 }
 }
 
-/** Searches older blocks until enough blocks match or BLOCKS_PER_SEARCH blocks were searched. */
+/** Continues a search with older blocks until FOUND_PER_SEARCH blocks match or BLOCKS_PER_SEARCH blocks are read. */
 async function searched(
   start: SearchState,
   isWanted: (entry: ListedEntry) => boolean,

@@ -24,7 +24,7 @@ interface NodeFacts {
   readonly verifierKey: string
   /** The checkpoint (a signed note), or the reason why it is missing. */
   readonly checkpoint: string
-  /** Is null if the chain is empty. */
+  /** Null if the chain is empty. */
   readonly head: { readonly height: number; readonly id: string; readonly timestamp: number } | null
 }
 
@@ -43,7 +43,7 @@ async function nodeFacts(signal: AbortSignal): Promise<NodeFacts> {
   return { serverId, verifierKey: verifierKey.trim(), checkpoint, head }
 }
 
-/** The identity of the node, its head, and its peers. */
+/** Shows the identity of the node, its head, and its peers. */
 export function Node(): JSX.Element {
   const [loaded, reload] = useLoaded('node', nodeFacts)
   useChanges(() => true, reload)
@@ -92,7 +92,7 @@ export function Node(): JSX.Element {
   )
 }
 
-/** The peers and their state. */
+/** Lists the peers and their state. */
 function Peers(): JSX.Element {
   const now = nodeStatus.value
   return (
@@ -150,7 +150,7 @@ function PeerCard({ peer }: { peer: Peer }): JSX.Element {
   )
 }
 
-/** Shows two contradicting checkpoints signed by one key. */
+/** Shows two contradicting checkpoints that are signed with the same key. */
 function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Element {
   const { title, evidence } = props
   return (
@@ -182,15 +182,15 @@ function encodedFile(evidence: Evidence): string {
 }
 
 /**
- * Whether others can verify the evidence. Without a proof, checkpoints contradict each other only if their logs have
- * the same size.
+ * Whether others can verify the evidence. If there is no proof, others see the contradiction only if the logs of both
+ * checkpoints have the same size.
  */
 function isVerifiable({ notes, proof }: Evidence): boolean {
   const [size, otherSize] = notes.map((note) => note.split('\n')[1])
   return proof !== null || (size !== undefined && size === otherSize)
 }
 
-/** Alerts above every view. */
+/** Shows alerts above every view. */
 export function Alerts(): JSX.Element {
   const { peers, evidence = null, refusal = null, verification = null } = nodeStatus.value ?? {}
   // The view of the node shows these alerts itself.
@@ -222,7 +222,7 @@ export function Alerts(): JSX.Element {
   )
 }
 
-/** Reports a scheduled verification that failed, or did not run to its end. */
+/** Shows an alert if the scheduled verification of the node failed or did not finish. */
 function VerificationAlert(props: { verification: ScheduledVerification }): JSX.Element | null {
   const { result, time, finding, reason } = props.verification
   if (result !== 'failed' && result !== 'unfinished') return null

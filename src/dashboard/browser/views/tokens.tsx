@@ -11,7 +11,7 @@ import { showMessage, Waiting } from '../parts/notices.tsx'
 
 type Token = Operations['GET /api/config/tokens']['reply']['tokens'][number]
 
-/** Number of tokens shown at first, and added per click. */
+/** Number of tokens that are shown at first, and that each click adds. */
 const STEP = 20
 
 /** Lists the tokens in use, and revokes them. */

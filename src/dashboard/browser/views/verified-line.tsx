@@ -10,7 +10,7 @@ import { run } from '../verification/run.ts'
 /** Shows when the chain was last verified, by the node on its schedule and by this browser. */
 export function VerifiedLine(): JSX.Element | null {
   const [serverId] = useLoaded('serverid', (signal) => ledger.serverId({ signal }))
-  // Renders again after a verification.
+  // Reading the signal renders this line again after a verification.
   run.value
   if (serverId.state !== 'loaded') return null
   const here = rememberedChains()[serverId.value]?.verifiedAt
