@@ -117,7 +117,7 @@ describe('configuration', () => {
     ['SYSTEM_FOLDER', '/dev/null/below'],
     ['SYSTEM_FOLDER', '/dev/null'],
   ])(
-    'with %s=%j, the node does not start, exits with 78 and names the variable in one line',
+    'with %s=%j, the node does not start, exits with code 78, and names the variable in a one-line message',
     async (name, value) => {
       // `config` also reports errors that do not need a start, in a tenth of the time.
       const needsStart = name === 'HOST' || name === 'SYSTEM_FOLDER'

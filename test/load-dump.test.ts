@@ -77,7 +77,7 @@ describe('a folder', () => {
       [['load', 'fruit', '/nowhere'], at, 2, /there is no file \/nowhere/],
       [['load', 'fruit', folder], at, 2, /is a folder/],
       [['load', 'fruit'], at, 2, /missing required argument/],
-      [['load', '{table}', file], at, 2, /only --format qldb has tables/],
+      [['load', '{table}', file], at, 2, /{table} requires --format qldb/],
       [
         ['load', 'x', file, '--format', 'qldb', '--on-conflict', 'skip'],
         at,

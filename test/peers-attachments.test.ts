@@ -83,7 +83,7 @@ it('mirrors blobs of any length with the chain, and serves them byte for byte', 
   await attach(node, 'again', all[2] ?? replaced)
   await peer(mirror, node)
   for (const bytes of [...all, replaced]) {
-    await until('it is there', () => isAt(mirror, serverId, shaOf(bytes)))
+    await until('the mirror has the blob', () => isAt(mirror, serverId, shaOf(bytes)))
     const own = await bytesAt(node, serverId, shaOf(bytes))
     const mirrored = await bytesAt(mirror, serverId, shaOf(bytes))
     expect([own.bytes.equals(bytes), mirrored.bytes.equals(bytes)]).toEqual([true, true])
@@ -97,7 +97,7 @@ it('mirrors blobs of any length with the chain, and serves them byte for byte', 
   ])
   expect(await absentAt(mirror, serverId)).toMatchObject({ status: true, absent: [], more: false })
   const late = await attach(node, 'late', Buffer.from('late'))
-  await until('the late one is there', () => isAt(mirror, serverId, late))
+  await until('the mirror has the later blob', () => isAt(mirror, serverId, late))
 })
 
 it('distinguishes a missing blob from a blob that no entry refers to, and accepts only digests as names', async () => {
@@ -134,7 +134,7 @@ it('distinguishes a missing blob from a blob that no entry refers to, and accept
   // A mirror reports the same blob as missing at its source, and fetches the blob when the source has it again.
   const mirror = await start()
   await peer(mirror, node)
-  await until('it is shown', async () => {
+  await until('the blob is listed as missing', async () => {
     const { json } = await mirror.send('GET', '/api/config/peers')
     return json.peers[0].absent === 1 && json.peers[0].state === 'current'
   })
@@ -144,8 +144,8 @@ it('distinguishes a missing blob from a blob that no entry refers to, and accept
     /daicho_peer_absent_contents\{[^}]*\} 1\n/,
   )
   writeFileSync(join(folder, 'attachments', lost.slice(0, 2), lost.slice(2)), 'lost')
-  await until('it is there', () => isAt(mirror, serverId, lost))
-  await until('nothing is missing', async () => {
+  await until('the mirror has the blob', () => isAt(mirror, serverId, lost))
+  await until('no blob is missing', async () => {
     return (await mirror.send('GET', '/api/config/peers')).json.peers[0].absent === 0
   })
 })
@@ -160,7 +160,7 @@ it('verify counts missing blobs of a mirror, but reports damaged blobs and missi
   const keeper = await start({ folder })
   await peer(keeper, node)
   for (const bytes of [kept, lost]) {
-    await until('it is there', () => isAt(keeper, serverId, shaOf(bytes)))
+    await until('the mirror has the blob', () => isAt(keeper, serverId, shaOf(bytes)))
   }
   await keeper.send('DELETE', `/api/config/peers/${serverId}`)
   await keeper.close()
@@ -207,7 +207,7 @@ it('forwards blobs from mirror to mirror, and does not accept changed blobs', as
   await attach(node, 'good', good)
   await attach(node, 'bad', bad)
   for (const bytes of [good, bad]) {
-    await until('the middle has it', () => isAt(middle, serverId, shaOf(bytes)))
+    await until('the middle node has the blob', () => isAt(middle, serverId, shaOf(bytes)))
   }
   const sha256 = shaOf(bad)
   const path = join(
@@ -220,9 +220,9 @@ it('forwards blobs from mirror to mirror, and does not accept changed blobs', as
   )
   writeFileSync(path, 'evil as well')
   await peer(last, node, middle)
-  await until('the last has it', () => isAt(last, serverId, shaOf(good)))
+  await until('the last node has the blob', () => isAt(last, serverId, shaOf(good)))
   expect((await bytesAt(last, serverId, shaOf(good))).bytes.equals(good)).toBe(true)
-  await until('the other is shown as absent', async () => {
+  await until('the changed blob is listed as missing', async () => {
     return (await last.send('GET', '/api/config/peers')).json.peers[0].absent === 1
   })
   expect((await bytesAt(last, serverId, sha256)).status).toBe(404)
@@ -252,13 +252,19 @@ it('an unreachable node pushes its blobs, even if both nodes require tokens', as
   const path = (sha256: string) => `/api/ledgers/${serverId}/attachments/${sha256}`
   for (const bytes of all) {
     const sha256 = shaOf(bytes)
-    await until('it was pushed', async () => (await open.send('GET', path(sha256))).status === 200)
+    await until(
+      'the blob was pushed',
+      async () => (await open.send('GET', path(sha256))).status === 200,
+    )
     const reply = await fetch(open.url + path(sha256), { headers: { 'x-access-token': token } })
     expect(Buffer.from(await reply.arrayBuffer()).equals(bytes)).toBe(true)
   }
   expect(await absentAt(open, serverId)).toMatchObject({ absent: [{ sha256: lost }], more: false })
   const late = await attach(hidden, 'late', Buffer.from('late'))
-  await until('the late one', async () => (await open.send('GET', path(late))).status === 200)
+  await until(
+    'the later blob was pushed',
+    async () => (await open.send('GET', path(late))).status === 200,
+  )
 })
 
 /** Starts a proxy in front of `node` that records the requested ranges of blobs. */
@@ -291,7 +297,7 @@ it('resumes an interrupted blob transfer, even after a restart', async () => {
   await attach(node, 'large', bytes)
   const first = await start({ folder })
   await peer(first, node)
-  await until('it is there', () => isAt(first, serverId, sha256))
+  await until('the mirror has the blob', () => isAt(first, serverId, sha256))
   await first.send('DELETE', `/api/config/peers/${serverId}`)
   await first.close()
   // Creates the state after a kill at this point.
@@ -305,7 +311,7 @@ it('resumes an interrupted blob transfer, even after a restart', async () => {
   const again = await start({ folder })
   const { url, requestedRanges } = await startProxy(node)
   await peer(again, node, { ...node, url })
-  await until('it is there', () => isAt(again, serverId, sha256))
+  await until('the mirror has the blob', () => isAt(again, serverId, sha256))
   expect(requestedRanges).toEqual([`bytes=${have}-${bytes.length - 1}`])
   expect((await bytesAt(again, serverId, sha256)).bytes.equals(bytes)).toBe(true)
   await again.close()

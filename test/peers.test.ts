@@ -65,7 +65,7 @@ it('a node mirrors a chain from another mirror, without contact to the node of t
   await first.send('POST', '/api/fruit')
   await mirror(middle, first)
   await mirror(last, first, middle)
-  await until('the last one has it', async () => {
+  await until('the last node has the chain', async () => {
     return (await chainAt(last, serverId)) === (await chainAt(first, serverId))
   })
   await Promise.all([first, middle, last].map((node) => node.close()))
@@ -79,8 +79,8 @@ it('keeps mirrors and added peers across a restart, even while a peer is unreach
   const node = await startLedgerNode({ folder, peers: PEERS })
   await mirror(node, origin)
   const chain = await chainAt(origin, serverId)
-  await until('it is mirrored', async () => (await chainAt(node, serverId)) === chain)
-  await until('its head is kept', async () => {
+  await until('the chain is mirrored', async () => (await chainAt(node, serverId)) === chain)
+  await until('the mirror has the signed head', async () => {
     return (await node.send('GET', `/api/ledgers/${serverId}/checkpoint`)).status === 200
   })
   await node.close()
@@ -139,8 +139,8 @@ it('a node that was restored from an old backup rejects writes until it has its 
   await node.send('POST', '/api/fruit', { id: 'plum' })
   await mirror(keeper, node)
   const chain = await chainAt(node, serverId)
-  await until('it is mirrored', async () => (await chainAt(keeper, serverId)) === chain)
-  await until('its head is kept', async () => {
+  await until('the chain is mirrored', async () => (await chainAt(keeper, serverId)) === chain)
+  await until('the mirror has the signed head', async () => {
     return (await keeper.send('GET', `/api/ledgers/${serverId}/checkpoint`)).status === 200
   })
   await node.close()
@@ -174,7 +174,7 @@ it('a node that was restored from an old backup rejects writes until it has its 
   )
   expect((await healed.send('POST', '/api/fruit', { id: 'other' })).status).toBe(200)
   await mirror(keeper, node, healed)
-  await until('it goes on with its chain', async () => {
+  await until('the node continues its chain', async () => {
     return (await chainAt(keeper, serverId)) === (await chainAt(healed, serverId))
   })
   await healed.close()
@@ -189,7 +189,7 @@ it('a node whose pushes are rejected still reads the chain of its peer, and show
   await hidden.send('POST', '/api/hidden')
   const peer = { vkey: open.service.log.verifierKey, url: open.url, push: true }
   expect((await hidden.send('POST', '/api/config/peers', peer)).status).toBe(200)
-  await until('it is read', async () => {
+  await until('the peer is read', async () => {
     return (await chainAt(hidden, serverId)) === (await chainAt(open, serverId))
   })
   await until('the refusal is shown', async () => {
@@ -209,7 +209,7 @@ it('a node shows the pushed height after a restart, even without further pushes'
   await open.send('POST', '/api/config/peers', { vkey: hidden.service.log.verifierKey })
   const peer = { vkey: open.service.log.verifierKey, url: open.url, push: true }
   await hidden.send('POST', '/api/config/peers', peer)
-  await until('it is pushed', async () => {
+  await until('the chain is pushed', async () => {
     return (await chainAt(open, serverId)) === (await chainAt(hidden, serverId))
   })
   await hidden.close()
@@ -233,14 +233,14 @@ it('an unreachable node pushes its chain, and reads the chain of the other node'
   expect((await hidden.send('POST', '/api/config/peers', peer)).status).toBe(200)
   const isMirrored = async () =>
     (await chainAt(open, serverId)) === (await chainAt(hidden, serverId))
-  await until('it is pushed', isMirrored)
+  await until('the chain is pushed', isMirrored)
   for (let n = 0; n < 20; n += 1) await hidden.send('POST', '/api/hidden', { n })
-  await until('what came later too', isMirrored)
-  await until('the other way', async () => {
+  await until('the later blocks are pushed', isMirrored)
+  await until('the node has read the chain of its peer', async () => {
     const { serverId: other } = open.service
     return (await chainAt(hidden, other)) === (await chainAt(open, other))
   })
-  await until('its signed head is there', async () => {
+  await until('the peer has the signed head', async () => {
     const path = `/api/ledgers/${serverId}/checkpoint`
     return (await open.send('GET', path)).text.startsWith(`daicho/${serverId}\n61\n`)
   })
@@ -271,7 +271,7 @@ it('nodes that require tokens mirror each other with signed requests', async () 
     const { serverId } = of.service
     const own = await chain(of, serverId)
     for (const at of [one, other]) {
-      await until('it is mirrored', async () => (await chain(at, serverId)) === own)
+      await until('the chain is mirrored', async () => (await chain(at, serverId)) === own)
     }
   }
   await Promise.all([one.close(), other.close()])
@@ -311,7 +311,10 @@ it('two nodes with one key and the mirrors of both store and show both heads, an
   // A mirror that receives both histories keeps both heads, and accepts no further blocks of either history.
   await mirror(keeper, node, twin)
   const evidenceAt = async (at: LedgerNode) => (await at.send('GET', '/api/config/peers')).json
-  await until('it is found', async () => (await evidenceAt(keeper)).peers[0].evidence !== null)
+  await until(
+    'the evidence is found',
+    async () => (await evidenceAt(keeper)).peers[0].evidence !== null,
+  )
   for (const peer of (await evidenceAt(keeper)).peers) {
     expect([peer.state, peer.evidence.notes]).toEqual(['frozen', [noteOfNode, noteOfTwin]])
   }
@@ -322,7 +325,7 @@ it('two nodes with one key and the mirrors of both store and show both heads, an
   // The node detects its twin through a peer that mirrors the twin's chain.
   const noteNow = (await node.send('GET', path)).text
   await mirror(node, other)
-  await until('it is found', async () => (await evidenceAt(node)).evidence !== null)
+  await until('the evidence is found', async () => (await evidenceAt(node)).evidence !== null)
   const { evidence } = await evidenceAt(node)
   expect(evidence.notes).toEqual([noteNow, noteOfTwin])
   expect(evidence.what).toContain('3 blocks that are not the first ones of this store')
@@ -332,7 +335,10 @@ it('two nodes with one key and the mirrors of both store and show both heads, an
     expect((await at.send('GET', '/readyz')).status).toBe(503)
     expect((await at.send('GET', '/metrics')).text).toContain('daicho_own_evidence 1')
   }
-  await until('it stops', async () => (await node.send('GET', '/readyz')).status === 503)
+  await until(
+    'the node stops accepting changes',
+    async () => (await node.send('GET', '/readyz')).status === 503,
+  )
   await isRefused(node)
   await node.close()
   // The evidence stays after a restart without peers, because a signature cannot be revoked.
@@ -357,7 +363,7 @@ it('nodes that are configured as in packaging/compose.yaml mirror each other', a
     const { serverId } = of.service
     const own = await chainAt(of, serverId)
     for (const at of nodes) {
-      await until('it is mirrored', async () => (await chainAt(at, serverId)) === own)
+      await until('the chain is mirrored', async () => (await chainAt(at, serverId)) === own)
       expect((await at.send('GET', '/api/config/peers')).json.peers).toHaveLength(2)
     }
   }

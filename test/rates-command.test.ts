@@ -96,7 +96,7 @@ it.each([
   ['rates without their source', 200, '{"status":true,"result":{}}'],
   ['another JSON value', 200, '<html>'],
 ])(
-  'exits with 1 and prints nothing on stdout when the reply of --url is %s',
+  'exits with code 1 and prints nothing to stdout if the reply of --url is %s',
   async (_, status, body) => {
     const { url } = await answering(status, body)
     const ended = await runDaicho(['rates', '--url', url])

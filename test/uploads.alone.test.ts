@@ -106,14 +106,14 @@ async function beginUpload(head: string, body: Uint8Array | string) {
 describe('an upload', () => {
   it('that is interrupted leaves no file', async () => {
     const { socket } = await beginUpload('Content-Length: 1000000', Buffer.alloc(600_000))
-    await until('a file is there', () => at.files().length === 1)
+    await until('the folder has one file', () => at.files().length === 1)
     expect(at.files()[0]).toMatch(/^incoming\//)
     socket.destroy()
-    await until('no file is left', () => at.files().length === 0)
+    await until('the folder has no file', () => at.files().length === 0)
     const chunked = await beginUpload('Transfer-Encoding: chunked', '5\r\nhello\r\n')
-    await until('a file is there', () => at.files().length === 1)
+    await until('the folder has one file', () => at.files().length === 1)
     chunked.socket.end()
-    await until('no file is left', () => at.files().length === 0)
+    await until('the folder has no file', () => at.files().length === 0)
     expect([await at.names(), (await at.entries()).length]).toEqual([[], 0])
   })
 
@@ -121,10 +121,10 @@ describe('an upload', () => {
     await at.node.close()
     at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     const stalled = await beginUpload('Content-Length: 100', 'only this')
-    await until('the head of the reply is there', () => stalled.received().includes('\r\n\r\n'))
+    await until('the head of the reply has arrived', () => stalled.received().includes('\r\n\r\n'))
     expect(stalled.received()).toMatch(/^HTTP\/1\.1 408 /)
     expect(stalled.received()).toContain('REQUEST_TIMEOUT')
-    await until('no file is left', () => at.files().length === 0)
+    await until('the folder has no file', () => at.files().length === 0)
 
     const piece = Buffer.alloc(40_000)
     const living = await beginUpload(`Content-Length: ${piece.length * 12}`, '')
@@ -132,11 +132,11 @@ describe('an upload', () => {
       living.socket.write(piece)
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
     }
-    await until('the head of the reply is there', () => living.received().includes('\r\n\r\n'))
+    await until('the head of the reply has arrived', () => living.received().includes('\r\n\r\n'))
     expect(living.received()).toMatch(/^HTTP\/1\.1 200 /)
     // After the upload, the connection has the usual request timeout again.
     living.socket.write('POST /api/fruit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n')
-    await until('408 is there', () => living.received().includes('408'))
+    await until('a reply with 408 has arrived', () => living.received().includes('408'))
   })
 
   it('above the size limit gets 413, before its body is read if the length is declared, and otherwise when the body exceeds the limit', async () => {
@@ -144,14 +144,14 @@ describe('an upload', () => {
     at = await AttachedNode.start({ attachmentBytesMax: 100_000 })
     expect((await at.put('n', Buffer.alloc(100_000))).status).toBe(200)
     const announced = await beginUpload('Content-Length: 100001', '')
-    await until('ATTACHMENT_TOO_LARGE is there', () =>
+    await until('ATTACHMENT_TOO_LARGE has arrived', () =>
       announced.received().includes('ATTACHMENT_TOO_LARGE'),
     )
     expect(announced.received()).toMatch(/^HTTP\/1\.1 413 [\s\S]*connection: close/i)
 
     const chunk = `186a1\r\n${'x'.repeat(100_001)}\r\n`
     const streamed = await beginUpload('Transfer-Encoding: chunked', chunk)
-    await until('ATTACHMENT_TOO_LARGE is there', () =>
+    await until('ATTACHMENT_TOO_LARGE has arrived', () =>
       streamed.received().includes('ATTACHMENT_TOO_LARGE'),
     )
     // The node discards further data, and closes the connection after the end of the body.
@@ -166,11 +166,11 @@ describe('an upload', () => {
     const head = 'Content-Length: 100'
     const arriving = []
     for (let at = 0; at < 64; at += 1) arriving.push(await beginUpload(head, 'some'))
-    await until('64 files are there', () => at.files().length === 64)
+    await until('the folder has 64 files', () => at.files().length === 64)
     const reply = await at.put('n', TEXT)
     expect([reply.status, reply.json.code]).toEqual([503, 'UPLOADS_BUSY'])
     for (const { socket } of arriving) socket.destroy()
-    await until('no file is left', () => at.files().length === 0)
+    await until('the folder has no file', () => at.files().length === 0)
     expect((await at.put('n', TEXT)).status).toBe(200)
   })
 
@@ -226,12 +226,12 @@ describe('an upload', () => {
   it('whose item is deleted meanwhile leaves no file, and another upload of the same bytes is kept', async () => {
     await at.node.send('POST', '/api/fruit', { id: 'b' })
     const { socket, received } = await beginUpload(`Content-Length: ${TEXT.length}`, 'the quick')
-    await until('a file is there', () => at.files().length === 1)
+    await until('the folder has one file', () => at.files().length === 1)
     await at.node.send('DELETE', ITEM)
     await at.node.send('PUT', '/api/fruit/b/attachments/n', TEXT, BYTES)
     socket.write(' brown fox')
-    await until('ITEM_NOT_FOUND is there', () => received().includes('ITEM_NOT_FOUND'))
-    await until('a file is there', () => at.files().length === 1)
+    await until('ITEM_NOT_FOUND has arrived', () => received().includes('ITEM_NOT_FOUND'))
+    await until('the folder has one file', () => at.files().length === 1)
     expect((await at.node.send('GET', '/api/fruit/b/attachments/n')).text).toBe(TEXT)
   })
 
@@ -302,7 +302,7 @@ describe.skipIf(!existsSync('/proc/self/fd'))('a download (checked in /proc)', (
     socket.on('error', () => {})
     socket.pause()
     socket.write(`GET ${ITEM}/attachments/n HTTP/1.1\r\nHost: localhost\r\n\r\n`)
-    await until('a content is open', () => openContents() === 1)
+    await until('the node has the blob open', () => openContents() === 1)
     return socket
   }
 
@@ -311,11 +311,11 @@ describe.skipIf(!existsSync('/proc/self/fd'))('a download (checked in /proc)', (
     at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     await at.put('n', large)
     expect((await at.get('n')).text.length).toBe(large.length)
-    await until('no content is open', () => openContents() === 0)
+    await until('the node has no blob open', () => openContents() === 0)
     const retried = await ask()
     retried.destroy()
-    await until('no content is open', () => openContents() === 0)
+    await until('the node has no blob open', () => openContents() === 0)
     await ask()
-    await until('no content is open', () => openContents() === 0)
+    await until('the node has no blob open', () => openContents() === 0)
   })
 })

@@ -43,7 +43,7 @@ describe('addresses', () => {
     '#/db/a?page=1.5',
     '#/db/a?size=7',
     '#/db/%',
-  ])('parses the address %s to no view', (hash) => {
+  ])('the address %s belongs to no view', (hash) => {
     expect(parseRoute(hash)).toEqual({ view: 'unknown', hash })
     expect(hrefOf(parseRoute(hash))).toBe(hash)
   })

@@ -130,7 +130,7 @@ describe('an unknown property, an invalid value or a number out of range', () =>
     ['a wrong relationship type', { id: '1', note: '', keeper: 'org.test.Thing#1' }, '/keeper'],
     ['a fraction for an Integer', { id: '1', note: '', size: 1.5 }, '/size'],
     ['another class', { $class: 'org.test.Person', id: '1', note: '' }, '/$class'],
-  ])('rejects %s with a pointer to it', async (_, body, path) => {
+  ])('rejects %s, and points to the invalid member', async (_, body, path) => {
     const { status, details } = await refused('POST', '/api/Thing', body)
     expect([status, details[0].path]).toEqual([422, path])
   })

@@ -147,7 +147,7 @@ describe('PUT of an array', () => {
     ['a repeated resource', [{ id: 'a' }, { id: 'a' }], 422, 'RESOURCE_INVALID'],
     ['an empty array', [], 422, 'LIST_EMPTY'],
     ['an object', { id: 'a' }, 422, 'RESOURCE_INVALID'],
-  ])('changes nothing for %s', async (_what, body, status, code) => {
+  ])('is rejected and changes nothing for %s', async (_what, body, status, code) => {
     await add('a', 'b')
     const before = await blocks()
     const { json, status: given } = await admin('PUT', '/api/Thing', body)
@@ -200,7 +200,7 @@ describe('DELETE of an array of ids', () => {
     ['an empty array', [], 422, 'LIST_EMPTY'],
     ['no body', undefined, 422, 'RESOURCE_INVALID'],
     ['a string', '"a"', 422, 'RESOURCE_INVALID'],
-  ])('changes nothing for %s', async (_what, body, status, code) => {
+  ])('is rejected and changes nothing for %s', async (_what, body, status, code) => {
     await add('a', 'b')
     const before = await blocks()
     const { json, status: given } = await admin('DELETE', '/api/Thing', body)

@@ -152,7 +152,7 @@ it.each([
   ['/', { authorization: 'Bearer wrong' }, 401],
   ['/', { origin: 'http://evil.example' }, 403],
   ['/', { host: 'evil.example' }, 421],
-])('rejects %s with %o', async (path, headers, status) => {
+])('rejects a WebSocket request to %s with the headers %o', async (path, headers, status) => {
   const node = await started()
   await expect(new Client(node, path, headers).opened()).rejects.toThrow(String(status))
   const open = await node.send('GET', '/status')
@@ -176,7 +176,7 @@ it.each([
     'Missing or invalid Sec-WebSocket-Version header',
   ],
 ])(
-  'rejects an invalid WebSocket handshake in the usual error shape: %s with %j',
+  'rejects an invalid WebSocket handshake with the error format of the gateway: %s with %j',
   async (method, lines, message) => {
     const node = await started()
     const head = `${method} / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket`

@@ -84,16 +84,19 @@ it.each([
     'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)',
     [FAILED, MEMORY],
   ],
-])('fails only the transaction with %s', async (_name, code, allowed) => {
-  const otherNetwork = node.send('POST', '/other/api/Ask', { code: 'return left += 1' })
-  const reply = await run(code)
-  const { statusCode, code: errorCode } = reply.json.error
-  expect(allowed).toContainEqual([statusCode, errorCode])
-  expect(reply.text).not.toMatch(/\bat .*\.ts|node_modules/)
-  expect((await otherNetwork).json).toBe('1')
-  expect(await ask('return left += 1')).toBe('1')
-  expect((await node.send('GET', '/api/Thing')).json).toHaveLength(1)
-})
+])(
+  'a transaction that uses %s fails, and no other network is affected',
+  async (_name, code, allowed) => {
+    const otherNetwork = node.send('POST', '/other/api/Ask', { code: 'return left += 1' })
+    const reply = await run(code)
+    const { statusCode, code: errorCode } = reply.json.error
+    expect(allowed).toContainEqual([statusCode, errorCode])
+    expect(reply.text).not.toMatch(/\bat .*\.ts|node_modules/)
+    expect((await otherNetwork).json).toBe('1')
+    expect(await ask('return left += 1')).toBe('1')
+    expect((await node.send('GET', '/api/Thing')).json).toHaveLength(1)
+  },
+)
 
 it('starts each transaction without the script state that earlier transactions left', async () => {
   const spoil = `left = 9; Object.prototype.own = 1; Array.prototype.map = null; JSON.parse = () => 7

@@ -175,7 +175,7 @@ it.skipIf(skipReason !== null)(
 async function fetchFrom(from: HostedNode, to: HostedNode): Promise<string> {
   await from.mirror(to)
   let code = ''
-  await within('it was tried', async () => {
+  await within('the peer shows an error', async () => {
     const { peers } = await from.send('GET', '/api/config/peers')
     const peer = peers.find((one: { serverid: number; url: string | null }) => {
       return one.serverid === to.serverId && one.url !== null
@@ -198,7 +198,7 @@ it.skipIf(skipReason !== null)(
     networks.cut('a', 'b')
     networks.cut('a', 'c')
     await Promise.all([writeAll(), delay(CUT_MS)])
-    await within('the others go on', async () => (await b.mirrored(c)) === 41)
+    await within('the other nodes continue', async () => (await b.mirrored(c)) === 41)
     expect(await b.mirrored(a)).toBeLessThan(41)
     networks.mend('a', 'b')
     networks.mend('a', 'c')
@@ -219,7 +219,7 @@ it.skipIf(skipReason !== null)(
     const stored = await b.mirrored(a)
     expect(stored).toBeLessThan(blocks + more)
     await a.start()
-    await within('it goes on', async () => (await b.mirrored(a)) > stored)
+    await within('the transfer continues', async () => (await b.mirrored(a)) > stored)
     networks.quicken('a', 'b')
     await expectAgreement(nodes)
 

@@ -48,7 +48,7 @@ async function split(
   await mirror(other, fork, await through(fork))
   const { serverId } = liar.service
   const path = `/api/ledgers/${serverId}/checkpoint`
-  await until('each has its history', async () => {
+  await until('each mirror has its history', async () => {
     const notes = [await one.send('GET', path), await other.send('GET', path)]
     return notes.every(({ text }, at) => text.split('\n')[1] === `${[size, forkSize][at]}`)
   })
@@ -58,7 +58,10 @@ async function split(
 /** Waits until the mirror is frozen, and verifies its evidence as a third party would. */
 async function frozenAt(node: LedgerNode, liar: LedgerNode) {
   const { serverId } = liar.service
-  await until('it is found', async () => (await mirrorAt(node, serverId))?.state === 'frozen')
+  await until(
+    'the mirror is frozen',
+    async () => (await mirrorAt(node, serverId))?.state === 'frozen',
+  )
   const { evidence = null } = (await mirrorAt(node, serverId)) ?? {}
   const key = verifierKeyOf(liar.service.log.verifierKey)
   const { checkpoints, fork } = await verifyEvidence(
@@ -134,7 +137,7 @@ it('the mirrors detect the fork while the lying node drops each connection in th
   isDropping = true
   await liar.send('POST', '/api/fruit', { later: true })
   await fork.send('POST', '/api/fruit', { later: true })
-  await until('each has lost replies', () => dropped > 4)
+  await until('five replies were lost', () => dropped > 4)
   await mirror(one, other)
   await mirror(other, one)
   expect(await frozenAt(one, liar)).toEqual({ sizes: [4, 6], height: 1 })

@@ -78,7 +78,7 @@ class Cluster {
       this.#servers.set(name, standby)
       rmSync(server.data, { recursive: true })
     }
-    await until('both standbys receive the log', async () => {
+    await until('both standbys receive the WAL', async () => {
       const streaming = "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"
       return (await this.primary.query(streaming)).length === NAMES.length - 1
     })
@@ -158,7 +158,7 @@ export async function runFailovers(options: FailoverOptions): Promise<FailoverRe
       await until('both nodes acknowledge', acknowledgedMore(requests / 2), 60_000)
       if (!isSynchronous) {
         for (const standby of cluster.standbys) await standby.stop()
-        await until('commits that no standby has', acknowledgedMore(20), 60_000)
+        await until('the primary has commits that no standby has', acknowledgedMore(20), 60_000)
       }
       const killedMs = performance.now()
       await cluster.primary.kill9()

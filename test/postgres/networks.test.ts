@@ -123,7 +123,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     const headers = { 'content-type': 'application/octet-stream' }
     const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
     expect(reply.status).toBe(200)
-    await until('the other process serves it', () => isServed(1), WAIT_MS)
+    await until('the other process serves the network', () => isServed(1), WAIT_MS)
     const created = await post(`${gatewayOf(1)}/counting/api/Counter`, { id: 'c', value: 0 })
     expect(created.status).toBe(200)
   })
@@ -193,7 +193,7 @@ describe.skipIf(postgres.missing !== null)(`networks of two processes${postgres.
     for (let n = 0; n < 10; n += 1) await countAt(n)
     const expected = Array.from({ length: 10 }, (_, n) => before + n + 1)
     for (const { socket, values } of received) {
-      await until('all events', () => values.length >= 10, WAIT_MS)
+      await until('all events have arrived', () => values.length >= 10, WAIT_MS)
       expect(values).toEqual(expected)
       socket.terminate()
     }

@@ -31,7 +31,7 @@ describe.skipIf(!postgres.canLaunch)(`an outage${postgres.note}`, () => {
 
     await server.start()
     // The test sends no change until the node is ready, as a load balancer would.
-    await until('it is ready', async () => (await readiness()) === 200, WAIT_MS)
+    await until('the node is ready', async () => (await readiness()) === 200, WAIT_MS)
     expect((await post()).status).toBe(200)
     node.child.kill('SIGTERM')
     expect(await node.ended).toMatchObject({ code: 0 })

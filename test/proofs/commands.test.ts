@@ -132,9 +132,9 @@ it('verifies evidence of two histories with only the key', async () => {
   await twin.send('POST', '/api/fruit', { id: 'other' })
   await mirror(keeper, node)
   const peers = async () => (await keeper.send('GET', '/api/config/peers')).json.peers
-  await until('it is mirrored', async () => (await peers())[0].blocks === 3)
+  await until('the peer has mirrored 3 blocks', async () => (await peers())[0].blocks === 3)
   await mirror(keeper, node, twin)
-  await until('it is found', async () => (await peers())[0].evidence !== null)
+  await until('the peer shows evidence', async () => (await peers())[0].evidence !== null)
   const [{ evidence }] = await peers()
   const vkey = await vkeyOf(node)
   const foreign = await vkeyOf(keeper)

@@ -143,7 +143,7 @@ describe('“R | Failure | `status` false; the rest of the failure body: not sho
     ['GET', '/history?pair=USDJPY&limit=1001', 400, 'REQUEST_INVALID'],
     ['GET', '/history?pair=USDJPY&offset=-1', 400, 'REQUEST_INVALID'],
     ['GET', '/%', 400, 'URL_MALFORMED'],
-  ])('%s %s: %i %s', async (method, path, status, code) => {
+  ])('%s %s returns %i with %s', async (method, path, status, code) => {
     const reply = await fetch(`${await listen('snapshot')}${path}`, { method })
     expect(reply.status).toBe(status)
     expect(await reply.json()).toEqual(failure(code))
