@@ -151,7 +151,7 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
   it('reject a newer format', async () => {
     const used = await usedDatabase()
     await queryOnce(used.url, 'UPDATE daicho_schema SET version = version + 1')
-    const reason = /the database has format \d+; this daicho reads up to \d+: use a newer one/
+    const reason = /the database has format \d+; this daicho reads up to \d+: use a newer daicho/
     await expectRefusals(ALL, used, reason, () => stateOf(used.url))
   })
 

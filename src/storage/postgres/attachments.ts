@@ -11,7 +11,7 @@ import type { Reads } from './reads.ts'
 
 const COLUMNS = 'a.position, a.name, a.content_type, a.length, a.sha256'
 const ALL_COLUMNS = `${COLUMNS}, a.db, a.id, a.ended`
-/** The current attachments of item $2 of database $1; none if the item does not exist. */
+/** SQL of the current attachments of item $2 of database $1. Gives no rows if the item does not exist. */
 const OF_ITEM = `FROM databases AS d
   JOIN items AS i ON i.db = d.created AND i.id = $2
   JOIN attachments AS a ON a.db = d.created AND a.id = i.id

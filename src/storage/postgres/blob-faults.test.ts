@@ -8,7 +8,7 @@ import type { Store } from '../store.ts'
 import { bytesOf, chunksOf, RECORDED, sha256OfText } from '../test-blobs.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
-/** Number of processes whose connections are cut in parallel, each with a database; they mostly wait. */
+/** Number of stores whose connections are cut in parallel. Each store has its own database and mostly waits. */
 const LANES = 6
 
 const postgres = await sharedPostgres()
@@ -47,7 +47,7 @@ async function add({ blobs, store }: Lane, text: string): Promise<boolean> {
 }
 
 describe.skipIf(postgres.missing !== null)(`blobs whose connection fails${postgres.note}`, () => {
-  it('are stored if they were acknowledged, and removed unless an entry names them, whichever message is lost', async () => {
+  it('are stored if they were acknowledged, and removed unless an entry refers to them, whichever message is lost', async () => {
     const lanes = await Promise.all(Array.from({ length: LANES }, openLane))
     for (const lane of lanes) for (const text of ['warm', 'warmer']) await add(lane, text)
     let messages = 0

@@ -54,7 +54,7 @@ describe.skipIf(postgres.missing !== null)(`blobs in a database${postgres.note}`
     await store.close()
   })
 
-  it('two processes leave exactly the blobs that entries name, for any concurrent uploads and erasures', async () => {
+  it('two processes leave exactly the blobs to which entries refer, for any concurrent uploads and erasures', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const store = await openStore({ location: url, serverId: CONTRACT_SERVER_ID, durable: true })

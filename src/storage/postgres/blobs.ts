@@ -9,7 +9,7 @@ import { ConnectionLost, storeErrorOf } from './errors.ts'
 import { ReadPool } from './reads.ts'
 import { retrying } from './retry.ts'
 
-/** Maximum bytes of a row. Two rows of each upload are in memory. */
+/** Maximum bytes of a chunk, which is one row. Each running upload has two chunks in memory. */
 const CHUNK_BYTES = 512 * 1024
 /**
  * Time, on the server's clock, after which an upload that has not renewed its row counts as abandoned. A process that
@@ -17,12 +17,12 @@ const CHUNK_BYTES = 512 * 1024
  */
 const LEASE = "interval '1 hour'"
 const LEASE_MS = 3_600_000
-/** An upload renews its row at this interval. */
+/** Interval at which an upload renews its row. */
 const RENEWAL_MS = LEASE_MS / 4
-/** Maximum number of unnamed blobs that one statement returns. */
+/** Maximum number of blobs without an entry that one statement returns. */
 const UNNAMED_ROWS = 500
 
-/** Before the first block, a copy may be adding the blobs that its entries will name. */
+/** Condition that an entry refers to blob `b`. True before the first block, whose blobs a copy may be adding. */
 const IS_NAMED = `(EXISTS (SELECT 1 FROM attachments AS a WHERE a.sha256 = b.sha256)
   OR NOT EXISTS (SELECT 1 FROM blocks))`
 const IS_HELD = `EXISTS (SELECT 1 FROM blob_uploads AS u
@@ -34,7 +34,7 @@ const SQL = {
   begin: `INSERT INTO blob_uploads (upload, sha256, parts, expires)
     VALUES ($1, $2, $3, clock_timestamp() + ${LEASE}) ON CONFLICT DO NOTHING`,
   renew: `UPDATE blob_uploads SET expires = clock_timestamp() + ${LEASE} WHERE upload = $1`,
-  // The statement may run again after the server's reply was lost.
+  // The statement may run again after the server's reply was lost, so the row may exist.
   addChunk: `INSERT INTO blob_chunks (upload, start, bytes) VALUES ($1, $2, $3)
     ON CONFLICT DO NOTHING`,
   hold: `UPDATE blob_uploads SET sha256 = $2, parts = false, expires = clock_timestamp() + ${LEASE}
@@ -94,17 +94,17 @@ export async function openPostgresBlobs(options: PostgresBlobsOptions): Promise<
  * Blobs in rows of a database that several processes use.
  *
  * An upload has a row in `blob_uploads`, and its bytes in `blob_chunks`. When all bytes have arrived, a row in `blobs`
- * makes them the blob with their SHA-256. The upload's row protects the blob until its entry is recorded, and is then
- * removed.
+ * makes the upload the blob with its SHA-256. The row in `blob_uploads` protects the blob until its entry is recorded,
+ * and is then removed.
  *
- * State after a crash during `add`:
- * - while bytes arrive: the upload, which is removed by `recover` of any process after it has expired;
- * - before the entry is durable: a blob that no entry names, which is removed in the same way;
- * - after that: the whole blob with its entry.
- * So an entry never names a missing blob.
+ * A crash during `add` leaves
+ * - while bytes arrive: the upload, which any process removes with `recover` after the upload has expired;
+ * - before the entry is durable: a blob to which no entry refers, which is removed in the same way;
+ * - after the entry is durable: the whole blob and its entry.
+ * So no entry ever refers to a missing blob.
  *
  * A removal locks the row of the blob first and then checks, in one statement, that neither an entry nor an upload
- * names it. An upload that is placed at the same time waits for that lock, and places the blob again.
+ * refers to the blob. An upload that is placed at the same time waits for that lock, and places the blob again.
  *
  * Each statement and transaction is harmless to repeat, and is repeated after transient failures.
  */
@@ -125,7 +125,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   async recover(): Promise<void> {
     this.#removedExpiredMs = performance.now()
     for await (const { sha256 } of this.list()) await this.#removeUnlessNamed(sha256)
-    // Removes expired uploads last: while uploads exist, verification accepts unnamed blobs.
+    // Removes expired uploads last, because verification accepts blobs without an entry while uploads exist.
     await this.#rows(SQL.removeExpired, [])
   }
 
@@ -191,7 +191,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   ): Promise<Result> {
     return this.#tasks.run(async () => {
       await this.#recoverIfDue()
-      // Tells a verification after a crash that a blob may be unnamed.
+      // Tells a verification after a crash that a blob may have no entry.
       const mark = randomUUID()
       await this.#rows(SQL.begin, [mark, null, false])
       const { result, freed } = await erase().catch(async (error: unknown) => {
@@ -263,7 +263,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     return { sha256: hash.digest('hex'), length }
   }
 
-  /** Makes the bytes of an upload a blob; the upload protects it. Errors: STORE_FAILED if the upload has expired. */
+  /** Makes the bytes of an upload a blob, which the upload protects. Errors: STORE_FAILED if the upload has expired. */
   #place(upload: string, sha256: string): Promise<void> {
     return this.#transaction(async (queries) => {
       const [row] = await queries.rows(SQL.lock, [sha256])
@@ -282,10 +282,10 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 
   /**
-   * Removes an upload, and its blob unless an entry names it. Returns false if the blob did not exist any more; returns
-   * true if it existed, or if the statements failed, in which case the upload expires later.
+   * Removes an upload, and its blob unless an entry refers to the blob. Returns false if the blob did not exist any
+   * more. Returns true if the blob existed, or if the statements failed, in which case the upload expires later.
    *
-   * Locks the blob first: an erasure after the entry was recorded has left the removal of the blob to this upload.
+   * Locks the blob first, because an erasure after the recording leaves the removal of the blob to this upload.
    */
   async #finish(upload: string, sha256: string): Promise<boolean> {
     try {
@@ -301,7 +301,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   }
 
   async #removeUnlessNamed(sha256: string): Promise<void> {
-    // The lock is a separate statement, so that the next statements see all commits made while it waited.
+    // The lock is a separate statement, so that the next statements see all commits made during the wait for the lock.
     await this.#statements([
       [SQL.lock, [sha256]],
       [SQL.removeUnnamed, [sha256]],
@@ -318,7 +318,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     return this.#transaction(async (queries) => {
       await queries.rows(SQL.begin, [randomUUID(), sha256, true])
       const [locked] = await queries.rows(SQL.lockParts, [sha256])
-      // Another statement sees all parts that were stored before the lock.
+      // A separate statement sees all parts that were stored before the lock was acquired.
       const [row = []] = await queries.rows(SQL.parts, [sha256])
       const upload = text(locked?.[0], 'upload')
       let arrived = integer(row[1], 'bytes')
@@ -349,7 +349,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     for (const row of await this.#rows(SQL.read, [sha256, at, target.length])) {
       const start = Math.max(integer(row[0], 'start'), at)
       const bytes = bytesOf([row[1]], 'bytes')
-      // A row is missing.
+      // Stops before a missing row.
       if (start !== at + filled) break
       const count = Math.min(bytes.length, target.length - filled)
       target.set(bytes.subarray(0, count), filled)
@@ -453,7 +453,7 @@ class ChunkWriter {
     await this.#sending.catch(() => {})
   }
 
-  /** Small blobs need no buffer of CHUNK_BYTES. */
+  /** Enlarges the buffer if needed, because a small blob needs no buffer of CHUNK_BYTES. */
   #reserve(bytes: number): void {
     const needed = Math.min(CHUNK_BYTES, this.#filled + bytes)
     if (this.#chunk.length >= needed) return
@@ -466,7 +466,7 @@ class ChunkWriter {
     await this.#sending
     const bytes = this.#chunk.subarray(0, this.#filled)
     this.#sending = this.#run(SQL.addChunk, [this.#upload, this.#start, bytes])
-    // The next `await` throws the error.
+    // Prevents an unhandled rejection; the next `await` throws the error.
     this.#sending.catch(() => {})
     this.#start += this.#filled
     this.#filled = 0

@@ -44,8 +44,8 @@ export interface Before {
 }
 
 /**
- * Returns the statements that store a block, and the Merkle log with its leaf. Effects before an erasure, and
- * the erasure itself, are written at once, in the transaction of `session`. For `careful`, see `Changes.of`.
+ * Returns the statements that store a block, and the frontier of the log with this block. Effects up to an erasure,
+ * which reads their rows, are written at once, in the transaction of `session`. For `careful`, see `Changes.of`.
  * Errors: EFFECT_IMPOSSIBLE.
  */
 export async function blockStatements(
@@ -77,7 +77,7 @@ export async function blockStatements(
       segment.push(effect)
       continue
     }
-    // An erasure reads the rows as the effects before it have left them.
+    // An erasure must read the rows as the effects before it have changed them.
     await write(segment)
     segment = []
     items = new Map()
@@ -89,7 +89,9 @@ export async function blockStatements(
   return { statements, frontier }
 }
 
-/** `leaf`: the hashes of the nodes of the Merkle log that the block completes. */
+/**
+ * Returns the statement that stores a block. `leaf` contains the hashes of the log's nodes that the block completes.
+ */
 function blockStatement(block: Block, leaf: Uint8Array): Statement {
   const { height, id, prevId, nonce, root, entries, timestamps, blinds, commitments } = block
   const texts = [entries.join('\n'), timestamps.join('\n')]
@@ -97,7 +99,7 @@ function blockStatement(block: Block, leaf: Uint8Array): Statement {
   return { text: SQL.addBlock, values }
 }
 
-/** Removes the indexes of deleted databases. */
+/** Returns the statements that mark the indexes of deleted databases as removed. */
 function dropIndexes(all: readonly Index[], databases: readonly number[]): Statement[] {
   const left = withoutDatabases(all, databases)
   const changed = left.filter((index, at) => index !== all[at])

@@ -4,8 +4,8 @@ import { integer, type Row, text } from '../rows.ts'
 import type { Queries, Statement, Value } from './connection.ts'
 import { addEntries, entriesOf, type Index, type Keyed, removeEntries } from './indexes.ts'
 
-// A block's effects become a few statements: they are applied to the rows they concern in memory, and the
-// differences are written, one statement per table and kind of change.
+// A block's effects become a few statements. `Changes` applies the effects to the rows in memory, and then writes the
+// differences with one statement per table and kind of change.
 
 /** Effects that change rows of items, attachments or databases. */
 export type RowEffect = Exclude<Effect, { kind: 'erase_item' } | { kind: 'erased_attachment' }>
@@ -61,7 +61,7 @@ const SQL = {
       $8::int8[])`,
 } as const
 
-/** The known rows before the effects. */
+/** Rows before the effects, as far as they have been read. */
 export interface Known {
   /** Creation positions by name; null for a name without a database. */
   readonly databases: ReadonlyMap<string, number | null>
@@ -91,8 +91,8 @@ export class Changes {
   }
 
   /**
-   * Applies `effects`. With `careful`, looks up the items that must not exist yet; without it, the server
-   * refuses the statements if such an item exists. Errors: EFFECT_IMPOSSIBLE.
+   * Applies `effects`. With `careful`, looks up the items that must not exist yet. Without `careful`, the server
+   * rejects the statements if such an item exists. Errors: EFFECT_IMPOSSIBLE.
    */
   static async of(
     effects: readonly RowEffect[],
@@ -226,7 +226,7 @@ export class Changes {
     }
   }
 
-  /** Returns the statements that write the changes, in their order. */
+  /** Returns the statements that write the changes, in the order in which they must run. */
   statements(): Statement[] {
     const statements: Statement[] = []
     const write = (sql: string, count: number, ...columns: Value[]) => {
@@ -345,7 +345,7 @@ export class Changes {
 
 type Write = (sql: string, count: number, ...columns: Value[]) => void
 
-/** Returns the values of one column as an array of the server. */
+/** Returns the values of one column as the value of an array parameter. */
 function column<Entry>(
   entries: readonly Entry[],
   convert: (entry: Entry) => string | number | null,
@@ -356,7 +356,7 @@ function column<Entry>(
   return `{${values.map((value) => value ?? 'NULL').join(',')}}`
 }
 
-/** Returns the creation position of each named database, or null if it does not exist. */
+/** Returns the creation position of each database in `names`, or null if there is no such database. */
 export async function readDatabases(
   queries: Queries,
   names: readonly string[],

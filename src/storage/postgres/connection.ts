@@ -6,7 +6,7 @@ import { ConnectionLost, messageOf, storeErrorOf } from './errors.ts'
 import { GUARD_QUERY, guarded, type ServerState } from './guards.ts'
 import { retrying } from './retry.ts'
 
-/** A value for a `$n`. */
+/** A value of a parameter `$n`. */
 export type Value = string | number | boolean | Uint8Array | null | readonly string[]
 
 export interface Statement {
@@ -16,7 +16,7 @@ export interface Statement {
 
 /** Runs statements on one connection, or on any connection of a pool. */
 export interface Queries {
-  /** Returns the rows of a statement. Its text must be constant: it is prepared once per connection. */
+  /** Returns the rows of a statement. `text` must be constant, because each text is prepared once per connection. */
   rows(text: string, values: readonly Value[]): Promise<Row[]>
 }
 
@@ -25,7 +25,7 @@ export interface ConnectionOptions {
   readonly url: string
   /** False for a temporary store, for which an unsafe server is accepted. */
   readonly durable: boolean
-  /** A server with a lower timeline is a former primary that came back, and is not used. */
+  /** Minimum timeline of the server. A server with a lower timeline is a former primary, and is not used. */
   readonly timelineMin?: number
   /** Maximum duration of a statement. */
   readonly deadlineMs?: number
@@ -39,27 +39,29 @@ const CONNECT_MS_MAX = 3_000
  * standby.
  */
 const DEADLINE_MS = 10_000
-/** Frees the locks of a process that was suspended, or has lost its network. */
+/** Maximum idle time in a transaction. Frees the locks of a process that was suspended or has lost its network. */
 const IDLE_IN_TRANSACTION_MS_MAX = 5_000
 const LOCK_MS_MAX = 2_000
 /**
- * The name of a log file begins with the timeline. Fails on a standby, and on a server without PostgreSQL's log.
+ * Query for the timeline, with which the name of a log file begins. Fails on a standby, and on a server without
+ * PostgreSQL's log.
  */
 const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)'
 /**
- * A prepared statement keeps the plan that was best when its tables were empty, until the server analyzes them. Every
- * statement here has an index for its rows. A scan of a table with one row then has such a high estimated cost that
- * the server would compile each statement, which takes 20 ms, so compilation is off.
+ * Makes the server use indexes, because every statement here has an index for its rows. Otherwise a prepared statement
+ * keeps the plan that was best when its tables were empty, until the server analyzes them. With this setting, a scan of
+ * a table with one row has such a high estimated cost that the server would compile each statement, which takes 20 ms.
+ * So compilation is off too.
  */
 const USE_INDEXES = 'SET enable_seqscan = off; SET jit = off'
-/** Not available on every platform. */
+/** Makes the server detect that its client has disconnected. Not available on every platform. */
 const CHECK_CLIENT = "SET client_connection_check_interval = '1s'"
-/** Maximum prepared statements per connection. Texts are constant and few, so reaching it is a defect. */
+/** Maximum prepared statements per connection. Texts are constant and few, so only a defect can reach this limit. */
 const PREPARED_MAX = 500
 
 const OID = { int8: 20, int4: 23 } as const
 
-/** A connection to the primary server. Statements are pipelined: each is sent at once. */
+/** A connection to the primary server. Statements are pipelined: each is sent without waiting for earlier replies. */
 export class Connection implements Queries {
   /** A number that increases with each promotion of a standby; 0 if the server does not report it. */
   readonly timeline: number
@@ -138,13 +140,13 @@ export class Connection implements Queries {
       throw new ConnectionLost('the server is a former primary')
     } catch (error) {
       void client.end().catch(() => {})
-      // Replaces the driver's message, which does not name the problem.
+      // Replaces the driver's message, which does not explain the problem.
       if (messageOf(error).includes('client password must be a string')) throw passwordMissing()
       throw asLost(error)
     }
   }
 
-  /** False once the connection has ended; statements then reject with ConnectionLost. */
+  /** False once the connection has ended. Statements then reject with ConnectionLost. */
   get isOpen(): boolean {
     return this.#isOpen
   }
@@ -166,7 +168,7 @@ export class Connection implements Queries {
     return warning
   }
 
-  /** Calls `send`; the statements that it runs at once leave in one packet. */
+  /** Calls `send`. The statements that `send` runs synchronously are sent in one packet. */
   together<Result>(send: () => Result): Result {
     this.#socket.cork()
     try {
@@ -206,7 +208,7 @@ export class Connection implements Queries {
     }
   }
 
-  /** Runs a statement that cannot be prepared, or only once. */
+  /** Runs a statement without preparing it, because it cannot be prepared or runs only once. */
   async execute(text: string): Promise<void> {
     try {
       await this.#client.query(text)
@@ -253,7 +255,10 @@ function newClient(config: pg.ClientConfig): pg.Client {
   }
 }
 
-/** The URL may contain a password, so the message repeats neither the URL nor the error of the driver. */
+/**
+ * Returns the error for an invalid URL. The message quotes neither the URL, which may contain a password, nor the
+ * driver.
+ */
 function invalidUrl(): StoreError {
   return new StoreError('STORE_UNAVAILABLE', 'the URL of the store is not valid')
 }
@@ -272,7 +277,7 @@ function urlsOf(url: string): string[] {
   return hosts.split(',').map((host) => `${start}${host}${rest}`)
 }
 
-/** Every error that the server did not send concerns the connection. */
+/** Converts each error that the server did not send, and that therefore concerns the connection, to ConnectionLost. */
 function asLost(error: unknown): unknown {
   if (error instanceof pg.DatabaseError || error instanceof StoreError) return error
   return new ConnectionLost(messageOf(error), { cause: error })

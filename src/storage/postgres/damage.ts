@@ -40,7 +40,7 @@ export async function damageOf(queries: Queries): Promise<string | null> {
   )
 }
 
-/** Finds an index of the server that it does not use, for example after a failed REINDEX. */
+/** Finds an index that the server does not use because it is invalid, for example after a failed REINDEX. */
 export async function invalidIndex(queries: Queries): Promise<string | null> {
   const [row] = await queries.rows(SQL.invalid, [])
   return row === undefined ? null : `the index ${row[0]} of the database is invalid: REINDEX it`

@@ -5,10 +5,10 @@ import { bytesOf, idempotencyRecordOf, text } from '../rows.ts'
 import { ERASED_FINGERPRINT, idempotencyDigest } from '../store.ts'
 import { Connection, type ConnectionOptions, type Queries } from './connection.ts'
 
-// Erasure on PostgreSQL: once its block is committed, no query returns the content. The old
-// rows remain in the files until VACUUM removes them, which `compact` requests, and their bytes until the
-// server reuses the space. The write-ahead log, its archive, standbys and backups of the database keep their
-// copies until they expire by the rules of the server's operator.
+// Erasure on PostgreSQL. Once the block of the erasure is committed, no query returns the content. The old rows remain
+// in the files until VACUUM removes them, which `compact` requests, and their bytes until the server reuses the space.
+// Copies in the write-ahead log, its archive, standbys and backups remain until they expire by the rules of the
+// server's operator.
 
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = $1',
@@ -43,7 +43,7 @@ export async function erase(
   queries: Queries,
   { position: eraser, db, of, positions }: Extract<Effect, { kind: 'erase_item' }>,
 ): Promise<boolean> {
-  // The entries of a restored chain may have been erased before; then this database never contained the content.
+  // False if the entries of a restored chain were erased before, so that this database never contained the content.
   let hadContent = false
   const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
   for (const [height, positionsInBlock] of byHeight) {
@@ -85,8 +85,8 @@ export async function isCompactionDue(queries: Queries): Promise<boolean> {
 }
 
 /**
- * Removes the old rows of the tables that contained erased content. Does not delay appends. A crash leaves
- * the rows in `uncompacted`, and the next run repeats all of it.
+ * Removes the old rows of the tables that contained erased content. Does not delay appends. After a crash, the rows in
+ * `uncompacted` remain, so the next run compacts again.
  */
 export async function compact(options: ConnectionOptions): Promise<void> {
   const connection = await Connection.open({ ...options, deadlineMs: VACUUM_MS_MAX })

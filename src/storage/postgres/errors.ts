@@ -10,7 +10,7 @@ export class ConnectionLost extends Error {
 
 /** Codes and classes of temporary failures, after which another attempt may succeed. */
 const TRANSIENT = [
-  '08000', // connection exception; 08P01 is a defect
+  '08000', // connection exceptions, except 08P01, which indicates a defect
   '08001',
   '08003',
   '08006',
@@ -26,7 +26,7 @@ const TRANSIENT = [
   '57014', // an administrator has cancelled the statement
   '57P0', // shutdown, crash, starting up
 ]
-/** Wrong user or password, missing database, missing privilege: an administrator can correct them while a node runs. */
+/** Wrong user or password, missing database, missing privilege. An administrator can correct them while a node runs. */
 const REFUSED = ['28', '3D000', '42501']
 const DAMAGED = ['XX001', 'XX002', '58030']
 /** Unique violation, text with a NUL character, value too long for an index. */
@@ -44,8 +44,8 @@ export function isTransient(error: unknown): boolean {
 }
 
 /**
- * Returns whether the server refused a statement, so that its transaction was certainly not committed. After
- * a fatal error, which ends the connection, that is unknown.
+ * Returns whether the server rejected a statement, so that its transaction was certainly not committed. Returns false
+ * for a fatal error, which ends the connection and leaves the outcome unknown.
  */
 export function isRefusal(error: unknown): boolean {
   return error instanceof pg.DatabaseError && !hasCode(error, ['57P', '08'])

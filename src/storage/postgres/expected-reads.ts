@@ -2,7 +2,7 @@ import { idempotencyRecordOf, integer, itemOf, text } from '../rows.ts'
 import type { ExpectedReads, IdempotencyRecord, StoredItem } from '../store.ts'
 import type { Queries } from './connection.ts'
 
-/** Bytes of items beyond which they are read one by one. */
+/** Maximum bytes of items that are read in advance. Further items are read one by one. */
 const ITEM_BYTES_MAX = 16 * 1_048_576
 
 const SQL = {
@@ -17,7 +17,7 @@ const SQL = {
     WHERE key = ANY($1::text[])`,
 } as const
 
-/** The results of reads that were done in advance; missing results are unknown. */
+/** The results of reads that were done in advance. A result that is missing here must be read. */
 export class ReadAhead {
   /** Creation positions of databases by their names. */
   readonly databases = new Map<string, number>()
@@ -25,7 +25,7 @@ export class ReadAhead {
   readonly #items = new Map<string, StoredItem | null>()
   readonly #records = new Map<string, IdempotencyRecord | null>()
 
-  /** Sends all statements at once. */
+  /** Does the `expected` reads; sends all statements at once. */
   static async of(queries: Queries, { items, keys }: ExpectedReads): Promise<ReadAhead> {
     const ahead = new ReadAhead()
     const names = [items.map(({ db }) => db), items.map(({ id }) => id)]

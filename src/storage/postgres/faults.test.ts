@@ -10,7 +10,7 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { openPostgresReader } from './reader.ts'
 import { openPostgresStore } from './store.ts'
 
-/** Number of stores whose connections are cut in parallel, each with a database; they mostly wait. */
+/** Number of stores whose connections are cut in parallel. Each store has its own database and mostly waits. */
 const LANES = 6
 /** Closes all other connections to the database. */
 const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -48,7 +48,7 @@ class Writer {
     this.#count += 1
     const id = `${this.#name}${this.#count}`
     const work = async () => {
-      // Uses a new database each time, so that the store has cached no names.
+      // Reads a name that is new each time, so that the store has not cached the result.
       expect(await this.store.database(`no${id}`)).toBeNull()
       expect(await this.store.item('fruit', id)).toBeNull()
       await appendEntries(this.store, [entry.create('fruit', id)])
@@ -67,7 +67,10 @@ class Writer {
   }
 }
 
-/** Checks that acknowledged items are stored, others at most once, and that the blocks follow each other. */
+/**
+ * Checks that acknowledged items are stored, that other items are stored at most once, and that the blocks form a
+ * chain.
+ */
 async function expectConsistent(url: string, ...writers: readonly Writer[]): Promise<void> {
   const broken = `SELECT b.height FROM blocks AS b LEFT JOIN blocks AS p ON p.height = b.height - 1
     WHERE b.prev_id IS DISTINCT FROM p.id OR (p.id IS NULL AND b.height > 0)`
@@ -197,7 +200,7 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
   })
 })
 
-/** Returns a condition that holds once another append, or every append, is acknowledged. */
+/** Returns a condition that holds once another append is acknowledged, or each writer has 30 acknowledged appends. */
 function nextAcknowledgement(writers: readonly Writer[]): () => boolean {
   const sum = () => writers.reduce((total, { acknowledged }) => total + acknowledged, 0)
   const before = sum()
@@ -313,7 +316,7 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
     await setStandbys(first, standbys)
     const writer = await Writer.open(urlOf(first, second), 'i')
     expect(await writer.append()).toBeNull()
-    // Without synchronous replication the standby is behind.
+    // Without synchronous replication, the standby may lack the last block.
     if (code !== null) await second.stop()
     expect(await writer.append()).toBeNull()
     await first.kill9()
@@ -326,7 +329,7 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
   })
 })
 
-/** A URL that names both servers. */
+/** Returns a URL that contains both servers. */
 function urlOf(first: PostgresServer, second: PostgresServer): string {
   const hosts = [first, second].map(({ port }) => `127.0.0.1:${port}`).join(',')
   return first.url().replace(/@[^/]*/, `@${hosts}`)

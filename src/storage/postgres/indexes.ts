@@ -44,8 +44,8 @@ export const LIST_INDEXES = `SELECT d.name, d.created, i.path, i.built,
   WHERE i.built > ${REMOVED} ORDER BY d.created, i.number`
 
 /**
- * The digest of all declarations, in `node.indexes`. It tells other processes that the declarations
- * have changed, and reveals a change that did not update the digest.
+ * Returns the digest of all declarations, which is stored in `node.indexes`. By the digest, other processes detect that
+ * the declarations have changed, and verification detects a change that did not update the digest.
  */
 export function digestOf(indexes: readonly Index[]): string {
   const lines = indexes.map(
@@ -54,7 +54,7 @@ export function digestOf(indexes: readonly Index[]): string {
   return hash('sha256', lines.join('\n'), 'hex')
 }
 
-/** Reads the declarations, by their numbers. */
+/** Reads the declarations, sorted by number. */
 export async function readIndexes(queries: Queries): Promise<Index[]> {
   const rows = await queries.rows(SQL.declarations, [])
   return rows.map(([number, database, path, built]) => ({
@@ -72,7 +72,7 @@ export interface Keyed {
   readonly sorts: boolean
 }
 
-/** Returns the entries of an item in the indexes that have reached it. */
+/** Returns the entries of an item in the indexes whose build has reached the item. */
 export function entriesOf(indexes: readonly Index[], created: number, item: string): Keyed[] {
   const reached = indexes.filter(({ built }) => created <= built)
   if (reached.length === 0) return []
@@ -82,7 +82,7 @@ export function entriesOf(indexes: readonly Index[], created: number, item: stri
   )
 }
 
-/** Returns lists of the columns number, key, created, sorts as arrays of the server. */
+/** Returns the columns number, key, created and sorts as the values of array parameters. */
 export function columnsOf(entries: readonly Keyed[]): string[] {
   const list = (convert: (entry: Keyed) => string | number | boolean) =>
     `{${entries.map(convert).join(',')}}`
@@ -102,7 +102,7 @@ export function removeEntries(created: readonly number[]): Statement {
   return { text: SQL.removeEntries, values: [`{${created.join(',')}}`] }
 }
 
-/** Returns the statements that store `index` as given, and the digest of `all` declarations. */
+/** Returns the statements that store `built` of the `changed` indexes, and the digest of `all` declarations. */
 export function setBuilt(changed: readonly Index[], all: readonly Index[]): Statement[] {
   return [
     ...changed.map(({ number, built }) => ({ text: SQL.setBuilt, values: [number, built] })),
@@ -110,7 +110,7 @@ export function setBuilt(changed: readonly Index[], all: readonly Index[]): Stat
   ]
 }
 
-/** Returns the declarations after some databases were deleted: their indexes are removed. */
+/** Returns the declarations with all indexes of the given databases marked as removed. */
 export function withoutDatabases(
   indexes: readonly Index[],
   databases: readonly number[],
@@ -122,7 +122,7 @@ export function withoutDatabases(
   )
 }
 
-/** Declares or removes an index; call in a transaction that has locked the store. */
+/** Declares or removes an index. Call in a transaction that has locked the store. */
 export async function changeIndex(
   queries: Queries,
   { database, path }: { readonly database: number; readonly path: string },
@@ -149,14 +149,14 @@ async function replace(queries: Queries, all: readonly Index[], index: Index) {
   for (const { text, values } of setBuilt([index], now)) await queries.rows(text, values)
 }
 
-/** Returns whether an index is not complete, or removed. */
+/** Returns whether an index is incomplete or being removed. */
 export function isWorkDue(indexes: readonly Index[]): boolean {
   return indexes.some(({ built }) => built !== READY)
 }
 
 /**
- * Does a bounded amount of building, or of removing; call in a transaction that has locked the store. Entries
- * and `built` are committed together, so a crash leaves an index that is correct up to `built`.
+ * Does a bounded amount of building, or of removing. Call in a transaction that has locked the store. Entries and
+ * `built` are committed together, so a crash leaves an index that is correct up to `built`.
  */
 export async function workOnIndexes(queries: Queries): Promise<void> {
   const all = await readIndexes(queries)

@@ -5,7 +5,7 @@ import type { ConnectionOptions, Queries } from './connection.ts'
 import { compact, isCompactionDue } from './erasures.ts'
 import { type Index, isWorkDue, readIndexes, workOnIndexes } from './indexes.ts'
 
-/** Maximum rows of each kind removed by one step. */
+/** Maximum rows of each kind that one step removes. */
 const PURGE_ROWS = 500
 
 const SQL = {

@@ -114,7 +114,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect((await two.indexes()).map(({ isReady }) => isReady)).toEqual([true])
   })
 
-  it('a store waits while another store does exclusive work, and then reads the new head', async () => {
+  it('a store waits while another store runs an exclusive task, and then reads the new head', async () => {
     const location = await newDatabase()
     const stores = [await open(location), await open(location)]
     const heights: (number | undefined)[] = []
@@ -164,7 +164,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     let isChanged = false
     const rows: Queries['rows'] = async (text, values) => {
       const found = await connection.rows(text, values)
-      // After the positions were read in the index, and before the items are read.
+      // Changes the item after its position was read from the index, and before the item is read.
       if (!isChanged && text.includes('key = $3')) {
         isChanged = true
         await appendEntries(store, [entry.update('fruit', 'a', 2)])
@@ -183,7 +183,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect([isChanged, found]).toEqual([true, ['b']])
   })
 
-  it('names the first difference of the schema, for reading and for writing', async () => {
+  it('reports the first difference of the schema when it is opened for reading or writing', async () => {
     const location = await newDatabase()
     await (await open(location)).close()
     await queryOnce(location, 'CREATE INDEX more ON items (id)')

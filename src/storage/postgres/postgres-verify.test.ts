@@ -28,10 +28,7 @@ async function filled(also: readonly Entry[] = []): Promise<FilledStore & { clie
   return { location, client, tamper: async (sql) => void (await client.query(sql)) }
 }
 
-/**
- * Changes one bit of the last or first byte of a value. Of a number, it changes a bit that adjacent numbers have in
- * common.
- */
+/** Changes one bit in the last or first byte of a value. In a number, changes a bit in which adjacent numbers agree. */
 function changed(value: unknown, last: boolean): unknown {
   if (typeof value === 'boolean') return !value
   if (typeof value === 'string') {

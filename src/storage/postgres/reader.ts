@@ -65,7 +65,7 @@ function page(source: string, { size, order }: { size: string; order: string }):
     WHERE bytes_before < ${PAGE_CHARACTERS} ORDER BY ${order}`
 }
 
-/** Positions of an item's revisions: the current revision is newer than all others, or absent. */
+/** Returns the SQL of a page of an item's revisions. The current revision is newer than all others, or absent. */
 function revisions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
   const found = `SELECT position FROM superseded
       WHERE db = $1 AND id = $2 AND position ${operator} $3
@@ -86,7 +86,7 @@ function revisions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
     ORDER BY position ${direction}`
 }
 
-/** Number of positions of a block. */
+/** Number of packed positions reserved per block. */
 const ROOM = packPosition(1, 0)
 const ITEM = 'id, created, revision, item'
 const BLOCK = 'height, id, prev_id, nonce, root, body, timestamps, blinds, commitments'
@@ -112,8 +112,9 @@ const SQL = {
   ),
   countItems: 'SELECT count(*) FROM items WHERE db = $1',
   countIds: 'SELECT count(*) FROM items WHERE db = $1 AND id >= $2 AND id < $3',
-  // Composes the entries that would have created the rows of one height, and compares them with the block.
-  // Checks the size of the rows first. There is one row per position: $8 rows from the first to the last position.
+  // Composes, from the rows of one height, the entries that would have created these rows, and compares the entries
+  // with the block. Checks the size of the rows first. There is one row per position: $8 rows from the first to the
+  // last position.
   plainCreations: `WITH found AS (
       SELECT i.created, i.revision, i.id, i.item, i.db, d.name
       FROM items AS i JOIN databases AS d ON d.created = i.db
@@ -161,7 +162,7 @@ const FROZEN_MS_MAX = 3_600_000
 
 const count = (row: Row): number => integerOf(row, 'count')
 
-/** Returns a list of integers as an array of the server. */
+/** Returns a list of integers as the value of an array parameter. */
 function integerList(values: readonly number[]): string {
   return `{${values.join(',')}}`
 }
@@ -235,7 +236,7 @@ export class PostgresReader implements StoreReader {
     const text = newestFirst ? SQL.newestFirst : SQL.oldestFirst
     return this.reads.all(text, [database, id, after, limit], (row) => {
       const [position, body, timestamp, blinds] = [integerOf(row, 'position'), ...row.slice(1)]
-      // The block or the entry is missing.
+      // Both are empty if the block or the entry is missing.
       if (!body || !timestamp) throw revisionMissing(id, position)
       const block = { ...bodyOf([body, timestamp]), blinds: bytesOf([blinds], 'blinds') }
       return revisionOf(id, position, { height: 0, ...block }, 0)
@@ -340,7 +341,7 @@ export class PostgresReader implements StoreReader {
     return this.reads.failure()
   }
 
-  /** Every statement sees the data that is committed when it begins. */
+  /** Does nothing, because every statement sees the data that is committed when it begins. */
   refresh(): void {}
 
   close(): Promise<void> {
@@ -358,7 +359,7 @@ export class PostgresReader implements StoreReader {
 
 export interface PostgresReaderOptions {
   readonly url: string
-  /** Every read sees the state at the first read. */
+  /** If true, every read sees the state at the first read. */
   readonly frozen: boolean
 }
 

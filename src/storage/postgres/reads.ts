@@ -6,7 +6,7 @@ import { retrying } from './retry.ts'
 
 /** Maximum connections of one reader. */
 const CONNECTIONS_MAX = 4
-/** Pending statements on each connection before another connection is opened. */
+/** Number of pending statements on each connection at which another connection is opened. */
 const PIPELINED_MIN = 4
 
 /** Connections shared by reads. A read whose connection is lost is repeated on another connection. */
@@ -61,7 +61,7 @@ export class ReadPool implements Queries {
   }
 }
 
-/** Runs the reads of a store, and remembers a failed read until it succeeds. */
+/** Runs the reads of a store. Remembers a failed read until a repetition of that read succeeds. */
 export class Reads {
   readonly #queries: Queries
   #failed: { readonly repeat: () => Promise<unknown>; error: StoreError } | null = null
@@ -103,8 +103,8 @@ export class Reads {
   }
 
   /**
-   * Returns the last failure. Repeats the failed read in the background; once it succeeds, there is no failure any
-   * more.
+   * Returns the last failure, or null. Repeats the failed read in the background, and forgets the failure once the read
+   * succeeds.
    */
   failure(): StoreError | null {
     if (this.#failed !== null && !this.#isRepeating) void this.#repeat(this.#failed)

@@ -19,12 +19,12 @@ export class Attempts {
     const isOver = this.#failures === TRIES_MAX || now - this.#firstFailureMs >= TOTAL_MS_MAX
     if (isOver || !isTransient(error)) throw error
     const delay = Math.min(DELAY_MS_MAX, FIRST_DELAY_MS * 2 ** this.#failures)
-    // Random, so that several processes do not try again at the same time.
+    // The delay is random, so that several processes do not try again at the same time.
     await sleep(delay * (0.5 + Math.random() / 2))
   }
 }
 
-/** Repeats `work`, which must be harmless to repeat, after transient failures. */
+/** Runs `work`, and repeats it after transient failures, so `work` must be harmless to repeat. */
 export async function retrying<Result>(work: () => Promise<Result>): Promise<Result> {
   const attempts = new Attempts()
   for (;;) {

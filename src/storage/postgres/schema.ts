@@ -4,19 +4,19 @@ import type { Connection } from './connection.ts'
 import { isDuplicateTable, messageOf } from './errors.ts'
 import { digestOf } from './indexes.ts'
 
-/** Collation of ids, names and keys: they sort by their bytes, as in SQLite. */
+/** Type of ids, names and keys, which sort by their bytes, as in SQLite. */
 const TEXT = 'text COLLATE "C"'
 
 /**
- * The migrations: applied in this order, once each, and never changed. Each is one statement. `catalog.ts` describes
- * the resulting schema.
+ * The migrations. Each migration is one statement, is applied once, in this order, and never changes. `catalog.ts`
+ * describes the resulting schema.
  *
  * The tables and columns equal the tables of the SQLite engine (`sqlite/schema.ts`), with these differences:
  *
- * - `node`: its row is locked by each transaction that appends; the primary key of `blocks` guarantees one
- *   chain even without that lock. `indexes` is the digest of the declared indexes.
+ * - `node`: each transaction that appends locks the row of this table. The primary key of `blocks` guarantees one chain
+ *   even without that lock. `indexes` is the digest of the declared indexes.
  * - `indexes`: `built` of a removed index is -2 until its entries are removed.
- * - Texts stay texts: `jsonb` would reorder members and rewrite numbers.
+ * - JSON is stored as text, because `jsonb` would reorder members and rewrite numbers.
  */
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE node (serverid int8 NOT NULL, indexes ${TEXT} NOT NULL)`,
@@ -82,13 +82,13 @@ const SQL = {
 } as const
 
 /**
- * Brings the tables up to date, and makes `serverId` their owner unless they have one. Harmless to repeat: a
- * crash leaves the old version, or the new one.
+ * Applies the missing migrations, and makes `serverId` the owner of the store unless the store has an owner. Harmless
+ * to repeat, because a crash leaves either the old or the new version.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW; STORE_DAMAGED if the schema differs; errors of the server.
  */
 export async function prepareSchema(connection: Connection, serverId: number): Promise<void> {
   const version = await storedVersion(connection)
-  // A database of another node is not changed.
+  // Checks the owner first, so that a database of another node is not changed.
   if (version !== null && version > 0) {
     requireKnown(version)
     const [row] = await connection.rows(SQL.owner, [])
@@ -106,13 +106,13 @@ export async function prepareSchema(connection: Connection, serverId: number): P
   await requireSchema(connection)
 }
 
-/** Errors: STORE_DAMAGED. */
+/** Throws if the schema differs from the schema of a new store. Errors: STORE_DAMAGED. */
 async function requireSchema(connection: Connection): Promise<void> {
   const difference = await schemaDifference(connection)
   if (difference !== null) throw new StoreError('STORE_DAMAGED', difference)
 }
 
-/** Errors: STORE_FOREIGN. */
+/** Throws unless `serverId` is the owner. Errors: STORE_FOREIGN. */
 function requireOwner(owner: unknown, serverId: number): void {
   if (owner === serverId) return
   const message = `the database belongs to server id ${owner}, but the key belongs to server id ${serverId}`
@@ -167,7 +167,7 @@ function notFound(): StoreError {
 
 function requireKnown(version: number): void {
   if (version <= MIGRATIONS.length) return
-  const message = `the database has format ${version}; this daicho reads up to ${MIGRATIONS.length}: use a newer one`
+  const message = `the database has format ${version}; this daicho reads up to ${MIGRATIONS.length}: use a newer daicho`
   throw new StoreError('STORE_TOO_NEW', message)
 }
 

@@ -12,7 +12,7 @@ const PIECE_ROWS = 1_000
 /** Maximum index entries counted by one statement. */
 const COUNT_ROWS = 100_000
 
-/** The rows of the index, and one row with nulls if the index ($1) still exists. */
+/** Returns the SQL of a page of index rows, with one more row of nulls while the index ($1) exists. */
 function whileIndexed(columns: 'created' | 'created, key', rows: string, order: string): string {
   const nulls =
     columns === 'created' ? 'NULL::int8 AS created' : 'NULL::int8 AS created, NULL AS key'
@@ -35,7 +35,7 @@ function inIdOrder(operator: '>' | '>=', direction: 'ASC' | 'DESC'): string {
     ORDER BY id ${direction} LIMIT ${PIECE_ROWS}`
 }
 
-/** Returns no row if the index ($1, $2) was removed. */
+/** Counts the entries at one key of an index. Returns no row if the index ($1, $2) was removed. */
 const COUNT_AT_KEY = `SELECT count, last FROM indexes,
     (SELECT count(*) AS count, max(created) AS last FROM
       (SELECT created FROM index_entries WHERE number = $1 AND key = $3 AND created > $4
@@ -76,8 +76,8 @@ const SQL = {
 } as const
 
 /**
- * Reads indexes and items for searches. Conditions are not evaluated by the server: the rows of a scan are
- * positions, and `Search` checks the items.
+ * Reads indexes and items for searches. The server evaluates no conditions: a scan gives positions, and `Search` checks
+ * the items at these positions.
  */
 export class PostgresSearchRows implements SearchRows {
   readonly #reads: Reads
@@ -214,7 +214,7 @@ export class PostgresSearchRows implements SearchRows {
     }
   }
 
-  /** Returns the next rows of `index`, or null if it was removed. */
+  /** Returns the next rows of `index`, or null if the index was removed. */
   async #indexed(sql: string, { number, path }: ReadyIndex, after: Value[]): Promise<Row[] | null> {
     const rows = await this.#reads.all(sql, [number, path, ...after], (row) => row)
     const found = rows.filter(([created]) => created !== null)

@@ -9,12 +9,12 @@ import { checkReadable } from './schema.ts'
 
 const POLL_MS = 100
 
-/** A short text in a database, shared by all processes of a node. It is not part of the chain. */
+/** A short text in a database that all processes of a node share. The text is not part of the chain. */
 export interface SharedText {
-  /** Returns the text, or null if there is none. A change by another process appears after 100 ms. */
+  /** Returns the text, or null if there is none. A change by another process appears after POLL_MS. */
   current(): string | null
   /**
-   * Replaces the text by `change(current)`; changes of all processes run one after another.
+   * Replaces the text with `change(current)`. The changes of all processes run one after another.
    * Errors: as for `change`; StoreError.
    */
   change(change: (text: string | null) => string): Promise<void>

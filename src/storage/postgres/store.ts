@@ -22,10 +22,10 @@ import { Attempts, retrying } from './retry.ts'
 import { prepareSchema } from './schema.ts'
 import { CommitUnknown, type Locked, WriteSession } from './transaction.ts'
 
-/** Maximum databases remembered between blocks. */
+/** Maximum number of databases that are cached between blocks. */
 const REMEMBERED_MAX = 10_000
 const NO_READS: ExpectedReads = { items: [], keys: [] }
-/** An import may pause between two blocks for longer than an unresponsive process may hold the lock. */
+/** Lets an import pause between two blocks for longer than IDLE_IN_TRANSACTION_MS_MAX. */
 const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 
 /**
@@ -39,7 +39,7 @@ const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 class PostgresStore extends PostgresReader implements Store {
   readonly #session: WriteSession
   readonly #maintenance: Maintenance
-  /** The head and the digest of the indexes for which the fields below are valid; null if they are unknown. */
+  /** The head and the digest of the indexes for which the fields below are valid, or null if these are unknown. */
   #cached: Locked | null = null
   #frontier: Frontier | null = null
   #indexes: readonly Index[] = []
@@ -50,7 +50,7 @@ class PostgresStore extends PostgresReader implements Store {
   #ahead: ReadAhead | null = null
   /** True while several appends share one transaction. */
   #isShared = false
-  /** STORE_ROLLED_BACK: writing has stopped permanently. */
+  /** The STORE_ROLLED_BACK error after which the store never writes again, or null. */
   #failure: StoreError | null = null
 
   constructor(session: WriteSession, serverId: number, options: ConnectionOptions) {
@@ -196,13 +196,13 @@ class PostgresStore extends PostgresReader implements Store {
       try {
         if (!this.#session.isInTransaction) await this.#begin()
         if (isUnknown && (await this.#session.blockId(block.height)) === block.id) {
-          // The lock was written to the server's log after the block: an acknowledgment of its commit, including
-          // by the standbys, also covers the block.
+          // The server's log contains the lock of this transaction after the block. So the acknowledgment of this
+          // commit, also by the standbys, covers the block.
           await this.#session.commit()
           this.#session.pin(block)
           return
         }
-        // The lock of this transaction shows that the last commit has ended, without storing the block.
+        // This transaction has the lock, so the last commit has ended, and has not stored the block.
         isUnknown = false
         this.#requireNext(block)
         const { statements, frontier } = await this.#statements(appended, isCareful)
@@ -228,7 +228,7 @@ class PostgresStore extends PostgresReader implements Store {
     this.#advance(appended, frontier)
   }
 
-  /** Commits the blocks of `transaction`; `last` is its last block. */
+  /** Commits the blocks of `transaction`. `last` is the head after these blocks. */
   async #commitShared(last: Head): Promise<void> {
     const attempts = new Attempts()
     let isUnknown = false
@@ -341,7 +341,9 @@ class PostgresStore extends PostgresReader implements Store {
   }
 }
 
-/** Waits before the next attempt. Errors: OUTCOME_UNKNOWN; `error`. */
+/**
+ * Waits before the next attempt. Without further attempts, throws OUTCOME_UNKNOWN if `isUnknown`, otherwise `error`.
+ */
 async function pause(attempts: Attempts, error: unknown, isUnknown: boolean): Promise<void> {
   try {
     await attempts.after(error)

@@ -12,7 +12,7 @@ import { ConnectionLost, isMissingTable, isRefusal } from './errors.ts'
 import { retrying } from './retry.ts'
 
 const SQL = {
-  // The head is read by a separate statement, which sees the commits made while it waited for the lock.
+  // A separate statement reads the head, so that it sees the commits made during the wait for the lock.
   begin: `BEGIN; SELECT indexes FROM node FOR UPDATE;
     SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
   block: 'SELECT id FROM blocks WHERE height = $1',
@@ -29,8 +29,8 @@ export interface Locked {
 export class CommitUnknown extends ConnectionLost {}
 
 /**
- * The connection of a store for writing. In a transaction it holds the lock of the store. An error ends the
- * transaction; later reads run outside a transaction.
+ * The connection with which a store writes. Each transaction locks the store. An error ends the transaction; later
+ * reads run outside a transaction.
  */
 export class WriteSession implements Queries {
   readonly #options: ConnectionOptions
@@ -69,7 +69,7 @@ export class WriteSession implements Queries {
 
   /**
    * Begins a transaction, locks the store and runs the reads `ahead`, all in one round trip.
-   * Errors: STORE_ROLLED_BACK; the server's.
+   * Errors: STORE_ROLLED_BACK; errors of the server.
    */
   async begin<Ahead>(
     ahead: (queries: Queries) => Promise<Ahead>,
@@ -92,7 +92,7 @@ export class WriteSession implements Queries {
     }
   }
 
-  /** Runs statements in the transaction: one round trip. */
+  /** Runs statements in the transaction, in one round trip. */
   async run(statements: readonly Statement[]): Promise<void> {
     const connection = this.#current()
     try {
@@ -104,8 +104,9 @@ export class WriteSession implements Queries {
   }
 
   /**
-   * Runs statements and commits: one round trip. COMMIT is sent before the statements are answered; if a statement
-   * fails, the server rolls back. Errors: the server's, if nothing was committed; CommitUnknown.
+   * Runs statements and commits, in one round trip. COMMIT is sent before the replies to the statements arrive. If a
+   * statement fails, the server rolls back. Errors: errors of the server, after which nothing is committed;
+   * CommitUnknown.
    */
   async commit(statements: readonly Statement[] = []): Promise<void> {
     const connection = this.#current()
@@ -122,7 +123,7 @@ export class WriteSession implements Queries {
       await this.#drop()
       throw new CommitUnknown('the outcome of a commit is unknown', { cause: error })
     }
-    // A cancelled wait for a standby makes COMMIT succeed, with a warning.
+    // If the wait for a standby is cancelled, COMMIT succeeds with a warning.
     const warning = connection.takeWarning()
     if (warning === null) return
     await this.#drop()
@@ -163,7 +164,7 @@ export class WriteSession implements Queries {
     return connection
   }
 
-  /** A failover to a standby that lags behind loses acknowledged blocks; only the chain shows that. */
+  /** Checks for the last acknowledged block, which a failover to a standby that lags behind may have lost. */
   async #requirePin(connection: Connection): Promise<void> {
     if (this.#pin === null) return
     const { height, id } = this.#pin
@@ -193,7 +194,7 @@ async function all<Results extends readonly unknown[]>(
 ): Promise<Results> {
   const settled = await Promise.allSettled(promises)
   for (const result of settled) if (result.status === 'rejected') throw result.reason
-  // Every promise is fulfilled, in the order of the arguments.
+  // All promises are fulfilled here. The values have the order of the arguments.
   return settled.map((result) =>
     result.status === 'fulfilled' ? result.value : null,
   ) as unknown as Results

@@ -8,8 +8,8 @@ import { LIMIT, queriesOf } from './statements.ts'
 const SQL = {
   page: `SELECT id, created, revision, item, db FROM items
     WHERE created > ? ORDER BY created ${LIMIT}`,
-  // Reads all rows created at one height in one query: composes the entries that would have created them.
-  // Compares the size of the rows with the size of the block first.
+  // Composes, from all rows created at one height, the entries that would have created these rows, and compares the
+  // entries with the block. Compares the sizes first, so that the composed text is not much longer than the block.
   rows: `SELECT count(*), min(i.created), max(i.created), min(i.created = i.revision),
       min(i.db), max(i.db), min(d.name), group_concat(i.id, char(10)),
       group_concat(?1 || d.name || ?2 || i.item || ?3, char(10)) = (SELECT body FROM blocks WHERE height = ?4)

@@ -1,4 +1,4 @@
-// Simulated sync failures, power cuts and full disks. test/faults/ has the real faults.
+// Simulates sync failures, power cuts and full disks. test/faults/ tests real faults.
 
 import type fs from 'node:fs'
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
 const PAGE_BYTES = 4_096
 
-/** Records the file operations of the modules below: `writes` the dirty pages, `syncs` the synced pages. */
+/** Records the file operations of the modules below: the pages that were written, and the pages that were synced. */
 const disk = { dirty: new Set<number>(), synced: new Set<number>(), fail: null as string | null }
 
 const real = await vi.importActual<typeof fs>('node:fs')
@@ -86,7 +86,7 @@ it('keeps acknowledged writes through a power cut, even if they follow recovered
   await appendEntries(store, [entry.createDb('durable')])
   const onDisk = readFileSync(join(first, 'ledger.db-wal'))
   await appendEntries(store, [entry.createDb('failed')])
-  // The kernel has these frames and treats them as clean, but the disk lacks them.
+  // The kernel has the frames of `failed` and treats them as clean, but the disk lacks these frames.
   const folder = copyAsKilled(first)
   await store.close()
   const path = join(folder, 'ledger.db-wal')
@@ -96,7 +96,7 @@ it('keeps acknowledged writes through a power cut, even if they follow recovered
   const { synced } = disk
   await appendEntries(next, [entry.createDb('acknowledged')])
 
-  // The power cut: a page not written since has the state of the disk.
+  // Simulates the power cut: a page that was not written again has its state on the disk.
   const cut = copyAsKilled(folder)
   const log = readFileSync(join(cut, 'ledger.db-wal'))
   for (let at = 0; at < log.length; at += PAGE_BYTES) {
@@ -150,9 +150,9 @@ it('rejects a store with STORE_FULL if the disk has no space for its WAL, and op
   expect(await databasesIn(folder)).toEqual(['fruit'])
 })
 
-/** Lets the connection of `store` fail once at statements that begin with `sql`. */
+/** Makes the next statement of `store` that begins with `sql` fail. */
 function failOnce(store: Store, sql: string, errcode: number): void {
-  // The store's own connection: the engine cannot be made to fail otherwise.
+  // Changes the store's own connection, because the engine cannot be made to fail otherwise.
   const { connection } = store as unknown as { connection: DatabaseSync }
   const exec = connection.exec.bind(connection)
   let hasFailed = false
@@ -190,7 +190,7 @@ it.each(['COMMIT', 'BEGIN'])(
   },
 )
 
-it('continues after a checkpoint found the disk full', async () => {
+it('continues after a checkpoint failed because the disk was full', async () => {
   const folder = testFolder()
   const store = await open(folder)
   await appendEntries(store, [entry.createDb('d')])

@@ -48,7 +48,7 @@ export class Erasures {
    */
   erase(effect: Extract<Effect, { kind: 'erase_item' }>): boolean {
     const { position: eraser, db, of, positions } = effect
-    // The entries of a mirrored chain may have been erased before; then these files never contained the content.
+    // False if the entries of a mirrored chain were erased before, so that these files never contained the content.
     let isContentErased = false
     const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
     for (const [height, positionsInBlock] of byHeight) {
@@ -78,11 +78,11 @@ export class Erasures {
   }
 
   /**
-   * Rewrites the file and truncates the WAL, so that no free page, no free part of a page and no old frame
-   * contains erased content. Returns false if a reader still uses old frames: call it again. `requireSpace`
-   * is called before the file is rewritten and may throw.
+   * Rewrites the file and truncates the WAL, so that no free page, no free part of a page and no old frame contains
+   * erased content. Returns false if a reader still uses old frames; then call `compact` again. `requireSpace` is
+   * called before the file is rewritten and may throw.
    *
-   * A crash at any point leaves the row in `uncompacted`, and the next run repeats all of it.
+   * After a crash at any point, the row in `uncompacted` remains, so the next run compacts again.
    */
   compact(requireSpace: () => void): boolean {
     if (!this.#isRewritten) {

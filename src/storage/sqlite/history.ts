@@ -6,7 +6,7 @@ import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../sto
 import { queriesOf } from './statements.ts'
 
 /**
- * The current revision is newer than the former revisions, or absent, so concatenating them keeps the order.
+ * Returns the SQL of the positions of an item's revisions. The current revision is newer than all others, or absent.
  */
 function positions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
   return `SELECT position FROM superseded WHERE db = ?1 AND id = ?2 AND position ${operator} ?3
@@ -33,18 +33,18 @@ export class History {
     this.#sql = queriesOf(database, SQL)
   }
 
-  /** Adds the current revision of an item, before it is replaced; inside the block's transaction. */
+  /** Adds the current revision of an item before it is replaced. Call in the transaction of the block. */
   addCurrent(database: number, id: string): void {
     this.#sql.addCurrent.run(database, id)
   }
 
-  /** Adds the current revision and its deletion at `position`; inside the block's transaction. */
+  /** Adds the current revision of an item and its deletion at `position`. Call in the transaction of the block. */
   addDeletion(database: number, id: string, position: number): void {
     this.#sql.addCurrent.run(database, id)
     this.#sql.addDeletion.run(database, id, position)
   }
 
-  /** Removes at most `rows` rows of a deleted database; returns how many. */
+  /** Removes at most `rows` rows of a deleted database. Returns the number of removed rows. */
   purge(database: number, rows: number): number {
     return this.#sql.purge.run(database, rows)
   }

@@ -54,7 +54,7 @@ export class Indexes {
     this.reload()
   }
 
-  /** Rereads the declarations, after a rollback. */
+  /** Reads the declarations again, after a change or a rollback. */
   reload(): void {
     this.#indexes.clear()
     for (const [number, database, path, built] of this.#sql.indexes.all()) {
@@ -75,7 +75,7 @@ export class Indexes {
     if (indexes !== undefined) this.#addItem(indexes, position, parseJson(text))
   }
 
-  /** Call before an item is replaced, or deleted (`text` null). */
+  /** Call before an item is replaced or deleted. `text` is null for a deletion. */
   itemChanging(database: number, id: string, text: string | null): void {
     const indexes = this.#indexes.get(database)
     if (indexes === undefined) return
@@ -198,8 +198,8 @@ const CHECK = {
 } as const
 
 /**
- * Compares all indexes with the items; returns the first difference, or null. In constant memory: looks up
- * every entry that an item should have, and compares the number of entries.
+ * Compares all indexes with the items; returns the first difference, or null. Looks up every entry that an item should
+ * have, and compares the number of entries, in constant memory.
  */
 export function indexDamage(connection: DatabaseSync): string | null {
   const sql = queriesOf(connection, CHECK)

@@ -6,7 +6,7 @@ import { queriesOf } from './statements.ts'
 import { TreeRows } from './tree-rows.ts'
 
 /**
- * Format 1 has an earlier variant with the same format number: `blocks` has a column `serverid`, and
+ * Query for the earlier variant of format 1, which has the same format number: `blocks` has a column `serverid`, and
  * `items` is clustered by id.
  */
 const IS_EARLY_VARIANT = `SELECT count(*) AS n FROM pragma_table_info('blocks') WHERE name = 'serverid'`
@@ -17,7 +17,7 @@ const RENAME_EARLY_TABLES = `
   DROP INDEX items_in_order;
 `
 
-/** The table only ever contained the node's own chain. */
+/** Copies all blocks, because the early table contained only the node's own chain. */
 const COPY_EARLY_TABLES = `
   INSERT INTO blocks (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
     SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
@@ -31,15 +31,16 @@ const COPY_EARLY_TABLES = `
 const SQL = {
   blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
     FROM blocks ORDER BY height`,
-  // Only entries that are still readable: not current, and of an existing database.
+  // Adds only former revisions of existing databases.
   superseded: `INSERT INTO superseded (db, id, position) SELECT ?1, ?2, ?3
     WHERE EXISTS (SELECT 1 FROM databases WHERE created = ?1)
     AND NOT EXISTS (SELECT 1 FROM items WHERE db = ?1 AND id = ?2 AND revision = ?3)`,
 } as const
 
 /**
- * Upgrades format 1 to format 2. `added` is the SQL that creates the tables that are new in format 2. `blocksAndItems`
- * is the SQL that creates the tables `blocks` and `items` for stores that lack these tables. Call inside a transaction. The histories and the Merkle log are computed from the chain.
+ * Upgrades format 1 to format 2. Call inside a transaction. Computes the histories and the Merkle log from the chain.
+ * `added` is the SQL that creates the tables that are new in format 2. `blocksAndItems` is the SQL that creates the
+ * tables `blocks` and `items`, for stores of the earlier variant.
  */
 export function upgradeFormat1(
   database: DatabaseSync,

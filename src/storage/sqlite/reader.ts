@@ -52,9 +52,9 @@ import { checkReadable, ownerOf } from './schema.ts'
 import { SqliteSearchRows } from './search-rows.ts'
 import { LIMIT, Query, queriesOf, StatementCache } from './statements.ts'
 
-/** Page cache of a reading connection, KiB. */
+/** Size of the page cache of a reading connection, KiB. */
 const CACHE_KIB = 8_192
-/** Readers of a WAL only wait for a lock while the WAL is being set up. */
+/** Maximum wait for a lock. Readers of a WAL wait for a lock only while the WAL is being set up. */
 const BUSY_TIMEOUT_MS = 5_000
 
 const SQL = {
@@ -97,7 +97,8 @@ const count = (row: Row): number => integerOf(row, 'count')
  * Reads a store on a connection that may be read-only.
  *
  * Reads of one event-loop iteration share a read transaction, because beginning and ending a transaction costs more
- * than a read. `refresh` ends it early, so that a read after an acknowledged append never sees an older state.
+ * than a read. `refresh` ends the transaction early, so that a read after an acknowledged append never sees an older
+ * state.
  */
 export class SqliteReader implements StoreReader {
   readonly serverId: number
@@ -323,9 +324,9 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
 /**
  * Opens a read-only connection that leaves the folder unchanged.
  *
- * Reading needs a WAL and its index. A running or killed node has left them; after a clean shutdown the connection
- * creates an empty WAL and index and removes them on close, which needs a writable connection. On a read-only disk the
- * file is opened as immutable.
+ * Reading requires a WAL and its index. Both exist while a node runs and after a kill. After a clean shutdown, the
+ * connection creates an empty WAL and index and removes them on close, so the connection must be writable. On a
+ * read-only disk, the file is opened as immutable.
  */
 export function connectReadOnly(path: string): DatabaseSync {
   const hasWal = (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0

@@ -62,7 +62,7 @@ it('passes on an error that does not concern the file, and does not remember it'
   expect(reads.failure()).toBeNull()
 })
 
-it('does not quote a stored text that is not JSON', () => {
+it('the error for a stored text that is not JSON does not contain the text', () => {
   const reads = new Reads(NO_VIEW)
   expect(() => reads.run(() => JSON.parse('secret'))).toThrow(
     expect.objectContaining({ code: 'STORE_DAMAGED', message: 'a text in the store is not JSON' }),

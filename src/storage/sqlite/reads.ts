@@ -11,7 +11,7 @@ export interface View {
   end(): void
 }
 
-/** For connections whose transactions are managed elsewhere. */
+/** A view without effect, for connections whose transactions are managed elsewhere. */
 export const NO_VIEW: View = { begin() {}, end() {} }
 
 /** Shares one view among all reads of an event-loop iteration. */
@@ -37,7 +37,7 @@ export function viewPerIteration(connection: DatabaseSync): View {
   }
 }
 
-/** Runs the reads of a connection, and remembers a failed read until it succeeds. */
+/** Runs the reads of a connection. Remembers a failed read until a repetition of that read succeeds. */
 export class Reads {
   readonly #view: View
   #failedRead: { readonly read: () => unknown; readonly error: StoreError } | null = null

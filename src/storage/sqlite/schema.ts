@@ -12,7 +12,7 @@ const FORMAT_VERSION = 2
  *
  * - `node`: one row, the server id of the store's owner.
  * - `databases`: identified by the position that created them, so a reused name identifies a new database.
- * - `dropped`: deleted databases whose items still take space; removed step by step.
+ * - `dropped`: deleted databases whose items still take space. Maintenance removes the items step by step.
  */
 const NODE_AND_DATABASES = `
   CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
@@ -21,10 +21,9 @@ const NODE_AND_DATABASES = `
 `
 
 /**
- * - `blocks`: the node's own chain. `body` contains the canonical texts of the entries, one per line
- *   (canonical JSON has no line feed); `timestamps` one integer per line; `blinds` and `commitments` 32
- *   bytes per entry.
- * - `items`: in creation order, so that new items are appended; found by id through an index.
+ * - `blocks`: the node's own chain. `body` contains the canonical texts of the entries, one per line, because canonical
+ *   JSON has no line feed. `timestamps` has one integer per line. `blinds` and `commitments` have 32 bytes per entry.
+ * - `items`: stored in creation order, so that new items are appended. An index finds items by id.
  */
 const BLOCKS_AND_ITEMS = `
   CREATE TABLE blocks (
@@ -53,18 +52,18 @@ const BLOCKS_AND_ITEMS = `
  * Added in format 2:
  *
  * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that created the
- *   database; `ended` is the next entry about the same name of the same item id, so at most one row of a name has no
- *   `ended`. A row is current while an item of this id, created before it, exists; deleting an item or a database
- *   therefore changes nothing here.
+ *   database. `ended` is the position of the next entry about the same name of the same item id, so at most one row of
+ *   a name has no `ended`. A row is current while an item of this id that was created before the row exists, so
+ *   deleting an item or a database changes no rows here.
  * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current revision is in
  *   `items`, so a creation writes nothing here.
  * - `answers`: idempotency records. Not derived from the chain.
- * - `indexes`: declared indexes on `path` of the items of `db`; complete for items created up to `built`. `mark` is a
- *   hash of the declaration.
+ * - `indexes`: declared indexes on `path` of the items of `db`. An index is complete for items created up to `built`.
+ *   `mark` is a hash of the declaration.
  * - `index_entries`: the values of each item (`search/index-keys.ts`), in the order of their keys.
- * - `dropped_indexes`: removed indexes whose entries still take space; removed step by step.
+ * - `dropped_indexes`: removed indexes whose entries still take space. Maintenance removes the entries step by step.
  * - `tree`: the Merkle log over the headers. The row of a block contains the hashes of the nodes that its leaf
- *   completed, the leaf first: two on average, never changed again.
+ *   completed, two on average, starting with the leaf. A row never changes.
  * - `erasures`: the erased entries, each with the position of the entry that erased it.
  * - `uncompacted`: the erasing entries since the file was last rewritten.
  */
@@ -173,7 +172,7 @@ export function checkedVersion(database: DatabaseSync, path: string): number {
   if (version > FORMAT_VERSION) {
     throw new StoreError(
       'STORE_TOO_NEW',
-      `${path} has format ${version}; this daicho reads up to ${FORMAT_VERSION}: use a newer one`,
+      `${path} has format ${version}; this daicho reads up to ${FORMAT_VERSION}: use a newer daicho`,
     )
   }
   return version
@@ -195,7 +194,7 @@ export function checkReadable(database: DatabaseSync, path: string): void {
 /**
  * Checks that the schema is exactly the schema above. A trigger could copy content before it is erased, and a unique
  * index that is missing or compares differently would accept two items with the same id.
- * Errors: STORE_DAMAGED, naming the first difference.
+ * Errors: STORE_DAMAGED with the first difference.
  */
 function requireSchema(database: DatabaseSync, path: string): void {
   const encoding = database.prepare('PRAGMA encoding').get()?.encoding

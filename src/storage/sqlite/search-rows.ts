@@ -12,11 +12,11 @@ import { type CompiledWhere, compileWhere } from './where-sql.ts'
 const PIECE_ROWS = 1_000
 /** Maximum work per piece: bytes of items, times the number of compared values. */
 const PIECE_WORK = 4 * 1_048_576
-/** Maximum index entries counted at once; about two milliseconds. */
+/** Maximum index entries counted at once, which takes about two milliseconds. */
 const COUNT_ROWS = 20_000
 const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 
-/** A scan over rows: created, bytes of the item, whether it matches; then `id` or `key`. */
+/** A scan. Its rows have the columns created, bytes of the item, whether the item matches, and maybe `id` or `key`. */
 interface RowScan {
   /** Returns at most PIECE_ROWS rows after the current row. */
   rows(): Iterable<Row>
@@ -218,7 +218,7 @@ export class SqliteSearchRows implements SearchRows {
     let { from, to } = range
     // Includes `from` until a row has been read.
     let operator = '>='
-    // Without a predicate the index of ids covers the query.
+    // Without a predicate, the index of ids contains all columns of the query.
     const bytes = where === null ? '0' : 'octet_length(i.item)'
     return {
       rows: () =>
@@ -239,7 +239,7 @@ export class SqliteSearchRows implements SearchRows {
     }
   }
 
-  /** Errors: SEARCH_INTERRUPTED if the index was removed. */
+  /** Throws if the index was removed. Errors: SEARCH_INTERRUPTED. */
   #require(index: ReadyIndex): void {
     if (this.#exists(index)) return
     throw new StoreError(

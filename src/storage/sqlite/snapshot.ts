@@ -8,7 +8,7 @@ import { connectReadOnly } from './reader.ts'
 import { checkedVersion, ownerOf } from './schema.ts'
 import { Query } from './statements.ts'
 
-/** Pages copied per step, off the main thread: 4 MiB. */
+/** Number of pages (4 MiB) that one step copies, outside the main thread. */
 const PAGES_PER_STEP = 1_024
 
 export interface Snapshot {
@@ -59,7 +59,7 @@ export async function snapshotSqlite(
   }
 }
 
-/** Throws STORE_FULL before the copy if it will not fit. */
+/** Throws STORE_FULL if `folder` has too little space for the copy. */
 function requireSpaceFor(source: DatabaseSync, folder: string): void {
   const one = (name: string) => integerOf(new Query(source, `PRAGMA ${name}`).get() ?? [], name)
   const needed = one('page_count') * one('page_size')

@@ -44,7 +44,7 @@ const codeOf = async (open: () => unknown) => {
   }
 }
 
-it('rejects a file whose schema was changed, and names the first difference', async () => {
+it('rejects a file whose schema was changed, and reports the first difference', async () => {
   const changedFolder = testFolder()
   await (await openStore({ location: changedFolder, serverId, durable: true })).close()
   const database = new DatabaseSync(join(changedFolder, 'ledger.db'))
@@ -184,7 +184,7 @@ it('does not report an unreadable lock file as a folder in use', async () => {
 
 it.each([
   { layout: 'store-format-1', counts: { entries: 14, items: 5 } },
-  // The earliest format: its blocks and items are in other tables.
+  // The earlier variant of format 1, with other tables for blocks and items.
   { layout: 'store-format-1-early', counts: { entries: 9, items: 2 } },
 ])('upgrades a store of $layout to the current format without losing data', async (early) => {
   const folder = testFolder()
@@ -229,6 +229,6 @@ it.each([
   })
   expect(recorded[0]).toEqual(recorded[1])
   expect(recorded[0]?.length).toBeGreaterThan(1)
-  // The tables equal the tables of a new store, so it is written in the same way.
+  // The tables are equal to the tables of a new store.
   expect(tables(folder)).toEqual(tables(again))
 })

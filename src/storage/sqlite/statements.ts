@@ -1,12 +1,12 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Row } from '../rows.ts'
 
-/** A value for a `?`. */
+/** A value of a parameter `?`. */
 export type Value = string | number | Uint8Array | null
 
 /**
- * A bound limit. SQLite plans by the value of a plain `LIMIT ?` and prepares the statement again whenever a
- * value is bound (since 3.47), which takes as long as reading a short page; a sum hides the value.
+ * A limit as a parameter. Since 3.47, SQLite plans by the value of a plain `LIMIT ?`, and prepares the statement again
+ * whenever a value is bound, which takes as long as reading a short page. The sum hides the value.
  */
 export const LIMIT = 'LIMIT ? + 0'
 
@@ -31,7 +31,7 @@ export class Query {
     return this.#prepared().all(...values) as unknown as Row[]
   }
 
-  /** Leaving the loop early resets the statement. */
+  /** Returns the rows one by one. Leaving the loop early resets the statement. */
   iterate(...values: Value[]): Iterable<Row> {
     const statement = this.#prepared()
     try {
@@ -67,7 +67,7 @@ export function queriesOf<Name extends string>(
 }
 
 const CACHED_MAX = 64
-/** Only the last statement longer than this is cached, because long statements take much memory. */
+/** Length of statements beyond which only the last statement is cached, because long statements take much memory. */
 const CACHED_CHARACTERS_MAX = 8_192
 
 /** Cache of statements whose text is built at run time; evicts the least recently used statement. */

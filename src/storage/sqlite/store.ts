@@ -31,9 +31,9 @@ import {
 } from './wal.ts'
 import { WalCheckpointer } from './wal-checkpointer.ts'
 
-/** Page cache of the writing connection, KiB. */
+/** Size of the page cache of the writing connection, KiB. */
 const CACHE_KIB = 16_384
-/** Number of pages (4 KiB) in the WAL at which it is checkpointed. */
+/** Number of pages (4 KiB) in the WAL at which a checkpoint starts. */
 const CHECKPOINT_FRAMES = 4_096
 /** Maximum rows of each kind of deleted databases removed by one `maintain`. */
 const PURGE_ROWS = 500
@@ -79,8 +79,8 @@ class SqliteStore extends SqliteReader implements Store {
   /** The effect being applied, for error messages. */
   #applying: Effect | null = null
   /**
-   * The first failure after which the state of the disk is unknown. Blocks all further writes: a repeated
-   * sync would report success for lost pages. Reopening the store rewrites them.
+   * The first failure after which the state of the disk is unknown. Blocks all further writes, because a repeated sync
+   * would report success for lost pages. Reopening the store rewrites these pages.
    */
   #failure: StoreError | null = null
 
@@ -113,8 +113,8 @@ class SqliteStore extends SqliteReader implements Store {
       this.#applying = null
       for (const record of records) this.#idempotency.add(block, record)
       isCommitting = true
-      // If the process crashes before this line, nothing of the block is stored; later, the whole block is. With
-      // synchronous=FULL the commit returns when the WAL is on disk.
+      // A crash before this line leaves nothing of the block; after this line, the whole block is stored. With
+      // synchronous=FULL, the commit returns when the WAL is on disk.
       this.#commit()
     } catch (error) {
       const refused = this.#refusal(error, this.#applying, isCommitting)
@@ -156,7 +156,7 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   #maintain(): boolean {
-    // Commits do not checkpoint (wal_autocheckpoint is off), so that no commit is slow: another thread does most of the
+    // Commits do not checkpoint (wal_autocheckpoint is off), so that no commit is slow. Another thread does most of the
     // work. Then this connection checkpoints the few frames added since, and the next commit restarts the WAL.
     if (this.#checkpointer.takeFinished()) this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
     else if (this.#hasAppended && this.#walFrames() >= CHECKPOINT_FRAMES) this.#checkpointer.start()
@@ -187,9 +187,9 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   /**
-   * Closes the store. The last connection to close checkpoints the WAL and removes it. After a failure the
-   * WAL must stay for the next start, because it may have the only copy of pages that seem to be
-   * checkpointed; so then a read-only connection closes last.
+   * Closes the store. The last connection to close checkpoints the WAL and removes it. After a failure, the WAL must
+   * stay for the next start, because it may have the only copy of pages that seem to be checkpointed. So a read-only
+   * connection closes last, which cannot checkpoint.
    */
   override async close(): Promise<void> {
     await this.#checkpointer.close()
@@ -208,7 +208,7 @@ class SqliteStore extends SqliteReader implements Store {
     requireWalIndexSpace(this.#path, frames, () => this.#walFrames())
   }
 
-  /** Converts an error, and records that the store has failed. */
+  /** Converts an error. Blocks all further writes if it is STORE_FAILED. */
   #refusal(error: unknown, applying: Effect | null, isCommitting = false): StoreError {
     const refusal = storeError(error, applying, isCommitting)
     if (refusal.code === 'STORE_FAILED') this.#failure ??= refusal
@@ -407,9 +407,9 @@ export interface SqliteStoreOptions {
  * State after a power cut:
  * - during `rewriteWal`: each page of the WAL is as it was on disk, or as in memory. All acknowledged frames are
  *   intact; of the other frames the next recovery accepts those before the first gap.
- * - after it: the WAL is complete, whatever state the file is in. Checkpointing again writes the same pages.
+ * - after `rewriteWal`: the WAL is complete, whatever state the file is in. Checkpointing again writes the same pages.
  * - during the checkpoint: the WAL is complete, because it is only truncated after the file was synced.
- * - after that: the file is complete. A WAL that reappears untruncated holds the same pages.
+ * - after the checkpoint: the file is complete. A WAL that reappears untruncated contains the same pages.
  *
  * The WAL is rewritten before SQLite opens it, because SQLite overwrites pages of the file after a sync of the WAL that
  * may report success for pages that are not on disk.
@@ -418,8 +418,7 @@ export interface SqliteStoreOptions {
 export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions): Store {
   let database: DatabaseSync | null = null
   try {
-    // The WAL and its index inherit the mode of the file, which must be private: the blinds open every
-    // commitment.
+    // The WAL and its index inherit the mode of the file, which must be private because the file contains all blinds.
     closeSync(openSync(path, 'a', 0o600))
     inheritOwner(path)
     if (durable) rewriteWal(`${path}-wal`)
@@ -428,7 +427,7 @@ export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions)
     database.exec(`PRAGMA synchronous = ${durable ? 'FULL' : 'OFF'}`)
     database.exec('PRAGMA wal_autocheckpoint = 0')
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
-    // Overwrites deleted content at once; rewriting the file removes other remnants (erasures.ts).
+    // Overwrites deleted content at once. Rewriting the file removes other copies of the content (erasures.ts).
     database.exec('PRAGMA secure_delete = ON')
     prepareSchema(database, path, serverId)
     if (durable) checkpointAll(database)
@@ -447,7 +446,7 @@ export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions)
   }
 }
 
-/** Closes a connection after a failure; the WAL stays for the next start, as in `SqliteStore.close`. */
+/** Closes a connection after a failure, and keeps the WAL for the next start, as in `SqliteStore.close`. */
 function closeWithoutCheckpoint(database: DatabaseSync | null, path: string): void {
   let last: DatabaseSync | null = null
   try {
@@ -460,9 +459,9 @@ function closeWithoutCheckpoint(database: DatabaseSync | null, path: string): vo
 }
 
 /**
- * Checkpoints the whole WAL, syncs the file and truncates the WAL. A reader of old frames prevents the
- * truncation, a full disk the checkpoint: then the WAL, durable since `rewriteWal`, is checkpointed later.
- * Errors: the driver's.
+ * Checkpoints the whole WAL, syncs the file and truncates the WAL. A reader of old frames prevents the truncation, and
+ * a full disk prevents the checkpoint. Then the WAL, which is durable since `rewriteWal`, is checkpointed later.
+ * Errors: errors of the driver.
  */
 function checkpointAll(database: DatabaseSync): void {
   try {

@@ -7,7 +7,7 @@ import type { CheckpointResult } from './wal-checkpoint-thread.ts'
 const EXITED = -1
 const RETRY_DELAY_MS = 1_000
 
-/** Checkpoints the WAL in a worker thread, started on first use, so that no commit waits for it. */
+/** Checkpoints the WAL in a worker thread, which starts on first use, so that no commit waits for a checkpoint. */
 export class WalCheckpointer {
   readonly #path: string
   #worker: Worker | null = null
@@ -21,9 +21,8 @@ export class WalCheckpointer {
   }
 
   /**
-   * The disk failure of a checkpoint, or null. After a failure nothing may be checkpointed or written:
-   * SQLite counts frames as checkpointed before it syncs their pages, and a second sync would report
-   * success.
+   * The disk failure of a checkpoint, or null. After a failure, nothing may be checkpointed or written, because SQLite
+   * counts frames as checkpointed before it syncs their pages, and a second sync would report success.
    */
   get failure(): StoreError | null {
     return this.#failure
@@ -50,7 +49,7 @@ export class WalCheckpointer {
     // Keeps the process alive until the worker has exited.
     this.#worker.ref()
     this.#worker.postMessage('close')
-    // If this checkpoint fails, the last connection to close does the work.
+    // If the last checkpoint fails, the last connection to close checkpoints the WAL.
     await once(this.#worker, 'exit').catch(() => {})
   }
 
@@ -67,7 +66,7 @@ export class WalCheckpointer {
         this.#state = 'done'
         return
       }
-      // A full disk is temporary: the WAL is unchanged, and the next checkpoint takes the same frames.
+      // Also after a full disk, because the WAL is unchanged, and the next checkpoint copies the same frames.
       this.#retryLater()
       if (isDisk) {
         this.#failure ??= new StoreError('STORE_FAILED', `checkpointing the WAL failed: ${failed}`)

@@ -6,14 +6,14 @@ import { StoreError } from '../errors.ts'
 const CHUNK_BYTES = 512 * 1024
 
 /**
- * Makes the write-ahead log of an earlier process durable: writes every page again, then syncs. Does
+ * Makes the write-ahead log of an earlier process durable: writes every page again, and then syncs the file. Does
  * nothing if there is no WAL.
  *
- * After a failed fsync Linux marks the failed pages as clean. They can be read and the next fsync succeeds,
- * but they are not on disk: recovery would accept their frames, and a power cut would lose every frame
- * appended after them. Rewriting a page makes it dirty again, so fsync covers it. Rewriting in place needs
- * no space on a full disk, and concurrent readers see the same bytes. A power cut in the middle leaves each
- * page in its old or new state, which are equal for acknowledged frames.
+ * After a failed fsync, Linux marks the failed pages as clean. These pages can be read and the next fsync succeeds, but
+ * the pages are not on disk. So recovery would accept their frames, and a power cut would lose every frame appended
+ * later. Rewriting a page makes it dirty again, so fsync covers the page. Rewriting in place needs no space on a full
+ * disk, and concurrent readers see the same bytes. A power cut during the rewriting leaves each page in its old or new
+ * state, which are equal for acknowledged frames.
  */
 export function rewriteWal(path: string): void {
   let file: number
@@ -44,7 +44,7 @@ const SEGMENT_BYTES = 32_768
 const SEGMENT_FRAMES = 4_096
 /** Number of frames whose space the header takes in the first segment. */
 const HEADER_FRAMES = 34
-/** With less free space than this, the index is assumed to be unable to grow. */
+/** Free space in bytes below which the index is assumed to be unable to grow. */
 const FREE_BYTES_MIN = 1_048_576
 
 /** Maximum frames written by one maintenance transaction. */
@@ -52,7 +52,7 @@ export const MAINTENANCE_FRAMES_MAX = 2_048
 /** Maximum frames of a transaction over several blocks. */
 export const TRANSACTION_FRAMES_MAX = 16_384
 const PAGE_BYTES = 4_096
-/** Upper bounds of the pages changed by any block, and by each entry: B-trees and indexes. */
+/** Upper bounds of the B-tree pages that a block changes: for the block itself, and for each entry. */
 const BLOCK_FRAMES_MAX = 64
 const ENTRY_FRAMES_MAX = 24
 
@@ -68,8 +68,8 @@ export function framesMaxOf({ entries }: Block): number {
  * Throws STORE_FULL if a transaction of `frames` could need a larger WAL index on a full disk. `path` is
  * the database file; `walFrames()` is the number of frames in the WAL.
  *
- * SQLite extends the index only after the frames are written and synced. If that failed, it would be
- * unknown whether the transaction is valid after a crash. Costs a few microseconds.
+ * SQLite extends the index only after the frames are written and synced. If the extension failed, it would be unknown
+ * whether the transaction is valid after a crash. The check takes a few microseconds.
  */
 export function requireWalIndexSpace(path: string, frames: number, walFrames: () => number): void {
   const { bavail, bsize } = statfsSync(dirname(path))

@@ -14,8 +14,8 @@ export interface CompiledWhere extends Sql {
 }
 
 /**
- * Compiles `where` to SQL over a JSON object, the SQL expression `item`. Its value is 0 or 1, never NULL.
- * `filter/matches.ts` defines the meaning; a property test compares it with the SQL.
+ * Compiles `where` to an SQL expression over `item`, the SQL expression of a JSON object. The value is 0 or 1, never
+ * NULL. `filter/matches.ts` defines the meaning; a property test compares the SQL with `matches`.
  *
  * Patterns are left to `matches`, because SQLite has no matcher in linear time. In SQL a pattern is true,
  * negated or not, and no condition around it is negated, so the SQL may accept too many items, never too few.
@@ -73,7 +73,7 @@ function notation(path: Path): string {
   return `$${path.map((name) => `.${JSON.stringify(name)}`).join('')}`
 }
 
-/** Returns SQL for: a value at `path`, or an element of an array there, passes `test` (of `v`). */
+/** Returns SQL that is true if a value at `path`, or an element of an array at `path`, passes `test` (of `v`). */
 function someValue(item: string, path: Path, test: Sql): Sql {
   return somewhere(item, path, (holder, steps) =>
     join(
@@ -113,7 +113,7 @@ function somewhere(item: string, path: Path, test: (holder: string, steps: Path)
         ...[step, step, step],
       ),
     )
-    // Other values have no members; their text may not be JSON.
+    // A value of another type has no members, and its text may not be JSON.
     holder = `(CASE h${at}.type WHEN 'object' THEN h${at}.value ELSE '{}' END)`
   }
   return join(
