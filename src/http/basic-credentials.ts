@@ -6,11 +6,11 @@ export interface Credentials {
   readonly password: string
 }
 
-/** Maximum length of an `Authorization` header; longer headers are rejected. */
+/** Maximum characters of an `Authorization` header; longer headers are rejected. */
 const HEADER_LENGTH_MAX = 4096
 
 /**
- * Returns the credentials in an `Authorization` header, or null if it is missing or malformed.
+ * Returns the credentials in an `Authorization` header, or null if the header is missing or malformed.
  *
  * The name ends at the first colon. Bytes are decoded as UTF-8, or as Latin-1 (older clients) if they are not
  * valid UTF-8. Control characters are rejected. Source: RFC 7617 section 2.
@@ -45,7 +45,7 @@ function decode(bytes: Buffer): string {
 
 const comparisonKey = randomBytes(32)
 
-/** Compares two strings in constant time, so that the duration reveals nothing about them. */
+/** Compares two strings in constant time, so that the duration reveals nothing about their contents. */
 function equalSecrets(left: string, right: string): boolean {
   const mac = (text: string) => createHmac('sha256', comparisonKey).update(text).digest()
   return timingSafeEqual(mac(left), mac(right))

@@ -21,7 +21,7 @@ function reading(stream: EventEmitter, bytesMax: number, headers: Record<string,
   return readBody({ raw, headers } as FastifyRequest, bytesMax)
 }
 
-/** Starts a listener that replies with the length of a body: `/lengths` reads it whole, `/streamed` in pieces. */
+/** Starts a listener that replies with the length of a body. `/lengths` reads the whole body, `/streamed` pieces. */
 async function listen(bodiesBytesMax: number) {
   const sockets = new Set<Socket>()
   const component: HttpComponent = {
@@ -76,15 +76,18 @@ it.each([
   ['announced over the limit', 0, { 'content-length': '1001' }, 'BODY_TOO_LARGE'],
   ['shorter than announced', 9, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
   ['longer than announced', 11, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
-])('accepts or rejects a body that is %s', async (_, length, headers, code) => {
-  const stream = new PassThrough()
-  const body = reading(stream, 1_000, headers).then(
-    (bytes) => bytes.length,
-    (error) => error.code,
-  )
-  stream.end(Buffer.alloc(length))
-  expect(await body).toBe(code ?? length)
-})
+])(
+  'limits the length of a body and checks Content-Length: a body %s',
+  async (_, length, headers, code) => {
+    const stream = new PassThrough()
+    const body = reading(stream, 1_000, headers).then(
+      (bytes) => bytes.length,
+      (error) => error.code,
+    )
+    stream.end(Buffer.alloc(length))
+    expect(await body).toBe(code ?? length)
+  },
+)
 
 it('rejects a body with BODY_INCOMPLETE when the connection closes before the end of the body', async () => {
   const stream = new PassThrough()
@@ -127,7 +130,7 @@ it('reads at most 64 KiB of tiny chunks from a connection per event-loop iterati
   expect(mostBytes).toBeLessThanOrEqual(64 * 1024)
 })
 
-it('counts a chunked body as it grows and returns 503 when the budget is used up', async () => {
+it('counts a chunked body as it grows, and returns 503 when the memory budget is used up', async () => {
   const { url } = await listen(10 * MI)
   const head = 'POST /lengths HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n'
   const chunk = `${(6 * MI).toString(16)}\r\n${'x'.repeat(6 * MI)}\r\n`
@@ -138,7 +141,7 @@ it('counts a chunked body as it grows and returns 503 when the budget is used up
   onTestFinished(() => void first.destroy())
   first.write(`${head}Content-Length: ${5 * MI}\r\nExpect: 100-continue\r\n\r\n`)
   expect(String(await once(first, 'data'))).toBe('HTTP/1.1 100 Continue\r\n\r\n')
-  // A chunked body reserves 1 MiB at first. It is rejected when it needs more than the remaining 5 MiB.
+  // The first request reserves 5 of 10 MiB, so the chunked body is rejected when it needs more than 5 MiB.
   const { replies } = await exchange(url, chunked, { replies: 1 })
   expect(replies[0]?.status).toBe(503)
   expect(JSON.parse(replies[0]?.body ?? '')).toMatchObject(BUSY)
@@ -216,7 +219,7 @@ it('rejects a body with REQUEST_TIMEOUT if the client is too slow, but not if th
   const first = body.next()
   request.emit('data', Buffer.alloc(10))
   await first
-  // The reader is slow: no call of `next` is pending.
+  // No call of `next` is pending, so only the reader is slow.
   vi.advanceTimersByTime(10_000)
   const second = body.next()
   vi.advanceTimersByTime(1_000)

@@ -17,7 +17,7 @@ declare module 'fastify' {
 const PIECES_PER_ITERATION = 256
 /** Initial buffer size for a body of unknown length; doubled when full. */
 const FIRST_BYTES = 16 * 1024
-/** Below this length, the buffer object of a piece takes more memory than its bytes. */
+/** Pieces with fewer bytes are tiny: their buffer objects take more memory than the bytes. */
 const SMALL_PIECE_BYTES = 1_024
 const JSON_TYPES = ['application/json', 'application/merge-patch+json']
 
@@ -42,46 +42,46 @@ const NOT_JSON = new HttpRefusal(
   'CONTENT_TYPE_UNKNOWN',
   'send the body as Content-Type: application/json',
 )
-const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null: send an object')
+const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null; send an object')
 
 /**
  * Pauses `socket` until the returned function is called. Node resumes connections by itself, for example after
- * each reply, so a listener pauses it again.
+ * each reply, so a listener for `resume` pauses the connection again.
  */
 export function holdSocket(socket: Socket): () => void {
   const pause = () => void socket.pause()
   socket.on('resume', pause)
   socket.pause()
   return () => {
-    // If another caller holds the socket too, that caller's listener pauses it again.
+    // If another caller has paused the socket too, that caller's listener pauses it again.
     socket.off('resume', pause).resume()
   }
 }
 
 /**
- * Returns a function to call for each piece of a body; it postpones further pieces to the next event-loop
- * iteration after PIECES_PER_ITERATION. Otherwise one iteration could handle 2 MiB of one-byte chunks from one
- * connection, which takes half a second.
+ * Returns a function to call for each piece of a body. After PIECES_PER_ITERATION pieces, the function postpones
+ * further pieces to the next event-loop iteration. Otherwise one iteration could handle 2 MiB of one-byte chunks
+ * from one connection, which takes half a second.
  */
 export function pieceLimit({ socket }: IncomingMessage): () => void {
   let pieces = 0
-  let isHeld = false
+  let isPaused = false
   return () => {
     pieces += 1
-    if (isHeld || pieces % PIECES_PER_ITERATION !== 0 || !(socket instanceof Socket)) return
-    isHeld = true
+    if (isPaused || pieces % PIECES_PER_ITERATION !== 0 || !(socket instanceof Socket)) return
+    isPaused = true
     const release = holdSocket(socket)
     setImmediate(() => {
-      isHeld = false
+      isPaused = false
       release()
     })
   }
 }
 
 /**
- * Reads the body of `request`, of at most `bytesMax` bytes. Each piece is copied into one buffer when it
- * arrives: every piece has an overhead of hundreds of bytes, so a list of one-byte pieces would take far more
- * memory than `bytesMax`.
+ * Reads the body of `request`, of at most `bytesMax` bytes. Each piece is copied into one buffer when it arrives,
+ * because every piece has an overhead of hundreds of bytes and a list of one-byte pieces would take far more memory
+ * than `bytesMax`.
  *
  * Errors: HttpRefusal BODY_TOO_LARGE (413), CONTENT_LENGTH_WRONG (400), BODY_INCOMPLETE (400), BODIES_BUSY (503).
  */
@@ -129,8 +129,8 @@ export function readBody(
  * Makes `app` accept only JSON bodies, parsed by `parseStrictJson`.
  *
  * An empty body leaves `request.body` undefined, for every Content-Type. The body `null` is rejected (400),
- * because Fastify also represents a missing optional body as null. Other content types are rejected (415):
- * a form on another site could send them without a CORS preflight.
+ * because Fastify also represents a missing optional body as null. Other content types are rejected (415),
+ * because a form on another site could send them without a CORS preflight.
  * Errors: StrictJsonError and HttpRefusal, for the component's error reply.
  */
 export function acceptStrictJson(app: HttpApp): void {
@@ -192,8 +192,8 @@ export async function* arrivingBody(
 }
 
 /**
- * Frees the memory of `piece` at once. It is outside the heap, where the garbage collector frees it late: an
- * upload of one gigabyte needed 60 MB more.
+ * Frees the memory of `piece` at once. The garbage collector frees such memory late, because it is outside the V8
+ * heap. Without this function, an upload of one gigabyte needed 60 MB more.
  */
 function freeMemory({ buffer, byteLength }: Buffer): void {
   // If the memory is shared with other buffers, it must not be freed.
@@ -205,7 +205,7 @@ class BodyPieces {
   readonly #request: IncomingMessage
   readonly #pieces: Buffer[] = []
   readonly #countPiece: () => void
-  /** Whether a piece was shorter than SMALL_PIECE_BYTES: then the stream must not buffer pieces. */
+  /** Whether a piece was shorter than SMALL_PIECE_BYTES. If so, the stream must not buffer pieces. */
   #hasTinyPieces = false
   #release: (() => void) | null = null
   #ended = false
@@ -226,7 +226,7 @@ class BodyPieces {
     return this.#wake !== null
   }
 
-  /** Returns the next piece, or null after the last. Errors: the argument of `fail`; BODY_INCOMPLETE. */
+  /** Returns the next piece, or null after the last piece. Errors: the argument of `fail`; BODY_INCOMPLETE. */
   async next(): Promise<Buffer | null> {
     for (;;) {
       const piece = this.#pieces.shift()
@@ -243,13 +243,13 @@ class BodyPieces {
     }
   }
 
-  /** Makes the pending call of `next` reject with `error`, or if no call is pending, the following call. */
+  /** Makes the pending call of `next` reject with `error` or, if no call is pending, the following call. */
   fail(error: Error): void {
     this.#failure ??= error
     this.#wakeReader()
   }
 
-  /** Stops reading. The `error` listener stays: an unhandled error would stop the process. */
+  /** Stops reading. The `error` listener stays, because an unhandled error would stop the process. */
   stop(): void {
     this.#request.off('data', this.#add).off('end', this.#end).off('close', this.#break)
     this.#releaseSocket()

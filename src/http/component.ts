@@ -18,11 +18,11 @@ export type HttpApp = FastifyInstance<
   TypeBoxTypeProvider
 >
 
-/** An error reply, before a component gives it its own JSON shape. */
+/** An error, before the component's `refusalReply` formats it as a reply. */
 export interface Refusal {
   /** HTTP status, 400..599. */
   readonly status: number
-  /** Stable, e.g. `ITEM_NOT_FOUND`. */
+  /** Stable error code, e.g. `ITEM_NOT_FOUND`. */
   readonly code: string
   /** One sentence. Never contains a secret, a stack or a query string. */
   readonly message: string
@@ -39,11 +39,11 @@ export interface RefusalReply {
 export interface HttpLimits {
   /** Maximum length of a request body; longer bodies get 413. */
   readonly bodyBytesMax: number
-  /** Total memory for all long bodies; above it, requests get 503. 256 MiB by default. */
+  /** Maximum bytes of all long bodies together; above this, requests get 503. 256 MiB by default. */
   readonly bodiesBytesMax?: number
-  /** Total length of unsent long replies, in characters or bytes; above it, requests get 503. 256 Mi by default. */
+  /** Maximum characters or bytes of all unsent long replies; above this, requests get 503. 256 Mi by default. */
   readonly repliesMax?: number
-  /** Maximum time from the first byte of a request to its last. */
+  /** Maximum milliseconds from the first to the last byte of a request. */
   readonly requestTimeoutMs: number
   /** Maximum number of open connections; 1,000 by default. */
   readonly socketsMax?: number
@@ -63,15 +63,15 @@ export interface HttpComponent {
   readonly statusOf: Readonly<Record<string, number>>
   /** Codes with status 503 that need an operator: logged as errors instead of warnings. */
   readonly alarms?: ReadonlySet<string>
-  /** Codes whose refusals carry `Retry-After`: after a second the same request may succeed. */
+  /** Codes whose refusals have `Retry-After`, because the same request may succeed after a second. */
   readonly retried?: ReadonlySet<string>
-  /** Returns the reply for `refusal`, in the component's JSON shape. */
+  /** Returns the reply for `refusal`, in the component's error format. */
   refusalReply(refusal: Refusal): RefusalReply
-  /** Adds routes to `app`; called once, before it listens. */
+  /** Adds routes to `app`. Called once, before the listener accepts connections. */
   register(app: HttpApp): Promise<void>
   /**
-   * Handles a request to upgrade to another protocol, after the guards have accepted it. A thrown error becomes
-   * the reply. Without this method the header `Upgrade` is ignored.
+   * Handles a request to upgrade to another protocol, after the guards have accepted the request. A thrown error
+   * becomes the reply. Without this method, the header `Upgrade` is ignored.
    */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>
   /** Called after the last reply. */

@@ -18,7 +18,7 @@ async function listen(): Promise<number> {
     async register(app) {
       app.get('/', async () => 'here')
       app.get('/slow', async (_request, reply) => {
-        // The client sees from the headers that the request has started.
+        // Sends the headers, so that the client sees that the request has started.
         reply.raw.writeHead(200).flushHeaders()
         await finished.promise
         reply.hijack()
@@ -80,7 +80,7 @@ it('closes the least recently used idle connection for a new one when the limit 
   expect(await stillOpen([...clients, newcomer])).toEqual([true, false, true, true, true])
 })
 
-it('closes connections on which nothing was sent when other clients connect', async () => {
+it('closes connections without any request when other clients connect', async () => {
   const port = await listen()
   const silent = Array.from({ length: 20 }, () => new Client(port))
   for (const address of ['127.0.0.1', '127.0.0.2', '127.0.0.3']) {
@@ -89,7 +89,7 @@ it('closes connections on which nothing was sent when other clients connect', as
   expect((await stillOpen(silent)).filter((isOpen) => isOpen).length).toBeLessThanOrEqual(1)
 })
 
-it('at the limit, rejects a new connection of the client with the most connections, and closes no busy connection for it', async () => {
+it('rejects a new connection of the largest client at the limit, and keeps all busy connections', async () => {
   const port = await listen()
   const busy = Array.from({ length: 3 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)
@@ -104,7 +104,7 @@ it('closes the oldest busy connection of a client that has more than half of all
   const busy = Array.from({ length: 4 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)
   const otherClient = () => new Client(port, '127.0.0.2').get('/slow')
-  // After two requests each client has half of the connections, and all connections are busy.
+  // After two of these requests, each client has two of the four connections, and all connections are busy.
   expect([await otherClient(), await otherClient(), await otherClient()]).toEqual([200, 200, null])
   await Promise.all(busy.slice(0, 2).map(({ closed }) => closed))
   expect(busy.map(({ socket }) => socket.closed)).toEqual([true, true, false, false])

@@ -28,18 +28,18 @@ const WAITING_MAX = 20_000
  * The connections of a listener, each with at most one request in progress.
  *
  * When `max` connections are open and another connection arrives, let A be the client with the most connections. The
- * listener closes the first of these that exists; if there are several, the least recently used connection:
+ * listener closes a connection of the first kind in this list that exists, the least recently used one of this kind:
  * 1. an idle connection of A;
  * 2. an idle connection of any client, unless the new connection is from A;
  * 3. a busy connection of A, if A has more than half of all connections and the new connection is not from A;
  * 4. the new connection. So no client can lock out others, but a reverse proxy, which appears as one client, can use
  *    all connections.
  *
- * A pipelined request starts after the previous reply was sent. While a request waits, its connection is paused: Node
- * has parsed at most one read of 64 KiB, and the system buffers any further bytes.
+ * A pipelined request starts after the previous reply was sent. While a request waits, its connection is paused, so
+ * Node has parsed at most one read of 64 KiB, and the system buffers any further bytes.
  */
 export class Connections {
-  /** Least recently used first. */
+  /** The open connections, least recently used first. */
   readonly #open = new Map<Socket, Connection>()
   /** Number of connections of each client. */
   readonly #clients = new Map<string, number>()
@@ -84,7 +84,7 @@ export class Connections {
     return (this.#open.get(socket)?.waiting ?? 0) > 0
   }
 
-  /** Calls `start` after the replies before `response` were sent; never if the connection closes first. */
+  /** Calls `start` when all earlier replies on the same connection were sent, unless the connection closes first. */
   add(response: Response, start: () => void): void {
     const { socket } = response.req
     const connection = this.#open.get(socket)

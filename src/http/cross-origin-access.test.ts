@@ -29,7 +29,7 @@ const EXPOSED = {
   ),
 }
 
-it('a page of an allowed origin reads replies and errors, and their headers', async () => {
+it('lets a page of an allowed origin read replies, errors and their headers', async () => {
   expect(await page('GET', '/api/dbs', APP)).toEqual({ status: 200, ...EXPOSED })
   expect(await page('GET', '/api/fruit/none', APP)).toEqual({ status: 404, ...EXPOSED })
   expect(await page('POST', '/api/fruit', APP)).toEqual({ status: 409, ...EXPOSED })
@@ -41,7 +41,7 @@ it('a page of an allowed origin reads replies and errors, and their headers', as
   expect(await page('GET', vkey, APP)).toEqual({ status: 200, ...EXPOSED, ...vary })
 })
 
-it('a preflight request of an allowed origin is answered without the route, and without credentials', async () => {
+it('answers a preflight request of an allowed origin without the route, and without credentials', async () => {
   const asking = {
     'access-control-request-method': 'PATCH',
     'access-control-request-headers': 'authorization,if-match',
@@ -57,7 +57,7 @@ it('a preflight request of an allowed origin is answered without the route, and 
   })
 })
 
-it('other origins are refused, and get no header that allows anything', async () => {
+it('refuses other origins, without a header that allows access', async () => {
   const asking = { 'access-control-request-method': 'POST' }
   for (const origin of [
     'https://evil.example',
@@ -72,7 +72,7 @@ it('other origins are refused, and get no header that allows anything', async ()
   }
 })
 
-it('an allowed origin needs a trusted Host', async () => {
+it('refuses an allowed origin if the Host is not trusted', async () => {
   const { port, hostname } = new URL(node.url)
   const socket = connect(Number(port), hostname)
   socket.write(
@@ -83,7 +83,7 @@ it('an allowed origin needs a trusted Host', async () => {
   expect(text).toMatch(/^HTTP\/1\.1 421 /)
 })
 
-it('without allowed origins, replies have no such headers', async () => {
+it('sends no CORS headers if no origin is allowed', async () => {
   const closed = await startLedgerNode()
   const { status, headers } = await closed.send('GET', '/api/dbs', undefined, { origin: APP })
   expect([status, headers.get('vary'), headers.get('access-control-allow-origin')]).toEqual([

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 
-/** Time for which a browser may remember the answer to a preflight request. */
+/** Seconds for which a browser may cache the answer to a preflight request. */
 const PREFLIGHT_AGE_S = 600
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
 /** Request headers of all components that a script must be allowed to send. */
@@ -18,8 +18,8 @@ const REPLY_HEADERS = [
 ].join(', ')
 
 /**
- * Lets pages of chosen origins call a listener and read its replies (CORS). Only exact origins are allowed, and
- * browsers send no cookies or remembered passwords: a page must send a token itself.
+ * Lets pages of chosen origins call a listener and read its replies (CORS). Only exact origins are allowed.
+ * Browsers send no cookies or remembered passwords with such requests, so a page must send a token itself.
  * Source: WHATWG Fetch, "CORS protocol".
  */
 export class CrossOriginAccess {
@@ -60,7 +60,7 @@ export function answerPreflight(reply: FastifyReply): void {
     .send()
 }
 
-/** Adds `origin` to the header `Vary` of a route, which would replace the header that `allow` has set. */
+/** Adds `origin` to a `Vary` header that a route has set, because this header replaces the one set by `allow`. */
 export function varyByOrigin(reply: FastifyReply): void {
   const own = reply.getHeader('vary')
   const isReplaced = own !== 'origin' && reply.raw.getHeader('vary') === 'origin'

@@ -9,7 +9,7 @@ const codeFor = (headers: { host?: string; site?: string; origin?: string }, url
 
 it.each([
   [{ origin: 'http://nas:4126' }, null],
-  // A proxy terminates TLS.
+  // A proxy may terminate TLS, so the origin may be https.
   [{ origin: 'https://nas:4126' }, null],
   [{ origin: 'https://ledger.example', host: 'ledger.example' }, null],
   [{ origin: 'https://nas' }, 'CROSS_ORIGIN'],
@@ -21,7 +21,7 @@ it.each([
   [{ host: 'other.example' }, 'HOST_UNKNOWN'],
   [{ host: 'ledger.example:80' }, null],
   [{ host: 'ledger.example.' }, 'HOST_UNKNOWN'],
-])('for a request with %j, returns the code %s', (headers, code) => {
+])('answers a request with %j with the code %s', (headers, code) => {
   expect(codeFor(headers)).toBe(code)
 })
 

@@ -11,8 +11,8 @@ const OPEN_PATH = /^\/doc(?:[/?]|$)/
  * Without CORS headers a browser only hides the replies: a page of any site could still send a simple POST, and
  * a POST without a body creates a database. So every request to a guarded listener is checked before routing, by
  * three headers that scripts cannot forge:
- * - `Host`: must be a name that an attacker's DNS cannot point here (an IP literal, a single-label name,
- *   `*.localhost`) or one of `publicHosts`; otherwise 421. Every listener requires exactly one `Host`
+ * - `Host`: must be one of `publicHosts`, or a name that an attacker's DNS cannot point to this node (an IP literal,
+ *   a single-label name, `*.localhost`); otherwise 421. Every listener requires exactly one `Host`
  *   (`request-headers.ts`), and the request target must not contain a second host (`GET http://…`); otherwise 400.
  * - `Sec-Fetch-Site`: must be `same-origin`, or `none` (the user typed the address); otherwise 403.
  * - `Origin`: if sent, must be this host; otherwise 403. `null` counts as another site.
@@ -56,13 +56,13 @@ export function crossOriginRefusal(
 function isTrustedHost(host: string, publicHosts: ReadonlySet<string>): boolean {
   const name = hostName(host)
   if (name === null) return false
-  // Not vulnerable to DNS rebinding: a DNS name that an attacker controls contains a dot.
+  // Safe from DNS rebinding, because a DNS name that an attacker controls contains a dot.
   if (isIP(name) !== 0 || name === 'localhost' || name.endsWith('.localhost')) return true
   if (/^[a-z0-9_-]+$/.test(name)) return true
   return publicHosts.has(name)
 }
 
-/** Returns the name in a Host header, lower case, without port or brackets; null if malformed. */
+/** Returns the name in a Host header in lower case, without port or brackets, or null if the header is malformed. */
 function hostName(host: string): string | null {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]/@\s]+))(?::\d{1,5})?$/.exec(host)
   return (match?.[1] ?? match?.[2] ?? null)?.toLowerCase() ?? null

@@ -8,7 +8,7 @@ import { type PageFile, pageFile, servePageFiles } from './page-files.ts'
 export interface PageLink {
   readonly href: string
   readonly text: string
-  /** The text in Japanese; absent if it is the same. */
+  /** The Japanese text; absent if `text` is also the Japanese text. */
   readonly japanese?: string
 }
 
@@ -49,7 +49,7 @@ const LANGUAGES = `<select class="language" aria-label="Language" data-ja-aria-l
 
 const layoutFile = (name: string) => readFileSync(new URL(`./layout/${name}`, import.meta.url))
 
-/** Reads a file of Swagger UI. The build copies it into `layout/`; a clone reads it from the package. */
+/** Reads a file of Swagger UI: from `layout/`, into which the build copies these files, or from the npm package. */
 function swaggerUiFile(name: string): Buffer {
   const copied = new URL(`./layout/${name}`, import.meta.url)
   if (existsSync(copied)) return readFileSync(copied)
@@ -69,7 +69,7 @@ export function assetFiles(base: string): readonly PageFile[] {
   ]
 }
 
-/** Returns the HTML of a page with Swagger UI in the common layout. It loads files only from this listener. */
+/** Returns the HTML of a page with Swagger UI in the common layout. The page loads files only from its listener. */
 export function swaggerPage(page: SwaggerPage): string {
   const at = (name: string) => `${escaped(page.assets)}/${name}`
   return pageHtml(page, {
@@ -83,7 +83,7 @@ export function swaggerPage(page: SwaggerPage): string {
   })
 }
 
-/** Serves `page` in the common layout, in English and Japanese. It loads files only from this listener. */
+/** Serves `page` in the common layout, in English and Japanese. The page loads files only from its listener. */
 export function serveComponentPage(app: HttpApp, page: ComponentPage): void {
   const { path, assets, folder } = page
   const values = Object.entries({ ...page.values, assets })

@@ -48,7 +48,7 @@ it.each([
   expect(lines.every((line) => line.err === undefined)).toBe(true)
 })
 
-it('logs the cause of an error that a component does not expect, and the reply has no detail', async () => {
+it('logs the cause of an unexpected error, and sends a reply without details', async () => {
   const lines: { msg: string; reason?: string }[] = []
   const sink = new Writable({
     write(line, _encoding, done) {
@@ -74,7 +74,7 @@ it('logs the cause of an error that a component does not expect, and the reply h
   expect(reply.body).not.toContain('tokens.json')
 })
 
-it('logs a failure once, however many requests it affects, with level error if its code is in the alarm list', async () => {
+it('logs a failure once for all requests that it affects, at level error if its code is an alarm', async () => {
   const lines: { level: number; msg: string; reason?: string; err?: unknown }[] = []
   const sink = new Writable({
     write(line, _encoding, done) {
@@ -175,7 +175,7 @@ it('answers a request that has a Content-Type but no body, and the next requests
   const expected = ['0 bytes', '0 bytes', 'read', '2 bytes', '0 bytes']
   const { replies } = await exchange(url, requests, { replies: 5 })
   expect(replies.map(({ body }) => body)).toEqual(expected)
-  // Pipelined: all requests at once.
+  // Pipelined: sends all requests in one write.
   const together = await exchange(url, [requests.join('')], { replies: 5 })
   expect(together.replies.map(({ body }) => body)).toEqual(expected)
 })
@@ -223,7 +223,7 @@ it('discards the body of a request to an unknown path, and answers the next requ
   expect(replies.map(({ headers }) => headers.get('connection'))).not.toContain('close')
 })
 
-it('answers an invalid parameter, header or body with 400 and names the invalid part', async () => {
+it('returns 400 for an invalid parameter, header or body, with a message that names the invalid part', async () => {
   const component: HttpComponent = {
     ...thrower(new Error()),
     async register(app) {

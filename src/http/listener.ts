@@ -23,15 +23,15 @@ import { RouteTable, unroutedRefusal } from './unknown-routes.ts'
 
 /** Maximum number of open connections, unless the component sets its own. */
 const SOCKETS_MAX = 1_000
-/** A header block must be complete within this time. */
+/** Maximum milliseconds until the headers of a request are complete. */
 const HEADERS_TIMEOUT_MS = 10_000
-/** Interval of the check for overdue requests. With Node's default of 30 s, timeouts would apply up to 30 s late. */
+/** Interval of the check for overdue requests. Node's default of 30 s would make timeouts up to 30 s late. */
 const CONNECTIONS_CHECK_MS = 5_000
-/** Idle keep-alive connections are closed after this time. */
+/** Milliseconds after which an idle keep-alive connection is closed. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000
-/** Maximum time that `close` waits for pending requests. */
+/** Maximum milliseconds that `close` waits for pending requests. */
 const DRAIN_MS = 8_000
-/** Enough for percent-encoded database names (128 bytes) and item ids (256 bytes). */
+/** Maximum characters of a path segment: enough for percent-encoded database names and item ids (256 bytes). */
 const PATH_PART_LENGTH_MAX = 1_024
 
 export interface ListenOptions {
@@ -64,21 +64,21 @@ export interface Listener {
   readonly name: string
   /** `http://<host>:<port>`; `<host>` is 127.0.0.1 if all addresses are bound. */
   readonly url: string
-  /** Stops listening, waits a bounded time for pending requests, then closes all connections. */
+  /** Stops listening, waits up to DRAIN_MS for pending requests, then closes all connections. */
   close(): Promise<void>
 }
 
 /**
- * Codes of errors that a disconnection of the client causes: Fastify destroys the stream of the reply, and a component
- * ends a search early.
+ * Codes of errors that are normal after the client has disconnected, because Fastify destroys the stream of the reply
+ * or a component ends a search early.
  */
 const DISCONNECTED = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'SEARCH_INTERRUPTED'])
 
 /**
- * Builds the app of `component` without listening. Tests call its `inject`.
+ * Builds the app of `component` without listening. Tests call `inject` of the app.
  *
  * Adds to the component's routes: timeouts, a limit of connections, memory budgets, and error replies in the
- * component's JSON shape, even for requests that fail before routing. Logs contain paths without queries, because a
+ * component's error format, even for requests that fail before routing. Logs contain paths without queries, because a
  * query may contain a token.
  */
 export async function buildApp(
@@ -99,14 +99,14 @@ export async function buildApp(
     bodyLimit: limits.bodyBytesMax,
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    // `drain` closes the other connections, after it has sent `Connection: close` on pending replies.
+    // `drain` closes connections in use, after their pending replies were sent with `Connection: close`.
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
     http: {
-      // Creates no stream for a request without a body; the stream is a sixth of the cost of a GET.
+      // Creates no stream for a request without a body, because a stream is a sixth of the cost of a GET.
       optimizeEmptyRequests: true,
-      // The hook below refuses a missing Host in the component's shape.
+      // Off, because the hook `onRequest` below refuses a missing Host in the component's error format.
       requireHostHeader: false,
       // Ignores `Upgrade` while replies to earlier requests are pending, because Node would drop the pending replies.
       shouldUpgradeCallback: ({ socket }) =>
@@ -118,7 +118,7 @@ export async function buildApp(
       sendRefusal(component, request, reply, refuse(error))
     },
     clientErrorHandler: (error, socket) => {
-      // No timeout for a body that `arrivingBody` limits by its `Pace`, nor for a connection that is paused
+      // There is no timeout for a body that `arrivingBody` limits by its `Pace`, nor for a connection that is paused
       // because pipelined requests wait.
       const hasNoTimeout = pacedSockets.has(socket) || connections.isWaiting(socket)
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && hasNoTimeout) return
@@ -134,8 +134,8 @@ export async function buildApp(
   app.decorateRequest('arrivedMs', 0)
   app.decorateRequest('growBody', null)
 
-  // Components that accept bodies add parsers. All other bodies are read and discarded: closing a connection
-  // with unread bytes resets it, and the client may lose the reply.
+  // Components that accept bodies add parsers. All other bodies are read and discarded, because closing a connection
+  // with unread bytes resets the connection, and the client may lose the reply.
   app.removeAllContentTypeParsers()
   // No route accepts QUERY. By default, Fastify would refuse a QUERY without Content-Type before routing.
   app.addHttpMethod('QUERY', { hasBody: false, overrideExisting: true })
@@ -146,7 +146,7 @@ export async function buildApp(
   refuseExpectAndConnect(component, app.server)
   handleUpgrades(component, app.server, options)
   let closing = false
-  /** Failures already logged: one failure, e.g. of the disk, may refuse thousands of requests. */
+  /** Failures that were logged already, because one failure, e.g. of the disk, may cause thousands of refusals. */
   const logged = new WeakSet<Error>()
   app.addHook('preClose', async () => {
     closing = true
@@ -183,7 +183,7 @@ export async function buildApp(
     const refusal = replies.refusal(payload)
     if (refusal !== null) return done(refusal)
     replies.track(raw, payload)
-    // If the stream fails after its first bytes, the connection is closed: an error reply is no longer possible.
+    // If the stream fails after its first bytes, the error can only be logged, because the reply has begun.
     if (payload instanceof Readable) payload.once('error', (error) => report(request, error))
     done(null, payload)
   })
@@ -193,7 +193,7 @@ export async function buildApp(
       logger.debug({ ...requestForLog(request), status: reply.statusCode, ms }, 'answered')
     })
   }
-  /** Returns the refusal for `error`; logs it once if its status is 500 or above. */
+  /** Returns the refusal for `error`. If its status is 500 or above, logs the failure, but each failure only once. */
   const report = (request: FastifyRequest, error: unknown): Refusal => {
     const refusal = refuse(error)
     const isDisconnected = request.raw.socket.destroyed && DISCONNECTED.has(String(codeOf(error)))
@@ -210,8 +210,8 @@ export async function buildApp(
     report(this, error)
   })
   app.setErrorHandler((error, request, reply) => {
-    // Fastify closes the connection after every body that it could not parse. `sendRefusal` closes it only if
-    // the body was not read to its end, so that pipelined requests after it are answered.
+    // Fastify closes the connection after every body that it could not parse. `sendRefusal` closes the connection
+    // only if the body was not read to its end, so that later pipelined requests are answered.
     const isClosedByFastify = reply.getHeader('connection') === 'close' && !closing
     if (isClosedByFastify && reply.raw.shouldKeepAlive) reply.removeHeader('connection')
     return sendRefusal(component, request, reply, report(request, error))
@@ -276,7 +276,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
-/** Returns the original failure: a refusal because of an earlier failure has that failure as its cause. */
+/** Returns the original failure. A refusal that was caused by an earlier failure has this failure as its cause. */
 function rootOf(error: Error): Error {
   return error.cause instanceof CodedError ? error.cause : error
 }
@@ -293,7 +293,7 @@ function logFailure(
   if (status === 503 && !isAlarm) {
     logger.warn({ ...fields, reason: message }, code)
   } else if (error instanceof CodedError) {
-    // The reply to an unexpected error has no detail; the log has the cause.
+    // The reply to an unexpected error has no details, so the log has the cause.
     const reason = code === 'INTERNAL' ? error.message : message
     logger.error({ ...fields, reason }, code)
   } else {

@@ -9,7 +9,7 @@ import { ReplyBudget } from './memory-budgets.ts'
 import { statusFalseReply } from './refusal.ts'
 
 const MI = 1024 * 1024
-/** More bytes than the system buffers for a connection whose client does not read. */
+/** Length of a reply: more bytes than the system buffers for a client that does not read. */
 const LONG = 32 * MI
 
 /** Yields a stream of length LONG. */
@@ -17,7 +17,7 @@ async function* pieces() {
   for (let at = 0; at < LONG / MI; at += 1) yield 'x'.repeat(MI)
 }
 
-it('accepts short replies always, long replies within the budget, and any single reply', () => {
+it('accepts any short reply, long replies within the budget, and any reply if no other is pending', () => {
   const budget = new ReplyBudget(2 * MI)
   const [slow, slower] = [new Socket(), new Socket()]
   expect(budget.refusal('x'.repeat(3 * MI))).toBeNull()
@@ -25,7 +25,7 @@ it('accepts short replies always, long replies within the budget, and any single
   expect(budget.refusal('x'.repeat(MI))).toBeNull()
   expect(budget.refusal('x'.repeat(MI + 1))).toMatchObject({ status: 503, code: 'REPLIES_BUSY' })
   expect(budget.add(slower, Buffer.alloc(MI + 1))).toBe(MI + 1)
-  // A stream, whose length is unknown.
+  // An object stands for a stream, whose length is unknown.
   expect(budget.refusal({})).toMatchObject({ code: 'REPLIES_BUSY' })
   for (const short of ['x'.repeat(64 * 1024), null, undefined]) {
     expect(budget.refusal(short)).toBeNull()
@@ -38,12 +38,12 @@ it('accepts short replies always, long replies within the budget, and any single
   expect(budget.refusal(Buffer.alloc(2 * MI + 1))).toBeNull()
 })
 
-it('closes the connections that have waited longest when twice the budget is exceeded, and no others', () => {
+it('closes only the connections that have waited longest when twice the budget is exceeded', () => {
   const budget = new ReplyBudget(2 * MI)
   const sockets = Array.from({ length: 6 }, () => new Socket())
   for (const socket of sockets) budget.add(socket, 'x'.repeat(MI))
   expect(sockets.map(({ destroyed }) => destroyed)).toEqual([true, true, ...Array(4).fill(false)])
-  // The connection of the last write stays open.
+  // The connection of the newest write stays open, even if this write alone exceeds twice the budget.
   const alone = new Socket()
   budget.add(alone, 'x'.repeat(9 * MI))
   expect([sockets.every(({ destroyed }) => destroyed), alone.destroyed]).toEqual([true, false])
@@ -90,7 +90,7 @@ it.each(['text', 'stream'])(
     for (;;) {
       const refused = await fetch(`${url}/text`)
       if (refused.status === 200) {
-        // The stream had not filled the buffers of the system yet.
+        // The budget was not used up yet, because the system still buffered the first reply.
         await refused.body?.cancel()
         continue
       }

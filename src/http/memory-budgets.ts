@@ -22,9 +22,9 @@ declare module 'fastify' {
   }
 }
 
-/** Bodies and writes up to this length are not counted: `socketsMax` limits their number. */
+/** Length up to which bodies and writes are not counted, because `socketsMax` limits their number. */
 const SMALL = 64 * 1024
-/** Initial reservation for a body of unknown length. */
+/** Bytes reserved at first for a body of unknown length. */
 const UNANNOUNCED_BYTES = 1024 * 1024
 const DEFAULT_BUDGET = 256 * 1024 * 1024
 
@@ -37,7 +37,7 @@ const BODIES_BUSY = new HttpRefusal(
 /** Limits the total memory of all request bodies of a listener. */
 export class BodyBudget {
   readonly #max: number
-  #held = 0
+  #reserved = 0
 
   constructor(bytesMax = DEFAULT_BUDGET) {
     this.#max = bytesMax
@@ -45,13 +45,13 @@ export class BodyBudget {
 
   /** Whether a body is long enough to be counted. */
   counts({ length, transfer }: RequestHeaders): boolean {
-    // An invalid length (NaN) is not counted; it is rejected later.
+    // A body with an invalid length (NaN) is not counted, because it is rejected later.
     return transfer !== undefined || Number(length ?? 0) > SMALL
   }
 
   /**
-   * Reserves memory for a body until its reply is sent; returns a refusal if the budget is used up. A body whose
-   * Content-Length exceeds `bytesMax` needs no memory: it is refused unread.
+   * Reserves memory for a body until its reply is sent, or returns a refusal if the budget is used up. A body whose
+   * Content-Length exceeds `bytesMax` needs no memory, because it is refused unread.
    */
   reserve(
     request: Pick<FastifyRequest, 'growBody'>,
@@ -64,14 +64,14 @@ export class BodyBudget {
     let reserved = 0
     const grow = (bytes: number) => {
       if (bytes <= reserved) return null
-      if (this.#held + bytes - reserved > this.#max) return BODIES_BUSY
-      this.#held += bytes - reserved
+      if (this.#reserved + bytes - reserved > this.#max) return BODIES_BUSY
+      this.#reserved += bytes - reserved
       reserved = bytes
       return null
     }
     request.growBody = grow
     response.once('close', () => {
-      this.#held -= reserved
+      this.#reserved -= reserved
     })
     return grow(Math.min(announced, bytesMax))
   }
@@ -80,14 +80,16 @@ export class BodyBudget {
 /**
  * Limits the total length of all unsent replies of a listener, in characters of text or bytes.
  *
- * A long reply is refused while the budget is used up. A streamed reply has no length when it is accepted:
- * above twice the budget, the connections that have been waiting longest are closed.
+ * A long reply is refused while the budget is used up. The length of a streamed reply is unknown when the reply is
+ * accepted, so streams can exceed the budget. Above twice the budget, the connections that have been waiting longest
+ * are closed.
  */
 export class ReplyBudget {
   readonly #max: number
   /** Total length of the pending long writes per connection, longest wait first. */
   readonly #pending = new Map<Socket, number>()
-  #held = 0
+  /** Sum of `#pending`. */
+  #unsent = 0
 
   constructor(max = DEFAULT_BUDGET) {
     this.#max = max
@@ -100,7 +102,7 @@ export class ReplyBudget {
   refusal(payload: unknown): HttpRefusal | null {
     const length = lengthOf(payload)
     if (length !== null && length <= SMALL) return null
-    if (this.#held === 0 || this.#held + (length ?? 0) <= this.#max) return null
+    if (this.#unsent === 0 || this.#unsent + (length ?? 0) <= this.#max) return null
     return new HttpRefusal(
       503,
       'REPLIES_BUSY',
@@ -125,32 +127,32 @@ export class ReplyBudget {
     if (counted > 0) response.once('finish', () => this.remove(socket, counted))
   }
 
-  /** Counts a pending write of `piece` to `socket`; returns the length to pass to `remove` when it is sent. */
+  /** Counts a pending write of `piece` to `socket`. Returns the length to pass to `remove` when `piece` was sent. */
   add(socket: Socket, piece: unknown): number {
     const length = lengthOf(piece) ?? 0
     if (length <= SMALL || socket.destroyed) return 0
     this.#pending.set(socket, (this.#pending.get(socket) ?? 0) + length)
-    this.#held += length
+    this.#unsent += length
     for (const slowest of this.#pending.keys()) {
-      if (this.#held <= 2 * this.#max || slowest === socket) break
+      if (this.#unsent <= 2 * this.#max || slowest === socket) break
       this.forget(slowest)
       slowest.destroy()
     }
     return length
   }
 
-  /** Subtracts `length` when `socket` has sent it. */
+  /** Subtracts `length` from the pending writes of `socket`. Called when they were sent. */
   remove(socket: Socket, length: number): void {
     const pending = this.#pending.get(socket)
     if (pending === undefined) return
-    this.#held -= length
+    this.#unsent -= length
     if (pending === length) this.#pending.delete(socket)
     else this.#pending.set(socket, pending - length)
   }
 
-  /** Subtracts all pending writes of `socket` when it has closed. */
+  /** Subtracts all pending writes of `socket`. Called when `socket` has closed. */
   forget(socket: Socket): void {
-    this.#held -= this.#pending.get(socket) ?? 0
+    this.#unsent -= this.#pending.get(socket) ?? 0
     this.#pending.delete(socket)
   }
 }

@@ -4,7 +4,7 @@ import { Gauge, type Registry } from 'prom-client'
 import type { HttpApp } from './component.ts'
 
 const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-/** Counted instead of the status if the client disconnected before the reply was complete. */
+/** The status counted for a request whose client disconnected before the reply was complete. */
 const CLIENT_GONE = 499
 /** Sampling interval of the event loop delay. */
 const LOOP_RESOLUTION_MS = 20
@@ -63,8 +63,8 @@ interface Latencies {
 }
 
 /**
- * A Prometheus histogram of requests by method, route and status. It replaces prom-client's `Histogram`, which
- * builds a string key for each observation; this took 7 % of the CPU time of a GET.
+ * A Prometheus histogram of requests by method, route and status. Replaces prom-client's `Histogram`, which builds a
+ * string key for each observation. This took 7 % of the CPU time of a GET.
  */
 export class RequestMetrics {
   readonly #all: Latencies[] = []
@@ -118,13 +118,13 @@ function escaped(text: string): string {
  * Counts and times requests to the routes declared after this call, and serves these metrics and `registry` at
  * `GET /metrics` as Prometheus text.
  *
- * The label `route` is the route's pattern, never the path or query. This limits the number of labels and keeps
- * secrets out. Requests without a route have the label `none`.
+ * The label `route` is the route's pattern, never the path or query, so that the number of labels is limited and no
+ * label contains a secret. Requests without a route have the label `none`.
  */
 export function registerMetrics(app: HttpApp, registry: Registry): void {
   const requests = new RequestMetrics()
   app.addHook('onRoute', (route) => {
-    // One hook per route, created with its pattern: looking up the pattern of each request costs more.
+    // Each route has its own hook with its pattern, because looking up the pattern for each request costs more.
     const count = countReply(requests.counter(String(route.method), route.url))
     route.onRequest = [count, ...[route.onRequest ?? []].flat()]
   })

@@ -6,7 +6,7 @@ import { pageFile, servePageFiles } from './page-files.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Schema of the request headers, only for the OpenAPI document. It is not a part of the route's own schema, because
+     * Schema of the request headers, only for the OpenAPI document. The route's own schema does not contain it, because
      * Node would then build an object of all headers for each request.
      */
     documentedHeaders?: unknown
@@ -34,8 +34,9 @@ export interface OpenApiPage {
 }
 
 /**
- * Serves an OpenAPI 3.1 document of the routes declared after this call, and Swagger UI. The page works offline:
- * it loads files only from this process. Resolves to the path of the files that all pages of the listener share.
+ * Serves an OpenAPI 3.1 document of the routes declared after this call, and Swagger UI. The page works offline,
+ * because it loads files only from this process. Resolves to the path of the files that all pages of the listener
+ * share.
  */
 export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Promise<string> {
   const routes: RouteOptions[] = []
@@ -66,8 +67,8 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
 }
 
 /**
- * Builds the document of `routes`, in a separate app that never listens. It is built on the first request:
- * loading the generator at startup would take a sixth of the startup time, and few users need it.
+ * Builds the document of `routes`, in a separate app that never listens. Called on the first request, because loading
+ * the generator takes a sixth of the startup time, and few users need the document.
  */
 async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
   const [{ fastify }, { default: fastifySwagger }] = await Promise.all([
@@ -108,10 +109,11 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
 }
 
 /**
- * Renames `documentedPattern` to `pattern`: handlers check such patterns, because violations of these patterns have a
- * special error code. Gives the rest of a path, `*` in Fastify, the name `path`. Shows bytes of any type as
- * `application/octet-stream`: code generators do not support wildcards. Marks a body as optional if its schema accepts
- * null, because Fastify represents a missing body as null.
+ * Completes the generated document:
+ * - Renames `documentedPattern` to `pattern`. Handlers check these patterns, because a violation has a special code.
+ * - Gives the rest of a path, `*` in Fastify, the name `path`.
+ * - Shows bytes of any type as `application/octet-stream`, because code generators do not support wildcards.
+ * - Marks a body as optional if its schema accepts null, because Fastify represents a missing body as null.
  */
 function finishDocument<Document extends object>(document: Document): Document {
   const text = JSON.stringify(document)

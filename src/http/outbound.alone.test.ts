@@ -70,7 +70,7 @@ describe('outboundGet', () => {
     await expect(outboundGet(url, {}, impatient)).rejects.toMatchObject({ code: 'TIMEOUT' })
   })
 
-  it('names the host in an error, but never the path or the query', async () => {
+  it('mentions the host in an error, but never the path or the query', async () => {
     answer = (request) => request.socket.destroy()
     const error = await outboundGet(url, {}, policy).catch((reason: unknown) => reason)
     expect(error).toMatchObject({ code: 'UNREACHABLE' })
@@ -86,7 +86,7 @@ describe('outboundGet', () => {
     await expect(outboundGet(url, {}, policy)).rejects.toMatchObject({ code: 'UNREACHABLE' })
   })
 
-  it('accepts a body of exactly the limit and rejects one more byte, compressed or not', async () => {
+  it('accepts a body of exactly the maximum length and rejects one more byte, compressed or not', async () => {
     const exact = { ...policy, bodyBytesMax: 1_000 }
     answer = (_request, response) => response.end(Buffer.alloc(1_000))
     expect((await outboundGet(url, {}, exact)).body.length).toBe(1_000)
@@ -124,7 +124,7 @@ describe('outboundGet', () => {
     }
   })
 
-  it('rejects other schemes, and private addresses given as a literal or a name', async () => {
+  it('rejects schemes that are not allowed, and private addresses given as a literal or a name', async () => {
     const open: OutboundPolicy = { ...policy, schemes: ['https:', 'http:'], allowPrivate: false }
     const refused = async (href: string, code: string, chosen = open) =>
       expect(outboundGet(new URL(href), {}, chosen)).rejects.toMatchObject({ code })

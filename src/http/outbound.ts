@@ -16,7 +16,7 @@ export type OutboundErrorCode =
   | 'BODY_TOO_LARGE' // the body is longer than allowed, before or after decompression
   | 'ENCODING_REFUSED' // the Content-Encoding is not gzip, or the body is not valid gzip
 
-/** The message contains the host, never the path, query or credentials. */
+/** A failed outbound request. The message contains the host, never the path, query or credentials. */
 export class OutboundError extends CodedError<OutboundErrorCode> {
   override readonly name = 'OutboundError'
 }
@@ -27,7 +27,7 @@ export interface OutboundPolicy {
   readonly schemes: readonly ('https:' | 'http:')[]
   /** Whether private networks and loopback are allowed. */
   readonly allowPrivate: boolean
-  /** Maximum time from the call to the last byte of the body, including name resolution. */
+  /** Maximum milliseconds from the call to the last byte of the body, including name resolution. */
   readonly timeoutMs: number
   /** Maximum length of the body, both compressed and decompressed. */
   readonly bodyBytesMax: number
@@ -45,9 +45,9 @@ export interface OutboundReply {
 /**
  * Sends one GET to a URL configured by the operator, within the limits of `policy`.
  *
- * Checks the host and every address it resolves to. The connection uses the result of the checked lookup, so DNS cannot
- * return another address in between. Redirects are errors. Bytes are counted as they arrive, and the connection is
- * closed at the limit, so a decompression bomb cannot use more memory. Connections are not reused.
+ * Checks the host and every address to which it resolves. The connection uses the result of the checked lookup, so DNS
+ * cannot return another address in between. Redirects are errors. Bytes are counted as they arrive, and the connection
+ * is closed at the limit, so a decompression bomb cannot use more memory. Connections are not reused.
  *
  * Errors: OutboundError.
  */
@@ -69,7 +69,7 @@ function outboundPost(
   return exchange(url, { method: 'POST', headers, body }, policy)
 }
 
-/** Sends outbound requests. Tests replace it. */
+/** Sends outbound requests. An interface, so that tests can replace the network. */
 export interface Outbound {
   readonly get: typeof outboundGet
   readonly post: typeof outboundPost

@@ -30,10 +30,10 @@ const TYPES: Readonly<Record<string, string>> = {
 const PAGE = 'index.html'
 /** Files below this path have a hash of their content in their name, so they may be cached forever. */
 const HASHED = '/assets/'
-/** Larger files are sent uncompressed: compression would delay other requests. */
+/** Maximum bytes of a file that is compressed. Compressing a larger file would delay other requests. */
 const COMPRESSED_BYTES_MAX = 512 * 1024
 
-/** Returns a file for `path`. The extension of `name` determines its type. `read` is called on the first request. */
+/** Returns a file for `path`, whose type depends on the extension of `name`. `read` is called on first use. */
 export function pageFile(path: string, name: string, read: string | (() => Buffer)): PageFile {
   let content: FileContent | null = null
   return {
@@ -54,7 +54,7 @@ function fileContent(bytes: Buffer): FileContent {
   }
 }
 
-/** Returns the files of the built page in `folder`, or null if it was not built. */
+/** Returns the files of the built page in `folder`, or null if the page was not built. */
 export function readPageFiles(folder: URL): readonly PageFile[] | null {
   const root = fileURLToPath(folder)
   if (!existsSync(join(root, PAGE))) return null
@@ -76,7 +76,7 @@ export const SECURITY_HEADERS = {
   'referrer-policy': 'no-referrer',
 } as const
 
-/** Serves `files`. `check` throws to refuse a request. */
+/** Serves `files`. `check` can throw to refuse a request. */
 export function servePageFiles(
   app: HttpApp,
   files: readonly PageFile[],

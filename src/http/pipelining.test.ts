@@ -9,10 +9,10 @@ import type { HttpApp, HttpComponent } from './component.ts'
 import { startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
 
-/** More bytes than the system buffers for a connection whose client does not read. */
+/** A reply with more bytes than the system buffers for a client that does not read. */
 const LONG = 'x'.repeat(32 * 1024 * 1024)
 
-/** Starts a listener. `/slow` replies after a call of `release`; `started` lists the requests that reached a handler. */
+/** Starts a listener. `/slow` replies after a call of `release`. `started` lists the handled requests. */
 async function listen(requestTimeoutMs = 30_000, extra: (app: HttpApp) => void = () => {}) {
   const started: string[] = []
   const sockets = new Set<Socket>()
@@ -85,7 +85,7 @@ it('starts a pipelined request after the previous reply was sent, and replies in
   expect(started).toEqual(['slow', ...ids])
 })
 
-it('starts only the first of 200 pipelined requests while the client reads nothing, and the other requests once it reads', async () => {
+it('starts only the first of 200 pipelined requests until the client reads the reply', async () => {
   const { url, started } = await listen()
   const client = connectTo(url)
   client.write(get('/long') + get('/items/1').repeat(199))
@@ -111,7 +111,7 @@ it('stops reading from a connection that has waiting requests, and answers furth
   await reached
   await settle(url)
   const [socket] = sockets
-  // The size of one read.
+  // Node reads at most 64 KiB at a time.
   expect(socket?.bytesRead).toBeLessThanOrEqual(64 * 1024)
   expect(started).toEqual(['slow'])
   release()

@@ -8,13 +8,13 @@ import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { refusalOf } from './refusal.ts'
 import { hostsRefusal, requestHeadersOf } from './request-headers.ts'
 
-/** Maximum time to read and discard the rest of a refused body before its connection is closed. */
+/** Maximum milliseconds to read and discard the rest of a refused body before its connection is closed. */
 const BODY_LINGER_MS = 5_000
-/** Maximum time for the client of a refused connection to read the reply and close. */
+/** Maximum milliseconds for the client of a refused connection to read the reply and close. */
 const SOCKET_LINGER_MS = 2_000
-/** `Retry-After` of refusals that are `retried`, seconds. */
+/** Seconds in the header `Retry-After` of refusals whose code is in `retried`. */
 const RETRY_AFTER_S = 1
-/** Names the supported version in a refusal. Source: RFC 6455, section 4.2.2. */
+/** Header of a refused upgrade, which tells the client the supported version. Source: RFC 6455, section 4.2.2. */
 const WEBSOCKET_VERSION = 'Sec-WebSocket-Version: 13\r\n'
 
 const EXPECTATION: Refusal = {
@@ -25,10 +25,10 @@ const EXPECTATION: Refusal = {
 const NO_TUNNEL: Refusal = {
   status: 400,
   code: 'TARGET_NOT_PATH',
-  message: 'CONNECT is not supported: this server is not a proxy',
+  message: 'CONNECT is not supported, because this server is not a proxy',
 }
 
-/** Sends `refusal` in the shape of `component`. */
+/** Sends `refusal` in the error format of `component`. */
 export function sendRefusal(
   component: HttpComponent,
   { raw }: FastifyRequest,
@@ -38,7 +38,7 @@ export function sendRefusal(
   const { contentType, body } = component.refusalReply(refusal)
   const announced = raw.headers['transfer-encoding'] ?? raw.headers['content-length'] ?? '0'
   const isUnread = !raw.complete && !raw.readableEnded && announced !== '0'
-  // The unread rest of the body would be parsed as the next request.
+  // On an open connection, the unread rest of the body would be parsed as the next request.
   if (isUnread) reply.header('connection', 'close')
   if (component.retried?.has(refusal.code)) reply.header('retry-after', RETRY_AFTER_S)
   if (refusal.allow !== undefined) reply.header('allow', refusal.allow.join(', '))
@@ -52,8 +52,8 @@ export function sendRefusal(
 
 /**
  * Yields `body` at once, then discards the remaining request for up to BODY_LINGER_MS, and ends. Closing a connection
- * with unread bytes resets it, and a client that sends its whole body before it reads would see a reset instead of
- * the refusal.
+ * with unread bytes resets the connection, and a client that sends its whole body before it reads would see a reset
+ * instead of the refusal.
  */
 function replyOverBody(body: string, request: IncomingMessage): Readable {
   async function* parts(): AsyncGenerator<string> {
@@ -93,8 +93,8 @@ function refuseSocket(
  * Returns a function that refuses bytes that are not a complete HTTP request (invalid, too slow or too long) and
  * closes the connection. `pendingReplies` lists the incomplete replies.
  *
- * Earlier requests on the connection are answered first: otherwise the client would mistake the refusal for one of
- * their replies, or for a part of a reply.
+ * Earlier requests on the connection are answered first, because otherwise the client would mistake the refusal for
+ * one of their replies, or for a part of a reply.
  */
 export function brokenRequestRefuser(
   component: HttpComponent,
@@ -158,8 +158,8 @@ export function refuseExpectAndConnect(component: HttpComponent, server: Server)
 }
 
 /**
- * Passes upgrade requests to `component`, if it accepts them. Node emits them outside Fastify, so no hook runs
- * and the guards are called here.
+ * Passes upgrade requests to `component`, if it accepts them. Node emits upgrade requests outside Fastify, so no hook
+ * runs for them, and this function calls the guards.
  */
 export function handleUpgrades(
   component: HttpComponent,

@@ -20,7 +20,7 @@ export class HttpRefusal extends CodedError<string> implements Refusal {
   }
 }
 
-/** Replies for Fastify's own errors, by code. Fastify's messages may quote the request; these do not. */
+/** Replies to Fastify's own errors, by code. They replace Fastify's messages, which may quote the request. */
 const FASTIFY_REFUSALS: Readonly<Record<string, Refusal>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: {
     status: 413,
@@ -61,7 +61,7 @@ export function invalidText(
     .join(', ')
 }
 
-/** Returns the reply of `component` for `error`. Any unexpected error becomes a 500 without details. */
+/** Returns the refusal with which `component` answers `error`. An unexpected error gives a 500 without details. */
 export function refusalOf(component: HttpComponent, error: unknown): Refusal {
   if (error instanceof HttpRefusal) return error
   if (error instanceof CodedError) {
@@ -81,7 +81,7 @@ export function refusalOf(component: HttpComponent, error: unknown): Refusal {
   return { status: 500, code: 'INTERNAL', message: 'internal error; see the log of the node' }
 }
 
-/** The error reply of all components except T and B. Source: specification, “Errors”, rows L and R. */
+/** Returns the error reply of the ledger, the converter and the rate feed. Source: specification, “Errors”. */
 export function statusFalseReply({ code, message }: Refusal): RefusalReply {
   return {
     contentType: 'application/json; charset=utf-8',

@@ -63,12 +63,12 @@ function joined(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`
 }
 
-/** Requires exactly one `Host`, or at most one in HTTP/1.0. Source: RFC 9112 section 3.2. */
+/** Returns a refusal unless there is exactly one `Host`, or none in HTTP/1.0. Source: RFC 9112 section 3.2. */
 export function hostsRefusal({ hosts }: RequestHeaders, httpVersion: string): Refusal | null {
   return hosts === 1 || (hosts === 0 && httpVersion === '1.0') ? null : HOST_NOT_ONE
 }
 
-/** Refuses encoded bodies, whose decoded length is unknown. */
+/** Returns a refusal for an encoded body, because its decoded length is unknown. */
 export function encodingRefusal({ encoding }: RequestHeaders): Refusal | null {
   return encoding === undefined || encoding.toLowerCase() === 'identity' ? null : ENCODED
 }

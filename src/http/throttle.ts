@@ -6,7 +6,7 @@ export interface ThrottleLimits {
   /** Number of failures in one window after which a key is throttled. */
   readonly failuresMax: number
   readonly windowMs: number
-  /** Maximum number of keys; the oldest is evicted. */
+  /** Maximum number of keys; above this, the oldest key is evicted. */
   readonly keysMax: number
 }
 
@@ -17,7 +17,7 @@ export function addressOf({ ip }: Pick<FastifyRequest, 'ip'>): string {
   return address ?? ''
 }
 
-/** Returns a key for the client at `address`: an IPv4 address, or the /64 of an IPv6 address (one customer). */
+/** Returns a key for the client at `address`: an IPv4 address, or the /64 network of an IPv6 address. */
 export function clientOf(address: string): string {
   if (!isIPv6(address)) return address
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

@@ -60,7 +60,7 @@ it.each([
   expect(outcome).toEqual([status, allow])
 })
 
-it('rejects a wrong method with an error in the shape of the component', async () => {
+it('rejects a wrong method with a reply in the error format of the component', async () => {
   const { reply } = await send(await appWith(register), 'PUT', '/api/dbs')
   expect(reply.headers['content-type']).toBe('application/json; charset=utf-8')
   expect(reply.json()).toEqual({

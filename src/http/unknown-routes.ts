@@ -11,7 +11,7 @@ declare module 'fastify' {
 
 interface RoutePath {
   readonly pattern: RegExp
-  /** Number of parameters and wildcards in the path: fewer is more specific. */
+  /** Number of parameters and wildcards in the path. A path with fewer of them is more specific. */
   readonly parameters: number
   readonly methods: Set<string>
 }
@@ -36,7 +36,7 @@ export class RouteTable {
   }
 }
 
-/** Makes `app` support all HTTP methods, and returns them. CONNECT is left out: Node never emits it as a request. */
+/** Makes `app` support all HTTP methods except CONNECT, which is no request in Node. Returns these methods. */
 export function acceptAllMethods(app: HttpApp): string[] {
   const methods = METHODS.filter((method) => method !== 'CONNECT')
   for (const method of methods) {
@@ -58,7 +58,7 @@ export function methodRefusal(methods: readonly string[]): HttpRefusal {
   return new HttpRefusal(405, 'METHOD_NOT_ALLOWED', message, { allow: methods })
 }
 
-/** Parses a path in Fastify's syntax: `:name` matches one segment, `*` everything. */
+/** Parses a path in Fastify's syntax: `:name` matches one segment, `*` the whole rest of the path. */
 function parseRoutePath(url: string): RoutePath {
   const parts = url.split(/(:\w+|\*)/)
   const source = parts.map((part, at) => {

@@ -11,7 +11,7 @@ export const language = chosenLanguage()
 /** Returns the text in the current language. */
 export const t = (english, japanese) => (language === 'ja' ? japanese : english)
 
-/** Formats `instant`, any argument of `Date`, in the current language. */
+/** Formats `instant`, any value that `new Date` accepts, in the current language. */
 export const timeText = (instant) =>
   new Date(instant).toLocaleString(language, { dateStyle: 'medium', timeStyle: 'medium' })
 
@@ -20,7 +20,7 @@ function chosenLanguage() {
   try {
     stored = localStorage.getItem(STORAGE_KEY)
   } catch {
-    // Storage is disabled: use the browser's language.
+    // Storage is disabled, so the browser's language applies.
   }
   const preferred = [stored, ...navigator.languages.map((tag) => tag.slice(0, 2))]
   return preferred.find((tag) => tag === 'en' || tag === 'ja') ?? 'en'

@@ -1,4 +1,5 @@
-// Shows the document named by the page's <meta> in Swagger UI, light or dark according to the system setting.
+// Shows an OpenAPI document in Swagger UI, light or dark according to the system setting. The page's
+// <meta name="document"> has the URL of the document.
 
 const dark = matchMedia('(prefers-color-scheme: dark)')
 const applyMode = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
