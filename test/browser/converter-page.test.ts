@@ -126,9 +126,7 @@ it('accepts a dropped or pasted picture, and does not send a picture that is too
   await page.locator('#colors', { hasText: /^256 \/ [\d,]+$/ }).waitFor()
   const buffer = Buffer.alloc(10 * 1024 * 1024 + 1)
   await page.setInputFiles('#file', { name: 'long.png', mimeType: 'image/png', buffer })
-  expect(await page.textContent('#message')).toBe(
-    'This file has 10.5 MB; it may have at most 10 MiB.',
-  )
+  expect(await page.textContent('#message')).toBe('This file is 10.5 MB; the maximum is 10 MiB.')
   expect(await page.isHidden('#facts')).toBe(true)
   expect(complaints).toEqual([])
   await page.close()

@@ -5,7 +5,7 @@ import {
 } from '../../src/dashboard/browser/verification/verify-chain.ts'
 
 /**
- * Returns the first letter of the state of each check (o: open, h: held, f: failed, n: none to compare). The
+ * Returns the first letter of the state of each check (o: open, h: holds, f: fails, n: nothing to compare). The
  * checks are the key, the signature, five checks of the blocks, the log and the comparison with the last
  * verification.
  */

@@ -232,7 +232,7 @@ async function failOnce(disk: Disk, folder: string, url: string): Promise<void> 
       statuses.add(await create(url))
     disk.work()
   }
-  if (!statuses.has(503)) throw new Error(`the disk failed, the node answered ${[...statuses]}`)
+  if (!statuses.has(503)) throw new Error(`the disk failed, but the node answered ${[...statuses]}`)
 }
 
 /** Returns how many acknowledged items are missing from the store or differ, and removes them from `acknowledged`. */
@@ -291,7 +291,7 @@ async function main(): Promise<void> {
         acknowledged.clear()
         running = await start(folder)
       }
-      if (running === null) throw new Error('no node starts')
+      if (running === null) throw new Error('the node does not start, even in a new folder')
       await send(running.url, '/api/d')
       for (let writes = dice.below(30); writes >= 0; writes -= 1) await create(running.url)
       const hasError = cut % 2 === 0 && flags.control !== true

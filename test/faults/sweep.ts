@@ -194,7 +194,7 @@ async function lostOf(url: string, done: Acknowledged): Promise<string | null> {
   if (done.erased) {
     const { history } = await json(`/api/${db}/n1/history`)
     if (history.some((one: { item?: { text: string } }) => one.item?.text.startsWith('text 1 '))) {
-      return 'the erased revision is there'
+      return 'the erased revision is still stored'
     }
   }
   const { indexes } = await json('/api/config/indexes')
@@ -204,7 +204,7 @@ async function lostOf(url: string, done: Acknowledged): Promise<string | null> {
 
 async function verify(folder: string): Promise<string | null> {
   const { code, stdout, stderr } = await startProgram(['verify', folder, '--json']).ended
-  return code === 0 ? null : `verify says: ${stdout}${stderr}`.trim()
+  return code === 0 ? null : `verify failed: ${stdout}${stderr}`.trim()
 }
 
 /** The folder of a killed node, with its acknowledged changes. */
@@ -272,7 +272,7 @@ async function run(
   const [again, againUrl] = await serve(folder, [])
   if (againUrl === null) {
     again.child.kill('SIGKILL')
-    return { ...state, failure: `it does not start again: ${(await again.ended).stderr}` }
+    return { ...state, failure: `the node does not start again: ${(await again.ended).stderr}` }
   }
   try {
     failure ??= await lostOf(againUrl, done)

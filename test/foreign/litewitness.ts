@@ -45,7 +45,7 @@ async function until(what: string, isSo: () => boolean | Promise<boolean>): Prom
 }
 
 function expect(isSo: boolean, what: string): void {
-  if (!isSo) throw new Error(`not so: ${what}`)
+  if (!isSo) throw new Error(`check failed: ${what}`)
   console.log(`ok  ${what}`)
 }
 
@@ -148,7 +148,7 @@ try {
       const opened = run(at('open'), [at('note'), vkey, ...keys])
       expect(
         opened.includes(`signed by ${NAME}`),
-        `Go opens it: ${opened.trimEnd().replaceAll('\n', ', ')}`,
+        `Go opens the checkpoint: ${opened.trimEnd().replaceAll('\n', ', ')}`,
       )
     }
     writeFileSync(at('proof'), await node.text(`/api/fruit/fig${round}/proof`))

@@ -50,7 +50,7 @@ async function isAccepted(vkey: string, note: string): Promise<boolean> {
 }
 
 function expect(isSo: boolean, what: string): void {
-  if (!isSo) throw new Error(`not so: ${what}`)
+  if (!isSo) throw new Error(`check failed: ${what}`)
 }
 
 try {
@@ -76,7 +76,9 @@ try {
     const opened = run(open, [join(folder, 'note'), verifierKeyText(verifier), witnessKeyText(key)])
     expect(opened.includes(`signed by ${NAME} `), `Go opens the note: ${opened}`)
   }
-  console.log(`ok  ${CHECKPOINTS} cosignatures of Go are accepted here, and ${CHECKPOINTS} by Go`)
+  console.log(
+    `ok  ${CHECKPOINTS} cosignatures of Go are accepted by daicho, and ${CHECKPOINTS} of Node by Go`,
+  )
 } finally {
   rmSync(folder, { recursive: true, force: true })
 }

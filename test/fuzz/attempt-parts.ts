@@ -54,7 +54,7 @@ export const longTargets = fc
     fc.constantFrom('a', '%41', 'a=1&', '[a]', '/'),
   )
   .chain(([start, unit]) => fc.nat(9_000).map((times) => start + unit.repeat(times)))
-/** Methods that are known to the server, and methods that are not. */
+/** Known and unknown methods. */
 export const methods = fc.constantFrom(
   ...[
     'GET',

@@ -45,7 +45,7 @@ async function chunks(served: Served): Promise<string | null> {
   console.log(`  replies: ${statuses.join(', ')}`)
   // On a slow computer, the longer body does not arrive within the request timeout of 30 seconds, so only the first
   // status counts.
-  return statuses[0] === 200 ? null : '3,000,000 chunks were refused'
+  return statuses[0] === 200 ? null : 'a body of 3,000,000 chunks was refused'
 }
 
 /** Sends an item whose text arrives in `count` chunks of one byte. Returns the status of the reply. */
@@ -77,8 +77,8 @@ async function bodies({ url, size }: Served): Promise<string | null> {
     await sleep(1_000)
   }
   const left = memory()
-  console.log(`  idle again: ${left} MiB`)
-  return left < IDLE_MEMORY_MIB_MAX ? null : `${left} MiB are left`
+  console.log(`  memory of the idle node: ${left} MiB`)
+  return left < IDLE_MEMORY_MIB_MAX ? null : `the idle node uses ${left} MiB`
 }
 
 async function idle({ url }: Served): Promise<string | null> {

@@ -37,7 +37,7 @@ export async function serve(name: ListenerName, folder: string): Promise<Served>
   }
 }
 
-/** What an attack must know about a listener. */
+/** Properties of a listener that an attack needs. */
 interface Plan {
   /** Path of the listener's OpenAPI document. */
   readonly document: string

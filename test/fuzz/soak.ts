@@ -3,8 +3,8 @@
 //
 //   npm run -s soak -- [minutes, 10]
 //
-// Starts the built program with every component on free ports and a temporary folder, sends requests for that time,
-// then stops it and verifies the folder. It prints a table of all operations and the memory of each minute, and
+// Starts the built program with every component on free ports and a temporary folder, sends requests for
+// `minutes` minutes, stops the program and verifies the folder. Prints a table of all operations and the memory of each minute, and
 // exits with code 1 if
 //
 // - a reply has a status of 500 or more, or a status that the operation does not expect;
@@ -196,11 +196,14 @@ function attachmentLoad(url: string): Promise<void>[] {
       await call('attachment put', `${path(id)}/attachments/a`, { method: 'PUT', body: bytes })
       const read = await call('attachment get', `${path(id)}/attachments/a`)
       const hash = (of: Buffer) => createHash('sha256').update(of).digest('hex')
-      expectThat(hash(read) === hash(bytes), `attachment ${id} came back different`)
+      expectThat(hash(read) === hash(bytes), `attachment ${id} was returned with other bytes`)
       const range = { range: 'bytes=10-99' }
       const options = { headers: range, expected: [206] }
       const part = await call('attachment range', `${path(id)}/attachments/a`, options)
-      expectThat(part.equals(bytes.subarray(10, 100)), `a range of ${id} came back different`)
+      expectThat(
+        part.equals(bytes.subarray(10, 100)),
+        `a range of ${id} was returned with other bytes`,
+      )
       const old = rotate(live, id)
       if (old === undefined) return
       await call('attachment delete', `${path(old)}/attachments/a`, { method: 'DELETE' })
@@ -218,7 +221,7 @@ function converterLoad(url: string): Promise<void>[] {
       form.set('file', image, 'mountain.png')
       form.set('width', `${20 + ((n * 7 + loop) % 80)}`)
       const sheet = await call('converter image', `${url}/image`, { body: form })
-      expectThat(sheet.subarray(0, 2).toString() === 'PK', 'the converter gave no spreadsheet')
+      expectThat(sheet.subarray(0, 2).toString() === 'PK', 'the converter returned no spreadsheet')
       if (n % 10 > 0) return
       const broken = new FormData()
       broken.set('file', new Blob([randomBytes(500)]), 'broken.png')
@@ -305,11 +308,11 @@ function feedLoad(url: string, serverId: number): { load: Promise<void>[]; check
       const client = new FeedClient(url, `${path}?since=${last || 'now'}`)
       await sleep(1_500)
       for (const { position } of client.entries) {
-        expectThat(position !== last, `an entry came twice: ${position}`)
+        expectThat(position !== last, `an entry was received twice: ${position}`)
         last = position
         seen += 1
       }
-      expectThat(!client.closed, `a subscriber was closed: ${client.head.slice(0, 200)}`)
+      expectThat(!client.closed, `a subscriber was disconnected: ${client.head.slice(0, 200)}`)
       client.leave()
     }),
   ]
@@ -331,11 +334,11 @@ function feedLoad(url: string, serverId: number): { load: Promise<void>[]; check
       expectThat(isGapless, 'a subscriber missed or repeated an entry')
       expectThat(first.length > 0, 'subscribers saw no entry')
       for (const client of staying) {
-        expectThat(!client.closed, 'a staying subscriber was closed')
+        expectThat(!client.closed, 'a subscriber that stays connected was disconnected')
         client.leave()
       }
       console.log(
-        `change feed: ${first.length} entries to each subscriber, ${seen} to the one returning`,
+        `change feed: ${first.length} entries to each subscriber, ${seen} to the subscriber that reconnects`,
       )
     },
   }
@@ -360,7 +363,7 @@ function eventLoad(gateway: string, height: () => Promise<number>) {
       const socket = new WebSocket(`${url}/?since=${Math.max(0, (await height()) - 500)}`)
       socket.on('message', (data) => {
         const { eventId } = JSON.parse(String(data))
-        expectThat(!ids.has(eventId), `an event came twice: ${eventId}`)
+        expectThat(!ids.has(eventId), `an event was received twice: ${eventId}`)
         ids.add(eventId)
       })
       socket.on('error', (error) => finding(`a WebSocket failed: ${error.message}`))

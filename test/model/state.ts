@@ -61,7 +61,7 @@ export const EMPTY: State = {
   contents: new Set(),
 }
 
-/** A change in the form of an entry. A patch has no such form, so it has a form of its own. */
+/** A change, in the form of an entry. Patches are different, because no entry records a patch as such. */
 export type Change =
   | { readonly method: 'create_db'; readonly db: string }
   | { readonly method: 'delete_db'; readonly db: string }

@@ -70,11 +70,11 @@ async function received(rules: string, about: object = {}): Promise<string[]> {
 
 const EVERYTHING = ['loud to ann', 'soft to ann', 'loud to bob', 'soft to bob']
 
-it('sends an event without a rule of its own to participants that may submit its transaction', async () => {
+it('sends an event without its own READ rule to participants that may submit its transaction', async () => {
   expect(await received(SUBMIT)).toEqual(EVERYTHING)
 })
 
-it('sends an event without a rule of its own only if its transaction fulfils the condition of the CREATE rule', async () => {
+it('sends an event without its own READ rule only if its transaction fulfils the condition of the CREATE rule', async () => {
   const mine = rule(
     'Mine',
     'CREATE',
@@ -88,7 +88,7 @@ it('sends an event to participants that may read it because of a rule with a wil
   expect(await received(rule('R', 'READ', ': "org.test.**"'))).toEqual(EVERYTHING)
 })
 
-it('does not send an event without a rule of its own to participants that may neither submit nor read', async () => {
+it('does not send an event without its own READ rule to participants that may neither submit nor read', async () => {
   expect(await received('')).toEqual([])
   expect(await received(rule('D', 'CREATE', ': "org.test.Say"', 'action: DENY') + SUBMIT)).toEqual(
     [],

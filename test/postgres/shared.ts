@@ -50,7 +50,7 @@ export async function sharedPostgres(): Promise<SharedPostgres> {
 
 async function askForServer(): Promise<SharedServer> {
   const path = process.env[SHARED_SERVER]
-  if (path === undefined) return { missing: 'the test runner has no setup for it' }
+  if (path === undefined) return { missing: 'the test runner did not run test/postgres/setup.ts' }
   return JSON.parse(await text(createConnection(path)))
 }
 

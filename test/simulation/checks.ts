@@ -11,7 +11,7 @@ import { isFound } from './heal.ts'
 import { all, type Kind, present, type Scene } from './scene.ts'
 import { DATABASE, type SimulatedNode } from './simulated-node.ts'
 
-/** Numbers of what the checks compared. */
+/** Numbers of acknowledged writes, signed heads, forks and restored nodes in a world. */
 export interface Counts {
   readonly acknowledged: number
   readonly signed: number

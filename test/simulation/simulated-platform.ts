@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 /** Maximum duration of one disk operation of a commit, milliseconds. */
 const DISK_MS_MAX = 20
 
-/** What the platform reports to its node, and which faults its disk has. */
+/** Callbacks for events of the platform, and faults of its disk. */
 export interface Owner {
   /** Called when the signing thread has published a head. */
   signed(note: string): void

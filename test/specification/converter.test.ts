@@ -308,7 +308,7 @@ describe('Authentication, errors, limits, versioning', () => {
     expect(await over.clone().text()).toContain('at most 10 MiB (10485760 bytes)')
     expect(await refusal(over)).toEqual({ status: 413, code: 'FILE_TOO_LARGE' })
     const far = await postImage(converter.url, Buffer.alloc(most + 100_000), 'a.png')
-    expect(await far.clone().text()).toContain('may have at most 10 MiB (10485760 bytes)')
+    expect(await far.clone().text()).toContain('is 10 MiB (10485760 bytes)')
     expect(await refusal(far)).toEqual({ status: 413, code: 'BODY_TOO_LARGE' })
   })
 

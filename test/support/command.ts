@@ -34,7 +34,7 @@ export async function runHere(
   }
 }
 
-/** Captures what is written to `stream` from now on. */
+/** Captures writes to `stream` from now on. */
 function captured(stream: NodeJS.WriteStream) {
   let text = ''
   const spy = vi.spyOn(stream, 'write').mockImplementation((part) => {

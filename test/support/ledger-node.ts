@@ -56,7 +56,7 @@ export class HandClock implements Clock {
   }
 }
 
-/** A folder that is removed when the test has finished; concurrent tests pass their own `finished`. */
+/** Creates a folder that is removed after the test. Concurrent tests must pass their own `finished`. */
 export function temporaryFolder(finished: (remove: () => void) => void = onTestFinished): string {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   finished(() => rmSync(folder, { recursive: true, force: true }))
@@ -65,9 +65,9 @@ export function temporaryFolder(finished: (remove: () => void) => void = onTestF
 
 /** Options of a test node. */
 export interface LedgerNodeOptions {
-  /** Serves the dashboard, which must be built. */
+  /** Whether to serve the dashboard, which must be built. */
   readonly dashboard?: boolean
-  /** Null or absent: in memory. */
+  /** Data folder. Null or absent: the node keeps its data in memory. */
   readonly folder?: string | null
   readonly clock?: Clock
   readonly publicHosts?: readonly string[]
@@ -80,13 +80,13 @@ export interface LedgerNodeOptions {
   readonly witnesses?: OpenLedgerOptions['witnesses']
   readonly witnessOf?: OpenLedgerOptions['witnessOf']
   readonly verification?: OpenLedgerOptions['verification']
-  /** Absent: no tokens are required. */
+  /** Tokens that the node requires. Default: none. */
   readonly tokens?: TokenService
-  /** Receives every log line, from `debug` on. */
+  /** Receives each log line of level `debug` and above. */
   readonly log?: (line: string) => void
 }
 
-/** Verifies the store of the node with this folder, which may be running. */
+/** Verifies the store of the node with this folder. The node may be running. */
 export async function verifyFolder(folder: string): Promise<Verification> {
   const location = await locationOf(folder)
   const store = await openStoreReader(location, { frozen: true })
@@ -100,7 +100,7 @@ export async function verifyFolder(folder: string): Promise<Verification> {
   }
 }
 
-/** Starts a node; the caller closes it, or the end of the test does. */
+/** Starts a node, which the caller closes. */
 export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<LedgerNode> {
   const { folder = null, clock = new HandClock(), log, attachmentBytesMax } = options
   const logger =
@@ -167,7 +167,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
   }
 }
 
-/** A used folder of a node: database `fruit` with three items, one of them changed. */
+/** Returns the folder of a stopped node with three items in the database `fruit`. One of the items was changed. */
 export async function usedNodeFolder(): Promise<string> {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -180,7 +180,7 @@ export async function usedNodeFolder(): Promise<string> {
 
 let databases = 0
 
-/** Creates a database with a unique name in the test file's node; returns its name. */
+/** Creates a database with a name that is new in this test file, and returns the name. */
 export async function freshDatabase(node: LedgerNode): Promise<string> {
   databases += 1
   const name = `db${databases}`
