@@ -7,12 +7,12 @@ export interface CountOptions<Item> extends RequestOptions {
   readonly filter?: Pick<QueryFilter<Item>, 'where'> | undefined
 }
 
-/** A member, or a path to a member of it. */
+/** A member, or a path to a nested member. */
 type Member<Item> = MemberName<Item> | MemberPath<Item>
 
 /** The groups and their values. Names in paths must not contain commas. */
 export interface AggregateOptions<Item> extends CountOptions<Item> {
-  /** At most two members; without them, all items form one group. */
+  /** At most two members; without `group`, all items form one group. */
   readonly group?: readonly Member<Item>[] | undefined
   readonly sum?: readonly Member<Item>[] | undefined
   readonly avg?: readonly Member<Item>[] | undefined
@@ -35,7 +35,7 @@ export interface Group {
 
 /** The result of `aggregate`. */
 export interface Aggregated {
-  /** In the order of their values; at most 1,000. */
+  /** At most 1,000 groups, ordered by the values in `Group.group`. */
   readonly groups: readonly Group[]
   /** Height of the newest block when reading began. */
   readonly height: number

@@ -11,7 +11,7 @@ import {
 export interface Attachment {
   readonly name: string
   readonly content_type: string
-  /** In bytes. */
+  /** Length in bytes. */
   readonly length: number
   /** Hash of the bytes, 64 hexadecimal digits. */
   readonly sha256: string
@@ -31,7 +31,7 @@ export interface AttachmentBytes {
 export interface ByteRange {
   /** Index of the first byte. */
   readonly from: number
-  /** Index of the last byte; the end if omitted. */
+  /** Index of the last byte; by default, the last byte of the attachment. */
   readonly to?: number
 }
 
@@ -97,7 +97,7 @@ export class AttachmentsClient {
     })
   }
 
-  /** All attachments, by name. Errors: ClientError. */
+  /** Yields all attachments, ordered by name. Errors: ClientError. */
   async *list(options: RequestOptions = {}): AsyncGenerator<Attachment> {
     for (let offset = 0; ; offset += PAGE) {
       const query = { limit: PAGE, offset }
@@ -111,7 +111,7 @@ export class AttachmentsClient {
     }
   }
 
-  /** Errors: ClientError. */
+  /** Deletes the attachment `name`. Errors: ClientError. */
   async delete(name: string, options: RequestOptions = {}): Promise<void> {
     const call = { method: 'DELETE', path: this.#path(name), ...options }
     await this.#transport.write(call, jsonOf)

@@ -45,9 +45,9 @@ export interface ChangesOptions extends RequestOptions {
   readonly since?: string | undefined
 }
 
-/** Maximum delay before the stream is opened again. */
+/** Maximum milliseconds before the stream is opened again. */
 const WAIT_MS_MAX = 5_000
-/** Maximum time without data. A node sends heartbeats more often. */
+/** Maximum milliseconds without data. A node sends heartbeats more often. */
 const SILENCE_MS_MAX = 60_000
 
 /**
@@ -91,7 +91,7 @@ export async function* changesOf(
   }
 }
 
-/** Yields `bytes`; aborts after SILENCE_MS_MAX without data. Errors: UNREACHABLE if the stream is interrupted. */
+/** Yields `bytes`, and aborts `connection` after SILENCE_MS_MAX without data. Errors: UNREACHABLE after a failure. */
 async function* livelyBytes(
   bytes: ReadableStream<Uint8Array>,
   connection: AbortController,
@@ -132,7 +132,7 @@ const EVENT_LENGTH_MAX = 32 * 1024 * 1024
 
 /**
  * Yields the events in `bytes`, including events that only have an id. An event without the final empty line is
- * ignored. Errors: REPLY_MALFORMED for an event that is too long; as for `bytes`. Source: HTML Living Standard,
+ * ignored. Errors: REPLY_MALFORMED for an event that is too long; the errors of `bytes`. Source: HTML Living Standard,
  * “Server-sent events”.
  */
 export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
@@ -158,7 +158,7 @@ export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerato
   }
 }
 
-/** Lines end with CR, LF or both. */
+/** Yields the lines in `bytes`. A line ends with CR, LF or CRLF. */
 async function* linesIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''

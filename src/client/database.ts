@@ -64,11 +64,11 @@ interface Page<Doc> {
   readonly docs: readonly Doc[]
 }
 
-/** A database. All methods fail with ClientError. */
+/** A database of a node. Errors of all methods: ClientError. */
 export class DatabaseClient<Item extends object> {
   readonly name: string
   readonly #transport: Transport
-  /** Is null if the node is trusted. */
+  /** Null if the client does not verify replies. */
   readonly #verification: Verification | null
 
   constructor(transport: Transport, verification: Verification | null, name: string) {
@@ -77,7 +77,7 @@ export class DatabaseClient<Item extends object> {
     this.#verification = verification
   }
 
-  /** Creates an item; the node assigns an id if it has none. */
+  /** Creates an item. The node assigns an id if `item` has none. */
   async create(
     item: Item & { readonly id?: string },
     options: RequestOptions = {},
@@ -128,7 +128,7 @@ export class DatabaseClient<Item extends object> {
     }
   }
 
-  /** Replaces the item; with `ifAbsent`, creates it, and fails if it exists. */
+  /** Replaces the item. With `ifAbsent`, creates the item instead, and fails if the item exists. */
   async replace(
     id: string,
     item: Item,
@@ -162,7 +162,7 @@ export class DatabaseClient<Item extends object> {
       }
       return
     }
-    // The node selects the items; each one is then read with its proof.
+    // The node selects the items. Then each item is read with its proof.
     if (options.filter?.fields !== undefined) throw unverifiable('fields of items')
     for await (const { items } of this.#pages({ ...options, isProven: true }, false)) {
       for (const id of items) {
@@ -234,9 +234,9 @@ export class DatabaseClient<Item extends object> {
     docs: boolean,
   ): AsyncGenerator<Page<Doc>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
-    // Comparisons with NaN would end the list at once.
-    if (!(limit >= 0)) throw valueInvalid(`limit is ${limit} instead of 0 or more`)
-    if (!(pageSize >= 1)) throw valueInvalid(`pageSize is ${pageSize} instead of 1 or more`)
+    // The conditions also reject NaN, because comparisons with NaN would end the list at once.
+    if (!(limit >= 0)) throw valueInvalid(`limit must be 0 or more, but is ${limit}`)
+    if (!(pageSize >= 1)) throw valueInvalid(`pageSize must be 1 or more, but is ${pageSize}`)
     const pageMax = Math.min(pageSize, PAGE_MAX)
     const convert = jsonWithLists<Page<Doc>>('items', ...(docs ? ['docs' as const] : []))
     // If the filter has an order, pages continue after a number of items instead of an item.
@@ -244,7 +244,7 @@ export class DatabaseClient<Item extends object> {
     let left = limit
     let offset = 0
     // The ids of the last page. The next page continues after the last of these ids that still exists.
-    let known = after === undefined ? [] : [after]
+    let previousIds = after === undefined ? [] : [after]
     while (left > 0) {
       const size = Math.min(left, pageMax)
       const query = {
@@ -254,24 +254,24 @@ export class DatabaseClient<Item extends object> {
         filter: filter && filterText(filter),
       }
       const call = { method: 'GET', path: this.#path(), query, ...rest }
-      const page = await this.#page(known, call, convert)
+      const page = await this.#page(previousIds, call, convert)
       yield page
       left -= page.items.length
       offset += page.items.length
-      if (!isOrdered) known = [...page.items]
+      if (!isOrdered) previousIds = [...page.items]
       if (page.items.length < size) return
     }
   }
 
-  /** The page after the last id in `known` that still exists. */
+  /** Returns the page after the last of `previousIds` that still exists. */
   async #page<Doc>(
-    known: readonly string[],
+    previousIds: readonly string[],
     call: Call,
     convert: (reply: Response) => Promise<Page<Doc>>,
   ): Promise<Page<Doc>> {
-    for (let at = known.length - 1; ; at -= 1) {
+    for (let at = previousIds.length - 1; ; at -= 1) {
       try {
-        const query = { ...call.query, after: known[at] }
+        const query = { ...call.query, after: previousIds[at] }
         return await this.#transport.read({ ...call, query }, convert)
       } catch (error) {
         const isGone = error instanceof ClientError && error.code === 'ITEM_NOT_FOUND'
@@ -303,7 +303,7 @@ export class DatabaseClient<Item extends object> {
   }
 }
 
-/** The caller declares the type of the item, as for every read. */
+/** Converts a proven revision. As for every read, the caller declares the type of the item. */
 function readOf<Item>(read: ProvenRevision | null): Read<Item> | null {
   if (read === null) return null
   const { item, position } = read

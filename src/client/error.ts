@@ -1,8 +1,8 @@
 /**
- * A failed request. `code` is the code of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply),
- * `TIMEOUT`, `REPLY_MALFORMED` (not the reply of a node), `REPLY_TOO_LARGE`, `NAME_INVALID` (a name that no URL can contain),
- * `VALUE_INVALID` (a value that no request can contain). A request that the caller aborts fails with the reason of
- * their signal instead.
+ * A failed request. `code` is a code of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply),
+ * `TIMEOUT`, `REPLY_MALFORMED` (the reply does not come from a node), `REPLY_TOO_LARGE`, `NAME_INVALID` (a name that
+ * no URL can contain), `VALUE_INVALID` (a value that no request can contain). A request that the caller aborts fails
+ * with the reason of the `signal` instead.
  */
 export class ClientError extends Error {
   override readonly name: string = 'ClientError'
@@ -36,7 +36,7 @@ export class VerificationError extends ClientError {
   }
 }
 
-/** The error for a read that cannot be proven. */
+/** Returns the error for a read that cannot be proven. */
 export function unverifiable(subject: string): VerificationError {
   return new VerificationError(
     'UNVERIFIABLE',
@@ -47,10 +47,10 @@ export function unverifiable(subject: string): VerificationError {
 /** Codes of errors without a reply after which a retry may succeed. */
 const NO_REPLY: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMEOUT'])
 
-/** A longer `Retry-After` is left to the caller. */
+/** Maximum `Retry-After` for which the client waits, milliseconds. After a longer one, the request fails. */
 const RETRY_AFTER_MS_MAX = 30_000
 
-/** Whether a retry may succeed soon: there was no reply, or the node is busy. */
+/** Whether a retry may succeed soon, because there was no reply or the node is busy. */
 export function isTransient(error: unknown): error is ClientError {
   if (!(error instanceof ClientError)) return false
   const { code, status, retryAfterMs } = error

@@ -4,13 +4,13 @@ import { jsonText } from './json-body.ts'
 /** A filter of items: docs/reference/ledger/queries.md. */
 export interface QueryFilter<Item, Field extends MemberName<Item> = never> {
   readonly where?: Where<Item> | undefined
-  /** `name`, `price DESC`. */
+  /** For example `name` or `price DESC`. */
   readonly order?: Order<Item> | readonly Order<Item>[] | undefined
   /** Returns only these members of the items. */
   readonly fields?: readonly Field[] | undefined
 }
 
-/** Conditions on members, or on members of members: `grower.town`. All of them must hold. */
+/** Conditions on members, or on nested members such as `grower.town`. All conditions must hold. */
 export type Where<Item> = {
   readonly [Member in MemberName<Item>]?: ConditionOn<Item, Member>
 } & {
@@ -20,13 +20,13 @@ export type Where<Item> = {
   readonly or?: readonly Where<Item>[]
 }
 
-/** A member, or a path to a member of it, and the direction. */
+/** A member, or a path to a nested member, and the direction. */
 export type Order<Item> =
   | MemberName<Item>
   | MemberPath<Item>
   | `${MemberName<Item> | MemberPath<Item>} ${'ASC' | 'DESC'}`
 
-/** A value, or operators, all of which must hold. */
+/** The value that the member must equal, or operators, all of which must hold. */
 export type Condition<Value> = Value | null | Operators<Value>
 
 /** The operators of a condition. */
@@ -51,35 +51,35 @@ export interface Operators<Value> {
 
 type Scalar = string | number | boolean
 
-/** A path of two or more names, of which the compiler checks the first. */
+/** A path of two or more names. The compiler checks only the first name. */
 export type MemberPath<Item> = `${MemberName<Item>}.${string}`
 
-/** The type is `unknown` for items without a declared type. */
+/** The condition on a member; `unknown` if the type of the items is not declared. */
 type ConditionOn<Item, Member> = string extends Member
   ? unknown
   : Condition<ScalarOf<ValueOf<Item, Member>>>
 
-/** The type of a member; for a union of items, in all of them. */
+/** The type of a member; for a union of item types, the union of the member's types. */
 type ValueOf<Item, Member> = Item extends unknown
   ? Member extends keyof Stored<Item>
     ? Stored<Item>[Member]
     : never
   : never
 
-/** The values to which a member is compared; each element of a list is compared. */
+/** The type of the values with which a member is compared. For a list, each element is compared. */
 type ScalarOf<Value> = unknown extends Value
   ? Scalar
   : Value extends readonly (infer Element)[]
     ? ScalarOf<Element>
     : Extract<Value, Scalar>
 
-/** Excludes `limit` and `offset`, which belong to the page. */
+/** Returns the filter as JSON, without `limit` and `offset`, which belong to the page. */
 export function filterText<Item, Field extends MemberName<Item>>({
   where,
   order,
   fields,
 }: QueryFilter<Item, Field>): string {
-  // A condition that is undefined would select all items.
+  // Refuses a condition that is undefined, because it would select all items.
   if (where !== undefined) jsonText(where, 'filter/where', 'refused')
   return jsonText({ where, order, fields }, 'filter')
 }

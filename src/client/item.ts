@@ -1,7 +1,7 @@
 /** An item as returned by a read, with its id. */
 export type Stored<Item> = Item & { readonly id: string }
 
-/** A name of a member of an item; for a union of item types, a member of any of these types. */
+/** The name of a member of an item; for a union of item types, of a member of any of these types. */
 export type MemberName<Item> = Item extends unknown ? keyof Stored<Item> & string : never
 
 /** The members of an item that a query with `fields` returns; without `fields`, the whole item. */

@@ -6,7 +6,7 @@ export type UndefinedMembers = 'omitted' | 'refused'
 
 /**
  * Returns `value` as JSON. Refuses values that `JSON.stringify` would change or drop without an error. Errors:
- * ClientError, VALUE_INVALID, whose message names the member by its path, which starts with `root`.
+ * ClientError, VALUE_INVALID. The message contains the path of the member, which starts with `root`.
  */
 export function jsonText(value: unknown, root: string, members: UndefinedMembers = 'omitted') {
   const fault = faultIn(value, members, [])
@@ -14,7 +14,7 @@ export function jsonText(value: unknown, root: string, members: UndefinedMembers
   return JSON.stringify(value)
 }
 
-/** The error for an argument that cannot be sent. */
+/** Returns the error for an argument that cannot be sent. */
 export function valueInvalid(fault: string): ClientError {
   return new ClientError('VALUE_INVALID', 0, fault)
 }
@@ -31,7 +31,7 @@ interface Fault {
   readonly reason: string
 }
 
-/** Finds the first part of `value` that JSON cannot hold. `parents` are the objects that contain `value`. */
+/** Finds the first part of `value` that JSON cannot represent. `parents` are the objects that contain `value`. */
 function faultIn(value: unknown, members: UndefinedMembers, parents: unknown[]): Fault | null {
   if (typeof value === 'string' || typeof value === 'boolean' || value === null) return null
   if (typeof value === 'number') {
@@ -55,7 +55,7 @@ function faultInside(value: object, members: UndefinedMembers, parents: unknown[
     return faultIn(value.toJSON(), members, parents)
   }
   const list: readonly unknown[] | null = Array.isArray(value) ? value : null
-  // `keys` of the list itself includes its holes.
+  // `keys()` of a list includes its holes, unlike `Object.keys`.
   for (const name of list?.keys() ?? Object.keys(value)) {
     const member: unknown = Reflect.get(value, name)
     if (member === undefined && list === null && members === 'omitted') continue

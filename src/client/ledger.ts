@@ -11,7 +11,7 @@ import {
 } from './transport.ts'
 import { Verification } from './verification.ts'
 
-/** One of the changes of `record`. */
+/** A change for `record`. */
 export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['entries'][number]
 
 /** The result of `record`. */
@@ -19,33 +19,33 @@ export type RecordedChanges = Omit<Operations['POST /api/ledgers']['reply'], 'st
 
 type Databases = Operations['GET /api/dbs']['reply']
 
-/** A node. All methods fail with ClientError. */
+/** A client of one node. Errors of all methods: ClientError. */
 export class LedgerClient {
   readonly #transport: Transport
   readonly #verification: Verification | null
   #serverId: number | null = null
 
-  /** Errors: TypeError if `url` is not a URL, or `verify.key` not the key of a node. */
+  /** Errors: TypeError if `url` is not a URL, or `verify.key` is not the key of a node. */
   constructor(url: string | URL, options: ClientOptions = {}) {
     this.#transport = new Transport(url, options)
     const { verify } = options
     this.#verification = verify === undefined ? null : new Verification(this.#transport, verify)
   }
 
-  /** The server id of the node; a verifying client takes it from the key. */
+  /** Returns the server id of the node. A verifying client takes the id from the key. */
   async serverId(options: RequestOptions = {}): Promise<number> {
     if (this.#verification !== null) return this.#verification.serverId
     this.#serverId ??= (await this.request('GET /api/serverid', {}, options)).serverid
     return this.#serverId
   }
 
-  /** The names of the databases; with tokens, only the databases that the token can read. */
+  /** Returns the names of the databases; with tokens, only the databases that the token can read. */
   async databases(options: RequestOptions = {}): Promise<readonly string[]> {
     const call = { method: 'GET', path: '/api/dbs', ...options }
     return (await this.#transport.read(call, jsonWithLists<Databases>('dbs'))).dbs
   }
 
-  /** A database by its name, with the type of its items. Sends no request. */
+  /** Returns the database `name`, whose items have the type `Item`. Sends no request. */
   database<Item extends object = Record<string, unknown>>(name: string): DatabaseClient<Item> {
     return new DatabaseClient(this.#transport, this.#verification, name)
   }
@@ -55,13 +55,13 @@ export class LedgerClient {
     await this.request('POST /api/{db}', { path: { db: name } }, options)
   }
 
-  /** Deletes a database with its items; the ledger keeps every entry. */
+  /** Deletes a database with its items. The ledger keeps every entry. */
   async deleteDatabase(name: string, options: RequestOptions = {}): Promise<void> {
     await this.request('DELETE /api/{db}', { path: { db: name } }, options)
     await this.#verification?.databaseDeleted(name)
   }
 
-  /** Applies all `changes`, in any databases, in one block, or none of them. */
+  /** Applies all `changes`, even of different databases, in one block, or none of them. */
   async record(
     changes: readonly ChangeRequest[],
     options: RequestOptions = {},
@@ -74,7 +74,7 @@ export class LedgerClient {
     return { block, results }
   }
 
-  /** Past and future changes of the node's own chain; the stream is resumed after failures. */
+  /** Yields past and future changes of the node's own chain. The stream is resumed after failures. */
   async *changes(options: ChangesOptions = {}): AsyncGenerator<Change> {
     const serverId = await this.serverId({ signal: options.signal })
     yield* changesOf(this.#transport, serverId, options)

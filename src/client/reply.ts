@@ -8,14 +8,14 @@ export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
   throw malformed(reply)
 }
 
-/** Returns the JSON or the text of a reply. The schema of the node declares which. */
+/** Returns the text of a reply with the type `text/plain`, or the JSON of any other reply. */
 export async function declaredOf<Reply>(reply: Response): Promise<Reply> {
   if (!hasType(reply, 'text/plain')) return jsonOf(reply)
   const text: unknown = await textOf(reply)
   return text as Reply
 }
 
-/** Like `jsonOf`, for a reply whose members `names` are lists. */
+/** Returns a function like `jsonOf` that also requires the members `names` to be lists. */
 export function jsonWithLists<Reply>(...names: readonly (keyof Reply)[]) {
   return async (reply: Response): Promise<Reply> => {
     const value = await jsonOf<Reply>(reply)
@@ -24,10 +24,10 @@ export function jsonWithLists<Reply>(...names: readonly (keyof Reply)[]) {
   }
 }
 
-/** Maximum bytes of a reply that is not streamed: a string cannot be much longer. */
+/** Maximum bytes of a reply that is not streamed, because a string cannot be much longer. */
 const REPLY_BYTES_MAX = 256 * 1024 * 1024
 
-/** Reads a reply. Errors: REPLY_TOO_LARGE. */
+/** Returns the text of a reply. Errors: REPLY_TOO_LARGE. */
 export async function textOf(reply: Response): Promise<string> {
   if (reply.body === null) return ''
   const reader = reply.body.getReader()
@@ -47,9 +47,9 @@ export async function textOf(reply: Response): Promise<string> {
   }
 }
 
-/** The body of a reply with server-sent events. */
+/** Returns the body of a reply with server-sent events. */
 export async function eventStreamOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
-  // A page of a proxy would otherwise be read as a stream without events.
+  // Otherwise an HTML page from a proxy would be read as a stream without events.
   if (!hasType(reply, 'text/event-stream')) throw malformed(reply)
   return bytesOf(reply)
 }
@@ -58,13 +58,13 @@ function hasType({ headers }: Response, type: string): boolean {
   return headers.get('content-type')?.split(';')[0]?.trim() === type
 }
 
-/** The body of a reply as a stream. */
+/** Returns the body of a reply as a stream. */
 export async function bytesOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
   if (reply.body === null) throw malformed(reply)
   return reply.body
 }
 
-/** The error that a refusal describes. */
+/** Returns the error that the refusal of a node describes. */
 export async function refusalIn(reply: Response): Promise<ClientError> {
   const value = parseJsonOrNull(await textOf(reply))
   const { status } = reply
@@ -78,19 +78,19 @@ export async function refusalIn(reply: Response): Promise<ClientError> {
 
 function malformed(reply: Response): ClientError {
   const { status } = reply
-  const message = `the reply (${status}) is not that of a node`
+  const message = `the reply (${status}) does not come from a node`
   return new ClientError('REPLY_MALFORMED', status, message, {
     retryAfterMs: retryAfterMsIn(reply),
   })
 }
 
-/** Returns null for a date: the clocks may differ. */
+/** Returns the delay in `Retry-After`, or null. Ignores a date, because the clocks may differ. */
 function retryAfterMsIn({ headers }: Response): number | null {
   const seconds = headers.get('retry-after') ?? ''
   return /^\d{1,6}$/.test(seconds) ? Number(seconds) * 1_000 : null
 }
 
-/** Browsers hide the status and the location of a redirect. */
+/** Whether a reply is a redirect. Browsers hide its status and location, and set the type `opaqueredirect`. */
 export function isRedirect({ type, status }: Response): boolean {
   return type === 'opaqueredirect' || (status >= 300 && status < 400 && status !== 304)
 }

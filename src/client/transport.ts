@@ -7,7 +7,7 @@ import { isRedirect, redirected, refusalIn } from './reply.ts'
 export interface CheckpointStore {
   /** Returns the checkpoint that `set` stored last, or nothing. */
   get(): string | null | undefined | Promise<string | null | undefined>
-  /** Must complete before a read returns. */
+  /** Stores `checkpoint`. A read returns after this call has completed. */
   set(checkpoint: string): void | Promise<void>
 }
 
@@ -27,9 +27,9 @@ export interface VerifyOptions {
 
 /** Options of a client. */
 export interface ClientOptions {
-  /** A token, or a function that returns one for each request; unset if the node requires none. */
+  /** A token, or a function that returns a token for each request; unset if the node requires no token. */
   readonly token?: string | ((signal: AbortSignal) => string | Promise<string>) | undefined
-  /** Timeout of one attempt, 30,000 milliseconds by default. For streams, the time until they start. */
+  /** Timeout of one attempt, 30,000 milliseconds by default. For a stream, the time until it starts. */
   readonly timeoutMs?: number | undefined
   /** Maximum retries of a request after a transient failure, 4 by default. */
   readonly retries?: number | undefined
@@ -46,7 +46,7 @@ export interface RequestOptions {
 }
 
 type QueryValue = string | number | boolean | readonly string[]
-/** Query parameters; a list repeats the name. */
+/** Query parameters. A list becomes one parameter for each element. */
 export type Query = Readonly<Record<string, QueryValue | undefined>>
 /** A request body other than JSON. A function returns a new stream for each attempt. */
 export type Content =
@@ -67,7 +67,7 @@ export interface Call extends RequestOptions {
   readonly content?: Content | undefined
   /** The phase without a timeout: sending the content, or reading the reply after it has started. */
   readonly streams?: 'content' | 'reply'
-  /** Whether the caller verifies the reply. Without it, a verifying client rejects the read. */
+  /** Whether the caller verifies the reply. If not, a verifying client rejects the read. */
   readonly isProven?: boolean
 }
 
@@ -82,8 +82,8 @@ export interface Timing {
 const FIRST_DELAY_MS = 100
 
 /**
- * The delay in milliseconds before retry `attempt`, starting with 1: doubled each time up to `maxMs`. Half of it
- * is random, so that clients that failed together do not retry together.
+ * Returns the milliseconds to wait before retry `attempt`, starting with 1. The delay doubles with each attempt, up to
+ * `maxMs`. Half of the delay is random, so that clients that failed together do not retry together.
  */
 export function backOffMs(attempt: number, maxMs: number, random: () => number): number {
   const full = Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), maxMs)
@@ -117,7 +117,7 @@ const KEY_BYTES = 16
 
 /**
  * Sends requests to one node, and retries them after transient failures. All attempts of a change have the same
- * `Idempotency-Key`, so that the node applies it once.
+ * `Idempotency-Key`, so that the node applies the change once.
  */
 export class Transport {
   readonly timing: Timing
@@ -134,9 +134,9 @@ export class Transport {
     this.#base = baseOf(url)
     this.#token = token
     if (!(timeoutMs >= 1 && timeoutMs <= TIMEOUT_MS_MAX)) {
-      throw new TypeError(`timeoutMs is ${timeoutMs} instead of 1 to ${TIMEOUT_MS_MAX}`)
+      throw new TypeError(`timeoutMs must be 1 to ${TIMEOUT_MS_MAX}, but is ${timeoutMs}`)
     }
-    if (!(retries >= 0)) throw new TypeError(`retries is ${retries} instead of 0 or more`)
+    if (!(retries >= 0)) throw new TypeError(`retries must be 0 or more, but is ${retries}`)
     this.#timeoutMs = timeoutMs
     this.#retries = Math.min(retries, RETRIES_MAX)
     // Browsers require that `fetch` is called as a method of the global object.
@@ -179,7 +179,7 @@ export class Transport {
     }
   }
 
-  /** Sends the `content` of `call`, not the `body`. Errors of the `token` function are not changed. */
+  /** Sends the `content` of `call`, not the `body`. Errors of the `token` function are passed on unchanged. */
   async #attempt<Result>(
     call: Call,
     headers: Readonly<Record<string, string>>,
@@ -234,7 +234,7 @@ export class Transport {
   }
 }
 
-/** Errors: TypeError unless `url` is the URL of a node. */
+/** Returns `url` without a final slash. Errors: TypeError unless `url` is the URL of a node. */
 function baseOf(url: string | URL): string {
   const text = String(url)
   const parsed = URL.canParse(text) ? new URL(text) : null
@@ -244,7 +244,7 @@ function baseOf(url: string | URL): string {
     )
   }
   const { origin, pathname, username, password, search, hash } = parsed
-  // The password is not repeated in the message.
+  // The message does not contain the URL, which has a password.
   if (username !== '' || password !== '') {
     throw new TypeError(`the URL of a node has no user name or password, as in ${EXAMPLE}`)
   }
@@ -256,7 +256,7 @@ function baseOf(url: string | URL): string {
 
 const EXAMPLE = 'http://127.0.0.1:4126; a token is given with the option `token`'
 
-/** Errors: ClientError, VALUE_INVALID. The value, which may be a token, is not in the message. */
+/** Errors: ClientError, VALUE_INVALID. The message does not contain the value, which may be a token. */
 function headersOf(headers: Readonly<Record<string, string>>): Headers {
   const valid = new Headers()
   for (const [name, value] of Object.entries(headers)) {
@@ -274,11 +274,11 @@ function initOf({ method, content }: Call): RequestInit {
   return {
     method,
     body: bytes ?? null,
-    // `fetch` requires it for streams.
+    // `fetch` requires `duplex` for streams.
     ...(bytes instanceof ReadableStream ? { duplex: 'half' as const } : {}),
-    // A redirect could send the token to another server.
+    // Redirects are not followed, because a redirect could send the token to another server.
     redirect: 'manual',
-    // A browser could answer a read with a former reply.
+    // Otherwise a browser could answer a read with a cached reply.
     cache: 'no-store',
   }
 }
@@ -309,7 +309,7 @@ function queryText(query: Query): string {
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`
 }
 
-/** 128 random bits. `crypto.randomUUID` does not exist on pages without TLS. */
+/** Returns 128 random bits as text. `crypto.randomUUID` does not exist on pages without TLS. */
 function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES))
   return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')

@@ -25,7 +25,7 @@ export interface ProvenRevision {
   readonly position: string
 }
 
-/** Error codes for an item that does not exist. The reader compares this with its own state. */
+/** Codes with which a node denies that an item exists. `VerifyingReader` checks this against its own state. */
 const DENIALS: ReadonlySet<string> = new Set([
   ...['ITEM_NOT_FOUND', 'DATABASE_NOT_FOUND', 'POSITION_INVALID'],
   ...['SERVERID_UNKNOWN', 'SIZE_UNKNOWN'],
@@ -49,7 +49,7 @@ export class Verification {
     this.serverId = serverIdIn(options.key)
   }
 
-  /** The current revision, or null; see `VerifyingReader.readItem`. */
+  /** Returns the current revision, or null; see `VerifyingReader.readItem`. */
   async read(db: string, id: string, { signal }: RequestOptions): Promise<ProvenRevision | null> {
     return this.#proving(async (reader) => {
       const read = await reader.readItem(db, id, signal)
@@ -57,7 +57,7 @@ export class Verification {
     })
   }
 
-  /** The revision that was current at a height according to the node. */
+  /** Returns the revision at `position`, which according to the node was current at height `at`. */
   async readAt(
     db: string,
     id: string,
@@ -77,8 +77,8 @@ export class Verification {
   }
 
   /**
-   * Verifies each of the `listed` revisions, their order, and that they include the latest revision that was read
-   * before. Does not detect that the node omits an earlier revision.
+   * Verifies each of the `listed` revisions, their order, and that they include the latest revision that this client
+   * has read or written before. Does not detect that the node omits an earlier revision.
    */
   async *history<Item>(
     db: string,
@@ -91,7 +91,7 @@ export class Verification {
     for await (const { position, timestamp, method } of listed) {
       const proven = await this.#proving((reader) => reader.readEntry(db, id, position, signal))
       if (!isBefore(last, proven)) {
-        throw new VerificationError('ITEM_STALE', `the history goes back to ${position}`)
+        throw new VerificationError('ITEM_STALE', `the history is out of order at ${position}`)
       }
       last = proven
       yield proven.entry === null
@@ -105,7 +105,7 @@ export class Verification {
     )
   }
 
-  /** Remembers a change by this client: older revisions are rejected from now on. */
+  /** Remembers a change by this client, so that older revisions are rejected from now on. */
   async written(db: string, id: string, position: string, isDeleted: boolean): Promise<void> {
     const [height = Number.NaN, index = Number.NaN] = position.split('.').map(Number)
     if (!Number.isSafeInteger(height) || !Number.isSafeInteger(index)) return
@@ -128,7 +128,7 @@ export class Verification {
     }
   }
 
-  /** Starts with the stored checkpoint. Errors: VerificationError if the key has not signed the checkpoint. */
+  /** Returns the reader, which starts with the stored checkpoint. Errors: VerificationError if it is not signed. */
   #opened(): Promise<VerifyingReader> {
     this.#reader ??= this.#open().catch((error) => {
       this.#reader = null
@@ -168,7 +168,7 @@ export class Verification {
   }
 }
 
-/** The caller declares the type of the item, as for every read. */
+/** Converts a proven entry. As for every read, the caller declares the type of the item. */
 function revisionOf<Item>(
   { method, item }: NonNullable<ProvenEntry['entry']>,
   position: string,
@@ -187,11 +187,13 @@ function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['
   throw new ProofError('ITEM_OTHER', `the entry ${position} has no item`)
 }
 
-/** The policy about witnesses, or null. Errors: TypeError. */
+/** Returns the policy for witnesses, or null. Errors: TypeError. */
 function policyIn({ key, witnesses, quorum, policy }: VerifyOptions): WitnessPolicy | null {
   const isQuorum = witnesses !== undefined || quorum !== undefined
   if (isQuorum && policy !== undefined) {
-    throw new TypeError('verify has a policy, or witnesses with a quorum')
+    throw new TypeError(
+      'verify has a policy and also witnesses or a quorum; use only one of these forms',
+    )
   }
   try {
     if (isQuorum) return quorumPolicy(witnesses ?? [], quorum)
@@ -201,7 +203,7 @@ function policyIn({ key, witnesses, quorum, policy }: VerifyOptions): WitnessPol
     if (!(error instanceof ProofError)) throw error
     throw new TypeError(`verify: ${error.message}`, { cause: error })
   }
-  throw new TypeError('verify.policy names other logs')
+  throw new TypeError('verify.policy is not for the log of verify.key')
 }
 
 function serverIdIn(key: string): number {
@@ -216,8 +218,8 @@ function serverIdIn(key: string): number {
 }
 
 /**
- * Returns a function that uses `verifyEd25519` for Ed25519 keys and Web Crypto for others. If a signature cannot be
- * checked at all, it throws a different error, because the reply need not be forged.
+ * Returns a function that uses `verifyEd25519` for Ed25519 keys and Web Crypto for other keys. If the platform cannot
+ * check a signature, the function throws a ClientError, not a VerificationError, because the reply may be genuine.
  */
 function checking(verifyEd25519: VerifySignature = webVerifySignature): VerifySignature {
   return async (publicKey, message, signature) => {

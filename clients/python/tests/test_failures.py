@@ -119,7 +119,7 @@ class Failures(unittest.TestCase):
         server.handle_error = lambda *_: None  # type: ignore[method-assign]
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
-        # A short interval only shortens `shutdown`.
+        # The short poll interval shortens `shutdown`.
         thread = threading.Thread(target=lambda: server.serve_forever(0.01))
         thread.start()
         self.addCleanup(thread.join)
@@ -237,7 +237,7 @@ class Failures(unittest.TestCase):
             ([{}], "body is a list instead of a dict"),
             (None, "body is None instead of a dict"),
         ):
-            # As from a program without types.
+            # `Any`, because a program without type checks can pass such values.
             anything: Any = item
             for work in (
                 lambda: fruit.create(anything),
@@ -261,7 +261,7 @@ class Failures(unittest.TestCase):
         ):
             with self.assertRaisesRegex(ValueError, reason):
                 LedgerClient(url)
-        with self.assertRaisesRegex(ValueError, "timeout is nan"):
+        with self.assertRaisesRegex(ValueError, "timeout must be .*, but is nan"):
             LedgerClient("http://h", timeout=float("nan"))
 
 

@@ -1,4 +1,4 @@
-"""The client with a real node, whose URL is in DAICHO_URL."""
+"""Tests of the client with a real node, whose URL is in DAICHO_URL."""
 
 import os
 import tempfile

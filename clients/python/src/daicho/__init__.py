@@ -1,4 +1,4 @@
-"""A client of daicho, a ledger database. It needs only the standard library, and `cryptography` for proofs."""
+"""A client of daicho, a ledger database. The package needs only the standard library, and `cryptography` for proofs."""
 
 from .changes import Change
 from .client import LedgerClient, Recorded

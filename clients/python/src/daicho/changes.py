@@ -10,9 +10,9 @@ from typing import Any, Iterator, Sequence
 from .errors import LedgerError, is_transient
 from .transport import Call, Transport, path_of
 
-#: Seconds without data. A node sends something more often.
+#: Maximum seconds without data. A node sends heartbeats more often.
 SILENCE_MAX = 60.0
-#: Bytes: more than an entry with an item of the maximum size.
+#: Maximum bytes of a line: more than an entry with an item of the maximum size.
 LINE_BYTES_MAX = 32 * 1024 * 1024
 
 
@@ -41,7 +41,7 @@ def changes_of(
         try:
             headers = {"last-event-id": last} if last else {}
             with transport.open(Call("GET", path, query, headers=headers), SILENCE_MAX) as response:
-                # A page of a proxy would otherwise be read as a stream without events.
+                # Otherwise an HTML page from a proxy would be read as a stream without events.
                 if response.headers.get_content_type() != "text/event-stream":
                     raise LedgerError("REPLY_MALFORMED", 200, "the reply is not a stream of events")
                 for position, data in _events_in(response):

@@ -1,4 +1,4 @@
-"""A node."""
+"""The client of a node."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Recorded:
 
 
 class LedgerClient:
-    """A node. All methods raise LedgerError.
+    """A client of one node. Errors of all methods: LedgerError.
 
-    `url` is for example `http://127.0.0.1:4126`. `token` is a token, or a function that returns one for each request.
-    `timeout` is in seconds, for one attempt. `retries` is the maximum number of retries after a transient failure.
-    `context` has the certificates for HTTPS; the default trusts those of the system. `sleep` and `chance` are for
-    tests. Raises ValueError if `url`, `timeout` or `retries` is wrong.
+    `url` is for example `http://127.0.0.1:4126`. `token` is a token, or a function that returns a token for each
+    request. `timeout` is in seconds, for one attempt. `retries` is the maximum number of retries after a transient
+    failure. `context` has the certificates for HTTPS; the default trusts the certificates of the system. `sleep` and
+    `chance` are for tests. Raises ValueError if `url`, `timeout` or `retries` is wrong.
 
     A client has no open connections, and threads can share it.
     """
@@ -48,23 +48,24 @@ class LedgerClient:
         self._transport = Transport(url, token, timeout, retries, context, sleep, chance)
 
     def server_id(self) -> int:
-        """The server id of the node."""
+        """Returns the server id of the node."""
         return int(self.request("GET", "/api/serverid")["serverid"])
 
     def verifier_key(self) -> str:
-        """The key that verifies the proofs of the node.
+        """Returns the key that verifies the proofs of the node.
 
-        For a proof to mean something, store the key at the first use, or get it from someone else than the node.
+        Store the key at the first use, or get it from a source other than the node, because a node that forges a proof
+        could also return another key.
         """
         path = path_of("/api/ledgers/{serverid}/vkey", serverid=self.server_id())
         return self._transport.read(Call("GET", path)).content.decode().strip()
 
     def databases(self) -> list[str]:
-        """The names of the databases; with tokens, only those that the token can read."""
+        """Returns the names of the databases; with tokens, only the databases that the token can read."""
         return [str(name) for name in self.request("GET", "/api/dbs")["dbs"]]
 
     def database(self, name: str) -> Database:
-        """A database by its name. Sends no request."""
+        """Returns the database `name`. Sends no request."""
         return Database(self._transport, name)
 
     def create_database(self, name: str) -> None:
@@ -72,11 +73,11 @@ class LedgerClient:
         self.request("POST", path_of("/api/{db}", db=name))
 
     def delete_database(self, name: str) -> None:
-        """Deletes a database with its items; the ledger keeps every entry."""
+        """Deletes a database with its items. The ledger keeps every entry."""
         self.request("DELETE", path_of("/api/{db}", db=name))
 
     def record(self, changes: Sequence[Mapping[str, Any]]) -> Recorded:
-        """Applies all `changes`, in any databases, in one block, or none of them.
+        """Applies all `changes`, even of different databases, in one block, or none of them.
 
         A change has a `method` (`create_db`, `delete_db`, `create_item`, `update_item`, `delete_item`), a `db`, and
         an `item` or an `id`.
@@ -89,7 +90,7 @@ class LedgerClient:
     def changes(self, *, since: str = "now", databases: Sequence[str] = ()) -> Iterator[Change]:
         """Yields past and future changes of the node's own chain, each once and in order.
 
-        `since` is a position, `start` for all changes, or `now` for future ones. The feed is resumed after failures,
+        `since` is a position, `start` for all changes, or `now` for future changes. The feed is resumed after failures,
         with unlimited attempts. Leave the loop to close the connection.
         """
         return changes_of(self._transport, self.server_id(), databases, since)
@@ -97,7 +98,7 @@ class LedgerClient:
     def request(
         self, method: str, path: str, *, query: Query | None = None, body: Any = None
     ) -> dict[str, Any]:
-        """Calls any other operation with a JSON reply. `path` is escaped, and starts with `/`."""
+        """Calls any other operation with a JSON reply. `path` must be percent-encoded, and must start with `/`."""
         call = Call(method, path, query or {}, body)
         send = self._transport.read if method in ("GET", "HEAD") else self._transport.write
         return send(call).json()

@@ -15,7 +15,7 @@ Item = Dict[str, Any]
 #: Conditions: docs/reference/ledger/queries.md.
 Where = Mapping[str, Any]
 
-#: `price DESC`, or a list of criteria.
+#: A member with its direction, such as `price DESC`, or a list of them.
 Order = Union[str, Sequence[str]]
 
 PAGE = 500
@@ -65,7 +65,7 @@ class Group:
     group: dict[str, Any]
     #: Number of items.
     count: int
-    #: By path, as `avg`, `min` and `max`; None if no item has a suitable value.
+    #: Sums by path; None if no item has a suitable value. `avg`, `min` and `max` have the same form.
     sum: dict[str, Any]
     avg: dict[str, Any]
     min: dict[str, Any]
@@ -76,7 +76,7 @@ class Group:
 class Aggregate:
     """The result of `aggregate`."""
 
-    #: In the order of their values; at most 1,000.
+    #: At most 1,000 groups, ordered by the values in `Group.group`.
     groups: list[Group]
     #: Height of the newest block when reading began.
     height: int
@@ -85,7 +85,7 @@ class Aggregate:
 
 
 class Database:
-    """A database of a node. All methods raise LedgerError."""
+    """A database of a node. Errors of all methods: LedgerError."""
 
     def __init__(self, transport: Transport, name: str) -> None:
         self.name = name
@@ -93,7 +93,7 @@ class Database:
         self._path = path_of("/api/{db}", db=name)
 
     def create(self, item: Item) -> Written:
-        """Creates an item; the node assigns an id if it has none."""
+        """Creates an item. The node assigns an id if `item` has none."""
         reply = self._transport.write(Call("POST", self._path, body=require_object(item, "body")))
         return _written_in(reply, str(reply.json().get("id", "")))
 
@@ -105,7 +105,7 @@ class Database:
     def read(self, id: str, *, at: int | None = None) -> Read | None:
         """Returns the item, or None if it does not exist.
 
-        With `at`, returns its state after the block of this height.
+        With `at`, returns the item as of the block of this height.
         """
         call = Call("GET", self._item(id), {"at": at})
         try:
@@ -121,7 +121,7 @@ class Database:
     def replace(
         self, id: str, item: Item, *, if_match: str | None = None, if_absent: bool = False
     ) -> Written:
-        """Replaces the item; with `if_absent`, creates it, and fails if it exists."""
+        """Replaces the item. With `if_absent`, creates the item instead, and fails if the item exists."""
         headers = {"if-none-match": "*"} if if_absent else {}
         return self._change("POST", id, require_object(item, "body"), if_match, headers)
 
@@ -148,8 +148,8 @@ class Database:
     ) -> Iterator[Item]:
         """Yields the items in creation order, or in `order`, page by page.
 
-        With `order`, an item that changes during the loop may be returned twice or not at all. `fields` returns only
-        these members.
+        With `order`, an item that changes during the loop may be returned twice or not at all. With `fields`, the items
+        have only these members.
         """
         for page in self._pages(where, order, fields, limit, after, page_size, docs=True):
             yield from _list_in(page, "docs")
@@ -168,7 +168,7 @@ class Database:
             yield from _list_in(page, "items")
 
     def count(self, where: Where | None = None) -> int:
-        """The number of items, or of the items that match `where`."""
+        """Returns the number of items, or of the items that match `where`."""
         query = {"count": True, "limit": 1, "filter": _filter_text(where, None, None)}
         value = self._transport.read(Call("GET", self._path, query)).json()
         return int(value["count"])
@@ -225,7 +225,7 @@ class Database:
     def proof(self, id: str, *, position: str | None = None) -> bytes:
         """Returns a proof file of the item, for `verify_proof`.
 
-        With `position`, proves this entry of the item, otherwise its latest entry.
+        With `position`, proves this entry of the item; otherwise, the latest entry of the item.
         """
         call = Call("GET", f"{self._item(id)}/proof", {"position": position})
         return self._transport.read(call).content
@@ -241,7 +241,7 @@ class Database:
         docs: bool,
     ) -> Iterator[dict[str, Any]]:
         if not page_size >= 1 or (limit is not None and not limit >= 0):
-            fault = f"page_size is {page_size} and limit is {limit}: they are 1 or more, and 0 or more"
+            fault = f"page_size must be 1 or more and limit 0 or more, but they are {page_size} and {limit}"
             raise LedgerError("VALUE_INVALID", 0, fault)
         query: dict[str, str | int | bool | None] = {
             "docs": docs,
@@ -249,25 +249,25 @@ class Database:
         }
         # With an order, pages continue after a number of items instead of an item.
         offset = 0
-        known = [] if after is None else [after]
+        previous_ids = [] if after is None else [after]
         while limit is None or limit > offset:
             size = min(page_size, PAGE_MAX, PAGE_MAX if limit is None else limit - offset)
-            page = self._page({**query, "limit": size, "offset": offset if order else None}, known)
+            page = self._page({**query, "limit": size, "offset": offset if order else None}, previous_ids)
             yield page
             ids = _list_in(page, "items")
             offset += len(ids)
             if len(ids) < size:
                 return
             if not order:
-                known = ids
+                previous_ids = ids
 
     def _page(
-        self, query: dict[str, str | int | bool | None], known: list[str]
+        self, query: dict[str, str | int | bool | None], previous_ids: list[str]
     ) -> dict[str, Any]:
-        """The page after the last of `known` that still exists."""
-        at = len(known) - 1
+        """Returns the page after the last of `previous_ids` that still exists."""
+        at = len(previous_ids) - 1
         while True:
-            call = Call("GET", self._path, {**query, "after": known[at] if known else None})
+            call = Call("GET", self._path, {**query, "after": previous_ids[at] if previous_ids else None})
             try:
                 return self._transport.read(call).json()
             except LedgerError as error:

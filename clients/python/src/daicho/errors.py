@@ -6,9 +6,9 @@ from __future__ import annotations
 class LedgerError(Exception):
     """A failed request.
 
-    `code` is the code of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply), `TIMEOUT`,
-    `REPLY_MALFORMED` (not the reply of a node), `NAME_INVALID` (a name that no URL can contain), `VALUE_INVALID` (a
-    value that no request can contain).
+    `code` is a code of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply), `TIMEOUT`,
+    `REPLY_MALFORMED` (the reply does not come from a node), `NAME_INVALID` (a name that no URL can contain),
+    `VALUE_INVALID` (a value that no request can contain).
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class LedgerError(Exception):
 #: Codes of errors without a reply after which a retry may succeed.
 NO_REPLY = frozenset(["UNREACHABLE", "TIMEOUT"])
 
-#: Seconds. A longer `Retry-After` is left to the caller.
+#: Maximum `Retry-After` for which the client waits, seconds. After a longer one, the request fails.
 RETRY_AFTER_MAX = 30.0
 
 
 def is_transient(error: LedgerError) -> bool:
-    """Whether a retry may succeed soon: there was no reply, or the node is busy."""
+    """Whether a retry may succeed soon, because there was no reply or the node is busy."""
     if (error.retry_after or 0) > RETRY_AFTER_MAX:
         return False
     if error.status == 429:

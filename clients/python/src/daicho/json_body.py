@@ -1,4 +1,4 @@
-"""JSON of requests: values that JSON cannot hold are refused with the path of the member."""
+"""Converts values to the JSON of requests. Refuses values that JSON cannot represent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from .errors import LedgerError
 
-#: Levels of nesting that a node accepts.
+#: Maximum levels of nesting that a node accepts.
 DEPTH_MAX = 64
 
 
 def json_text(value: Any, root: str) -> str:
-    """Returns `value` as JSON. Raises LedgerError, VALUE_INVALID, with a path that starts with `root`."""
+    """Returns `value` as JSON. Raises LedgerError, VALUE_INVALID, with the path of the member, starting with `root`."""
     fault = _fault_in(value, root, 0)
     if fault is not None:
         raise LedgerError("VALUE_INVALID", 0, fault)
@@ -20,7 +20,7 @@ def json_text(value: Any, root: str) -> str:
 
 
 def require_object(value: Any, root: str) -> dict[str, Any]:
-    """Returns `value`, which must be a dict: without a body, a request would have another meaning."""
+    """Returns `value`, which must be a dict, because a request without a body would have another meaning."""
     if isinstance(value, dict):
         return value
     raise LedgerError("VALUE_INVALID", 0, f"{root} is {_kind_of(value)} instead of a dict")
@@ -32,7 +32,7 @@ def _fault_in(value: Any, path: str, depth: int) -> str | None:
     if isinstance(value, int):
         return None if _is_exact(value) else f"{path} is {value}, which has no exact double: use a str"
     if isinstance(value, float):
-        # The difference of NaN or of an infinity to itself is NaN.
+        # `value - value` is NaN if `value` is NaN or infinite.
         return None if value - value == 0 else f"{path} is {value}, which JSON cannot hold"
     if not isinstance(value, (dict, list, tuple)):
         return f"{path} is {_kind_of(value)}, which JSON cannot hold"

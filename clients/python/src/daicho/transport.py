@@ -19,17 +19,18 @@ from urllib.parse import quote, urlsplit
 from .errors import LedgerError, is_transient
 from .json_body import json_text
 
-#: A token, or a function that returns one for each request.
+#: A token, or a function that returns a token for each request.
 Token = Union[str, Callable[[], str]]
 
-#: Query parameters: None is left out, and a list repeats the name.
+#: Query parameters. None is left out. A list becomes one parameter for each element.
 Query = Mapping[str, Union[str, int, bool, Sequence[str], None]]
 
 RETRIES_MAX = 20
-#: Seconds.
+#: Delay before the first retry, seconds.
 FIRST_DELAY = 0.1
+#: Maximum delay before a retry, seconds.
 DELAY_MAX = 5.0
-#: Bytes of a reply. A longer reply is refused before it fills the memory.
+#: Maximum bytes of a reply, so that a long reply cannot fill the memory.
 REPLY_BYTES_MAX = 1024 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
 KEY_BYTES = 16
@@ -43,21 +44,21 @@ class Call:
     #: The result of `path_of`.
     path: str
     query: Query = field(default_factory=dict)
-    #: Sent as JSON unless it is None.
+    #: Sent as JSON, unless None.
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply with a status of success."""
+    """A successful reply."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
 
     def json(self) -> dict[str, Any]:
-        """The JSON of the reply. Raises LedgerError, REPLY_MALFORMED, unless `status` is true."""
+        """Returns the JSON of the reply. Raises LedgerError, REPLY_MALFORMED, unless `status` is true."""
         value = _json_or_none(self.content)
         if isinstance(value, dict) and value.get("status") is True:
             return value
@@ -81,9 +82,9 @@ class Transport:
         chance: Callable[[], float],
     ) -> None:
         if not 0 < timeout <= 86_400:
-            raise ValueError(f"timeout is {timeout} instead of 1 to 86400 seconds")
+            raise ValueError(f"timeout must be more than 0 and at most 86400 seconds, but is {timeout}")
         if not retries >= 0:
-            raise ValueError(f"retries is {retries} instead of 0 or more")
+            raise ValueError(f"retries must be 0 or more, but is {retries}")
         self._base = _base_of(url)
         self._token = token
         self._timeout = timeout
@@ -105,7 +106,7 @@ class Transport:
         return self._with_retries(Call(call.method, call.path, call.query, call.body, headers))
 
     def open(self, call: Call, timeout: float) -> HTTPResponse:
-        """Sends a read once and returns the reply as a stream. Raises LedgerError; reading raises OSError."""
+        """Sends a read once and returns the reply as a stream. Raises LedgerError; reading may raise OSError."""
         url = f"{self._base}{call.path}{_query_text(call.query)}"
         data = None if call.body is None else json_text(call.body, "body").encode()
         request = urllib.request.Request(url, data, method=call.method)
@@ -113,7 +114,7 @@ class Transport:
             request.add_header("content-type", "application/json")
         for name, value in {**self._authorization(), **call.headers}.items():
             if not re.fullmatch(r"[\x20-\x7e]+", value):
-                # The value may be a token, so it is not in the message.
+                # The message does not contain the value, which may be a token.
                 fault = f"the value of the header {name} has a character that no header can have"
                 raise LedgerError("VALUE_INVALID", 0, fault)
             request.add_header(name, value)
@@ -128,7 +129,7 @@ class Transport:
         return response
 
     def failure_of(self, error: Exception) -> LedgerError:
-        """The error for a broken connection."""
+        """Returns the error for a broken connection."""
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         # Until Python 3.9, `socket.timeout` is not a TimeoutError.
         if isinstance(reason, (TimeoutError, socket.timeout)):
@@ -139,8 +140,8 @@ class Transport:
     def pause(self, attempt: int, error: LedgerError | None) -> None:
         """Waits before retry `attempt`, starting with 1.
 
-        The delay is doubled each time. Half of it is random, so that clients that failed together do not retry
-        together.
+        The delay doubles with each attempt, up to DELAY_MAX. Half of the delay is random, so that clients that failed
+        together do not retry together.
         """
         full = min(FIRST_DELAY * 2 ** min(attempt - 1, 10), DELAY_MAX)
         delay = full * (0.5 + self._chance() / 2)
@@ -198,7 +199,7 @@ class Transport:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect could send the token to another server."""
+    """Refuses redirects, because a redirect could send the token to another server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -249,7 +250,7 @@ def _content_of(response: HTTPResponse, deadline: float) -> bytes:
         chunk = response.read1(CHUNK_BYTES)
         content += chunk
         if not chunk:
-            # The loop above does not notice a connection that was closed early.
+            # `read1` also returns nothing if the connection was closed early.
             if response.length:
                 raise HTTPException("the reply is incomplete")
             return bytes(content)
@@ -271,5 +272,5 @@ def _malformed(status: int) -> LedgerError:
 
 
 def system_chance() -> float:
-    """A random number from 0 (inclusive) to 1 (exclusive)."""
+    """Returns a random number from 0 (inclusive) to 1 (exclusive)."""
     return random.random()

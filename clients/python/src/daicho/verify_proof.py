@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""python3 verify_proof.py entry.tlog-proof <verifier key>: prints the entry, or one line that names the fault.
+"""python3 verify_proof.py entry.tlog-proof <verifier key>: prints the entry, or one line with the fault.
 Needs Python 3.9 and the package `cryptography`, nothing else of daicho: see docs/reference/ledger/proofs.md."""
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ProofError(Exception):
 
 @dataclass(frozen=True)
 class ProvenEntry:
-    """An entry that the key has signed, as the block `height` of its chain has it at `index`."""
+    """An entry that the key has signed: entry `index` of block `height`."""
     entry: dict[str, Any]
     text: str  # canonical JSON (RFC 8785)
     height: int
@@ -29,7 +29,7 @@ def need(holds: object, fault: str) -> None:
     if not holds: raise ProofError(fault)
 
 def match(pattern: str, text: str, fault: str) -> tuple[str, ...]:
-    """The groups of `pattern`, which must match the whole text: each file has exactly one spelling."""
+    """Returns the groups of `pattern`, which must match the whole text, so that no proof has two valid spellings."""
     found = re.fullmatch(pattern, text, re.DOTALL)
     if found is None: raise ProofError(fault)
     return found.groups()
@@ -40,7 +40,7 @@ def unbase64(text: str, fault: str) -> bytes:
     return raw
 
 def number(text: str) -> str:
-    """A number as ECMAScript prints it."""
+    """Returns a number in the form that ECMAScript prints."""
     value = float(text)
     need(abs(value) < float("inf"), "the entry has a number that is too large")
     if value == 0: return "0"
@@ -53,7 +53,7 @@ def number(text: str) -> str:
     return "-" * sign + shown
 
 def canonical(value: object) -> str:
-    """The canonical JSON of a parsed text (RFC 8785), whose numbers are still texts."""
+    """Returns the canonical JSON (RFC 8785) of a parsed text whose numbers are still texts."""
     if isinstance(value, Number): return number(value)
     if isinstance(value, list): return "[" + ",".join(map(canonical, value)) + "]"
     if not isinstance(value, dict): return json.dumps(value, ensure_ascii=False)
@@ -63,7 +63,7 @@ def canonical(value: object) -> str:
 class Number(str): pass
 
 def root_of(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes | None:
-    """The root that a path leads to (RFC 9162, 2.1.3.2), or None."""
+    """Returns the root to which `path` leads (RFC 9162, 2.1.3.2), or None."""
     last, node = size - 1, leaf
     for sibling in path:
         if last == 0: return None
