@@ -37,8 +37,7 @@ function objectOf(members: readonly (readonly [string, Json])[]): Json {
 }
 
 /**
- * Prints `value` as JSON. Calls `isEscaped` for each name and string, and escapes all its characters if it returns
- * true.
+ * Prints `value` as JSON. Escapes all characters of each name and string for which a call of `isEscaped` returns true.
  */
 function written(value: Json, isEscaped: () => boolean, space: string): string {
   const text = (of: string) => {

@@ -162,7 +162,8 @@ function endOfNumber(text: string, start: number): number {
 }
 
 /**
- * Errors: JSON_NUMBER_INEXACT. `hasFewDigits` means at most DIGITS_ALWAYS_EXACT digits, so only the range is checked.
+ * Throws JSON_NUMBER_INEXACT unless `literal` has an exact value. `hasFewDigits` means at most DIGITS_ALWAYS_EXACT
+ * digits, so only the range is checked.
  */
 function refuseInexactNumber(literal: string, hasFewDigits: boolean): void {
   const value = Number(literal)

@@ -37,7 +37,7 @@ function hexListJson(hashes: Uint8Array, zeros: string): string {
   return `[${list}]`
 }
 
-/** A decoded block whose entries are not decoded yet. */
+/** A block that was decoded from JSON. Its entries are still JSON values. */
 export interface BlockParts extends Omit<Block, 'serverId' | 'entries'> {
   readonly body: readonly Json[]
 }

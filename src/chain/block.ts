@@ -41,7 +41,7 @@ export function headOf(block: Block): Head {
   return { height: block.height, id: block.id, timestamp: block.timestamps.at(-1) ?? 0 }
 }
 
-/** The part of a block from which the block id is computed. Its canonical text is also the leaf of the log. */
+/** The part of a block from which the block id is computed. The canonical text of a header is the leaf of the log. */
 export interface Header {
   readonly serverId: number
   readonly height: number
@@ -200,8 +200,8 @@ function shapeFault(
 }
 
 /**
- * Returns the indexes of the erased entries of `block`. The blind of an erased entry is 32 zero bytes, and its text is
- * reduced: the item has only an `id`, or the attachment has no members.
+ * Returns the indexes of the erased entries of `block`. The blind of an erased entry is 32 zero bytes, and the text of
+ * the entry is reduced: the item has only an `id`, or the attachment has no members.
  */
 export function erasedIn(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
   let erased: Set<number> | null = null

@@ -18,7 +18,7 @@ export type Attachment = {
 export type ErasedAttachment = { readonly [Member in keyof Attachment]?: never }
 
 /**
- * A recorded change, with the member names of the specification (“Ledger entry”). `serverid` is the node that
+ * A recorded change, with the member names of the specification (“Ledger entry”). `serverid` identifies the node that
  * recorded the change. The specification does not define `delete_db`, `erase_item` and the methods of attachments;
  * see docs/reference/ledger/chain-format.md.
  */
@@ -40,7 +40,7 @@ export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
 /** Maximum entries of a block. A larger unit of work is rejected. */
 export const ENTRIES_MAX = 10_000
 /**
- * Functions that return the canonical text (RFC 8785) of an entry, which is hashed and stored. `itemText` is the
+ * Functions that return an entry as canonical text (RFC 8785). This text is hashed and stored. `itemText` is the
  * canonical text of the item, including its id.
  */
 export const entryText = {

@@ -8,7 +8,6 @@ export function leafHash(data: Uint8Array): Uint8Array {
   return sha256(leaf)
 }
 
-/** Hash of an inner node. */
 export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
   const node = new Uint8Array(1 + 2 * HASH_BYTES)
   node[0] = 0x01

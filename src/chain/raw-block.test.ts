@@ -10,7 +10,6 @@ import { plainValue } from './test-plain.ts'
 
 const SERVER_ID = 4_126
 const RUNS = 500
-/** Number of property-test runs for an entry. */
 const ENTRY_RUNS = 2_000
 
 /** The text of a block with these entries. Erased entries have no blind. */

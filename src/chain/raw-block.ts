@@ -72,8 +72,8 @@ const SERVER_ID = '","serverid":'
 const METHODS = ['create_item', 'update_item'] as const
 
 /**
- * Returns the entry at `start`, or null. `end` is its end from the server id on. The caller checks for unusual
- * characters.
+ * Returns the entry at `start`, or null. The entry must end with `end`: the server id and a brace. The caller checks
+ * for unusual characters.
  */
 function rawEntryAt(text: string, start: number, end: string): RawEntry | null {
   if (!text.startsWith(DB, start)) return null
@@ -258,7 +258,6 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** Maximum nesting depth. */
 const DEPTH_MAX = 64
 /** Maximum digits of an integer that ECMAScript always prints unchanged. */
 const EXACT_DIGITS_MAX = 15

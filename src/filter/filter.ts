@@ -63,7 +63,6 @@ export interface Filter {
 export const FILTER_LIMITS = {
   /** Length of the whole filter, in JSON form or in bracket form. */
   characters: 16_384,
-  /** Number of conditions in `where`. */
   conditions: 100,
   /** Number of conditions with a pattern, each of which can need 8 MB for matching states. */
   patterns: 16,
@@ -75,7 +74,7 @@ export const FILTER_LIMITS = {
   /** Number of values of one `inq` or `nin`. */
   values: 1_000,
   orderTerms: 8,
-  /** Names in `fields`. */
+  /** Number of names in `fields`. */
   fields: 100,
 } as const
 

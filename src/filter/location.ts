@@ -4,7 +4,6 @@ import { FILTER_LIMITS, FilterError, type FilterErrorCode, type Path } from './f
 
 const { characters: CHARACTERS_MAX, pathCharacters, pathSteps } = FILTER_LIMITS
 
-/** A location in the filter being read. */
 export class FilterLocation {
   /** Members and indexes from the filter's root. */
   readonly path: readonly (string | number)[]

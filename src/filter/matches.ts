@@ -101,7 +101,7 @@ function memberOf(value: Json, name: string): Json | undefined {
 export const COMPOUND = Symbol('an array or object')
 export type SortValue = Scalar | typeof COMPOUND
 
-/** Maximum UTF-16 units of a string that sorting compares. It bounds the memory of a sort. */
+/** Maximum UTF-16 units of a string that sorting compares. Bounds the memory of a sort. */
 const SORT_CHARACTERS = 256
 
 /**

@@ -86,7 +86,7 @@ function checkSize(size: number): void {
   )
 }
 
-// Characters of the ECMAScript classes that RE2 defines differently: its \s matches only ASCII spaces, and its dot
+// Characters of the ECMAScript classes that RE2 defines differently: RE2's \s matches only ASCII spaces, and RE2's dot
 // excludes only \n.
 const SPACES =
   '\\t-\\r \\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\x{FEFF}'

@@ -134,7 +134,6 @@ class Stage {
     }
   }
 
-  /** Returns the finding of a verification. */
   async finding(): Promise<string | null> {
     const frozen = await openStoreReader(this.under.location, { frozen: true })
     try {

@@ -54,7 +54,7 @@ it('requires for each erased entry a later entry that erases the same item', () 
   }
   expect(gone(check, 4, [entry.erase('fruit', 'a', ['3.1'])])).toBeNull()
   expect([check.erased, check.end()]).toEqual([1, null])
-  // An entry must be erased only once.
+  // An entry can be erased only once.
   expect(gone(check, 5, [entry.erase('fruit', 'a', ['3.1'])])).toMatchObject({ index: 0 })
 })
 

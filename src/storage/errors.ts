@@ -22,7 +22,7 @@ export type StoreErrorCode =
   | 'STORE_UNSAFE' // the settings of the database server can lose acknowledged changes
   | 'STORE_FAILED' // the disk or the engine failed; the outcome of the last append is unknown
 
-/** The message contains the folder, block or item. */
+/** An error of a store. The message contains the folder, block or item. */
 export class StoreError extends CodedError<StoreErrorCode> {
   override readonly name = 'StoreError'
 }
@@ -37,7 +37,6 @@ export class EffectError extends StoreError {
   }
 }
 
-/** Returns the error of an effect that does not apply. */
 export function inapplicable(effect: Effect, cause?: unknown): EffectError {
   const target = 'id' in effect ? `item ${effect.id} of ${effect.db}` : `database ${effect.db}`
   return new EffectError(effect.position, `${effect.kind} does not apply to ${target}`, { cause })

@@ -48,7 +48,7 @@ export async function storeExists(location: StoreLocation): Promise<boolean> {
     return true
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
-    // A store of an older format also exists; opening it for writing upgrades it.
+    // A store of an older format counts as existing, because opening it for writing upgrades it.
     if (error.code === 'STORE_TOO_OLD') return true
     if (error.code === 'STORE_NOT_FOUND') return false
     throw error

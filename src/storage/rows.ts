@@ -34,12 +34,12 @@ function damaged(column: string): StoreError {
   return new StoreError('STORE_DAMAGED', `column ${column} has an invalid value`)
 }
 
-/** Returns the only integer of a row. Errors contain `column`. */
+/** Returns the only integer of a row. `column` is the name of the column in errors. */
 export function integerOf([value]: Row, column: string): number {
   return integer(value, column)
 }
 
-/** Returns the only BLOB of a row. Errors contain `column`. */
+/** Returns the only BLOB of a row. `column` is the name of the column in errors. */
 export function bytesOf([value]: Row, column: string): Uint8Array {
   return bytes(value, column)
 }

@@ -97,7 +97,7 @@ export interface StoredIndex {
   readonly db: string
   /** Member names, separated by dots. */
   readonly path: string
-  /** False while the index is being built. Searches do not use it until then. */
+  /** False while the index is being built. Searches do not use an index that is not ready. */
   readonly isReady: boolean
   /** Number of indexed blocks, counted from the creation of the database. */
   readonly done: number
@@ -275,7 +275,10 @@ export interface StoreReader {
   headers(serverId: number, from: number, limit: number): Promise<Header[]>
   /** Returns the hashes of complete nodes of the Merkle log. Errors: STORE_DAMAGED. */
   treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]>
-  /** Returns, from leaf `from` on, the concatenated hashes of the nodes that each leaf completed (`grown`). */
+  /**
+   * Returns, for at most `limit` leaves from leaf `from` on, the concatenated hashes that each leaf completed
+   * (`grown`).
+   */
   treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]>
   /** Returns the position of the entry that erased the entry at `position`, or null. */
   eraser(position: number): Promise<number | null>
@@ -283,8 +286,8 @@ export interface StoreReader {
   /** Lists erasing entries whose erased content may still be in free parts of the files. */
   uncompacted(): Promise<number[]>
   /**
-   * Repeats the last failed read (STORE_DAMAGED, STORE_FAILED). Returns its failure, or null if it succeeds or no read
-   * has failed.
+   * Repeats the last failed read (STORE_DAMAGED, STORE_FAILED). Returns the new failure, or null if the read succeeds
+   * or no read has failed.
    */
   readFailure(): StoreError | null
   /** Call after the writer has acknowledged an append, before clients are notified. */
@@ -337,7 +340,7 @@ export interface Store extends StoreReader {
   transaction(appends: () => Promise<void>): Promise<void>
 
   /**
-   * Declares an index on the member at `path` of the items of `db`. `maintain` builds it; after that every
+   * Declares an index on the member at `path` of the items of `db`. `maintain` builds the index; from then on, every
    * append updates it. An index belongs to the store, not to the chain.
    */
   addIndex(db: string, path: string): Promise<IndexOutcome>
@@ -346,7 +349,8 @@ export interface Store extends StoreReader {
   /**
    * Does one step of maintenance between appends and returns whether more is due. Maintenance builds indexes, frees the
    * space of deleted databases, removes expired idempotency records, and checkpoints the engine's log. After an
-   * erasure, it rewrites the files, which may contain erased bytes until then. Each step is bounded, except for the
+   * erasure, maintenance rewrites the files, which may contain erased bytes until then. Each step is bounded, except
+   * for the
    * rewriting.
    */
   maintain(): Promise<boolean>

@@ -14,7 +14,7 @@ const TOKEN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /** An active or retired key for signing tokens. */
 export interface TokenKey {
-  /** The `kid` in the header of its tokens. */
+  /** The `kid` in the header of the tokens that this key signs. */
   readonly kid: string
   readonly secret: KeyObject
   /** Milliseconds since the Unix epoch; null for the active key. */
@@ -24,7 +24,9 @@ export interface TokenKey {
 /** The active key, then all retired keys that may have signed a valid token. Empty only before the first start. */
 export type KeyRing = readonly TokenKey[]
 
-/** Maps the `jti` of each revoked token to the latest time at which the token expires, in ms since the Unix epoch. */
+/**
+ * Maps the `jti` of each revoked token to the latest time at which the token can expire, in ms since the Unix epoch.
+ */
 export type Revocations = ReadonlyMap<string, number>
 
 export function createKey(): TokenKey {

@@ -68,7 +68,7 @@ export function issueApiToken(
   return tokens.issue({ audience: API_AUDIENCE, subject, lifeSeconds, claims })
 }
 
-/** Whether `caller` has the access `need`. Null means that no tokens are required. */
+/** Whether `caller` has the access `need`. `caller` is null if no tokens are required. */
 export function may(caller: Caller | null, need: Need): boolean {
   return caller === null || allows(caller.grant, need)
 }

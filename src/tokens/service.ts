@@ -97,7 +97,7 @@ export class TokenService {
   /** Time from which tokens are remembered: the start of this service, in milliseconds since the Unix epoch. */
   readonly since: number
 
-  /** Use `openTokens`. */
+  /** Private to this module; callers use `openTokens`. */
   constructor(clock: Clock, stores: TokenStores) {
     this.#clock = clock
     this.#stores = stores
@@ -238,7 +238,7 @@ export async function openTokens(options: {
   readonly clock: Clock
   readonly folder: string | null
   readonly secret: string | null
-  /** Stores the revocations instead of a file, for revocations that several processes share. */
+  /** Replaces the file of revocations if several processes share the revocations. */
   readonly revocations?: SharedText | null
 }): Promise<TokenService> {
   const { clock, folder, secret, revocations: shared = null } = options

@@ -13,7 +13,7 @@ const { privateKey, publicKey } = generateKeyPairSync('ed25519')
 const key = { name: logOrigin(SERVER), publicKey: rawPublicKey(publicKey) }
 const ROOT = 'ab'.repeat(32)
 
-/** Headers of a valid chain. From the height `fork` on, they differ from those of the default chain. */
+/** Headers of a valid chain. From the height `fork` on, the headers differ from the headers of the default chain. */
 function headersOf(size: number, fork = size): string[] {
   const texts: string[] = []
   let prevId: string | null = null

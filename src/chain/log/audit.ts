@@ -23,7 +23,7 @@ export interface Audited {
 
 export const NOTHING_AUDITED: Audited = { frontier: EMPTY_FRONTIER, headId: null }
 
-/** Fetches the bytes at a path below the prefix of the log. Errors: any. */
+/** Fetches the bytes at a path below the prefix of the log. Can reject with any error. */
 export type FetchBytes = (path: string) => Promise<Uint8Array>
 
 export interface AuditOptions {
@@ -127,7 +127,6 @@ function broken(height: number, problem: string): ProofError {
   return new ProofError('LOG_BROKEN', `at height ${height}: ${problem}`)
 }
 
-/** The state of an audit as JSON. */
 export function auditedJson({ frontier, headId }: Audited): Json {
   return { size: frontier.size, peaks: frontier.peaks.map(toBase64), headId }
 }

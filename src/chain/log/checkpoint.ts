@@ -179,7 +179,6 @@ export function signaturesBy(
     .map(({ bytes }) => bytes.subarray(KEY_ID_BYTES))
 }
 
-/** A signature line of a note. */
 export interface SignatureLine {
   readonly name: string
   /** Key id and signature. */

@@ -29,7 +29,7 @@ const TIMESTAMP_MAX = 8_640_000_000_000n
 const NAME_BYTES_MAX = 255
 /** Maximum characters of a policy: enough for WITNESSES_MAX witnesses with ML-DSA-44 keys and long names. */
 const POLICY_LENGTH_MAX = 262_144
-/** Maximum number of witnesses, and of logs. A note can have more signatures (SIGNATURES_MAX). */
+/** Maximum number of witnesses, and of logs. Less than SIGNATURES_MAX, so that all witnesses can sign one note. */
 const WITNESSES_MAX = 60
 const GROUPS_MAX = 60
 /** Maximum characters of a problem in an error message. A problem may quote a long word of the policy. */

@@ -50,7 +50,7 @@ export interface PrefixProof {
 }
 
 /**
- * Proves that two logs contradict each other. May be null for logs of equal size, whose different roots are the proof.
+ * Proves that two logs contradict each other. Null for logs of equal size, because their different roots are the proof.
  */
 export type ForkProof = HeightProof | PrefixProof | null
 
@@ -279,7 +279,6 @@ function malformed(): ProofError {
   return new ProofError('PROOF_MALFORMED', 'this is not an evidence file')
 }
 
-/** The text of an evidence file. */
 export function evidenceText({ what, notes, proof }: Evidence): string {
   return `${JSON.stringify({ ...EVIDENCE_BEGINNING, what, notes, proof })}\n`
 }

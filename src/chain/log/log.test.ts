@@ -140,7 +140,7 @@ it('creates the consistency proofs that RFC 6962 defines', async () => {
   }
 })
 
-/** Damaged variants of a proof: flipped bytes; dropped, duplicated, swapped and added nodes. */
+/** Generates damaged variants of a proof, with flipped bytes, or with dropped, duplicated, swapped or added nodes. */
 function* damaged(proof: Hashes): Generator<Hashes> {
   for (const [at, node] of proof.entries()) {
     for (let byte = 0; byte < 32; byte += 1) {

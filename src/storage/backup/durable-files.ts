@@ -60,7 +60,6 @@ async function blobPathsIn(folder: string): Promise<string[]> {
     .sort()
 }
 
-/** A folder of blobs to copy. */
 export interface BlobFolder {
   readonly from: string
   readonly to: string

@@ -6,7 +6,7 @@ import { isDiskFull, StoreError } from '../errors.ts'
 import { inheritOwner } from '../folder.ts'
 import type { BlobInventory, OpenBlob } from './blob-store.ts'
 
-/** The folder of blobs in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
+/** Name of the folder of blobs in a data folder. The path of a blob is `attachments/ab/cdef…`, from its SHA-256. */
 const FOLDER = 'attachments'
 /**
  * The folder of blobs that are being received. It exists from the first upload of a process until its clean shutdown,
@@ -16,7 +16,6 @@ const INCOMING = 'incoming'
 
 const HASH_CHUNK_BYTES = 1024 * 1024
 
-/** The files of blobs in one data folder. */
 export class BlobFiles implements BlobInventory {
   readonly #folder: string
   readonly #root: string
@@ -78,7 +77,6 @@ export class BlobFiles implements BlobInventory {
     return withDiskErrors(() => sizeOf(this.#path(sha256)))
   }
 
-  /** Returns how many bytes of a blob have arrived in parts. */
   async bytesOfParts(sha256: string): Promise<number> {
     return (await withDiskErrors(() => sizeOf(this.#incoming(sha256)))) ?? 0
   }

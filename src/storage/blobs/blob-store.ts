@@ -8,7 +8,6 @@ export interface RecordOutcome<Result> {
   mayBeRecorded(error: unknown): boolean
 }
 
-/** A blob that is open for reading. */
 export interface OpenBlob {
   /** Number of stored bytes, which may be smaller than the length in an entry. */
   readonly length: number

@@ -40,7 +40,6 @@ const SQL = {
 
 const positionOf = (row: Row): number => integerOf(row, 'position')
 
-/** Reads attachments. */
 export class PostgresAttachments implements AttachmentReader {
   readonly #reads: Reads
 

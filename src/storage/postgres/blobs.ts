@@ -22,7 +22,7 @@ const RENEWAL_MS = LEASE_MS / 4
 /** Maximum number of blobs without an entry that one statement returns. */
 const UNNAMED_ROWS = 500
 
-/** Condition that an entry refers to blob `b`. True before the first block, whose blobs a copy may be adding. */
+/** Condition that an entry refers to blob `b`. True before the first block, because a copy may then be adding blobs. */
 const IS_NAMED = `(EXISTS (SELECT 1 FROM attachments AS a WHERE a.sha256 = b.sha256)
   OR NOT EXISTS (SELECT 1 FROM blocks))`
 const IS_HELD = `EXISTS (SELECT 1 FROM blob_uploads AS u

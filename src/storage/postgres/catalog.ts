@@ -57,7 +57,6 @@ function linesOf(block: string): string[] {
   return block.trim().split(/\n */)
 }
 
-/** The columns of each table. */
 const TABLE_COLUMNS = new Map(
   linesOf(COLUMNS).map((line) => {
     const [table = '', columns = ''] = line.split(': ')

@@ -43,8 +43,8 @@ const DEADLINE_MS = 10_000
 const IDLE_IN_TRANSACTION_MS_MAX = 5_000
 const LOCK_MS_MAX = 2_000
 /**
- * Query for the timeline, with which the name of a log file begins. Fails on a standby, and on a server without
- * PostgreSQL's log.
+ * Query for the timeline of the server, which is the start of the name of a log file. Fails on a standby, and on a
+ * server without PostgreSQL's log.
  */
 const TIMELINE_QUERY = 'SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)'
 /**
@@ -71,7 +71,6 @@ export class Connection implements Queries {
   #isOpen = true
   #pending = 0
   #server: ServerState
-  /** The last warning of the server. */
   #warning: string | null = null
 
   private constructor(client: pg.Client, socket: Socket, server: ServerState, timeline: number) {
@@ -123,7 +122,7 @@ export class Connection implements Queries {
       idle_in_transaction_session_timeout: idle,
       types: { getTypeParser },
     })
-    // Without a listener an error of the socket would end the process.
+    // Without a listener, an error of the socket would end the process.
     client.on('error', () => {})
     try {
       await client.connect()
@@ -257,7 +256,7 @@ function newClient(config: pg.ClientConfig): pg.Client {
 
 /**
  * Returns the error for an invalid URL. The message quotes neither the URL, which may contain a password, nor the
- * driver.
+ * driver's error.
  */
 function invalidUrl(): StoreError {
   return new StoreError('STORE_UNAVAILABLE', 'the URL of the store is not valid')

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { damageText, StoreError, type StoreErrorCode } from '../errors.ts'
 
-/** The connection ended, could not be made, or did not answer in time. */
+/** Thrown if a connection ended, could not be made, or did not answer in time. */
 export class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
 }
@@ -56,12 +56,12 @@ export function isConstraint(error: unknown): boolean {
   return hasCode(error, IMPOSSIBLE)
 }
 
-/** Returns whether a table exists already, or is being created. */
+/** Returns whether the error reports that a table exists already, or is being created. */
 export function isDuplicateTable(error: unknown): boolean {
   return hasCode(error, ['42P07', '23505'])
 }
 
-/** Returns whether a table does not exist. */
+/** Returns whether the error reports that a table does not exist. */
 export function isMissingTable(error: unknown): boolean {
   return hasCode(error, ['42P01'])
 }

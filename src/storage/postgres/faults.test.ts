@@ -61,7 +61,6 @@ class Writer {
     return code
   }
 
-  /** Number of acknowledged appends. */
   get acknowledged(): number {
     return [...this.outcomes.values()].filter((code) => code === null).length
   }
@@ -100,7 +99,7 @@ async function openLane(
     await database[Symbol.asyncDispose]()
   })
   const writer = await Writer.open(proxy.url, name)
-  // Prepares the statements.
+  // Prepares the statements before any connection is cut.
   for (let warm = 0; warm < 2; warm += 1) expect(await writer.append()).toBeNull()
   return { url: database.url, proxy, writer }
 }

@@ -28,7 +28,7 @@ const SQL = {
   replace: 'UPDATE shared_texts SET version = version + 1, text = $2 WHERE name = $1',
 } as const
 
-/** Opens the text `name` of a database with a store, and polls it. Errors: StoreError. */
+/** Opens the text `name` in a database that contains a store, and polls the text. Errors: StoreError. */
 export async function openPostgresSharedText(
   url: string,
   name: string,

@@ -25,7 +25,7 @@ export interface Locked {
   readonly indexes: string
 }
 
-/** The answer to a COMMIT was lost, or reports that a standby may lack the commit. */
+/** Thrown if the reply to a COMMIT was lost, or reports that a standby may lack the commit. */
 export class CommitUnknown extends ConnectionLost {}
 
 /**
@@ -164,7 +164,9 @@ export class WriteSession implements Queries {
     return connection
   }
 
-  /** Checks for the last acknowledged block, which a failover to a standby that lags behind may have lost. */
+  /**
+   * Checks that the server has the last acknowledged block, which a failover to a standby that lags behind may lose.
+   */
   async #requirePin(connection: Connection): Promise<void> {
     if (this.#pin === null) return
     const { height, id } = this.#pin

@@ -130,7 +130,10 @@ class Search {
     }
   }
 
-  /** Sorts all positions by `order`. Ties: oldest first, or newest first if the last term is descending. */
+  /**
+   * Sorts all positions by `order`. Equal items are sorted oldest first, or newest first if the last term is
+   * descending.
+   */
   async *#sorted(order: readonly OrderTerm[]): AsyncGenerator<readonly number[]> {
     const { limit, offset } = this.#query
     const wanted = limit === null ? Number.POSITIVE_INFINITY : limit + offset

@@ -121,7 +121,6 @@ const WRITE = {
   insert: `INSERT INTO attachments (${ALL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)`,
 } as const
 
-/** Applies effects on attachments. */
 export class AttachmentRows {
   readonly #sql
 

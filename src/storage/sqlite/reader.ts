@@ -103,7 +103,7 @@ const count = (row: Row): number => integerOf(row, 'count')
 export class SqliteReader implements StoreReader {
   readonly serverId: number
   readonly attachments: SqliteAttachments
-  /** Also used for writing by the subclass. */
+  /** `SqliteStore` also writes with this connection. */
   protected readonly connection: DatabaseSync
   protected readonly history: History
   readonly #sql

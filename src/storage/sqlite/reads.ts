@@ -17,7 +17,7 @@ export const NO_VIEW: View = { begin() {}, end() {} }
 /** Shares one view among all reads of an event-loop iteration. */
 export function viewPerIteration(connection: DatabaseSync): View {
   const begin = connection.prepare('BEGIN')
-  // COMMIT would report the failure of a read a second time; after reads, ROLLBACK has the same effect.
+  // Not COMMIT, which would report the failure of a read a second time. After reads, ROLLBACK has the same effect.
   const rollback = connection.prepare('ROLLBACK')
   let isOpen = false
   const leave = () => {
@@ -72,7 +72,7 @@ export class Reads {
     return this.run(() => query.all(...values).map((row) => convert(row)))
   }
 
-  /** Repeats the last failed read. Returns its failure, or null if it succeeds or no read has failed. */
+  /** Repeats the last failed read. Returns the new failure, or null if the read succeeds or no read has failed. */
   failure(): StoreError | null {
     if (this.#failedRead === null) return null
     try {

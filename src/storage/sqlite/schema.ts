@@ -158,7 +158,7 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
 }
 
 /**
- * Returns the format version of the file, 0 if it is empty.
+ * Returns the format version of the file, or 0 for an empty file.
  * Errors: STORE_FOREIGN for another program's file, STORE_TOO_NEW.
  */
 export function checkedVersion(database: DatabaseSync, path: string): number {

@@ -16,7 +16,9 @@ const PIECE_WORK = 4 * 1_048_576
 const COUNT_ROWS = 20_000
 const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 
-/** A scan. Its rows have the columns created, bytes of the item, whether the item matches, and maybe `id` or `key`. */
+/**
+ * A scan over rows: creation position, bytes of the item, whether the item matches, and in some scans `id` or `key`.
+ */
 interface RowScan {
   /** Returns at most PIECE_ROWS rows after the current row. */
   rows(): Iterable<Row>

@@ -34,7 +34,7 @@ export async function snapshotSqlite(
     if (checkedVersion(source, from) === 0) {
       throw new StoreError('STORE_NOT_FOUND', `the store at ${from} is empty`)
     }
-    // Without a read transaction the copy would restart with every commit.
+    // Without a read transaction, the copy would restart with every commit.
     source.exec('BEGIN')
     const row = new Query(
       source,
@@ -71,7 +71,7 @@ function requireSpaceFor(source: DatabaseSync, folder: string): void {
   )
 }
 
-/** Makes the copy a single file that can be read even on a read-only disk. A node that opens it creates a WAL again. */
+/** Makes the copy a single file that can be read even on a read-only disk. A node that opens the copy creates a WAL. */
 function removeWal(path: string): void {
   const copy = new DatabaseSync(path)
   try {

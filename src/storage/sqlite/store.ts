@@ -189,7 +189,7 @@ class SqliteStore extends SqliteReader implements Store {
   /**
    * Closes the store. The last connection to close checkpoints the WAL and removes it. After a failure, the WAL must
    * stay for the next start, because it may have the only copy of pages that seem to be checkpointed. So a read-only
-   * connection closes last, which cannot checkpoint.
+   * connection, which cannot checkpoint, closes last.
    */
   override async close(): Promise<void> {
     await this.#checkpointer.close()
@@ -208,7 +208,7 @@ class SqliteStore extends SqliteReader implements Store {
     requireWalIndexSpace(this.#path, frames, () => this.#walFrames())
   }
 
-  /** Converts an error. Blocks all further writes if it is STORE_FAILED. */
+  /** Converts an error. If the result is STORE_FAILED, blocks all further writes. */
   #refusal(error: unknown, applying: Effect | null, isCommitting = false): StoreError {
     const refusal = storeError(error, applying, isCommitting)
     if (refusal.code === 'STORE_FAILED') this.#failure ??= refusal

@@ -9,7 +9,7 @@ export interface Sql {
 }
 
 export interface CompiledWhere extends Sql {
-  /** Whether the SQL is equivalent to `matches`. If not, it accepts more items, which `matches` must check. */
+  /** Whether the SQL is equivalent to `matches`. Otherwise the SQL accepts more items, which `matches` must check. */
   readonly isExact: boolean
 }
 
@@ -94,8 +94,8 @@ function isReached(item: string, path: Path): Sql {
 }
 
 /**
- * Applies `test` to the objects that may have the last member of `path`. Without an array on the path, SQLite follows
- * the path; otherwise the elements of the arrays are joined step by step.
+ * Applies `test` to the objects that may have the last member of `path`. Without an array on the path, SQLite itself
+ * follows the path. Otherwise the SQL joins the elements of each array on the path.
  */
 function somewhere(item: string, path: Path, test: (holder: string, steps: Path) => Sql): Sql {
   const straight = test(item, path)

@@ -28,7 +28,7 @@ export interface Finding {
 }
 
 export interface WalkResult {
-  /** The correct blocks, in order; empty at the end of the chain, and if the next block is wrong. */
+  /** The correct blocks, in order. Empty at the end of the chain, and if the next block is wrong. */
   readonly blocks: readonly Block[]
   /** The defect of the next block, or null. */
   readonly finding: Finding | null

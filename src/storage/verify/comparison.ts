@@ -153,7 +153,7 @@ export class Comparison {
 
   async #effect(effect: Effect): Promise<string | null> {
     if (effect.kind === 'erase_item') return this.#erasures.entry(effect)
-    // The erasure removed the row. If it is still there, it is reported as a stray row.
+    // The erasure removed the row. If the row is still there, it is reported as a stray row.
     if (effect.kind === 'erased_attachment') return null
     if (!('id' in effect)) return this.#database(effect)
     if ('attachment' in effect) {
@@ -189,7 +189,7 @@ export class Comparison {
     return `neither item ${id} of ${db} nor its history has this revision`
   }
 
-  /** Compares a creation with the next row. */
+  /** Compares a creation with the next row. Returns the difference, or null. */
   #created(effect: ItemEffect, row: ItemRow | null): string | null {
     const { db, id, position } = effect
     const database = this.databases.get(db)

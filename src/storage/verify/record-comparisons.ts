@@ -36,7 +36,7 @@ export class RowCursor<Row> {
     this.#positionOf = positionOf
   }
 
-  /** The next row if it is in memory, otherwise undefined; then `peek` reads it. */
+  /** The next row, or undefined if it is not in memory and must be read with `peek`. */
   get buffered(): Row | undefined {
     return this.#page[this.#next]
   }
@@ -143,7 +143,7 @@ export class AttachmentComparison {
     )
   }
 
-  /** Checks the next entry. `database` is the creation position of the database in the entry. */
+  /** Checks the next entry. `database` is the creation position of the entry's database, if that database exists. */
   async entry(effect: AttachmentEffect, database: number | undefined): Promise<string | null> {
     const { kind, db, id, position, attachment } = effect
     if (database === undefined) return `there is no database ${db} at this height`

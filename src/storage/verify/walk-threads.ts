@@ -28,7 +28,7 @@ export interface RangeTask {
 
 /**
  * Result of a range. `plain` has an element per correct block, which is null if the block is not plain. `finding` is
- * the defect of the block after these, or null.
+ * the defect of the block after the correct blocks, or null.
  */
 export interface RangeResult {
   readonly from: number
