@@ -60,7 +60,7 @@ it('returns 503 for a download whose file cannot be opened', async () => {
   const log: string[] = []
   const node = await nodeIn(folder, log)
   await put(node)
-  // A file in place of its folder keeps the node from opening the blob.
+  // A file in place of the blob's folder keeps the node from opening the blob.
   const start = join(folder, 'attachments', SHA256.slice(0, 2))
   renameSync(start, `${start}.kept`)
   writeFileSync(start, '')

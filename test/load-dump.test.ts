@@ -14,8 +14,8 @@ import { until } from './support/until.ts'
 const lines = (count: number) =>
   Array.from({ length: count }, (_, at) => `{"id":"i${at}","n":${at}}\n`).join('')
 
-describe('a folder', () => {
-  it('gets the items of a file and dumps the same items, and a load with refused lines lists them and exits with code 1', async () => {
+describe('load and dump with a data folder', () => {
+  it('store the items of a file and return the same items, and a load with refused lines lists these and exits with code 1', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -64,7 +64,7 @@ describe('a folder', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('is refused while its node runs, and if arguments are missing or wrong', async () => {
+  it('are refused while the node runs, and if arguments are missing or wrong', async () => {
     const folder = temporaryFolder()
     const node = await startLedgerNode({ folder })
     const file = join(temporaryFolder(), 'f.ndjson')
@@ -105,7 +105,7 @@ describe('a folder', () => {
     expect(existsSync(`${file}.load`)).toBe(false)
   })
 
-  it('gets every item once if the load is killed and resumed', async () => {
+  it('store every item once if a load is killed and resumed', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -142,7 +142,7 @@ describe('a folder', () => {
     expect(numbers.every((n, at) => n === at)).toBe(true)
   })
 
-  it('is not resumed with a different input or different options', async () => {
+  it('do not resume a load with a different input or different options', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -170,7 +170,7 @@ describe('a folder', () => {
   })
 })
 
-describe('a running node', () => {
+describe('load and dump with a running node', () => {
   const records = (text: string) =>
     recordsOf(
       (async function* () {
@@ -183,7 +183,7 @@ describe('a running node', () => {
     ...{ newId: () => 'new', acknowledged() {} },
   }
 
-  it('gets the items, replaces existing items, and dumps the state after one block', async () => {
+  it('store items, replace existing items, and return the state after one block', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
     const once = { ...options, onConflict: 'fail' as const }
@@ -215,7 +215,7 @@ describe('a running node', () => {
     await expect(items.check()).rejects.toThrow('fruit changed during the dump')
   })
 
-  it('gets attachments whose names must be escaped in a path', async () => {
+  it('store attachments whose names must be escaped in a path', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
     const attachment = { name: 'a b.txt', contentType: 'text/plain', bytes: Buffer.from('hello') }
@@ -232,7 +232,7 @@ describe('a running node', () => {
     )
   })
 
-  it('works with `load` and `dump` and a token with the required scopes, and refuses a load with any other token', async () => {
+  it('work with a token that has the required scopes, and a load with another token is refused', async () => {
     const clock = new HandClock()
     const tokens = await openTokens({ clock, folder: null, secret: null })
     const { url } = await startLedgerNode({ tokens, clock })

@@ -1,5 +1,5 @@
-// A real `daicho serve` is killed at random moments during uploads: acknowledged attachments are complete, and
-// unacknowledged attachments are complete or absent, on disk too.
+// Kills a real `daicho serve` at random moments during uploads. Afterwards, acknowledged attachments are complete,
+// and unacknowledged attachments are complete or absent, also on disk.
 import { hash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { runDaicho, serveLedger } from '../support/daicho.ts'
@@ -9,20 +9,19 @@ import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
 const KILLS = roundsOf(6)
 const UPLOADERS = 4
-/** Maximum bytes of one upload: large enough that kills hit every state. */
+/** Maximum size of one upload, bytes. So large that kills hit every phase of an upload. */
 const BYTES_MAX = 6 * 1024 * 1024
-/** Longest delay before a kill. */
+/** Maximum delay before a kill, milliseconds. */
 const WHILE_MS = 160
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
 console.log(`CRASH_SEED=${seed} repeats this run`)
 
-/** The body of a JSON reply. */
 async function read(url: string) {
   return JSON.parse(await (await fetch(url)).text())
 }
 
-it(`each of ${KILLS} kills during uploads leaves every attachment complete or absent`, async () => {
+it(`every attachment is complete or absent after each of ${KILLS} kills during uploads`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   let server = await serveLedger(folder)
@@ -30,7 +29,7 @@ it(`each of ${KILLS} kills during uploads leaves every attachment complete or ab
   await fetch(`${server.url}/api/f`, { method: 'POST' })
   await fetch(`${server.url}/api/f`, { method: 'POST', headers: json, body: '{"id":"a"}' })
 
-  // By attachment name: the last text sent, and the last text acknowledged.
+  // By attachment name, the SHA-256 of the last text that was sent, and of the last text that was acknowledged.
   const sent = new Map<string, string>()
   const answered = new Map<string, string>()
   const named = new Set<string>()
@@ -74,7 +73,8 @@ it(`each of ${KILLS} kills during uploads leaves every attachment complete or ab
       const bytes = await (await fetch(`${server.url}/api/f/a/attachments/${name}`)).arrayBuffer()
       expect(hash('sha256', Buffer.from(bytes), 'hex')).toBe(there)
     }
-    // All blobs that entries name. Other blobs are only in a database, until their uploads expire.
+    // The store has every blob that an entry refers to. With PostgreSQL, it also has the blobs of unfinished uploads
+    // until these expire.
     const { serverid } = await read(`${server.url}/api/serverid`)
     const ledgers = await (await fetch(`${server.url}/api/ledgers?serverid=${serverid}`)).text()
     named.clear()

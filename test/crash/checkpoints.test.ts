@@ -1,5 +1,5 @@
-// A real `daicho serve` is killed under load while its checkpoints are read: no two published heads contradict
-// each other, and all of them match the final history.
+// Kills a real `daicho serve` under load while clients read its checkpoints. No two published checkpoints contradict
+// each other, and all match the final history.
 import { expect, it } from 'vitest'
 import {
   type Checkpoint,
@@ -51,7 +51,7 @@ it(`publishes only checkpoints that continue every earlier checkpoint, through $
     const enough = new Promise<void>((resolve) => {
       reached = resolve
     })
-    // Every round publishes a head, even on a slow computer.
+    // Each round waits for a published checkpoint, also on a slow computer.
     let given = 0
     const count = () => {
       if (answersLeft <= 0 && given > 0) reached()
@@ -66,7 +66,7 @@ it(`publishes only checkpoints that continue every earlier checkpoint, through $
     const readers = Array.from({ length: 3 }, async () => {
       for (let size = 0; reading; ) {
         const note = await textAt(`${log()}/checkpoint`)
-        // A busy node may refuse to sign for a while (LOG_BEHIND); a killed node does not answer.
+        // There is no checkpoint while a busy node does not sign (LOG_BEHIND), and after a kill.
         if (note === null) await pause(10)
         if (note === null || notes.has(note)) continue
         notes.add(note)

@@ -1,5 +1,5 @@
-// A real `daicho serve` is killed at random moments while attachments are replaced and erased: acknowledged
-// erasures leave no bytes in any file after the restart, and unacknowledged erasures are complete or absent.
+// Kills a real `daicho serve` at random moments while attachments are replaced and erased. After the restart, no file
+// contains the bytes of an acknowledged erasure, and each unacknowledged erasure is complete or has no effect.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -10,13 +10,12 @@ import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
 const KILLS = 6
 const CLIENTS = 3
-/** Longest delay from the first reply to the kill. */
+/** Maximum delay from the first reply to the kill, milliseconds. */
 const WHILE_MS = 120
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
 console.log(`CRASH_SEED=${seed} repeats this run`)
 
-/** The SHA-256 of each stored blob. */
 function contentsIn(folder: string): string[] {
   return readdirSync(join(folder, 'attachments'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -34,7 +33,7 @@ it(`none of ${KILLS} kills during erasures brings erased content back`, async ()
     const body = JSON.stringify({ id: `c${client}` })
     await fetch(`${server.url}/api/f`, { method: 'POST', headers: json, body })
   }
-  /** Texts of a client: sent and perhaps replaced; acknowledged as erased. */
+  /** Texts of each client that were sent and may have been replaced, and texts whose erasure was acknowledged. */
   const replaced = Array.from({ length: CLIENTS }, (): string[] => [])
   const erased: string[] = []
   let made = 0
@@ -42,7 +41,7 @@ it(`none of ${KILLS} kills during erasures brings erased content back`, async ()
   for (let round = 0; round < KILLS; round += 1) {
     let isKilled = false
     const answered = Promise.withResolvers<void>()
-    // Attachments whose state after the last kill is unknown.
+    // Deletes attachments whose state after the last kill is unknown.
     for (const [client, texts] of replaced.entries()) {
       for (const secret of texts) {
         await fetch(`${server.url}/api/f/c${client}/attachments/${secret}`, { method: 'DELETE' })
@@ -90,8 +89,8 @@ it(`none of ${KILLS} kills during erasures brings erased content back`, async ()
     const ledgers = await (await fetch(`${server.url}/api/ledgers?serverid=${serverid}`)).text()
     const named = ledgers.matchAll(/"sha256":"([0-9a-f]{64})"/g)
     expect(contentsIn(folder)).toEqual([...new Set([...named].map(([, sha]) => sha))].toSorted())
-    // A replaced attachment whose erasure was not acknowledged: its name in the ledger and its bytes on disk are
-    // either both present or both gone.
+    // If the erasure of a replaced attachment was not acknowledged, its name in the ledger and its bytes on disk are
+    // both present or both absent.
     for (const secret of replaced.flat()) {
       const isNamed = ledgers.includes(`"name":"${secret}"`)
       expect([secret, filesWith(secret).length > 0]).toEqual([secret, isNamed])

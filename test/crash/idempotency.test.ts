@@ -1,6 +1,6 @@
-// A real `daicho serve` is killed during requests with idempotency keys, and each request is repeated until it is
-// answered: it is applied once, whether the kill came before its commit, between commit and reply, or
-// afterwards.
+// Kills a real `daicho serve` during requests with idempotency keys. A client repeats each request until it gets a
+// reply. The node applies each request once, whether the kill came before the commit, between commit and reply, or
+// later.
 import { expect, it } from 'vitest'
 import { openStoreReader } from '../../src/storage/index.ts'
 import { type ServedLedger, serveLedger } from '../support/daicho.ts'
@@ -15,10 +15,10 @@ const KILLS = roundsOf(6)
 const CLIENTS = 16
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** Prefix of the keys of uploads; keys of items lack it. */
+/** Prefix of the keys of uploads. Keys of items have no prefix. */
 const UPLOAD = 'upload-'
 
-/** Reply of a request with its body and ledger position, or `null` if the connection broke. */
+/** Sends a request. Returns its body and ledger position, or null if the connection broke. */
 async function once(url: string, key: string): Promise<{ text: string; at: string } | null> {
   const header = { 'idempotency-key': `"${key}"` }
   const upload = key.startsWith(UPLOAD)
@@ -38,7 +38,7 @@ async function once(url: string, key: string): Promise<{ text: string; at: strin
     const at = reply.headers.get('ledger-position')?.split('/')[1] ?? ''
     return { text: await reply.text(), at }
   } catch (error) {
-    // Errors of fetch for a broken or refused connection.
+    // `fetch` throws a TypeError if a connection breaks or is refused.
     if (error instanceof TypeError) return null
     throw error
   }
@@ -55,7 +55,7 @@ async function prepare(url: string): Promise<void> {
   await fetch(`${url}/api/fruit`, { method: 'POST', headers, body: '{"id":"plum"}' })
 }
 
-/** Ledger positions of requests by key; fails on a duplicate. */
+/** Returns the ledger position of each request by its key. Fails if a request was applied twice. */
 async function recordedIn(url: string): Promise<Map<string, string>> {
   const { serverid } = JSON.parse(await (await fetch(`${url}/api/serverid`)).text())
   const reply = await fetch(`${url}/api/ledgers?serverid=${serverid}&offset=2`)
@@ -71,13 +71,13 @@ async function recordedIn(url: string): Promise<Map<string, string>> {
 }
 
 it.each(['item', `${UPLOAD}1`])(
-  'a request (%s) that was stored but not answered before a kill is answered when it is repeated, and is applied once',
+  'a request (%s) that was stored but not answered before a kill is applied once, and gets its reply when it is repeated',
   async (key) => {
     const folder = temporaryFolder()
     let server = await serveLedger(folder)
     await prepare(server.url)
     const store = await openStoreReader(await locationOf(folder), { frozen: false })
-    // The reply may still reach the socket, but the client has disconnected.
+    // The node may still write the reply, but the client has disconnected.
     const unheard = once(server.url, key)
     let height = 0
     while (height < 2) {
@@ -99,7 +99,7 @@ it.each(['item', `${UPLOAD}1`])(
   },
 )
 
-it(`applies every request once if it is repeated until it is answered, through ${KILLS} kills under load`, async () => {
+it(`applies each request once if the client repeats it until it gets a reply, through ${KILLS} kills under load`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   let server = await serveLedger(folder)
@@ -144,6 +144,6 @@ it(`applies every request once if it is repeated until it is answered, through $
   await kill(server)
   expect((await verifyFolder(folder)).finding).toBeNull()
   console.log(
-    `${KILLS} kills: ${recorded.size} requests, each once; ${done} were committed unanswered`,
+    `${KILLS} kills: ${recorded.size} requests, each once; ${done} were committed without a reply`,
   )
 })

@@ -1,5 +1,5 @@
-// A real `daicho serve` under load is killed repeatedly at random moments: after the restart, acknowledged work is
-// complete, and each unacknowledged request is complete or absent.
+// Kills a real `daicho serve` under load at random moments. After each restart, acknowledged changes are complete,
+// and each unacknowledged request is complete or has no effect.
 import { Agent } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { runDaicho, type ServedLedger, serveLedger } from '../support/daicho.ts'
@@ -10,7 +10,10 @@ import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 const KILLS = roundsOf(20)
 const CLIENTS = 32
 const DATABASES = ['fruit', 'tools', 'notes', '台帳']
-/** Range of delays after an acknowledgement that reaches unacknowledged work in every state. */
+/**
+ * Maximum delay of a kill after an acknowledgement, milliseconds. Kills within this time hit requests in
+ * every phase.
+ */
 const AFTER_ACKNOWLEDGED_MS = 12
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
@@ -32,7 +35,6 @@ async function expectVerified(folder: string): Promise<void> {
   ])
 }
 
-/** The body of a list. */
 async function read(url: string) {
   return JSON.parse(await (await fetch(url)).text())
 }
@@ -51,7 +53,10 @@ function makeClients(dice: Dice): LoadClient[] {
   })
 }
 
-/** Compares every client with the databases. Returns how many requests had been committed without a reply. */
+/**
+ * Compares the items of each client with the databases. Returns how many requests without a reply were
+ * committed, and how many were not.
+ */
 async function settleAll(
   url: string,
   clients: readonly LoadClient[],
@@ -93,8 +98,8 @@ describe.concurrent('SIGKILL', () => {
       await kill(server)
       await Promise.all(running)
 
-      // Verifies alternately the crashed folder and the folder of the restarted server, sometimes with the command
-      // itself.
+      // Verifies the folder before the restart in even rounds, and after the restart in odd rounds. In two of ten
+      // rounds, the command verifies the folder too.
       if (round % 2 === 0) expect((await verifyFolder(folder)).finding).toBeNull()
       if (round % 10 === 4) await expectVerified(folder)
       server = await serveLedger(folder)
@@ -115,7 +120,7 @@ describe.concurrent('SIGKILL', () => {
     expect(acknowledged).toBeGreaterThan(KILLS)
   })
 
-  it('during an atomic request of 10,000 entries leaves all entries or no entry', async ({
+  it('during an atomic request of 10,000 entries leaves all entries or none', async ({
     onTestFinished,
   }) => {
     const dice = new Dice(seed + 1)
@@ -143,7 +148,7 @@ describe.concurrent('SIGKILL', () => {
     const ask = (db: string, kind: 'list' | 'ledgers') =>
       send(server.url, agent, { method: 'POST', ...units[kind](db) })
 
-    // Duration of one request without a kill.
+    // Duration of such a request without a kill, milliseconds.
     let wholeMs = 0
     for (const kind of ['list', 'ledgers'] as const) {
       await send(server.url, agent, { method: 'POST', path: `/api/calm-${kind}`, body: undefined })

@@ -1,4 +1,4 @@
-// `daicho restore` is killed repeatedly: after any kill, the next run succeeds.
+// Kills `daicho restore` and `daicho import` again and again. After any kill, the next run succeeds.
 import {
   copyFileSync,
   cpSync,
@@ -20,14 +20,14 @@ import {
 } from '../support/ledger-node.ts'
 
 const KILLS = 20
-/** Number of kills in the tests with another source or without the key. */
+/** Number of kills in each of the other tests. */
 const KILLS_MORE = 6
 const BLOCKS = 1_200
-/** Longest delay before a kill: about the duration of a restore after its first write. */
+/** Maximum delay before a kill, milliseconds. About the duration of a restore after its first write. */
 const KILL_WITHIN_MS = 900
 const CONTENT = Buffer.alloc(5 * 1024 * 1024, 'content of an attachment ')
 
-/** A node with a chain of `BLOCKS` blocks and attachments, and the expected replies. */
+/** A node with a chain of BLOCKS blocks and attachments, and the expected replies. */
 interface Origin {
   readonly folder: string
   readonly node: LedgerNode
@@ -37,7 +37,7 @@ interface Origin {
 
 const remove: (() => unknown)[] = []
 const folder = temporaryFolder((done) => remove.push(done))
-/** A node that all tests share and do not change. */
+/** All tests share this node and do not change it. */
 let origin: Origin
 beforeAll(async () => {
   const node = await startLedgerNode({ folder })
@@ -59,7 +59,10 @@ afterAll(async () => {
   for (const done of remove) await done()
 })
 
-/** Runs `args` and kills it repeatedly; after each kill the folder holds either no store or a complete store. */
+/**
+ * Starts the command `args` and kills it, again and again. After each kill, the folder has no store or a
+ * complete store.
+ */
 async function killedAgainAndAgain(args: string[], target: string, kills: number): Promise<void> {
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
   let killedInside = 0
@@ -104,7 +107,7 @@ const DATABASES = [
   '/api/fruit/9/attachments/none',
 ]
 
-it(`a restore killed ${KILLS} times at random moments completes with all replies unchanged`, async () => {
+it(`a restore that was killed ${KILLS} times at random moments completes, and the node gives the same replies as before`, async () => {
   const { folder, node, serverId, args } = origin
   const target = temporaryFolder()
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
@@ -132,7 +135,7 @@ it(`a restore killed ${KILLS} times at random moments completes with all replies
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
 })
 
-it(`a restore without the key, killed ${KILLS_MORE} times, restores the data under a new chain`, async () => {
+it(`a restore without the key that was killed ${KILLS_MORE} times restores the data to a new chain`, async () => {
   const { node, serverId, args } = origin
   const target = temporaryFolder()
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
@@ -144,7 +147,7 @@ it(`a restore without the key, killed ${KILLS_MORE} times, restores the data und
   expect(done).toMatchObject({ status: true, mirrored: serverId, absent: 0 })
   expect(done.serverId).not.toBe(serverId)
   expect(done.items).toBe(2 * (BLOCKS - 5) - 1)
-  // A second run finds nothing left to do, even if the chain has grown.
+  // A second run has nothing to do, even if the chain has grown.
   const again = await runDaicho(withKey, env)
   expect([again.code, JSON.parse(again.stdout).headId]).toEqual([0, done.headId])
   for (const folder of [target, join(target, 'mirrors', `${serverId}`)]) {
@@ -154,13 +157,13 @@ it(`a restore without the key, killed ${KILLS_MORE} times, restores the data und
   onTestFinished(() => restored.close())
   await expectSame(restored, node, [
     ...DATABASES,
-    // The old chain is a mirror.
+    // The restored node has the old chain as a mirror.
     `/api/ledgers?serverid=${serverId}&proof=1`,
     `/api/ledgers/${serverId}/checkpoint`,
     `/api/ledgers/${serverId}/vkey`,
     `/api/ledgers/${serverId}/tile/0/000`,
   ])
-  // The new chain has the current data and accepts changes.
+  // The new chain contains the current data, and accepts changes.
   expect((await restored.send('GET', '/api/fruit/7/history')).json.history).toHaveLength(1)
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
   const { json } = await restored.send('GET', `/api/ledgers?serverid=${done.serverId}&limit=1`)
@@ -171,7 +174,7 @@ it(`a restore without the key, killed ${KILLS_MORE} times, restores the data und
   })
 })
 
-it(`an import without the key, killed ${KILLS_MORE} times, imports the data under a new chain`, async () => {
+it(`an import without the key that was killed ${KILLS_MORE} times imports the data to a new chain`, async () => {
   const { folder, node, serverId } = origin
   const file = join(temporaryFolder(), 'chain.jsonl')
   const exported = await runDaicho(['export', folder, '--out', file], {})
@@ -179,12 +182,12 @@ it(`an import without the key, killed ${KILLS_MORE} times, imports the data unde
   const target = temporaryFolder()
   const env = { SYSTEM_FOLDER: target }
   const args = ['import', file, '--json', '--key', node.service.log.verifierKey]
-  // Exports lack the bytes of attachments: these are copied to the mirror's folder.
+  // An export does not contain the bytes of attachments, so they are copied to the folder of the mirror.
   const mirror = join(target, 'mirrors', `${serverId}`)
   cpSync(join(folder, 'attachments'), join(mirror, 'attachments'), { recursive: true })
   rmSync(join(mirror, 'attachments', 'incoming'), { recursive: true })
   await killedAgainAndAgain(args, target, KILLS_MORE)
-  // The state after a kill while a blob is copied.
+  // Creates the state after a kill during the copy of a blob.
   const arriving = join(target, 'attachments', 'incoming')
   mkdirSync(arriving, { recursive: true })
   writeFileSync(join(arriving, '1'), 'half of it')
@@ -199,12 +202,11 @@ it(`an import without the key, killed ${KILLS_MORE} times, imports the data unde
   const imported = await startLedgerNode({ folder: target })
   onTestFinished(() => imported.close())
   await expectSame(imported, node, [...DATABASES, `/api/ledgers?serverid=${serverId}&proof=1`])
-  // The export is unsigned.
   const head = await imported.send('GET', `/api/ledgers/${serverId}/checkpoint`)
   expect([head.status, head.json.code]).toEqual([503, 'LOG_BEHIND'])
 })
 
-it('refuses an incompatible source with one line, and leaves the folder unchanged', async () => {
+it('refuses an incompatible source with a one-line message, and leaves the folder unchanged', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/fruit')
   const { serverId } = node.service
@@ -220,7 +222,7 @@ it('refuses an incompatible source with one line, and leaves the folder unchange
   const taken = { SYSTEM_FOLDER: stranger, PEERS_ALLOW_PRIVATE: '1' }
   const allowed = { SYSTEM_FOLDER: empty, PEERS_ALLOW_PRIVATE: '1' }
   for (const [args, env, code, line] of [
-    [[...from, ...id], allowed, 78, /contains no key: copy the node.key of server id \d+ to it/],
+    [[...from, ...id], allowed, 78, /contains no key: copy the node.key of server id \d+ into the folder/],
     [[...from, ...id, '--key', 'x'], allowed, 2, /vkey is not the verifier key of a node/],
     [[...from, ...id, '--key', other], allowed, 2, /does not belong to server id/],
     [[...from, ...id, '--key', vkey], taken, 78, /into an empty folder/],

@@ -1,16 +1,16 @@
-// A witness node is killed while contradicting requests to cosign a log arrive.
+// Kills a node that is a witness, while it receives requests to cosign contradicting logs under one key.
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { TestLog } from '../support/test-log.ts'
 
-/** Runs of the node; 20 in manual runs. */
+/** Number of runs of the node. For more: WITNESS_KILLS=20. */
 const RUNS = Number(process.env.WITNESS_KILLS ?? 4)
 const CLIENTS = 16
 const SIZES = 400
 
-it(`a witness killed ${RUNS} times at random moments cosigns one chain`, async () => {
+it(`a witness that is killed ${RUNS} times at random moments cosigns only one chain`, async () => {
   const folder = temporaryFolder()
   const one = new TestLog(SIZES, 'one')
   const logs = [one, new TestLog(SIZES, 'two', one.key)]
@@ -36,7 +36,7 @@ it(`a witness killed ${RUNS} times at random moments cosigns one chain`, async (
         if (run === RUNS && cosigned.length > 0) return
       }
     }
-    // A client stops when its connection breaks.
+    // A client ends when its connection breaks.
     const clients = Array.from({ length: CLIENTS }, (_, n) => client(n).catch(() => {}))
     if (run < RUNS) {
       await delay(50 + Math.random() * 250)

@@ -107,7 +107,7 @@ describe('rules', () => {
     expect(await counts(rule('**'))).toEqual([2, 2])
   })
 
-  it('with a transaction apply only while the network processes that transaction', async () => {
+  it('for a transaction apply only during this transaction', async () => {
     const { as } = await under(`
       rule R { participant: "ANY" operation: ALL resource: "org.a.One"
         transaction: "org.hyperledger.composer.system.AddAsset" action: ALLOW }`)

@@ -182,7 +182,7 @@ const FIELDS_OF_NEITHER = [
   ...['Integer', 'Boolean', 'DateTime', 'Size'].map((type) => `o ${type} a regex=/a/`),
 ]
 
-/** Declarations that daicho accepts and Composer rejects. First, what daicho permits in addition. */
+/** Declarations that daicho accepts and Composer rejects. The first text says what daicho permits. */
 const ONLY_DAICHO: readonly [string, string][] = [
   ['either order', 'asset X extends Abstract identified by v { o String v }'],
   ['either order', 'participant X extends Member identified by v { o String v }'],

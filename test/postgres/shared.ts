@@ -57,7 +57,7 @@ async function askForServer(): Promise<SharedServer> {
 async function createDatabase(server: string): Promise<TestDatabase> {
   databases.count += 1
   const name = `daicho_test_${process.pid}_${databases.count}`
-  // Uses template0, because connections to the template would prevent concurrent creations, and template0 has none.
+  // PostgreSQL cannot copy a template that has connections, and template0 never has any.
   await queryOnce(server, `CREATE DATABASE ${name} TEMPLATE template0`)
   const url = new URL(server)
   url.pathname = `/${name}`

@@ -87,16 +87,16 @@ it('reports each change of node.key or signed-head, and how to repair it', async
     [
       head,
       null,
-      'signed-head is missing, so an older or another chain in this folder would go unnoticed: compare the ' +
-        'head with a head from another source (a peer, an auditor, a note); then start the node, ' +
-        'which writes the file',
+      'signed-head is missing, so verify cannot tell whether the chain in this folder was rolled back or ' +
+        'replaced: compare the head of the chain with the head that a peer, an auditor or a saved ' +
+        'checkpoint shows; then start the node, which writes the file',
     ],
     [head, 'no head', `${damaged}${compare}`],
     [head, `${note}— x`, `${damaged}${compare}`],
     [
       head,
       otherNote,
-      `signed-head is of the log ${otherOrigin}, and the store of ${origin}: put back the file of this node`,
+      `signed-head belongs to the log ${otherOrigin}, but the store contains ${origin}: put back the file of this node`,
     ],
     [
       head,

@@ -1,4 +1,4 @@
-// The engine under the nodes of a test file: files in a folder, unless the file calls `useDatabases`.
+// The storage engine of the nodes in a test file: a folder, unless the file calls `useDatabases`.
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type StoreLocation, storeExists } from '../../src/storage/index.ts'
@@ -7,11 +7,14 @@ import type { SharedPostgres } from '../postgres/shared.ts'
 
 const databases = {
   postgres: null as SharedPostgres | null,
-  /** URL of the database of each folder. */
+  /** URL of the database of each node, by the folder of the node. */
   byFolder: new Map<string, Promise<string>>(),
 }
 
-/** Gives each node that is started later a database. The tests of a file with its own process call it first. */
+/**
+ * Gives a PostgreSQL database to each node that is started later. Files that call this have their own
+ * process, and call it before their tests.
+ */
 export function useDatabases(postgres: SharedPostgres): void {
   databases.postgres = postgres
 }
@@ -20,12 +23,12 @@ export function isOnDatabases(): boolean {
   return databases.postgres !== null
 }
 
-/** Returns `count` for nodes with files, and a small number for nodes with databases. */
+/** Returns `count`, or a smaller number if nodes use databases, because these are slower. */
 export function roundsOf(count: number): number {
   return isOnDatabases() ? Math.min(count, 2) : count
 }
 
-/** Returns the store of the node with this folder; null if it is in the folder. */
+/** Returns the URL of the database of the node with this folder, or null if its store is in the folder. */
 export async function databaseOf(folder: string | null): Promise<string | null> {
   const { postgres, byFolder } = databases
   if (postgres === null) return null

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http'
 import { expect } from 'vitest'
 
-/** Reproducible random numbers from a seed: mulberry32. */
+/** Reproducible random numbers from a seed. Algorithm: mulberry32. */
 export class Dice {
   #state: number
 
@@ -9,7 +9,7 @@ export class Dice {
     this.#state = seed
   }
 
-  /** 0 <= number < 1. */
+  /** Returns a number of at least 0 and less than 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state)
@@ -17,16 +17,16 @@ export class Dice {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
 
-  /** 0 <= integer < bound. */
+  /** Returns an integer of at least 0 and less than `bound`. */
   below(bound: number): number {
     return Math.floor(this.next() * bound)
   }
 }
 
-/** JSON objects by id; null for an item that does not exist. */
+/** Content of an item, or null if the item does not exist. */
 export type ItemState = Record<string, unknown> | null
 
-/** One request, and its effect on the items it touches. */
+/** A request, and the items that it changes as they are afterwards, by id. */
 interface Step {
   readonly method: string
   readonly path: string
@@ -34,21 +34,21 @@ interface Step {
   readonly after: ReadonlyMap<string, ItemState>
 }
 
-/** A request without a reply: it was applied completely or not at all. */
+/** Thrown for a request without a reply, which the node applied completely or not at all. */
 export class Unanswered extends Error {
   override readonly name = 'Unanswered'
 }
 
 /**
- * A client with its own connection that changes its own items, one request at a time, and remembers acknowledged
- * changes and the change in flight when the connection broke.
+ * A client with its own connection and its own items. It sends one request at a time. It records all
+ * acknowledged changes, and the request that had no reply when the connection broke.
  */
 export class LoadClient {
-  /** Number of answered requests. */
+  /** Number of acknowledged requests. */
   acknowledged = 0
-  /** Acknowledged items; null for deleted items. */
+  /** Acknowledged state of each item, by id. null: the item was deleted. */
   readonly items = new Map<string, ItemState>()
-  /** Result of the request in flight; null if there is none. */
+  /** State of the items after the request that has no reply yet. null: there is no such request. */
   pending: ReadonlyMap<string, ItemState> | null = null
   readonly #name: string
   readonly #db: string
@@ -62,7 +62,7 @@ export class LoadClient {
     this.#dice = dice
   }
 
-  /** Sends requests until the connection breaks. `onAnswer` is called for each reply. */
+  /** Sends requests until the connection breaks. Calls `onAnswer` after each reply. */
   async run(url: string, onAnswer: () => void): Promise<void> {
     this.#agent = new Agent({ keepAlive: true, maxSockets: 1 })
     try {
@@ -72,7 +72,7 @@ export class LoadClient {
     }
   }
 
-  /** Sends one request; false if the connection broke, or the node is closing. */
+  /** Sends one request. Returns false if the connection broke, or if the node is closing. */
   async #answered(url: string): Promise<boolean> {
     const step = this.#step()
     this.pending = step.after
@@ -97,8 +97,9 @@ export class LoadClient {
   }
 
   /**
-   * Compares this client's items in the database: each acknowledged item is unchanged, and the request in
-   * flight was applied completely or not at all. Adopts the present state.
+   * Compares the items of this client with the database. Each acknowledged item must be unchanged, and the
+   * request without a reply must be complete or have no effect. Then records the current state as
+   * acknowledged.
    */
   settle(stored: ReadonlyMap<string, Record<string, unknown>>): 'nothing' | 'done' | 'undone' {
     const own = [...stored].filter(([id]) => id.startsWith(`${this.#name}-`))
@@ -172,7 +173,7 @@ export class LoadClient {
     return this.#mixedUnit(id)
   }
 
-  /** One operation of each kind, atomically. */
+  /** An atomic request with one operation of each kind. */
   #mixedUnit(id: string): Step {
     const item = this.#fresh()
     const changed = { id: item.id, changed: this.#dice.below(1_000_000) }
@@ -200,7 +201,7 @@ function liveOf(items: ReadonlyMap<string, ItemState>): Map<string, unknown> {
   return new Map([...items].filter(([, state]) => state !== null))
 }
 
-/** The service's JSON of these flat items: members sorted by name. */
+/** Returns the JSON that the node returns for an item without nested values: its members are sorted by name. */
 function canonical(state: ItemState): string {
   if (state === null) return 'null'
   return JSON.stringify(
@@ -208,7 +209,7 @@ function canonical(state: ItemState): string {
   )
 }
 
-/** Sends one request. Errors: Unanswered if the connection broke before the complete reply. */
+/** Sends one request. Errors: Unanswered if the connection broke before the reply was complete. */
 export function send(
   url: string,
   agent: Agent,
@@ -234,7 +235,7 @@ export function send(
   })
 }
 
-/** All items of a database by id. */
+/** Returns all items of a database by id. */
 export async function itemsOf(
   url: string,
   db: string,
