@@ -124,7 +124,6 @@ function isEmpty(value: Json | undefined): boolean {
   return isJsonObject(value) && Object.keys(value).length === 0
 }
 
-/** Returns `value` as an attachment, or null if it is not an attachment. */
 export function attachmentOf(value: Json | undefined): Attachment | null {
   if (!isJsonObject(value) || Object.keys(value).length !== 4) return null
   const { name, content_type, length, sha256 } = value
@@ -151,7 +150,6 @@ const POSITIONS_PER_BLOCK = 16_384
 /** Position of an entry in its chain. */
 export interface Position {
   readonly height: number
-  /** Index in the block. */
   readonly index: number
 }
 

@@ -154,7 +154,6 @@ export function frontierNodes(size: number): TreeNode[] {
   return nodesOf({ from: 0, to: size })
 }
 
-/** The frontier of the tree of the first `size` leaves. */
 export async function frontierAt(size: number, read: ReadNodes): Promise<Frontier> {
   return { size, peaks: await read(frontierNodes(size)) }
 }

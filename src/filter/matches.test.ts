@@ -15,7 +15,6 @@ import {
 } from './matches.ts'
 import { filterOf } from './read-filter.ts'
 
-/** Returns whether `resource` matches `where`, given as JSON. */
 function matchesJson(where: unknown, resource: JsonObject): boolean {
   const filter = filterOf({ filter: JSON.stringify({ where }) })
   return filter?.where === null || filter?.where === undefined || matches(filter.where, resource)

@@ -64,7 +64,6 @@ class Stage {
     await this.blobs.recover()
   }
 
-  /** Records an attachment `name` of the item. */
   record(name: string, text: string): Promise<void> {
     return this.recordBlob(name, textAttachment(name, text))
   }

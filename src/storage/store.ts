@@ -39,7 +39,6 @@ export interface StoredDatabase {
 export interface ItemRange {
   /** Only items created after this position. */
   readonly after?: number
-  /** Number of items to skip. */
   readonly offset?: number
   /** Maximum number of items. A page may be shorter because of its size; it is empty only at the end. */
   readonly limit: number
@@ -104,7 +103,6 @@ export interface StoredIndex {
   readonly total: number
 }
 
-/** Result of adding or removing an index. */
 export type IndexOutcome = 'done' | 'exists' | 'missing' | 'no-database' | 'too-many'
 
 export const INDEXES_PER_DATABASE = 16
@@ -123,7 +121,6 @@ export interface StoredAttachment extends Attachment {
 export interface AttachmentKey {
   /** Creation position of the database. */
   readonly database: number
-  /** The item's id. */
   readonly id: string
   readonly name: string
 }
@@ -142,7 +139,6 @@ export interface StoredBlob {
 export interface AttachmentRange {
   /** Only names that sort after this name, bytewise. */
   readonly after?: string
-  /** Number of attachments to skip. */
   readonly offset?: number
   readonly limit: number
 }

@@ -100,7 +100,6 @@ export class BlobStage {
     return readdirSync(join(this.folder, 'attachments', 'incoming'))
   }
 
-  /** Records an attachment `name` of the item with `text`. */
   async recordAttachment(name: string, text: string): Promise<void> {
     await appendEntries(this.store, [entry.attach('fruit', 'a', name, text)])
     this.reader.refresh()
@@ -119,7 +118,6 @@ export class BlobStage {
     )
   }
 
-  /** Returns the finding of a verification of the blobs. */
   async finding(): Promise<string | null> {
     const frozen = await openStoreReader(this.folder, { frozen: true })
     try {

@@ -8,7 +8,6 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import type { Finding } from './verify/chain-walk.ts'
 import { verifyStore } from './verify/verify.ts'
 
-/** Creates a folder with a filled store. */
 export async function filledFolder(also: readonly Entry[] = []): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -65,7 +64,6 @@ export async function fillStore(location: string, also: readonly Entry[] = []): 
 /** An entry that erases the first revision of item a of fruit. */
 export const ERASING = [entry.erase('fruit', 'a', ['1.1'])]
 
-/** Returns the finding of a verification. */
 export async function findingIn(location: string): Promise<Finding | null> {
   const store = await openStoreReader(location, { frozen: true })
   try {

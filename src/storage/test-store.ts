@@ -18,7 +18,6 @@ import type { NewIdempotencyRecord, Store, StoreReader } from './store.ts'
 /** The server id of the node that owns the store. */
 export const CONTRACT_SERVER_ID = 4_126
 
-/** An engine under test. */
 export interface StoreUnderTest {
   /** Opens the store. Each call opens the same store with all appended blocks. */
   open(): Promise<Store>
@@ -49,14 +48,12 @@ function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
   return entries.map((entry, index) => effectOf(entry, packPosition(height, index)))
 }
 
-/** Returns an attachment with this text. */
 export function textAttachment(name: string, content: string): Attachment {
   const sha256 = hash('sha256', content, 'hex')
   return { content_type: 'text/plain', length: Buffer.byteLength(content), name, sha256 }
 }
 
 const serverid = CONTRACT_SERVER_ID
-/** Short constructors of entries. */
 export const entry = {
   createDb: (db: string): Entry => ({ serverid, method: 'create_db', db }),
   deleteDb: (db: string): Entry => ({ serverid, method: 'delete_db', db }),

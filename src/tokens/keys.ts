@@ -62,7 +62,6 @@ export function rotateRing(
   )
 }
 
-/** Serializes `ring` for its file. */
 export function printRing(ring: KeyRing): string {
   const keys = ring.map(({ kid, secret, retiredAt }) => ({
     kid,
@@ -112,7 +111,6 @@ export function revoke(revocations: Revocations, jti: string, now: number): Revo
   )
 }
 
-/** Serializes `revocations` for their file. */
 export function printRevocations(revocations: Revocations): string {
   return `${JSON.stringify({ revoked: Object.fromEntries(revocations) }, null, 2)}\n`
 }

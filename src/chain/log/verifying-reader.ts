@@ -146,7 +146,6 @@ export class VerifyingReader {
     return this.#seen.get(nameOf(db, id)) ?? null
   }
 
-  /** Forgets the items of a deleted database. */
   forgetDatabase(db: string): void {
     const prefix = `${JSON.stringify([db]).slice(0, -1)},`
     for (const name of this.#seen.keys()) if (name.startsWith(prefix)) this.#seen.delete(name)

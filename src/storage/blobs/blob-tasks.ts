@@ -1,4 +1,3 @@
-/** The running tasks of a blob store. */
 export class BlobTasks {
   readonly #running = new Set<Promise<unknown>>()
   /** The last ordered task of each blob. */

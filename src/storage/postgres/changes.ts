@@ -76,7 +76,7 @@ export function itemKey(database: number, id: string): string {
 
 /** The changes of rows by some effects of a block. */
 export class Changes {
-  /** Databases that the effects created or deleted, by name. */
+  /** Creation positions, by name, of databases that the effects created; null for databases that they deleted. */
   readonly databases = new Map<string, number | null>()
   readonly #known: Known
   readonly #items = new Map<string, ItemChange>()

@@ -140,7 +140,6 @@ export class WriteSession implements Queries {
     }
   }
 
-  /** Returns the id of the block of height `height`, or null. */
   async blockId(height: number): Promise<string | null> {
     const [row] = await this.rows(SQL.block, [height])
     return row === undefined ? null : text(row[0], 'id')

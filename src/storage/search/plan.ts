@@ -214,7 +214,7 @@ async function listPositions(
   ) {
     const ends = withOtherEnd(test, path, required)
     await lookUp(keyRange(ends.from, ends.to), false)
-    // In an array, different elements may meet the two conditions, so the ends are not combined.
+    // Different elements of an array may meet the two conditions, so elements are looked up with one condition only.
     if (ends !== test) await lookUp(keyRange(test.from, test.to), true)
   } else {
     return null

@@ -8,7 +8,6 @@ import type { Finding } from './chain-walk.ts'
 
 const BLOBS_PER_PAGE = 500
 
-/** Result of a verification of blobs. */
 export interface BlobVerification {
   /** Number of different blobs, and the sum of their lengths. */
   readonly contents: number

@@ -12,7 +12,6 @@ import {
 import { Comparison } from './comparison.ts'
 import { type RangeWalkResult, WalkThreads } from './walk-threads.ts'
 
-/** Result of a verification. */
 export interface Verification {
   readonly serverId: number
   readonly blocks: number
