@@ -22,7 +22,7 @@ export interface AggregateOptions<Item> extends CountOptions<Item> {
 
 type ByPath<Value> = Readonly<Record<string, Value>>
 
-/** A group of items. The results of a function are null if no item has a suitable value. */
+/** A group of items. A sum, average, minimum or maximum is null if no item has a suitable value. */
 export interface Group {
   /** The values of the members of `group`; null for a missing member, a list or an object. */
   readonly group: ByPath<string | number | boolean | null>

@@ -20,7 +20,7 @@ export interface Attachment {
 /** The content of an attachment. */
 export interface AttachmentBytes {
   readonly contentType: string
-  /** Length of the stream in bytes, or null if the node does not send it. */
+  /** Length of the stream in bytes, or null if the node does not send the length. */
   readonly length: number | null
   /** Entity tag, which changes when the bytes change. */
   readonly etag: string | null
@@ -71,7 +71,7 @@ export class AttachmentsClient {
     )
   }
 
-  /** Reads an attachment or a part of it. Errors: ClientError; the stream fails if it is interrupted. */
+  /** Reads an attachment or a part of it. Errors: ClientError. The stream fails if the connection is interrupted. */
   async get(
     name: string,
     options: RequestOptions & { readonly range?: ByteRange } = {},

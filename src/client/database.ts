@@ -101,7 +101,7 @@ export class DatabaseClient<Item extends object> {
     return (await this.#transport.write(call, jsonWithLists<{ ids: readonly string[] }>('ids'))).ids
   }
 
-  /** Returns the item, or null if it does not exist. With `at`, returns its state after the block of this height. */
+  /** Returns the item, or null if it does not exist. With `at`, returns the item as of the block of this height. */
   async read(
     id: string,
     options: RequestOptions & { readonly at?: number | undefined } = {},

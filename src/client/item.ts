@@ -32,6 +32,6 @@ export interface Revision<Item> {
   readonly method: string
   /** Absent if this revision deleted the item, or was erased. */
   readonly item?: Stored<Item>
-  /** The content of the revision was erased; if the client verifies, only its position is proven. */
+  /** Set if the content of the revision was erased. A verifying client then proves only the revision's position. */
   readonly erased?: true
 }

@@ -73,7 +73,7 @@ export interface Call extends RequestOptions {
 
 /** Delays and random numbers, which tests replace. */
 export interface Timing {
-  /** Resolves after `ms` milliseconds; rejects with the reason of `signal` if that aborts first. */
+  /** Resolves after `ms` milliseconds, or rejects with the reason of `signal` if `signal` aborts first. */
   sleep(ms: number, signal: AbortSignal | undefined): Promise<void>
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random(): number

@@ -25,7 +25,7 @@ export interface ProvenRevision {
   readonly position: string
 }
 
-/** Codes with which a node denies that an item exists. `VerifyingReader` checks this against its own state. */
+/** Codes with which a node denies that an item exists. `VerifyingReader` compares such a reply with its own state. */
 const DENIALS: ReadonlySet<string> = new Set([
   ...['ITEM_NOT_FOUND', 'DATABASE_NOT_FOUND', 'POSITION_INVALID'],
   ...['SERVERID_UNKNOWN', 'SIZE_UNKNOWN'],
@@ -128,7 +128,7 @@ export class Verification {
     }
   }
 
-  /** Returns the reader, which starts with the stored checkpoint. Errors: VerificationError if it is not signed. */
+  /** Returns the reader, which starts with the stored checkpoint. Errors: VerificationError if this is not signed. */
   #opened(): Promise<VerifyingReader> {
     this.#reader ??= this.#open().catch((error) => {
       this.#reader = null

@@ -55,11 +55,11 @@ interface Replay {
  */
 export class Replays {
   readonly #pause: (ms: number) => Promise<void>
-  /** Replays whose previous part has been sent, longest wait first. */
+  /** Replays that can send their next part, longest wait first. */
   readonly #ready = new Set<Replay>()
   #isRunning = false
 
-  /** `pause` resolves after that many milliseconds. */
+  /** `pause(ms)` resolves after `ms` milliseconds. */
   constructor(pause: (ms: number) => Promise<void>) {
     this.#pause = pause
   }

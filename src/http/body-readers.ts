@@ -200,7 +200,7 @@ function freeMemory({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
-/** The pieces of a request's body, requested one at a time; the stream is paused in between. */
+/** Reads the pieces of a request's body one at a time. The stream is paused in between. */
 class BodyPieces {
   readonly #request: IncomingMessage
   readonly #pieces: Buffer[] = []

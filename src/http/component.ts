@@ -61,7 +61,7 @@ export interface HttpComponent {
   readonly sameOriginOnly: boolean
   /** Maps the error codes of the component's services to HTTP statuses. */
   readonly statusOf: Readonly<Record<string, number>>
-  /** Codes with status 503 that need an operator: logged as errors instead of warnings. */
+  /** Codes with status 503 that need an operator. Such refusals are logged as errors, not as warnings. */
   readonly alarms?: ReadonlySet<string>
   /** Codes whose refusals have `Retry-After`, because the same request may succeed after a second. */
   readonly retried?: ReadonlySet<string>

@@ -13,7 +13,7 @@ interface Connection {
   latest: Response | null
   /** Number of pipelined requests waiting for an earlier reply. */
   waiting: number
-  /** Resumes a paused connection; null unless it is paused. */
+  /** Resumes a paused connection; null unless the connection is paused. */
   release: (() => void) | null
   isUpgraded: boolean
 }
@@ -28,7 +28,7 @@ const WAITING_MAX = 20_000
  * The connections of a listener, each with at most one request in progress.
  *
  * When `max` connections are open and another connection arrives, let A be the client with the most connections. The
- * listener closes a connection of the first kind in this list that exists, the least recently used one of this kind:
+ * listener then closes the least recently used connection of the first kind in this list that exists:
  * 1. an idle connection of A;
  * 2. an idle connection of any client, unless the new connection is from A;
  * 3. a busy connection of A, if A has more than half of all connections and the new connection is not from A;

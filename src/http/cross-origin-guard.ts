@@ -8,7 +8,7 @@ const OPEN_PATH = /^\/doc(?:[/?]|$)/
 /**
  * Returns a refusal if the request comes from a page of another site, or else null.
  *
- * Without CORS headers a browser only hides the replies: a page of any site could still send a simple POST, and
+ * Without CORS headers, a browser only hides the replies. A page of any site could still send a simple POST, and
  * a POST without a body creates a database. So every request to a guarded listener is checked before routing, by
  * three headers that scripts cannot forge:
  * - `Host`: must be one of `publicHosts`, or a name that an attacker's DNS cannot point to this node (an IP literal,

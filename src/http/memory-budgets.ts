@@ -141,7 +141,7 @@ export class ReplyBudget {
     return length
   }
 
-  /** Subtracts `length` from the pending writes of `socket`. Called when they were sent. */
+  /** Subtracts `length` from the pending writes of `socket`. Called when a write of this length was sent. */
   remove(socket: Socket, length: number): void {
     const pending = this.#pending.get(socket)
     if (pending === undefined) return

@@ -14,7 +14,7 @@ const MICROSECONDS = 1e6
 /** One sample of a gauge with labels. */
 export type Sample<Label extends string> = readonly [labels: Record<Label, string>, value: number]
 
-/** Adds a gauge whose value `read` returns on each scrape. It has no sample while `read` returns null. */
+/** Adds a gauge whose value `read` returns on each scrape. The gauge has no sample while `read` returns null. */
 export function addGauge(
   registry: Registry,
   name: string,
@@ -54,7 +54,7 @@ export function addLabeledGauge<Label extends string>(
 }
 
 interface Latencies {
-  /** In Prometheus syntax: `method="…",route="…",status="…"`. */
+  /** The labels in Prometheus syntax: `method="…",route="…",status="…"`. */
   readonly labels: string
   /** Number of requests per bucket, not cumulative. */
   readonly buckets: number[]

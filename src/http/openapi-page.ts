@@ -6,8 +6,8 @@ import { pageFile, servePageFiles } from './page-files.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Schema of the request headers, only for the OpenAPI document. The route's own schema does not contain it, because
-     * Node would then build an object of all headers for each request.
+     * Schema of the request headers, only for the OpenAPI document. The route's own schema does not contain this
+     * schema, because Node would then build an object of all headers for each request.
      */
     documentedHeaders?: unknown
   }

@@ -70,7 +70,7 @@ function replyOverBody(body: string, request: IncomingMessage): Readable {
   return Readable.from(parts(), { objectMode: false })
 }
 
-/** Writes a refusal to a connection that has no reply object, and closes it. `lines` are additional header lines. */
+/** Writes a refusal to a connection without a reply object, and closes the connection. `lines` are header lines. */
 function refuseSocket(
   component: HttpComponent,
   socket: Duplex,

@@ -47,7 +47,7 @@ const FASTIFY_REFUSALS: Readonly<Record<string, Refusal>> = {
 
 /**
  * Describes how `part` of a request (`body`, `querystring`, `params` or `headers`) violates its schema, e.g.
- * `limit must be integer`. Parameters and headers appear by name, locations in a body as `body` and a JSON pointer.
+ * `limit must be integer`. The text has the name of a parameter or header, or `body` and a JSON pointer.
  */
 export function invalidText(
   errors: readonly { readonly instancePath: string; readonly message?: string }[],

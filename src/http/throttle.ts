@@ -10,7 +10,7 @@ export interface ThrottleLimits {
   readonly keysMax: number
 }
 
-/** Returns the client's address, or an empty string if its connection was reset while the request is in progress. */
+/** Returns the client's address, or an empty string if the connection was reset during the request. */
 export function addressOf({ ip }: Pick<FastifyRequest, 'ip'>): string {
   // Fastify's type does not include undefined, but a reset socket has no address.
   const address: string | undefined = ip

@@ -93,7 +93,7 @@ class Failures(unittest.TestCase):
     delays: "list[float]"
 
     def node(self, *answers: Answer, **options: Any) -> LedgerClient:
-        """A client of a server that answers each request with the next of `answers`, and repeats the last one."""
+        """A client of a server that answers each request with the next of `answers`, and repeats the last answer."""
         url = f"http://127.0.0.1:{self.server(answers).server_port}"
         return LedgerClient(url, sleep=self.delays.append, chance=lambda: 1.0, **options)
 

@@ -104,7 +104,7 @@ export type ConditionEvaluator = (
   subjects: readonly Subject[],
 ) => Promise<readonly (boolean | null)[]>
 
-/** Evaluates access rules: the first match decides, and no match denies. Without rules everything is allowed. */
+/** Evaluates access rules. The first rule that matches decides; no match denies. Without rules, all is allowed. */
 export class AccessControl {
   readonly #rules: readonly AccessRule[] | null
 

@@ -39,7 +39,7 @@ class FileSet {
   readonly #files = new Map<string, Buffer>()
   #bytes = 0
 
-  /** Errors: NETWORK_UNREADABLE. */
+  /** Adds a file. Errors: NETWORK_UNREADABLE if the path is invalid or a limit is exceeded. */
   add(path: string, content: Buffer): void {
     if (!isPlainPath(path)) throw unreadable(`invalid path ${JSON.stringify(path)}`)
     if (this.#files.has(path)) throw unreadable(`duplicate file ${path}`)

@@ -77,7 +77,7 @@ export class BusinessNetwork {
   readonly #pipeline: Pipeline
   #definition: NetworkDefinition
 
-  /** `isRecorded`: whether the ledger contains the network. If not, its first change records it. */
+  /** `isRecorded`: whether the ledger contains the network. If not, the network is recorded with its first change. */
   constructor(deps: NetworkDeps, definition: NetworkDefinition, isRecorded: boolean) {
     const { ledger, clock, log } = deps
     const { name } = definition

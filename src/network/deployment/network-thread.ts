@@ -8,7 +8,7 @@ import {
   type ToThread,
 } from '../transactions/messages.ts'
 
-/** Stack size of the thread, MB: so large that deep recursion reaches the sandbox's own limit before it overflows. */
+/** Stack size of the thread, MB: so large that deep recursion in the sandbox reaches the sandbox's own limit first. */
 const STACK_MB = 16
 /** Milliseconds between a guest's deadline and the termination of its thread. */
 const GRACE_MS = 1_000
@@ -96,7 +96,7 @@ export class NetworkThread {
     await this.#worker.terminate()
   }
 
-  /** Terminates a thread whose guest is past its deadline: some scripts ignore the engine's own deadline. */
+  /** Terminates a thread whose guest is past its deadline, because some scripts evade the engine's own deadline. */
   #check(): void {
     const stopAt = Atomics.load(this.#stopAt, 0)
     if (stopAt === 0n || process.hrtime.bigint() < stopAt + BigInt(GRACE_MS) * NANOSECONDS) return

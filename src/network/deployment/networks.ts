@@ -85,7 +85,7 @@ export class Networks {
       else this.#networks.set(name, new BusinessNetwork(this.#deps, definition, true))
     } catch (error) {
       if (!(error instanceof NetworkError)) throw error
-      // Reserves the database: without the network's rules, no change of its data is allowed.
+      // Reserves the database, because its data must not change without the network's rules.
       ledger.ownDatabase(name)
       warn(`network ${name} is not served: ${error.message}`)
     }

@@ -62,7 +62,7 @@ interface Pending {
 
 type Answer = Extract<FromThread, { id: number }>
 
-/** An answer of the thread, and the position of its changes; null if the request changed nothing. */
+/** An answer of the thread. `written` is the position of the changes, or null if the request changed nothing. */
 interface Settled {
   readonly answer: Answer
   readonly written: Written | null
@@ -258,7 +258,7 @@ export class Pipeline {
   /** Called before a request that builds on durable resources only. */
   #begin(): void {
     const known = this.#parts.known()
-    // `known` may not count the newest blocks of this process yet. `record` and `#written` do.
+    // `known()` may not count the newest blocks of this process yet. `#known`, set by `record` and `#written`, does.
     this.#known = known === null ? null : Math.max(known, this.#known ?? 0)
   }
 
@@ -372,7 +372,7 @@ export class Pipeline {
     this.#advance()
   }
 
-  /** Discards the decisions of a refused block and all later ones, which build on that block. */
+  /** Discards the decisions of a refused block and all later decisions, which build on that block. */
   #refused(batch: readonly Decided[], error: Error): void {
     this.#isWriting = false
     const undone = [...batch, ...this.#decided].map(({ pending }) => pending)

@@ -148,7 +148,7 @@ class ModelParser {
     }
   }
 
-  /** Skips `from <address>`. Composer can fetch a model from there; daicho needs the model as a file of the network. */
+  /** Skips `from <address>`. Composer can fetch a model from an address; daicho needs it as a file of the network. */
   #from(node: ImportNode): ImportNode {
     const tokens = this.#tokens
     if (!tokens.is('from')) return node
@@ -216,7 +216,7 @@ class ModelParser {
     while (!tokens.is('}')) {
       const ended = tokens.ended
       if (ended || (STARTS.has(tokens.current.text) && !tokens.is('@'))) {
-        // Reports the error without throwing, so that the declaration is kept and uses of its name are no errors.
+        // Reports the error without throwing, so that the declaration is kept and uses of its name are not reported.
         tokens.unexpected('“}”')
         return
       }

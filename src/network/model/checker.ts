@@ -261,7 +261,7 @@ function draftsOf(
   )
   const drafts = new Map<string, Draft>()
   for (const file of files) {
-    // Of several files with the same namespace, only the first is used.
+    // Of several files with the same namespace, only the first file is used.
     if (namespaces.get(file.namespace) !== file.declarations) continue
     const scope = Scope.of(file, namespaces, known, findings)
     for (const node of file.declarations) {

@@ -82,7 +82,7 @@ export function typeText({ primitive, type, array }: Property): string {
 
 /**
  * Returns the property at `path` in instances of `type`, through concepts and nested resources; null if there is no
- * such property. If a step of the path can have several types, the next step may belong to any of them. A path
+ * such property. If a step of the path can have several types, the next step may belong to any of these types. A path
  * cannot continue after a relationship, because a relationship is a string.
  */
 export function propertyAt(

@@ -57,7 +57,7 @@ const NORMALIZED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
  * 30 February. The default time is midnight; the default zone is UTC.
  */
 export function instantOf(text: string): string | null {
-  // Fast path: most dates are already normalized.
+  // Fast path, because most dates are already normalized.
   if (NORMALIZED.test(text) && roundTrips(text)) return text
   const match = ISO.exec(text)
   if (match === null) return null

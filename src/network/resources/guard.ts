@@ -20,10 +20,10 @@ import {
 import { type Resource, requireType } from './instances.ts'
 import { type Caller, historianTarget } from './transaction.ts'
 
-/** A condition of an access rule, and the resources to evaluate it for. */
+/** A condition of an access rule, and the resources for which the condition is evaluated. */
 export interface ConditionRequest {
   readonly condition: string
-  /** The rule's variable names for participant, resource and transaction; null for those without a variable. */
+  /** The rule's variable names for participant, resource and transaction; null where the rule has no variable. */
   readonly variables: Readonly<Record<'participant' | 'resource' | 'transaction', string | null>>
   readonly participant: JsonObject
   readonly transaction: JsonObject | null
@@ -217,7 +217,7 @@ export class Guard implements ResourceReader {
     const { database, caller } = this
     const stored = await database.read(caller.participant)
     if (stored !== null) return objectIn(stored.text)
-    // The network is not recorded yet, so neither is its administrator.
+    // The network and its administrator are not recorded yet.
     const { type, id } = caller.participant
     const { identifier } = this.#context.participant.type
     return { $class: type, [identifier ?? '']: id }

@@ -56,7 +56,7 @@ export function definitionInItem(text: string, name: string): NetworkDefinition 
   throw new NetworkError('NETWORK_UNREADABLE', message)
 }
 
-/** Returns the changes that record a new network, without their transaction. */
+/** Returns the changes that record a new network, except the transaction that starts the network. */
 export function deploymentChanges(definition: NetworkDefinition, runtimeVersion: string): Change[] {
   const db = definition.name
   const { participant } = ADMIN

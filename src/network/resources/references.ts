@@ -47,7 +47,7 @@ function referencesIn(resource: JsonObject, model: Model, below = '') {
 
 /**
  * Checks that all relationships in `resources` refer to resources of `state`, if the network has `strictReferences`.
- * Errors: RESOURCE_INVALID; if `inList` is set, paths start with the index of the resource.
+ * Errors: RESOURCE_INVALID. If `inList` is set, the paths of the problems start with the index of the resource.
  */
 export async function requireReferences(
   resources: readonly JsonObject[],

@@ -28,7 +28,7 @@ const STACK_BYTES = 512 * 1024
 /** Size of the pieces in which the memory is searched for zeros. */
 const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
-/** Bytes at the start of the stack that are copied although they are zeros, because they may belong to other data. */
+/** Zero bytes at the start of the stack that are copied too, because the data before the stack may end in zeros. */
 const MARGIN_BYTES = 65_536
 /** Maximum characters of all unanswered requests together. Requests are stored outside of the guest's memory. */
 const WAITING_LENGTH_MAX = 64 * 1024 * 1024
@@ -46,7 +46,7 @@ export type GuestAnswer =
  */
 export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST'
 
-/** A script; its name appears in messages. */
+/** A script. Its name appears in error messages. */
 export interface Script {
   readonly name: string
   readonly text: string

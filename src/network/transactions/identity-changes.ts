@@ -29,7 +29,7 @@ const FINGERPRINT = /^sha256:([0-9a-f]{64})$/
 const NAME_LENGTH_MAX = 128
 
 /**
- * Drafts the transaction for `change`. `guard` belongs to the caller.
+ * Drafts the transaction for `change`. `guard` checks the rights of the participant who makes the request.
  * Errors: RESOURCE_INVALID, RESOURCE_NOT_FOUND, RESOURCE_EXISTS, ACCESS_DENIED.
  */
 export async function identityDraft(
@@ -113,8 +113,9 @@ async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
  * everyone who may use the system types could become the administrator. Only the gateway's administrator can manage
  * identities of a NetworkAdmin.
  *
- * `participant` is the owner of the identity, or null if the identity does not exist; `action` completes “does not
- * have permission to”. Errors: ACCESS_DENIED. Source of the message: Composer, `createIdentity`.
+  * `participant` is the owner of the identity, or null if the identity does not exist. `action` is the end of the
+  * error message “… does not have permission to …”. Errors: ACCESS_DENIED. Source of the message: Composer,
+  * `createIdentity`.
  */
 async function requireIssuer(
   { caller, definition: { model }, database }: Guard,

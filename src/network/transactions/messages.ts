@@ -127,7 +127,7 @@ export type FromThread =
   | { readonly ready: true }
   /** The thread could not start. */
   | { readonly failed: Failure }
-  /** A line of a script's console output, sent before the answer to its request. */
+  /** A line of a script's console output, sent before the answer to the request that runs the script. */
   | { readonly logged: LogLine }
   | { readonly id: number; readonly decision: Decision }
   | { readonly id: number; readonly failure: Failure }

@@ -32,8 +32,8 @@ function processorsFor(
 }
 
 /**
- * Runs the processors of `transaction`, a transaction of `type` that the caller may submit. `guard` belongs to the
- * caller. `log` receives the console output.
+ * Runs the processors of `transaction`, a transaction of `type`. `guard` checks the rights of the participant, who may
+ * submit the transaction. `log` receives the console output.
  *
  * Scripts follow relationships synchronously, so the transaction is sent together with the resources to which it
  * refers. If a script needs a resource that was not sent, the script runs again from the start with more levels of

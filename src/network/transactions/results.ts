@@ -9,8 +9,8 @@ import { requireString } from './guest-message.ts'
 const EVENTS_MAX = 1_000
 
 /**
- * Returns the events that the processors of `transaction` emitted, in their stored form. Assigns their times and
- * their ids, `<transaction id>#<n>`. Errors: RESOURCE_INVALID, TRANSACTION_FAILED.
+ * Returns the events that the processors of `transaction` emitted, in their stored form. Assigns the time and the id,
+ * `<transaction id>#<n>`, of each event. Errors: RESOURCE_INVALID, TRANSACTION_FAILED.
  */
 export function checkedEvents(
   emitted: Json,

@@ -28,8 +28,8 @@ export interface ScriptLimits {
   /** Maximum time to load the scripts, in milliseconds. */
   readonly bootMs: number
   /**
-   * Called before and after a guest runs, with its deadline by the clock of `performance`, or with null when no guest
-   * is running.
+   * Called before and after a guest runs, with the guest's deadline by the clock of `performance`, or with null when
+   * no guest is running.
    */
   readonly watch: (untilMs: number | null) => void
 }

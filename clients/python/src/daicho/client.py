@@ -31,7 +31,7 @@ class LedgerClient:
     failure. `context` has the certificates for HTTPS; the default trusts the certificates of the system. `sleep` and
     `chance` are for tests. Raises ValueError if `url`, `timeout` or `retries` is wrong.
 
-    A client has no open connections, and threads can share it.
+    A client keeps no connection open, and several threads can share one client.
     """
 
     def __init__(

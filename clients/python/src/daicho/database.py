@@ -225,7 +225,7 @@ class Database:
     def proof(self, id: str, *, position: str | None = None) -> bytes:
         """Returns a proof file of the item, for `verify_proof`.
 
-        With `position`, proves this entry of the item; otherwise, the latest entry of the item.
+        With `position`, proves this entry of the item. Without `position`, proves the latest entry.
         """
         call = Call("GET", f"{self._item(id)}/proof", {"position": position})
         return self._transport.read(call).content

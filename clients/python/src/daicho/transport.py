@@ -22,7 +22,7 @@ from .json_body import json_text
 #: A token, or a function that returns a token for each request.
 Token = Union[str, Callable[[], str]]
 
-#: Query parameters. None is left out. A list becomes one parameter for each element.
+#: Query parameters. A value of None is left out. A list becomes one parameter for each element.
 Query = Mapping[str, Union[str, int, bool, Sequence[str], None]]
 
 RETRIES_MAX = 20

@@ -174,8 +174,8 @@ function shown(value) {
 const CURRENT = { participant: null, identity: null }
 
 /**
- * The transaction's time, and the state of the random number generator. Its seed is derived from the transaction's
- * id, so that every replay gives the same result.
+ * The transaction's time, and the state of the random number generator. The generator's seed is derived from the
+ * transaction's id, so that every replay gives the same result.
  */
 const FIXED = { nowMs: 0, chance: 0 }
 
