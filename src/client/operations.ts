@@ -1,7 +1,7 @@
 // Made by scripts/make-client-types.ts. Do not edit.
 /** The input and the reply of each operation, by method and path. */
 export interface Operations {
-  /** List the databases; if tokens are required, those that the token can read */
+  /** List the databases; if the node requires tokens, only those that the token can read */
   'GET /api/dbs': {
     input: { query?: { count?: 'true' | '1' | 'false' | '0' } }
     reply: {
@@ -51,7 +51,7 @@ export interface Operations {
       docs?: readonly { [member: string]: unknown }[]
       limit: number
       offset: number
-      /** Number of matches, whatever `limit`, `offset` and `after` are */
+      /** Number of all matching items, regardless of `limit`, `offset` and `after` */
       count?: number
     }
   }
@@ -60,7 +60,7 @@ export interface Operations {
     input: { path: { db: string; id: string }; query?: { at?: number } }
     reply: {
       status: true
-      /** As stored, with its id */
+      /** The item as stored, with its id */
       item: {
         /** Id of the item */
         id: string
@@ -117,7 +117,7 @@ export interface Operations {
     }
     reply: {
       status: true
-      /** In the order of their values; at most 1000 */
+      /** At most 1000 groups, in the order of their values */
       groups: readonly {
         group: { [member: string]: string | number | boolean | null }
         count: number
@@ -126,9 +126,9 @@ export interface Operations {
         min?: { [member: string]: number | string | null }
         max?: { [member: string]: number | string | null }
       }[]
-      /** Height of the newest block when reading began */
+      /** Height of the newest block when the aggregation started */
       height: number
-      /** Whether no block was added during reading, so that the reply is exact for `height` */
+      /** True if no block was added during the aggregation; then the reply is exact for `height` */
       consistent: boolean
     }
   }
@@ -231,17 +231,17 @@ export interface Operations {
     input: { path: { serverid: string }; query?: { db?: readonly string[]; since?: string } }
     reply: unknown
   }
-  /** Read an attachment, whole or the parts given by `Range` */
+  /** Read an attachment, or the parts that `Range` selects */
   'GET /api/{db}/{id}/attachments/{name}': {
     input: { path: { db: string; id: string; name: string } }
     reply: unknown
   }
-  /** Delete one attachment; its bytes are kept while the ledger names them */
+  /** Delete one attachment; its bytes are kept until the entry is erased */
   'DELETE /api/{db}/{id}/attachments/{name}': {
     input: { path: { db: string; id: string; name: string } }
     reply: { status: true }
   }
-  /** Attach the bytes of the body to an item, replacing the attachment of that name */
+  /** Attach the body to an item; an attachment of the same name is replaced */
   'PUT /api/{db}/{id}/attachments/{name}': {
     input: { path: { db: string; id: string; name: string } }
     reply: {
@@ -284,9 +284,9 @@ export interface Operations {
         /** Member names, separated by dots */
         path: string
         state: 'building' | 'ready'
-        /** Blocks indexed since the database was created */
+        /** Blocks indexed so far, from the creation of the database on */
         done: number
-        /** Blocks to index */
+        /** Blocks to index, from the creation of the database on */
         total: number
       }[]
     }
@@ -303,7 +303,7 @@ export interface Operations {
     }
     reply: { status: true }
   }
-  /** Remove an index, named in the body or the query */
+  /** Remove the index that the body or the query specifies */
   'DELETE /api/config/indexes': {
     input: {
       query?: { db?: string; path?: string }
@@ -342,7 +342,7 @@ export interface Operations {
   }
   /** The key of this node as a witness (C2SP tlog-cosignature) */
   'GET /api/ledgers/witness/vkey': { input: object; reply: string }
-  /** List the peers whose chains are mirrored here, with their status */
+  /** List the peers whose chains this node mirrors, with their status */
   'GET /api/config/peers': {
     input: object
     reply: {
@@ -353,14 +353,14 @@ export interface Operations {
         vkey: string
         url: string | null
         push: boolean
-        /** Whether it comes from the settings */
+        /** Whether the peer comes from the settings */
         fixed: boolean
         state: 'current' | 'behind' | 'failing' | 'frozen'
-        /** Blocks stored here */
+        /** Blocks of the chain that this node has stored */
         blocks: number
-        /** Blocks that are signed but not stored here yet */
+        /** Signed blocks of the chain that this node has not stored yet */
         lag: number
-        /** Blobs of its attachments that `url` does not have, as far as they were checked */
+        /** Blobs that `url` does not have, among the blobs of the chain that were checked so far */
         absent: number
         /** Time of the last successful sync, milliseconds since the Unix epoch */
         current: number | null
@@ -396,7 +396,7 @@ export interface Operations {
       body: {
         /** Verifier key of the node whose chain is mirrored, as served at its `…/vkey` */
         vkey: string
-        /** Base URL of a node that has the chain: its owner, or another mirror */
+        /** Base URL of a node that has the chain: the owner of the chain, or another mirror */
         url?: string
         /** Whether the node's own chain is pushed to `url` */
         push?: boolean
@@ -409,7 +409,7 @@ export interface Operations {
     input: { path: { serverid: string } }
     reply: { status: true }
   }
-  /** List blobs of attachments that entries of a chain name and that are missing here */
+  /** List the blobs to which entries of a chain refer and that this node does not have */
   'GET /api/ledgers/{serverid}/attachments': {
     input: { path: { serverid: string }; query?: { after?: string; limit?: number } }
     reply: {
@@ -422,12 +422,12 @@ export interface Operations {
         /** Bytes received so far */
         size: number
       }[]
-      /** The last entry that was checked; pass it as `after` while `more` is true */
+      /** Position of the last entry that was checked; pass it as `after` while `more` is true */
       after: string | null
       more: boolean
     }
   }
-  /** Read a blob of attachments by its SHA-256, whole or the parts given by `Range` */
+  /** Read a blob by its SHA-256, or the parts that `Range` selects */
   'GET /api/ledgers/{serverid}/attachments/{sha256}': {
     input: { path: { serverid: string; sha256: string } }
     reply: unknown
@@ -465,7 +465,7 @@ export interface Operations {
       }[]
     }
   }
-  /** Revoke a token of this node, listed or not */
+  /** Revoke a token of this node, even if it is not listed */
   'DELETE /api/config/tokens/{jti}': { input: { path: { jti: string } }; reply: { status: true } }
   /** Read the changes that this process stored in the last 24 hours, by minute */
   'GET /api/config/activity': {
@@ -479,7 +479,7 @@ export interface Operations {
       /** Current size of the store */
       store_bytes: number
       minutes: readonly {
-        /** Start, milliseconds since the Unix epoch */
+        /** Start of the minute, milliseconds since the Unix epoch */
         time: number
         blocks: number
         entries: number
@@ -497,14 +497,14 @@ export interface Operations {
     input: object
     reply: {
       status: true
-      /** Mirrored chains that are frozen, unless 0: their keys have signed two histories */
+      /** Number of chains whose mirror is frozen, because the key has signed two histories; absent if 0 */
       frozen?: number
-      /** The last scheduled verification, if the node has VERIFY_EVERY */
+      /** The last scheduled verification; absent unless VERIFY_EVERY is set */
       verification?:
         | { result: 'pending' }
         | {
             result: 'passed'
-            /** Milliseconds since the Unix epoch, at its end */
+            /** End of the verification, milliseconds since the Unix epoch */
             time: number
             seconds: number
             /** Verified blocks; absent if the node requires tokens */
@@ -514,7 +514,7 @@ export interface Operations {
           }
         | {
             result: 'failed'
-            /** Milliseconds since the Unix epoch, at its end */
+            /** End of the verification, milliseconds since the Unix epoch */
             time: number
             seconds: number
             /** Verified blocks; absent if the node requires tokens */
@@ -526,7 +526,7 @@ export interface Operations {
           }
         | {
             result: 'unfinished'
-            /** Milliseconds since the Unix epoch, at its end */
+            /** End of the verification, milliseconds since the Unix epoch */
             time: number
             seconds: number
             /** The cause; absent if the node requires tokens */

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 
 const MINUTE_MS = 60_000
-/** Minutes of a day, which is the maximum number of remembered minutes. */
+/** Maximum number of minutes in memory: one day. */
 const MINUTES_MAX = 1_440
 
 /** The blocks that this process stored in one minute. */
@@ -10,13 +10,13 @@ export interface ActiveMinute {
   readonly time: number
   readonly blocks: number
   readonly entries: number
-  /** Bytes of the entries' texts. */
+  /** Total bytes of the texts of the entries. */
   readonly bytes: number
   /** Size of the store at the first block of the minute; null if it is unknown. */
   readonly storeBytes: number | null
 }
 
-/** The changes of the last 24 hours by minute, in memory, from the start of this process on. */
+/** Counts the changes of the last 24 hours per minute, in memory, but only since the start of this process. */
 export class Activity {
   readonly #clock: Clock
   readonly #storeBytes: () => Promise<number>
@@ -31,12 +31,12 @@ export class Activity {
     this.since = clock.now()
   }
 
-  /** The time of the node. */
+  /** Current time of the node, milliseconds since the Unix epoch. */
   get now(): number {
     return this.#clock.now()
   }
 
-  /** Counts a stored block. */
+  /** Adds a stored block to the counts of the current minute. */
   note({ entries, bytes }: { readonly entries: number; readonly bytes: number }): void {
     const now = this.#clock.now()
     let minute = this.#minutes.at(-1)
@@ -62,7 +62,7 @@ export class Activity {
     try {
       minute.storeBytes = await this.#storeBytes()
     } catch {
-      // The size stays unknown, for example while a database server does not answer.
+      // The size stays null, for example while a database server does not answer.
     }
   }
 }

@@ -8,20 +8,20 @@ import { checkAttachment } from './writer/plan.ts'
 import { type LedgerWriter, positionOf } from './writer/writer.ts'
 
 export const ATTACHMENT_BYTES_MAX = 1024 * 1024 * 1024
-/** Maximum concurrent uploads; each keeps a file open and some memory. */
+/** Maximum concurrent uploads. Each upload keeps a file open and uses some memory. */
 const UPLOADS_MAX = 64
 /** Attachments per page of a list. */
 const PAGE_ROWS = 500
-/** Maximum attempts to open a missing blob: a concurrent upload may just have replaced it. */
+/** Maximum attempts to open a blob. A concurrent upload may replace an attachment after its metadata are read. */
 const OPEN_ATTEMPTS_MAX = 3
 
 /** Maximum characters of a `Content-Type`. */
 const MEDIA_TYPE_LENGTH_MAX = 255
-/** RFC 6838 section 4.2. */
+/** A type or a subtype. Source: RFC 6838 section 4.2. */
 const TYPE_NAME = '[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}'
 const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 const QUOTED = '"(?:[\\t \\x21\\x23-\\x5b\\x5d-\\x7e]|\\\\[\\t \\x21-\\x7e])*"'
-/** A media type with parameters: RFC 9110 section 8.3.1. */
+/** A media type with parameters. Source: RFC 9110 section 8.3.1. */
 const MEDIA_TYPE = new RegExp(
   `^${TYPE_NAME}/${TYPE_NAME}(?:[ \\t]*;[ \\t]*(?:${TOKEN}=(?:${TOKEN}|${QUOTED}))?)*$`,
 )
@@ -36,7 +36,7 @@ export interface Upload {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** The attachments of items: named bytes outside the chain, which contains their SHA-256. */
+/** Reads and changes the attachments of items. Their bytes are outside the chain, which contains their SHA-256. */
 export class AttachmentService {
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
@@ -53,8 +53,9 @@ export class AttachmentService {
   }
 
   /**
-   * Attaches the uploaded bytes, replacing the attachment of that name. When the promise resolves, bytes
-   * and entry are on disk; when it rejects, neither is.
+   * Attaches the uploaded bytes to an item, and replaces an attachment of the same name. When the promise resolves,
+   * the bytes and the entry are durable. When it rejects, nothing has changed, except that the entry may have been
+   * recorded before WRITER_STOPPED.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, PRECONDITION_FAILED, DIGEST_MISMATCH,
    * UPLOADS_BUSY, STORE_FULL, STORE_FAILED, and the errors of `chunks`.
    */
@@ -104,7 +105,7 @@ export class AttachmentService {
     }
   }
 
-  /** Returns the metadata. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
+  /** Returns the metadata of an attachment. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
   async read(db: string, id: string, name: string): Promise<StoredAttachment> {
     const attachment = await this.#store.attachments.current(db, id, name)
     if (attachment !== null) return attachment
@@ -116,7 +117,7 @@ export class AttachmentService {
   }
 
   /**
-   * Returns the metadata and the open blob, which the caller closes. Errors: as for `read`; ATTACHMENT_LOST.
+   * Returns the metadata and the open blob, which the caller must close. Errors: as for `read`; ATTACHMENT_LOST.
    */
   async open(
     db: string,
@@ -131,7 +132,10 @@ export class AttachmentService {
     throw new LedgerError('ATTACHMENT_LOST', `the bytes of ${name} are missing; run daicho verify`)
   }
 
-  /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED. */
+  /**
+   * Deletes an attachment, and returns the packed position of the entry.
+   * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED.
+   */
   async delete(
     db: string,
     id: string,
@@ -144,7 +148,7 @@ export class AttachmentService {
   }
 
   /**
-   * Lists the attachments of an item by name, page by page.
+   * Lists the attachments of an item in the order of their names, page by page.
    * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND.
    */
   async list(db: string, id: string, range: ListRange): Promise<AsyncIterable<StoredAttachment[]>> {
@@ -156,8 +160,8 @@ export class AttachmentService {
   }
 
   /**
-   * Runs `erase`, which records an erasure and returns the blobs that its entries named; then removes the
-   * blobs that no entry names any more. Errors: as for `erase`; STORE_FAILED.
+   * Runs `erase`, which records an erasure and returns the SHA-256 of the blobs of the erased entries in `freed`.
+   * Then removes each of these blobs unless another entry refers to it. Errors: as for `erase`; STORE_FAILED.
    */
   erasing<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
@@ -178,13 +182,13 @@ export class AttachmentService {
     if (length <= this.#bytesMax) return
     throw new LedgerError(
       'ATTACHMENT_TOO_LARGE',
-      `an attachment may have at most ${this.#bytesMax} bytes`,
+      `an attachment can be up to ${this.#bytesMax} bytes`,
     )
   }
 
   /**
-   * Rejects a hopeless upload before its bytes arrive; the writer checks again afterwards. A repeated
-   * request is not rejected because of later changes.
+   * Rejects an upload that cannot succeed before its bytes arrive. The writer checks again after the upload. Does not
+   * reject a repeated request, because changes after the first request must not change the reply.
    */
   async #refuseEarly(
     db: string,
@@ -197,7 +201,8 @@ export class AttachmentService {
       if (precondition === null) return
       checkAttachment(precondition, await this.#store.attachments.current(db, id, name))
     } catch (error) {
-      // Reads the record last: it is committed together with the change that causes the conflict.
+      // Reads the idempotency record after the check. If the first copy of this request made the check fail, its record
+      // was committed in the same block, so this read finds it.
       if (keyed === null || (await this.#store.idempotencyRecord(keyed.key)) === null) throw error
     }
   }

@@ -8,7 +8,7 @@ import {
 } from '../../test/support/ledger-node.ts'
 import { openStoreReader, verifyStore } from '../storage/index.ts'
 
-/** A fixed key, so that the server id is known: 3035662834633832. */
+/** Node key with the server id 3035662834633832. */
 const KEY = `-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
 -----END PRIVATE KEY-----
@@ -73,7 +73,7 @@ it('sends each documented reply with exactly the same bytes in every release', a
 })
 
 describe('items', () => {
-  it('an array creates all its items in one block, or no items', async () => {
+  it('POST with an array creates all items in one block, or none of them', async () => {
     await withItems('taken')
     const { json, headers } = await node.send('POST', FRUIT, [{ id: 'a' }, { n: 1 }, { id: 'b' }])
     expect(json).toEqual({
@@ -131,7 +131,7 @@ describe('items', () => {
     expect((await node.send('PATCH', `${FRUIT}/x`, [])).json.code).toBe('REQUEST_INVALID')
   })
 
-  it('an item’s id always equals its path segment, and every id fits into a path', async () => {
+  it('rejects an id that differs from the path, and an id that a path segment cannot contain', async () => {
     await withItems('x')
     expect((await node.send('POST', `${FRUIT}/x`, { id: 'x', n: 5 })).status).toBe(200)
     expect((await node.send('POST', `${FRUIT}/x`, { id: 'y' })).json.code).toBe('ITEM_ID_MISMATCH')
@@ -150,7 +150,7 @@ describe('items', () => {
     }
   })
 
-  it('docs=true returns the items with their ids, and `after` continues the list after an item', async () => {
+  it('`docs=true` returns the items with their ids, and `after` starts the list after an item', async () => {
     await withItems('c', 'a', 'b')
     const docs = await node.send('GET', `${FRUIT}?docs=true&limit=2`)
     expect(docs.json).toEqual({
@@ -170,7 +170,7 @@ describe('items', () => {
     expect([unknown.status, unknown.json.code]).toEqual([404, 'ITEM_NOT_FOUND'])
   })
 
-  it('a list that is longer than a page is complete and in order', async () => {
+  it('returns a list of 2,500 items completely and in order', async () => {
     await node.send('POST', FRUIT)
     const ids = Array.from({ length: 2_500 }, (_, n) => `item ${n}`)
     await node.send(
@@ -187,7 +187,7 @@ describe('items', () => {
     expect(docs.docs).toEqual(ids.slice(3).map((id) => ({ id })))
   })
 
-  it('each read returns the Ledger-Position and ETag of the last change', async () => {
+  it('reading an item returns the Ledger-Position and ETag of its last change', async () => {
     await withItems('x')
     const changed = await node.send('POST', `${FRUIT}/x`, { n: 2 })
     const read = await node.send('GET', `${FRUIT}/x`)
@@ -289,7 +289,7 @@ describe('POST /api/ledgers', () => {
   })
 })
 
-it('proof=1 returns the blinds and the commitments of all entries', async () => {
+it('`proof=1` returns the blinds and the commitments of all entries', async () => {
   await withItems('x')
   const { ledgers } = (await node.send('GET', '/api/ledgers?serverid=3035662834633832&proof=1'))
     .json
@@ -304,7 +304,7 @@ it('proof=1 returns the blinds and the commitments of all entries', async () => 
   }
 })
 
-it('has the same content after a restart, and verifies', async () => {
+it('has the same content after a restart, and passes verification', async () => {
   await withItems('x', 'y')
   const before = [await entries(), (await node.send('GET', `${FRUIT}?docs=true`)).text]
   await node.close()

@@ -32,25 +32,25 @@ import type { LedgerService } from './service.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 const REQUEST_TIMEOUT_MS = 30_000
-/** The limit of other listeners, plus one socket per subscriber of the change feed. */
+/** Maximum open sockets: 1,000, as for other listeners, plus one per subscriber of the change feed. */
 const SOCKETS_MAX = 1_000 + FEED_BOUNDS.subscribersMax
 
-/** Errors with status 503 that are logged for the operator; all other errors with this status are temporary. */
+/** Codes with status 503 that need an operator. Errors with other codes and this status are temporary. */
 const ALARMS = new Set(['WRITER_STOPPED', 'STORE_DAMAGED', 'STORE_FAILED', 'STORE_ROLLED_BACK'])
 
-/** The path of the documentation, which needs no token (specification, L 7). */
+/** Path of the API documentation, which needs no token. Source: specification, L 7. */
 const DOC_PATH = '/doc'
 
 export interface LedgerComponentDeps {
   readonly ledger: LedgerService
-  /** The credentials of the page at `/`. */
+  /** Credentials for the dashboard at `/`. */
   readonly credentials: Credentials
-  /** Files of the page; null or absent if it has not been built. */
+  /** Files of the dashboard; null or absent if the dashboard has not been built. */
   readonly page?: readonly PageFile[] | null
-  /** Verifies the tokens of callers; null if none are required. */
+  /** Verifies the tokens of callers; null if callers need no token. */
   readonly tokens: TokenService | null
   readonly clock: Clock
-  /** Clock for the throttling of wrong passwords, because a wall clock can be set back. */
+  /** Clock that throttles wrong passwords. It must be monotonic, because a wall clock can be set back. */
   readonly monotonic: Clock
   readonly logger: Pick<FastifyBaseLogger, 'info'>
   readonly version: string
@@ -62,14 +62,14 @@ const DESCRIPTION = `A database of JSON objects in which every change is recorde
 hash-chained blocks.
 
 Every JSON reply carries \`status\`: \`true\`, or \`false\` with a \`code\` for programs and a \`message\` for
-people. Every change takes an \`Idempotency-Key\`; items and attachments take \`If-Match\` and
-\`If-None-Match\` with the \`ETag\` of a reply. Calls made from this page work from the same host only.`
+people. Every change accepts an \`Idempotency-Key\`; items and attachments accept \`If-Match\` and
+\`If-None-Match\` with the \`ETag\` of a reply. Browsers can call the API only from pages of the same host.`
 
-/** Component L: the ledger database on its listener. */
+/** The ledger database as an HTTP component. */
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const { ledger } = deps
   const registry = new Registry()
-  // Registered now, because networks record blocks before the listener starts.
+  // Registered here and not in `register`, because networks record blocks before the listener starts.
   const observe = commitMetrics(registry)
   const activity = new Activity(deps.clock, async () => {
     const { fileBytes, walBytes } = await ledger.diskUsage()
@@ -94,7 +94,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     retried: new Set(STORE_OUTAGES),
     refusalReply: statusFalseReply,
     async register(app) {
-      // Must come first, because routes that are mounted earlier would need no authentication.
+      // Must come first, because a route that is mounted earlier would need no authentication.
       registerAccessChecks(app, {
         tokens: deps.tokens,
         publicPath: DOC_PATH,

@@ -28,7 +28,7 @@ const code = async (path: string) => {
 const aggregate = async (query: string) =>
   (await node.send('GET', `/api/config/aggregate?${query}`)).json
 
-it('a list has `count` as its last member if requested, whatever limit, offset and after are', async () => {
+it('`count=true` adds the number of all matching items to a list, regardless of `limit`, `offset` and `after`', async () => {
   const cases = [
     ['', '"items":["a","b","$aggregate","d"],"limit":0,"offset":0,"count":4}'],
     ['&limit=1', '"items":["a"],"limit":1,"offset":0,"count":4}'],
@@ -55,14 +55,14 @@ it('a list has `count` as its last member if requested, whatever limit, offset a
   expect(await code('/api/fruit?count=many')).toBe('400 REQUEST_INVALID')
 })
 
-it('returns the number of items of each database in the list of databases on request', async () => {
+it('`count=true` adds the number of items of each database to the list of databases', async () => {
   expect(await text('/api/dbs')).toBe('{"status":true,"dbs":["fruit","empty","many"]}')
   expect(await text('/api/dbs?count=true')).toBe(
     '{"status":true,"dbs":["fruit","empty","many"],"counts":[4,0,3000]}',
   )
 })
 
-it('computes the functions of an aggregation for each group, and omits no item', async () => {
+it('computes the functions of an aggregation for each group of items', async () => {
   expect(await text('/api/config/aggregate?db=fruit&group=kind&sum=qty&max=qty')).toBe(
     '{"status":true,"groups":[' +
       '{"group":{"kind":"apple"},"count":2,"sum":{"qty":14},"max":{"qty":9}},' +
@@ -90,7 +90,7 @@ it('rejects an unknown database, invalid paths, a filter with members other than
   ])
 })
 
-it('reports that an aggregation is not consistent if a block was added during the aggregation', async () => {
+it('returns `consistent: false` if a block was added during an aggregation', async () => {
   const signal = new AbortController().signal
   const query = { where: null, group: [], functions: [] }
   const running = node.service.aggregate('many', query, signal)
@@ -102,7 +102,7 @@ it('reports that an aggregation is not consistent if a block was added during th
 })
 
 it('ends a count or an aggregation after a time limit, or when the client disconnects', async () => {
-  // Each reading of the clock takes half of the limit.
+  // Each call of the clock advances the time by more than half of the limit.
   const slow = await startLedgerNode({
     clock: { now: () => (clock.time += COUNT_MS_MAX / 2 + 1) },
   })
@@ -155,7 +155,7 @@ it('a token without access to a database cannot count its items', async () => {
   expect(await get('/api/config/indexes?')).toMatch(/^403 /)
 })
 
-it('runs a bounded number of aggregations at once', async () => {
+it('rejects an aggregation while AGGREGATIONS_MAX others are running', async () => {
   const { signal } = new AbortController()
   const query = { where: null, group: [], functions: [] }
   const run = () => node.service.aggregate('many', query, signal)

@@ -21,15 +21,15 @@ export interface DecodedBlock {
   readonly effects: readonly Effect[]
 }
 
-/** The reason why a value is not a block; `index` is set if one entry is the cause. */
+/** The reason why a value is not a valid block. `index` is the index of the invalid entry, or null. */
 export interface UndecodableBlock {
   readonly index: number | null
   readonly what: string
 }
 
 /**
- * Decodes a block of node `serverId` in the format of `provenBlockJson`. Checks that each entry has a known form and
- * valid names; `verifyBlock` checks the block itself and its position in the chain.
+ * Decodes a block of node `serverId` in the format of `provenBlockJson`. Checks the format and the names of each entry,
+ * but neither hashes nor the position in the chain: `verifyBlock` checks these.
  */
 export function decodeBlock(
   value: Json | RawBlock,
@@ -64,12 +64,12 @@ export function decodeNextBlock(
   return verifyBlock(decoded.block, head, erasedIn(decoded.block)) ?? decoded
 }
 
-/** Returns the effect of the entry, or a sentence about its defect. */
+/** Returns the effect of the entry, or the reason why the entry is invalid. */
 function effectIn(value: Json | RawEntry, serverId: number, position: number): Effect | string {
   const entry = value instanceof RawEntry ? value : entryOf(value)
   if (entry === null) return 'it is not an entry'
   if (!(entry instanceof RawEntry) && entry.serverid !== serverId) {
-    return 'the entry names another server id'
+    return 'the entry has another server id'
   }
   try {
     const effect =
@@ -79,7 +79,7 @@ function effectIn(value: Json | RawEntry, serverId: number, position: number): E
     if ('of' in effect) checkItemId(effect.of)
     return effect
   } catch (error) {
-    // Thrown for an invalid name, or a value that canonical JSON cannot represent.
+    // The entry has an invalid name, or a value that canonical JSON cannot represent.
     return error instanceof LedgerError ? error.message : 'it has no canonical form'
   }
 }

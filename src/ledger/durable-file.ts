@@ -3,8 +3,8 @@ import { dirname } from 'node:path'
 import { inheritOwner } from '../storage/index.ts'
 
 /**
- * Replaces the file at `path` (mode 0600) atomically. When it returns, `content` survives a power cut;
- * until then the file has its old content or the new content.
+ * Replaces the file at `path` (mode 0600) atomically. After a power cut during the call, the file has either its old
+ * content or `content`. After a power cut later, it has `content`.
  */
 export function writeDurably(path: string, content: string | Buffer): void {
   const temporary = `${path}.new`

@@ -5,7 +5,7 @@ import { HeadFollower, type NewBlocks } from './head-follower.ts'
 
 const nextIteration = () => new Promise((resolve) => setImmediate(resolve))
 
-/** A HeadFollower of a chain with two blocks of two entries each. */
+/** Creates a HeadFollower of a chain with two blocks of two entries each. */
 function following() {
   const chain = { height: 1, isUnavailable: false, ids: (height: number) => `id ${height}` }
   const reader = {
@@ -19,7 +19,7 @@ function following() {
     countEntries: async () => 2,
   }
   const reported: NewBlocks[] = []
-  // Only the members that HeadFollower uses.
+  // `reader` has only the members that HeadFollower uses.
   const store = reader as unknown as StoreReader
   const lost: string[] = []
   const follower = new HeadFollower(

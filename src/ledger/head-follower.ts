@@ -2,9 +2,12 @@ import type { Schedule } from '../base/clock.ts'
 import { type Head, heightOf, packPosition } from '../chain/index.ts'
 import type { StoreReader } from '../storage/index.ts'
 
-/** Interval at which a chain is polled for blocks of other processes. */
+/** Interval between polls for blocks of other processes, milliseconds. */
 const POLL_MS = 100
-/** Polls in a row that must find a block missing. A former primary server may answer until it is shut down. */
+/**
+ * Number of consecutive polls that must miss a block before it counts as lost. A single poll is no proof, because a
+ * former primary database server may answer until it is shut down.
+ */
 const LOST_POLLS = 50
 
 /** Blocks that became visible to the reader. */
@@ -28,18 +31,19 @@ export class HeadFollower {
   readonly #lost: (message: string) => void
   /** Height of the next block to report. */
   #next: number
-  /** The newest head that was read. Every later head continues it. */
+  /** The newest head that was read. Every later head must be the same block or follow it. */
   #seen: Head | null = null
-  /** The lost block that the last read of the head has found, or null, and for how many polls in a row. */
+  /** Message about the block that the last poll did not find, or null. */
   #lostBlock: string | null = null
+  /** Number of consecutive polls that did not find a block. */
   #lostPolls = 0
   #cancelPoll: () => void = () => {}
   #polling: Promise<void> = Promise.resolve()
   #isClosed = false
 
   /**
-   * `size` is the number of blocks that need no report. `lost` is called if the chain no longer contains a block that
-   * was read before, for example after a failover; no blocks are reported then.
+   * `size`: number of blocks at the start of the chain that are not reported. `lost` is called if the chain no longer
+   * contains a block that was read before, for example after a failover. Polls report nothing while a block is missing.
    */
   constructor(
     reader: StoreReader,
@@ -53,7 +57,7 @@ export class HeadFollower {
     this.#lost = lost
   }
 
-  /** Number of blocks of the chain that were reported. */
+  /** Height of the next block to report: all earlier blocks were reported, or need no report. */
   get size(): number {
     return this.#next
   }
@@ -63,11 +67,11 @@ export class HeadFollower {
     this.#advance(last, heightOf(last) === this.#next)
   }
 
-  /** Starts to poll. Called if other processes can append. */
+  /** Starts to poll. Necessary only if other processes can append to the chain. */
   poll(schedule: Schedule): void {
     if (this.#isClosed) return
     this.#cancelPoll = schedule.after(POLL_MS, () => {
-      // While the store cannot be read, nothing new can be reported.
+      // A failed poll is ignored, because the next poll reports the same blocks.
       this.#polling = this.catchUp().then(
         () => this.#countLoss(),
         () => {},
@@ -76,11 +80,11 @@ export class HeadFollower {
     })
   }
 
-  /** Reports the blocks that are committed now. Errors: StoreError. */
+  /** Reports all committed blocks that were not reported before. Errors: StoreError. */
   async catchUp(): Promise<void> {
     const { serverId } = this.#reader
     this.#reader.refresh()
-    // Remembered before the head is read, because later blocks may be reported meanwhile.
+    // Saved before the head is read, because `committed` may report later blocks during the read.
     const before = { size: this.#next, seen: this.#seen }
     const head = await this.#reader.head(serverId)
     this.#lostBlock = await this.#missingIn(head, before)
@@ -98,7 +102,7 @@ export class HeadFollower {
     await this.#polling
   }
 
-  /** Returns which block of the earlier chain is not in the chain up to `head`, or null. */
+  /** Returns a message about an earlier block that the chain up to `head` does not contain, or null. */
   async #missingIn(
     head: Head | null,
     { size, seen }: { readonly size: number; readonly seen: Head | null },

@@ -17,7 +17,7 @@ const get = async (path: string, headers?: Record<string, string>) => {
   return [status, text]
 }
 
-/** Heights: 0 the database, 1 created, 2 replaced, 3 patched, 4 deleted, 5 created again. */
+/** Block 0 creates the database, 1 creates the item, 2 replaces it, 3 patches it, 4 deletes it, 5 creates it again. */
 async function createItemHistory(): Promise<void> {
   const steps: [string, string, unknown?][] = [
     ['POST', '/api/fruit'],
@@ -94,7 +94,7 @@ it('rejects an invalid cursor, limit or order', async () => {
   }
 })
 
-it('?at returns the item as it was at a block', async () => {
+it('`?at` returns the item as of the block with this height', async () => {
   await createItemHistory()
   const GONE = [404, '{"status":false}']
   const found = (item: string) => [200, `{"status":true,"item":${item}}`]
@@ -121,7 +121,7 @@ it('?at returns the item as it was at a block', async () => {
   }
 })
 
-it('marks an erased revision as erased, and does not return the stored remnant', async () => {
+it('marks an erased revision as erased, and returns none of its content', async () => {
   await createItemHistory()
   expect((await node.send('POST', `${FIG}/erase`, { positions: ['2.0'] })).status).toBe(200)
   const erased = revision(2, 'update_item').replace('}', ',"erased":true}')
@@ -137,7 +137,7 @@ it('marks an erased revision as erased, and does not return the stored remnant',
   expect(await get(`${FIG}?at=2`, { 'if-none-match': '"2.0"' })).toEqual([410, gone])
   expect(await get(`${FIG}?at=1`)).toEqual([200, '{"status":true,"item":{"id":"fig","n":1}}'])
   expect(await get(`${FIG}?at=4`)).toEqual([404, '{"status":false}'])
-  // An item that never had a member besides its id is not marked as erased.
+  // A revision with no member except its id is not mistaken for an erased revision.
   await node.send('POST', '/api/fruit', { id: 'bare' })
   await node.send('POST', '/api/fruit/bare', { n: 1 })
   expect(await get('/api/fruit/bare?at=7')).toEqual([200, '{"status":true,"item":{"id":"bare"}}'])
@@ -145,7 +145,7 @@ it('marks an erased revision as erased, and does not return the stored remnant',
   expect((await node.send('GET', '/api/fruit/bare?at=7')).json.code).toBe('REVISION_ERASED')
 })
 
-it('a database with a reused name has a separate history', async () => {
+it('starts a new history if the name of a deleted database is reused', async () => {
   await createItemHistory()
   await node.send('DELETE', '/api/fruit')
   expect((await node.send('GET', `${FIG}/history`)).json.code).toBe('DATABASE_NOT_FOUND')
@@ -156,7 +156,7 @@ it('a database with a reused name has a separate history', async () => {
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(1)
 })
 
-it('lists several revisions of one block separately; ?at with the height of that block returns the last of them', async () => {
+it('lists several revisions of one block separately, and `?at` with the height of that block returns the last revision', async () => {
   await node.send('POST', '/api/fruit')
   const update = (n: number) => ({ method: 'update_item', db: 'fruit', item: { id: 'fig', n } })
   const entries = [{ ...update(0), method: 'create_item' }, update(1), update(2)]
@@ -175,7 +175,7 @@ it('lists several revisions of one block separately; ?at with the height of that
   expect(await get(`${FIG}?at=1`)).toEqual([200, '{"status":true,"item":{"id":"fig","n":2}}'])
 })
 
-it('returns a history of many revisions completely', async () => {
+it('returns 1,500 revisions in one reply', async () => {
   await node.send('POST', '/api/fruit')
   const update = (n: number) => ({ method: 'update_item', db: 'fruit', item: { id: 'fig', n } })
   const entries = Array.from({ length: 1_000 }, (_, n) => update(n))

@@ -3,15 +3,15 @@ import type { StoredRevision, StoreReader } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
 import { pagesOf, requireDatabase } from './reads.ts'
 
-/** A page of a history; `limit` 0 means no limit. */
+/** Selects a page of a history. `limit` 0 means no limit. */
 export interface HistoryRange {
   readonly limit: number
   readonly newestFirst: boolean
-  /** Packed position after which the page starts, in its order; null starts at the beginning. */
+  /** Packed position of the last revision of the previous page; null for the first page. */
   readonly after: number | null
 }
 
-/** Revisions read at a time while a history is sent. */
+/** Number of revisions that are read from the store at once. */
 const REVISIONS_PER_PAGE = 256
 
 export class ItemHistory {
@@ -22,8 +22,8 @@ export class ItemHistory {
   }
 
   /**
-   * The revisions of an item, page by page: one more than `limit` if there are more. A deleted item keeps
-   * its history as long as its database exists.
+   * Returns up to `limit` + 1 revisions of an item, page by page. The additional revision shows the caller that there
+   * are more. A deleted item keeps its history as long as its database exists.
    * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND if the item never existed.
    */
   async list(
@@ -46,8 +46,8 @@ export class ItemHistory {
   }
 
   /**
-   * Returns the item as of the block at `height`; null if it did not exist then, or belonged to an earlier
-   * database of this name.
+   * Returns the item as of the block at `height`. Returns null if the item did not exist at that height, or belonged to
+   * an earlier database of this name.
    * Errors: DATABASE_NOT_FOUND, HEIGHT_UNKNOWN for a future block, REVISION_ERASED.
    */
   async itemAt(

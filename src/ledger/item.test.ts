@@ -12,10 +12,10 @@ const value = fc.oneof(fc.string(), fc.integer(), fc.constantFrom(null, true, [1
 const object = fc
   .dictionary(name, value, { noNullPrototype: true, maxKeys: 20 })
   .filter((members) => !Object.hasOwn(members, '__proto__'))
-/** Two spellings of the same JSON. */
+/** The same JSON value, compact and indented. */
 const spellings = (sent: unknown) => [JSON.stringify(sent), JSON.stringify(sent, null, '\t')]
 
-it('texts that spell one item differently give the same id and the same canonical text', () => {
+it('gives the same id and the same canonical text for a compact and an indented item', () => {
   fc.assert(
     fc.property(object, fc.string(), (members, id) => {
       for (const text of spellings(members)) {
@@ -29,7 +29,7 @@ it('texts that spell one item differently give the same id and the same canonica
   )
 })
 
-it('bodies that spell one JSON value differently are the same request', () => {
+it('gives the same canonical text for a compact and an indented body, and null for no body', () => {
   const body = fc.oneof(object, fc.array(fc.oneof(object, value), { maxLength: 3 }))
   fc.assert(
     fc.property(body, (sent) => {

@@ -5,28 +5,28 @@ import { LedgerError } from './errors.ts'
 /** Maximum bytes of one item in canonical form. */
 export const ITEM_BYTES_MAX = 10 * 1024 * 1024
 
-/** Returns `value` as an item. Errors: ITEM_INVALID unless it is a JSON object. */
+/** Returns `value` if it is a JSON object. Errors: ITEM_INVALID. */
 export function requireItem(value: unknown): JsonObject {
   if (isJsonObject(value)) return value
   throw new LedgerError('ITEM_INVALID', 'an item must be a JSON object')
 }
 
-/** Returns the canonical text of `item`, with `id` if given. Errors: ITEM_TOO_LARGE. */
+/** Returns the canonical text of `item`. If `id` is given, it replaces the id of `item`. Errors: ITEM_TOO_LARGE. */
 export function itemText(item: JsonObject, id?: string): string {
   const text = canonicalJson(id === undefined ? item : { ...item, id })
-  // A UTF-16 unit is at most three bytes of UTF-8.
+  // A UTF-16 unit is at most three bytes of UTF-8, so the bytes of most texts need not be counted.
   if (text.length * 3 > ITEM_BYTES_MAX && Buffer.byteLength(text) > ITEM_BYTES_MAX) {
-    throw new LedgerError('ITEM_TOO_LARGE', `an item may have at most ${ITEM_BYTES_MAX} bytes`)
+    throw new LedgerError('ITEM_TOO_LARGE', `an item can be up to ${ITEM_BYTES_MAX} bytes`)
   }
   return text
 }
 
-/** Returns the canonical text of a parsed body; null if there is none. */
+/** Returns the canonical text of a parsed body, or null if the request has no body. */
 export function bodyText(body: unknown): string | null {
   return body === undefined || body === null ? null : canonicalJson(body as Json)
 }
 
-/** Applies the merge patch `patch` (RFC 7396) to `target`; neither is modified. */
+/** Returns a copy of `target` with the merge patch `patch` (RFC 7396) applied. */
 export function mergePatch(target: JsonObject, patch: JsonObject): JsonObject {
   const merged: JsonObject = { ...target }
   for (const [name, value] of Object.entries(patch)) {

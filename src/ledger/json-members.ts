@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts'
 
-/** Returns the members of the JSON object in `text`; no members for any other text. */
+/** Returns the JSON object in `text`, or an empty object if `text` is anything else. */
 export function jsonMembers(text: string): Readonly<JsonObject> {
   try {
     const value: unknown = parseJson(text)

@@ -5,10 +5,10 @@ const DATABASE_NAME_BYTES_MAX = 128
 /** Maximum bytes of UTF-8 of an item id or an attachment name. */
 const ITEM_ID_BYTES_MAX = 256
 
-/** The specification reserves `config` and `ledgers`; a database with another of these names would hide a path. */
+/** Reserved names: the specification reserves `config` and `ledgers`; `dbs` and `serverid` are paths of the API. */
 const RESERVED = new Set(['config', 'ledgers', 'dbs', 'serverid'])
 
-/** Control characters, which could harm a terminal, and `/`, which a path segment cannot contain. */
+/** Forbidden characters: control characters could harm a terminal, and a path segment cannot contain `/`. */
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f/]/
 
 /**
@@ -21,17 +21,17 @@ export function checkDatabaseName(name: string): void {
     throw invalid('DATABASE_NAME_INVALID', 'a database name', DATABASE_NAME_BYTES_MAX)
   }
   if (RESERVED.has(name)) {
-    throw new LedgerError('DATABASE_NAME_RESERVED', `no database can be called ${name}`)
+    throw new LedgerError('DATABASE_NAME_RESERVED', `the database name ${name} is reserved`)
   }
 }
 
-/** Checks an item id: like a database name, but up to 256 bytes. Errors: ITEM_ID_INVALID. */
+/** Checks an item id: like a database name, but up to 256 bytes, and no id is reserved. Errors: ITEM_ID_INVALID. */
 export function checkItemId(id: string): void {
   if (isPathPart(id, ITEM_ID_BYTES_MAX)) return
   throw invalid('ITEM_ID_INVALID', 'an item id', ITEM_ID_BYTES_MAX)
 }
 
-/** Checks an attachment name: like an item id. Errors: ATTACHMENT_NAME_INVALID. */
+/** Checks an attachment name by the rules of an item id. Errors: ATTACHMENT_NAME_INVALID. */
 export function checkAttachmentName(name: string): void {
   if (isPathPart(name, ITEM_ID_BYTES_MAX)) return
   throw invalid('ATTACHMENT_NAME_INVALID', 'the name of an attachment', ITEM_ID_BYTES_MAX)

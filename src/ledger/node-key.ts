@@ -5,11 +5,11 @@ import { rawPublicKey, serverIdOf } from '../chain/index.ts'
 import { writeDurably } from './durable-file.ts'
 import { LedgerError } from './errors.ts'
 
-/** The key that identifies a node: its holder can continue the node's chain. */
+/** The key that identifies a node. Anyone who has the key can add blocks to the node's chain. */
 export interface NodeKey {
   /** Ed25519. */
   readonly privateKey: KeyObject
-  /** Raw Ed25519, 32 bytes. */
+  /** Raw Ed25519 public key, 32 bytes. */
   readonly publicKey: Uint8Array
   readonly serverId: number
 }
@@ -22,12 +22,11 @@ export function temporaryNodeKey(): NodeKey {
 }
 
 /**
- * Returns the key in `folder` (PKCS #8 PEM, mode 0600). Generates one if there is none and `mayCreate` is
- * true.
+ * Returns the key in `folder` (PKCS #8 PEM, mode 0600). Generates a key if there is none and `mayCreate` is true.
  *
- * A crash leaves a complete key or none: the file is written under another name, synced and renamed, and
- * the store is created only after that.
- * Errors: FOLDER_KEY_MISSING if the key is missing and may not be created, or is malformed.
+ * A crash leaves a complete key or none, because the file is synced under another name and then renamed. Create the
+ * store only after this call.
+ * Errors: FOLDER_KEY_MISSING if the key is missing and `mayCreate` is false, or if it is malformed or unreadable.
  */
 export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
   const existing = existingNodeKey(folder)
@@ -44,7 +43,7 @@ export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
   return key
 }
 
-/** Returns the key in `folder`, or null. Errors: FOLDER_KEY_MISSING if it is malformed or unreadable. */
+/** Returns the key in `folder`, or null. Errors: FOLDER_KEY_MISSING if the file is malformed or unreadable. */
 export function existingNodeKey(folder: string): NodeKey | null {
   const path = join(folder, KEY_FILE)
   let pem: Buffer

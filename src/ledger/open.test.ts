@@ -6,14 +6,14 @@ import { tamper } from '../../test/support/tampered.ts'
 import { systemClock } from '../base/clock.ts'
 import { openLedger } from './open.ts'
 
-/** Creates a folder for a ledger, and returns a function that opens it. */
+/** Creates a folder, and returns it with a function that opens a ledger in it. */
 function fresh() {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   return { folder, open: () => openLedger({ folder, difficulty: 0, clock: systemClock }) }
 }
 
-it('a closed ledger leaves its store in one file, without a write-ahead log', async () => {
+it('leaves the store in one file without a write-ahead log after closing', async () => {
   const { folder, open } = fresh()
 
   const first = await open()
@@ -45,7 +45,7 @@ it('rejects a store that has databases but no chain with STORE_DAMAGED', async (
   })
 })
 
-it('rejects a unit of work with a height if a later block has changed the database of its owner', async () => {
+it('rejects a unit of work for an owned database if a block from the given height on has changed that database', async () => {
   const { service, close } = await openLedger({
     folder: null,
     difficulty: 0,
@@ -58,7 +58,7 @@ it('rejects a unit of work with a height if a later block has changed the databa
   await own.record([{ kind: 'create_db', db: 'own' }])
   await service.createDatabase('other')
   await expect(own.record(create('a'), 0)).rejects.toMatchObject({ code: 'DATABASE_CHANGED' })
-  // Block 1 is about another database.
+  // Block 1 changed only another database.
   expect((await own.record(create('a'), 1)).height).toBe(2)
   await expect(own.record(create('b'), 2)).rejects.toMatchObject({ code: 'DATABASE_CHANGED' })
   expect((await own.record(create('b'), 3)).height).toBe(3)

@@ -33,9 +33,9 @@ import { LedgerWriter } from './writer/writer.ts'
 export interface OpenLedgerOptions {
   /** Data folder; null for a temporary one that is removed when the process exits. */
   readonly folder: string | null
-  /** The store; default: in the folder. With a database, the folder holds the key and the signed head. */
+  /** Location of the store; default: in the folder. With a PostgreSQL store, the key and the signed head stay there. */
   readonly store?: StoreLocation | null
-  /** Required leading zeros of block ids, 0 to 4. */
+  /** Required number of leading zeros of block ids in hex, 0 to 4. */
   readonly difficulty: number
   readonly clock: Clock
   /** Timers of the change feed; default: the timers of the runtime. */
@@ -50,9 +50,9 @@ export interface OpenLedgerOptions {
   readonly witnesses?: WitnessesOptions
   /** Logs that this node cosigns, in addition to the logs of its peers; default: none. */
   readonly witnessOf?: readonly VerifierKey[]
-  /** Verifies the store at intervals; null or absent: never. */
+  /** Options of the scheduled verification of the store; null or absent for none. */
   readonly verification?: VerificationOptions | null
-  /** Platform functions that tests replace. */
+  /** Clock, timers, threads and network, which tests replace; default: those of the runtime. */
   readonly platform?: Platform
 }
 
@@ -60,14 +60,14 @@ export interface PeersOptions {
   readonly fixed?: readonly Peer[]
   /** Allows peers on private networks; default false. */
   readonly allowPrivate?: boolean
-  /** Interval between syncs with a peer, milliseconds; default 500. */
+  /** Interval between polls of a peer, milliseconds; default 500. */
   readonly intervalMs?: number
 }
 
 const PEERS_INTERVAL_MS = 500
 const NO_WITNESSES: WitnessesOptions = { witnesses: [], allowPrivate: false, report() {} }
 
-/** An open ledger: this process alone holds its folder. */
+/** An open ledger. Its folder is locked, so no other process can open it. */
 export interface OpenLedger {
   readonly service: LedgerService
   /** Writes pending changes, then releases the folder. */
@@ -75,7 +75,7 @@ export interface OpenLedger {
 }
 
 /**
- * Opens the ledger of one node; creates key and store on first use.
+ * Opens the ledger of one node. On first use, creates its key and its store.
  * Errors: StoreError (folder in use, unusable, too new, damaged), LedgerError (key missing, store lost).
  */
 export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger> {
@@ -119,7 +119,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   })
   const blockListeners = new Set<(blocks: NewBlocks) => void>()
   const report = (blocks: NewBlocks) => {
-    // Another process may have erased an entry that is cached here.
+    // Another process may have erased an entry that the feed has cached.
     if (!blocks.isOwn) feed.erased()
     signing.onCommit()
     feed.committed(blocks.last)
@@ -194,7 +194,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
       witnesses.close()
       await signing.close()
       await blobs.close()
-      // The writer closes last: the last connection to close checkpoints the WAL.
+      // The writer closes last, because the last connection to close checkpoints the WAL.
       await reader.close()
       await writer.close()
       folder.release()

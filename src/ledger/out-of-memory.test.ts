@@ -1,5 +1,4 @@
-// A thread of the node runs out of memory: acknowledged changes survive, and the rest of the node
-// continues.
+// When a thread of the node runs out of memory, acknowledged changes survive, and the rest of the node continues.
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, it } from 'vitest'
@@ -9,15 +8,15 @@ import { systemClock } from '../base/clock.ts'
 import { openLedger } from './open.ts'
 import { type Platform, systemPlatform } from './platform.ts'
 
-/** A memory limit with which a thread can start, but cannot do the work of these tests. */
+/** V8 old-generation limits, MB, with which each thread can start, but runs out of memory in these tests. */
 const OLD_MB = { 'ledger-writer': 24, 'log-signer': 10, mirrors: 12 }
 
-/** Delay before a failed mirror thread restarts. */
+/** Delay before a failed mirror thread restarts, milliseconds. */
 const RESTART_MS = 30_000
 
 const KEPT = { id: 'kept', text: '{"id":"kept"}' }
 
-/** A platform on which the thread of this name has little memory whenever it starts while `isShort`. */
+/** Returns a platform on which the thread `name` starts with little memory if `isShort` returns true. */
 function shortOf(name: keyof typeof OLD_MB, isShort: () => boolean): Platform {
   return {
     ...systemPlatform,

@@ -14,8 +14,8 @@ export type Thread = Pick<
 export type ThreadPort = Pick<MessagePort, 'postMessage' | 'on' | 'close'>
 
 /**
- * Everything a node uses of the runtime besides its folder. The simulation (test/simulation) replaces all
- * of it.
+ * Everything that a node uses of the runtime, except its folder. The simulation (test/simulation) replaces every
+ * member.
  */
 export interface Platform {
   readonly clock: Clock
@@ -29,7 +29,7 @@ export interface Platform {
   startThread(program: URL, options: WorkerOptions): Thread
 }
 
-/** Loaded on first use: most threads of a node never use it. */
+/** Loads the HTTP client on first use, because most threads of a node never need it. */
 const outbound: Outbound = {
   get: async (...given) => (await loadOutbound()).get(...given),
   post: async (...given) => (await loadOutbound()).post(...given),

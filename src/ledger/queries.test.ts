@@ -27,12 +27,12 @@ const list = async (query: string) => {
 }
 const INDEXES = '/api/config/indexes'
 const indexes = async () => (await node.send('GET', INDEXES)).json.indexes
-/** Yields to the event loop until every index is built. */
+/** Waits until every index is built. */
 const built = async () => {
   while ((await indexes()).some(({ state }: { state: string }) => state !== 'ready'));
 }
 
-it('accepts a filter of a list in brackets or as JSON, and does not change the form of the reply', async () => {
+it('accepts a filter of a list in bracket notation or as JSON, and returns the usual reply format', async () => {
   expect((await node.send('GET', '/api/fruit?filter[where][qty][lt]=9')).text).toBe(
     '{"status":true,"items":["a","b"],"limit":0,"offset":0}',
   )
@@ -60,7 +60,7 @@ it('uses limit and offset of the filter instead of the parameters, and returns t
   expect(beside.json).toEqual({ status: true, items: ['c'], limit: 1, offset: 1 })
 })
 
-it('docs returns whole items, and fields returns the named members', async () => {
+it('`docs` returns whole items, and `fields` returns only the listed members', async () => {
   const docs = await node.send('GET', '/api/fruit?filter[where][kind]=pear&docs=true')
   expect(docs.text).toBe(
     '{"status":true,"docs":[{"id":"b","kind":"pear","qty":3,"tags":["soft","late"]}],"items":["b"],"limit":0,"offset":0}',
@@ -71,7 +71,7 @@ it('docs returns whole items, and fields returns the named members', async () =>
   )
 })
 
-it('`after` continues after an item, with a where or without an order', async () => {
+it('`after` starts a filtered list after an item, but cannot be combined with `order`', async () => {
   expect((await list('filter[where][qty][gt]=1&after=a')).items).toEqual(['b', 'c'])
   expect((await list('filter[where][qty][gt]=1&after=c')).json).toEqual({
     status: true,
@@ -85,7 +85,7 @@ it('`after` continues after an item, with a where or without an order', async ()
   expect([nowhere.status, nowhere.json.code]).toEqual([404, 'ITEM_NOT_FOUND'])
 })
 
-it('rejects an unknown filter with 400, a code and a pointer', async () => {
+it('rejects an invalid filter with 400, a code and the path of the invalid member', async () => {
   const refused = await node.send('GET', '/api/fruit?filter[where][qty][lx]=9')
   expect(refused.status).toBe(400)
   expect(refused.json).toEqual({
@@ -137,7 +137,7 @@ it('reports whether a search scanned all items or used an index, and builds an i
   expect((await verifyFolder(folder)).finding).toBeNull()
 })
 
-it('declares an index once, on an existing database, and removes it by a body or a query', async () => {
+it('rejects an existing index, an unknown database and a 17th index, and removes an index by body or query', async () => {
   const change = async (method: string, body?: unknown, query = '') => {
     const { status, json } = await node.send(method, `${INDEXES}${query}`, body)
     return `${status} ${json.code ?? ''}`
@@ -174,7 +174,7 @@ it('keeps indexes across a restart, and writes no ledger entry for them', async 
   expect(await list('filter[where][kind]=plum')).toMatchObject({ plan: 'index kind', items: ['d'] })
 })
 
-it('answers other requests during a long search, and a slow reader does not delay the writer', async () => {
+it('completes writes while a long search is running', async () => {
   for (let n = 0; n < 6; n += 1) {
     await node.send(
       'POST',

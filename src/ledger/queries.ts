@@ -28,30 +28,29 @@ export interface ItemQuery {
   readonly filter: Filter
   /** Packed position of the item after which the search starts; null starts at the first item. */
   readonly after: number | null
-  /** Reads the items; otherwise only their ids. */
+  /** Whether to read whole items instead of only their ids. */
   readonly docs: boolean
 }
 
-/** The items found; `index` is the path of the index that was used, null for a scan. */
+/** The items found. `index` is the path of the index that the search used, or null if it scanned all items. */
 export interface QueryResult {
   readonly index: string | null
   readonly pages: AsyncIterable<FoundItem[]>
 }
 
-/** Result of an aggregation. */
 export interface AggregationResult {
   readonly groups: readonly Group[]
-  /** Height of the newest block when reading began. */
+  /** Height of the newest block when the aggregation started. */
   readonly height: number
-  /** Whether no block was added during reading, so that the result is exact for `height`. */
+  /** True if no block was added during the aggregation; then the result is exact for `height`. */
   readonly consistent: boolean
 }
 
-/** Maximum time of a count or an aggregation; shorter than the usual timeouts of clients and proxies. */
+/** Maximum milliseconds of a count or an aggregation, less than the usual timeouts of clients and proxies. */
 export const COUNT_MS_MAX = 20_000
-/** Characters of items that are aggregated at once, in about two milliseconds. */
+/** Characters of items to aggregate before yielding to the event loop, which takes about two milliseconds. */
 const AGGREGATED_CHARACTERS = 131_072
-/** Maximum concurrent aggregations; each may hold some megabytes. */
+/** Maximum concurrent aggregations. Each can use some megabytes of memory. */
 export const AGGREGATIONS_MAX = 8
 
 /** Searches databases by filters, counts and aggregates items, and manages the indexes. */
@@ -73,8 +72,8 @@ export class LedgerQueries {
   }
 
   /**
-   * Counts the items that match `where` in all the databases created at `databases`. `signal` ends the count
-   * early. Errors: StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
+   * Counts the items that match `where` in each of `databases`, given by the packed positions of their creation.
+   * `signal` interrupts the count. Errors: StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
    */
   async count(
     databases: readonly number[],
@@ -93,7 +92,8 @@ export class LedgerQueries {
   }
 
   /**
-   * Computes the groups of the database created at `database`. `signal` ends the work early.
+   * Aggregates the items of the database that was created at the packed position `database`. `signal` interrupts the
+   * aggregation.
    * Errors: GROUPS_TOO_MANY, SUM_TOO_LARGE, AGGREGATIONS_BUSY; StoreError (SEARCH_TOO_LARGE,
    * SEARCH_INTERRUPTED).
    */
@@ -144,7 +144,10 @@ export class LedgerQueries {
     return (await this.#store.head(this.#store.serverId))?.height ?? -1
   }
 
-  /** Lets the event loop serve other requests between two pieces. Errors: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED. */
+  /**
+   * Yields `pieces`, and lets the event loop serve other requests between two pieces.
+   * Errors: SEARCH_TOO_LARGE after the time `until`, SEARCH_INTERRUPTED after `signal` is aborted.
+   */
   async *#interruptible<Piece>(
     pieces: AsyncIterable<Piece>,
     until: number,
@@ -173,12 +176,12 @@ export class LedgerQueries {
     return this.#store.indexes()
   }
 
-  /** Errors: DATABASE_NOT_FOUND, INDEX_PATH_INVALID, INDEX_EXISTS, INDEXES_TOO_MANY. */
+  /** Declares an index. Errors: DATABASE_NOT_FOUND, INDEX_PATH_INVALID, INDEX_EXISTS, INDEXES_TOO_MANY. */
   addIndex(name: IndexName): Promise<void> {
     return this.#change('add', name)
   }
 
-  /** Errors: DATABASE_NOT_FOUND, INDEX_PATH_INVALID, INDEX_NOT_FOUND. */
+  /** Removes an index. Errors: DATABASE_NOT_FOUND, INDEX_PATH_INVALID, INDEX_NOT_FOUND. */
   removeIndex(name: IndexName): Promise<void> {
     return this.#change('remove', name)
   }
@@ -187,7 +190,7 @@ export class LedgerQueries {
     if (pathIn(path) === null) {
       throw new LedgerError(
         'INDEX_PATH_INVALID',
-        'a path must be up to 8 names with dots between them',
+        'a path must be 1 to 8 member names, separated by dots',
       )
     }
     const outcome = await this.#writer.changeIndex(action, { db, path })
@@ -207,8 +210,8 @@ export class LedgerQueries {
 }
 
 /**
- * Finds items of the database created at `database`, page by page. The first page is read before this
- * resolves, so that errors come before the reply starts.
+ * Finds items of the database that was created at the packed position `database`, page by page. Reads the first page
+ * before the promise resolves, so that errors occur before the reply starts.
  * Errors: StoreError (SEARCH_TOO_LARGE); FILTER_AFTER_ORDER.
  */
 export async function searchPages(
@@ -228,7 +231,7 @@ export async function searchPages(
   return { index, pages: await withFirst(pagesOf(pieces, docs ? fields : null)) }
 }
 
-/** Yields the pieces that are not empty, reduced to `fields` unless `fields` is null. */
+/** Yields the pieces that are not empty. Reduces each item to `fields` unless `fields` is null. */
 async function* pagesOf(
   pieces: AsyncIterable<FoundItem[]>,
   fields: Fields | null,
@@ -246,7 +249,7 @@ async function* pagesOf(
   }
 }
 
-/** Reads the first of `pages` now, and returns all of them. */
+/** Reads the first page before the promise resolves. Returns all pages. */
 export async function withFirst<Page>(
   pages: AsyncGenerator<Page, void>,
 ): Promise<AsyncGenerator<Page>> {

@@ -16,7 +16,7 @@ const ITEMS_PER_PAGE = 256
 const BLOCKS_PER_PAGE = 64
 const BLOCKS_PER_COUNT = 2_000
 
-/** A page of a list; `limit` 0 means no limit. */
+/** Selects a page of a list. `limit` 0 means no limit. */
 export interface ListRange {
   readonly limit: number
   readonly offset: number
@@ -27,7 +27,7 @@ export interface ChainSize {
   readonly entries: number
 }
 
-/** Returns the packed position that created the database. Errors: DATABASE_NOT_FOUND. */
+/** Returns the packed position of the entry that created `db`. Errors: DATABASE_NOT_FOUND. */
 export async function requireDatabase(store: StoreReader, db: string): Promise<number> {
   const database = await store.database(db)
   if (database !== null) return database.created
@@ -56,8 +56,8 @@ export async function* pagesOf<Row>(
 }
 
 /**
- * Reads a range of items or ids. A later page starts at a position, so its cost does not depend on its
- * offset.
+ * Reads a range of items or ids, page by page. Each page after the first starts at a position, so its cost does not
+ * grow with the offset.
  */
 export function itemPages<Row extends { created: number }>(
   { limit, offset }: ListRange,
@@ -68,7 +68,7 @@ export function itemPages<Row extends { created: number }>(
   return pagesOf<Row>(limit, pageRows, async (last, rows) => {
     const from = last === undefined ? { after, offset } : { after: last.created, offset: 0 }
     const page = await read({ ...from, limit: rows })
-    // In a damaged store a page could continue at an earlier page, and the list would never end.
+    // In a damaged store, a page could end before its start. The next page would repeat items, and the list never end.
     if ((page.at(-1)?.created ?? Number.POSITIVE_INFINITY) > from.after) return page
     throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
   })
@@ -84,7 +84,7 @@ export function blockPages(store: StoreReader, range: ListRange): AsyncGenerator
   })
 }
 
-/** Counts the entries of the node's own chain on request; no block is counted twice. */
+/** Counts the blocks and entries of the node's own chain. Each call reads only the blocks since the previous call. */
 export class ChainCount {
   readonly #store: StoreReader
   #counted: ChainSize = { blocks: 0, entries: 0 }
@@ -94,7 +94,7 @@ export class ChainCount {
     this.#store = store
   }
 
-  /** The first count of a long chain takes seconds, but does not block the event loop. */
+  /** Returns the size of the chain. The first call can take seconds, but does not block the event loop. */
   size(): Promise<ChainSize> {
     this.#counting ??= this.#count().finally(() => {
       this.#counting = null
@@ -117,7 +117,7 @@ export class ChainCount {
   }
 }
 
-/** Reads the databases and the chain of one node. A missing database counts as empty. */
+/** Reads the databases and the chain of one node. Except for `requireDatabase`, a missing database counts as empty. */
 export class LedgerReader {
   readonly serverId: number
   readonly location: StoreLocation
@@ -134,7 +134,7 @@ export class LedgerReader {
     return new LedgerReader(location, await openStoreReader(location, { frozen: false }))
   }
 
-  /** Like `open`, but every read sees the state at the first read. */
+  /** Like `open`, but every read returns the state at the time of the first read. */
   static async openSnapshot(location: StoreLocation): Promise<LedgerReader> {
     return new LedgerReader(location, await openStoreReader(location, { frozen: true }))
   }
@@ -144,7 +144,7 @@ export class LedgerReader {
     return (await this.#store.head(this.serverId))?.height ?? null
   }
 
-  /** Errors: DATABASE_NOT_FOUND. */
+  /** Rejects with DATABASE_NOT_FOUND if there is no database `db`. */
   async requireDatabase(db: string): Promise<void> {
     await requireDatabase(this.#store, db)
   }
@@ -170,7 +170,7 @@ export class LedgerReader {
   }
 
   /**
-   * Finds the items of `db` that match `filter`, page by page; without `docs` only their ids.
+   * Finds the items of `db` that match `filter`, page by page. If `docs` is false, reads only their ids.
    * Errors: StoreError (SEARCH_TOO_LARGE), before the first page.
    */
   async findItems(db: string, filter: Filter, docs: boolean): Promise<AsyncIterable<FoundItem[]>> {
@@ -185,7 +185,7 @@ export class LedgerReader {
     return blockPages(this.#store, { offset: height, limit: 0 })
   }
 
-  /** Makes the next read see all changes that are durable now. */
+  /** Makes the next read include all changes that are durable now. */
   refresh(): void {
     this.#store.refresh()
   }

@@ -1,34 +1,34 @@
-/** Entity tags of a request, without their quotes; `*` is any. */
+/** Entity tags of a request without their quotes. `*` matches every tag. */
 export type EntityTags = '*' | readonly string[]
 
 /**
- * The required state of an item or attachment. Both conditions must hold if both are given. RFC 9110
- * section 13.1.
+ * The required state of an item or attachment. If both conditions are given, both must hold.
+ * Source: RFC 9110 section 13.1.
  */
 export interface Precondition {
-  /** One of these tags must be current. */
+  /** The current tag must be one of these. */
   readonly match: EntityTags | null
-  /** None of these tags may be current. */
+  /** The current tag must not be one of these. */
   readonly noneMatch: EntityTags | null
 }
 
-/** Identifies a request that must take effect once, even if it is repeated. */
+/** Identifies a request that must take effect only once, even if the client repeats it. */
 export interface IdempotencyKey {
-  /** Hash of the sender and its key, 64 hex digits. */
+  /** Hash of the sender and the header `Idempotency-Key`, 64 hex digits. */
   readonly key: string
   /** Hash of method, path, query and body, 64 hex digits. */
   readonly fingerprint: string
 }
 
-/** Conditions of a request besides its changes. */
+/** Conditions under which the changes of a request are recorded. */
 export interface RequestConditions {
   readonly precondition: Precondition | null
   readonly idempotency: IdempotencyKey | null
-  /** No block from height `since` on has an entry of database `db`. */
+  /** Requires that no block from height `since` on has an entry of database `db`. */
   readonly unchanged?: { readonly db: string; readonly since: number }
 }
 
-/** Conditions of an upload. Its fingerprint is unknown until the body has arrived. */
+/** Conditions of an upload. The fingerprint of an upload depends on the body, so it is not part of them. */
 export interface UploadConditions {
   readonly precondition: Precondition | null
   readonly keyed: KeyedRequest | null
@@ -38,11 +38,11 @@ export interface UploadConditions {
 export interface KeyedRequest {
   /** See `IdempotencyKey`. */
   readonly key: string
-  /** Adds the fingerprint; `body` is canonical JSON, or null without a body. */
+  /** Returns the key with the fingerprint of the request. `body` is canonical JSON, or null without a body. */
   with(body: string | null): IdempotencyKey
 }
 
-/** Returns whether `precondition` holds for a resource with the entity tag `tag`; null for an absent resource. */
+/** Returns whether a precondition holds for a resource. `tag` is its entity tag, or null if it does not exist. */
 export function holds({ match, noneMatch }: Precondition, tag: string | null): boolean {
   return (
     (match === null || includes(match, tag)) && !(noneMatch !== null && includes(noneMatch, tag))

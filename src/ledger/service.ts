@@ -63,7 +63,7 @@ import type { ScheduledVerification } from './verification/scheduled-verificatio
 import type { CommittedBlock } from './writer/messages.ts'
 import { type LedgerWriter, positionOf } from './writer/writer.ts'
 
-/** Position of the changes, and the id of the item of each change; null for a change of a database. */
+/** Result of recorded changes. `ids` has the item id of each change, or null for a change of a database. */
 interface ChangeResult<Id = string | null> extends Written {
   readonly ids: readonly Id[]
 }
@@ -71,7 +71,7 @@ interface ChangeResult<Id = string | null> extends Written {
 export interface ErasureResult {
   /** Packed position of the `erase_item` entry. */
   readonly position: number
-  /** `<height>.<index>` of each erased entry. */
+  /** Positions (`<height>.<index>`) of the erased entries. */
   readonly positions: readonly string[]
 }
 
@@ -92,18 +92,19 @@ export interface LedgerParts {
   readonly attachments: AttachmentService
   /** Called with new blocks of the chain, written by this or another process. */
   readonly blockListeners: Set<(blocks: NewBlocks) => void>
-  /** Number of blocks that were reported, if other processes can append; otherwise null. */
+  /** Number of blocks reported to `blockListeners`; null if no other process can append to the chain. */
   readonly knownBlocks: () => number | null
+  /** Reports all committed blocks to `blockListeners` before the promise resolves. Errors: StoreError. */
   readonly catchUp: () => Promise<void>
-  /** The log that proves the chain to others. */
+  /** The Merkle tree over the chain, with its proofs and checkpoints. */
   readonly log: LedgerLog
-  /** The witnesses that cosign its checkpoints. */
+  /** The witnesses that cosign the checkpoints of `log`. */
   readonly witnesses: Witnesses
-  /** This node as a witness of other logs. */
+  /** Cosigns the checkpoints of other logs. */
   readonly witness: LogWitness
   /** Copies of other nodes' chains. */
   readonly mirrors: Mirrors
-  /** The verifications of the store at intervals; null if there are none. */
+  /** Verifies the store at intervals; null if this is not configured. */
   readonly verification: ScheduledVerification | null
 }
 
@@ -126,7 +127,7 @@ export class LedgerService
   readonly verification: ScheduledVerification | null
   readonly history: ItemHistory
   readonly queries: LedgerQueries
-  /** Used by networks, whose threads open another reader of the same store. */
+  /** Reader for networks. Their threads open further readers of the same store. */
   readonly reader: LedgerReader
   readonly #store: StoreReader
   readonly #blockListeners: LedgerParts['blockListeners']
@@ -168,7 +169,7 @@ export class LedgerService
     return this.#writer.failure
   }
 
-  /** The failure of the last read, until one succeeds, or null. */
+  /** The error of the last read, or null if it succeeded. */
   get readFailure(): StoreError | null {
     return this.#store.readFailure()
   }
@@ -178,12 +179,12 @@ export class LedgerService
     return this.writesRefused ?? this.readFailure
   }
 
-  /** The pending units of work, queued or in flight. */
+  /** Number and bytes of the units of work that are queued or in flight. */
   get queue(): { readonly units: number; readonly bytes: number } {
     return { units: this.#writer.depth, bytes: this.#writer.queueBytes }
   }
 
-  /** Sets the observer of stored blocks. */
+  /** Sets the function that is called after each stored block. */
   onStored(observe: (block: CommittedBlock) => void): void {
     this.#writer.onStored = observe
   }
@@ -193,17 +194,17 @@ export class LedgerService
     return this.#known() !== null
   }
 
-  /** Number of blocks that were reported, if other processes can append; otherwise null. */
+  /** Number of blocks reported to the listeners of `onBlocks`; null if no other process can append to the chain. */
   get knownBlocks(): number | null {
     return this.#known()
   }
 
-  /** Reports the blocks that are committed now. Errors: StoreError. */
+  /** Reports all committed blocks to the listeners of `onBlocks` before the promise resolves. Errors: StoreError. */
   catchUp(): Promise<void> {
     return this.#catchUp()
   }
 
-  /** Calls `listener` with new blocks of the chain, of any process, until the returned function is called. */
+  /** Calls `listener` with new blocks of this and other processes. The returned function removes `listener`. */
   onBlocks(listener: (blocks: NewBlocks) => void): () => void {
     this.#blockListeners.add(listener)
     return () => this.#blockListeners.delete(listener)
@@ -213,7 +214,7 @@ export class LedgerService
     return this.#count.size()
   }
 
-  /** The disk usage of the store, bytes. */
+  /** Returns the disk usage of the store. */
   diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }> {
     return this.#store.diskUsage()
   }
@@ -224,8 +225,8 @@ export class LedgerService
   }
 
   /**
-   * Counts the items of each database whose name passes `isSelected`, in creation order. `signal` ends the
-   * count early. Errors: StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
+   * Counts the items of each database for whose name `isSelected` returns true, in creation order. `signal` interrupts
+   * the count. Errors: StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
    */
   async itemCounts(
     isSelected: (db: string) => boolean,
@@ -253,7 +254,7 @@ export class LedgerService
   }
 
   /**
-   * Creates an item. Generates an id if it has none.
+   * Creates an item. Generates an id if `item` has none.
    * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
    */
   createItem(
@@ -264,7 +265,7 @@ export class LedgerService
     return this.#create([creationOf(db, item, this.#newId)], conditions)
   }
 
-  /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
+  /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_EMPTY, UNIT_TOO_LARGE. */
   createItems(
     db: string,
     items: readonly Json[],
@@ -318,14 +319,14 @@ export class LedgerService
     return this.#record([{ kind: 'delete_item', db, id }], conditions)
   }
 
-  /** Records all `changes` in one block, or none of them. Errors: as for the single changes; UNIT_…. */
+  /** Records all `changes` in one block, or none. Errors: as for each change alone; UNIT_EMPTY, UNIT_TOO_LARGE. */
   recordChanges(changes: readonly Change[], conditions?: RequestConditions): Promise<ChangeResult> {
     refuseTooMany(changes)
     const unit = changes.map((change) => operationOf(change, this.#newId))
     return this.#record(unit, conditions)
   }
 
-  /** Records prepared changes in one block, or none of them. Errors: as for the single changes; UNIT_…. */
+  /** Records `unit` in one block, or nothing. Errors: as for each change alone; UNIT_EMPTY, UNIT_TOO_LARGE. */
   recordUnit(unit: UnitOfWork, conditions: RequestConditions): Promise<Written> {
     return this.#record(unit, conditions)
   }
@@ -342,7 +343,7 @@ export class LedgerService
     })
   }
 
-  /** Restores the result of an earlier request from the entries that it recorded. */
+  /** Rebuilds the result of an earlier request from the entries that the request recorded. */
   async #earlierResult({ position, entries }: EarlierRequest): Promise<ChangeResult> {
     const { height, index } = unpackPosition(position)
     const { id: blockId, entries: texts } = await this.#block(height)
@@ -355,12 +356,12 @@ export class LedgerService
   }
 
   /**
-   * Permanently erases revisions of an item and its attachments that are no longer current: the revisions at
-   * `positions` (`<height>.<index>`), or all of them if `positions` is null.
+   * Permanently erases former revisions of an item and its attachments: the revisions at `positions`
+   * (`<height>.<index>`), or all former revisions if `positions` is null.
    *
-   * When the promise resolves, blobs that no entry names any more are removed too; remnants of texts in
-   * free parts of the store's file are removed soon after. A crash leaves either nothing erased, or an
-   * erasure that the next start completes, because the store records that its file must be rewritten.
+   * When the promise resolves, blobs to which no entry refers any more are removed too. Soon after, the store removes
+   * copies of erased texts from free parts of its file. If the process crashes, either nothing is erased, or the next
+   * start completes the erasure, because the store records that its file must be rewritten.
    * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE,
    * UNIT_TOO_LARGE, IDEMPOTENCY_KEY_REUSED; STORE_FAILED if a blob cannot be removed.
    */
@@ -391,8 +392,8 @@ export class LedgerService
   }
 
   /**
-   * Gives `db`, which need not exist yet, an owner. Only the returned object can change it from now on;
-   * other changes get OWNED_BY_NETWORK.
+   * Reserves `db`, which need not exist yet, for the returned object. All other changes of `db` are then rejected with
+   * OWNED_BY_NETWORK.
    */
   ownDatabase(db: string): OwnDatabase {
     checkDatabaseName(db)
@@ -409,7 +410,7 @@ export class LedgerService
     }
   }
 
-  /** Reverts `ownDatabase`, before the owner has recorded anything. */
+  /** Reverts `ownDatabase`. Allowed only before the owner has recorded a change. */
   disownDatabase(db: string): void {
     this.#writer.owned.delete(db)
   }
@@ -473,17 +474,17 @@ export class LedgerService
     const store =
       serverId === this.serverId ? this.#store : (this.mirrors.mirrorOf(serverId)?.reader ?? null)
     if (store !== null) return blockPages(store, range)
-    throw new LedgerError('SERVERID_UNKNOWN', `there is no chain of server id ${serverId} here`)
+    throw new LedgerError('SERVERID_UNKNOWN', `this node has no chain of server id ${serverId}`)
   }
 
-  /** Returns the log of the chain of `serverId`, in text form as in a path. Errors: SERVERID_UNKNOWN. */
+  /** Returns the log of the chain of `serverId`, given as in a path. Errors: SERVERID_UNKNOWN. */
   logOf(serverId: string): LedgerLog {
     const log =
       serverId === `${this.serverId}`
         ? this.log
         : (this.mirrors.mirrorOf(Number(serverId))?.log ?? null)
     if (log !== null) return log
-    throw new LedgerError('SERVERID_UNKNOWN', 'there is no log of this server id here')
+    throw new LedgerError('SERVERID_UNKNOWN', 'this node has no log of this server id')
   }
 
   /** Returns the feed of the chain of `serverId`. Errors: SERVERID_UNKNOWN. */
@@ -491,7 +492,7 @@ export class LedgerService
     if (serverId === this.serverId) return this.feed
     throw new LedgerError(
       'SERVERID_UNKNOWN',
-      `there is no change feed of server id ${serverId} here`,
+      `this node has no change feed of server id ${serverId}`,
     )
   }
 
@@ -506,7 +507,10 @@ export class LedgerService
     if (after === null) return { database, after: -1 }
     const item = await this.readItem(db, after)
     if (item !== null) return { database, after: item.created }
-    throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${after} in ${db} to list after`)
+    throw new LedgerError(
+      'ITEM_NOT_FOUND',
+      `there is no item ${after} in ${db}, so no list can start after it`,
+    )
   }
 }
 

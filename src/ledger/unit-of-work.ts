@@ -15,7 +15,7 @@ export type Change =
   | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
 
 export type OwnChange = Change & {
-  /** The id of a created item is newly generated, so its existence is not checked. */
+  /** True if the id of the created item was just generated; then the writer does not check whether the item exists. */
   readonly assigned?: boolean
 }
 
@@ -27,17 +27,17 @@ export interface Written {
 
 export interface OwnDatabase {
   /**
-   * Records prepared changes in one block. Errors: the errors of the writer and of the stored state; DATABASE_CHANGED if
-   * a block from height `known` on has an entry of this database.
+   * Records `unit` in one block. Errors: the errors of the writer, and those that depend on the stored state;
+   * DATABASE_CHANGED if a block from height `known` on has an entry of this database.
    */
   record(unit: UnitOfWork, known?: number | null): Promise<Written>
 }
 
 /**
- * One validated change. Names are checked, texts are canonical JSON.
+ * One validated change. Its names are checked, and its text is canonical JSON.
  *
- * `create_item.assigned`: the id is newly generated, so its existence is not checked.
- * `patch_item.text` is an RFC 7396 merge patch; it is recorded as an `update_item` with the whole result.
+ * `create_item.assigned`: the id was just generated, so the writer does not check whether the item exists.
+ * `patch_item.text`: an RFC 7396 merge patch; the writer records an `update_item` with the whole result.
  */
 export type Operation =
   | { readonly kind: 'create_db' | 'delete_db'; readonly db: string }
@@ -58,7 +58,7 @@ export type Operation =
       readonly kind: 'create_attachment'
       readonly db: string
       readonly id: string
-      /** The metadata; the bytes are already on disk. */
+      /** The metadata of the attachment, whose bytes are already durable. */
       readonly text: string
     }
   | { readonly kind: 'delete_item'; readonly db: string; readonly id: string }
@@ -73,14 +73,14 @@ export type Operation =
       readonly db: string
       /** The item's id. Not called `id`, because the item does not change. */
       readonly of: string
-      /** Packed; null for all revisions that are not current. */
+      /** Packed positions of the revisions to erase; null for all former revisions. */
       readonly positions: readonly number[] | null
     }
 
 /** Operations that are recorded together in one block, or not at all. */
 export type UnitOfWork = readonly Operation[]
 
-/** Estimated size of an entry besides its item: names, id, method, timestamp. */
+/** Estimated bytes of an entry without its item: names, id, method and timestamp. */
 const OPERATION_OVERHEAD_BYTES = 128
 /** Maximum bytes of one unit of work. */
 export const UNIT_BYTES_MAX = 64 * 1024 * 1024
@@ -96,7 +96,7 @@ export type Outcome =
   | {
       /** Index of the first entry in the block. */
       readonly index: number
-      /** SHA-256 of each blob that an erased entry named, if any. */
+      /** SHA-256 of each blob to which an erased entry referred. */
       readonly freed?: readonly string[]
     }
   | EarlierRequest
@@ -125,7 +125,7 @@ export function checkUnit(unit: UnitOfWork): void {
 }
 
 /**
- * Builds the unit of work for `changes`, each of which has an id. Throws all errors of `recordChanges` that
+ * Builds the unit of work for `changes`. Each created item must have an id. Throws all errors of `recordChanges` that
  * do not depend on the stored state.
  */
 export function unitOf(changes: readonly OwnChange[]): UnitOfWork {
@@ -139,7 +139,7 @@ export function unitOf(changes: readonly OwnChange[]): UnitOfWork {
 }
 
 function noId(): never {
-  throw new LedgerError('ITEM_ID_INVALID', 'each item needs an id here')
+  throw new LedgerError('ITEM_ID_INVALID', 'each created item must have an id')
 }
 
 /** Builds the operation for `change`; `newId` generates missing ids. Errors: DATABASE_NAME_…, ITEM_…. */
@@ -154,7 +154,7 @@ export function operationOf(change: Change, newId: () => string): Operation {
     case 'update_item': {
       const { db, item } = change
       if (typeof item.id !== 'string') {
-        throw new LedgerError('ITEM_ID_INVALID', 'an update_item entry needs the id in its item')
+        throw new LedgerError('ITEM_ID_INVALID', 'the item of an update_item entry must have an id')
       }
       checkPath(db, item.id)
       return { kind: 'update_item', db, id: item.id, text: itemText(item) }
@@ -188,13 +188,13 @@ export function creationOf(
   return { kind, db, id, text: itemText(item), assigned: false }
 }
 
-/** Checks the names of an item's path. Errors: DATABASE_NAME_…, ITEM_ID_INVALID. */
+/** Checks the database name and the item id of a path. Errors: DATABASE_NAME_…, ITEM_ID_INVALID. */
 export function checkPath(db: string, id: string): void {
   checkDatabaseName(db)
   checkItemId(id)
 }
 
-/** Called before an operation is built for each element. Errors: UNIT_TOO_LARGE. */
+/** Checks the length of a list before an operation is built for each element. Errors: UNIT_TOO_LARGE. */
 export function refuseTooMany(list: readonly unknown[]): void {
   if (list.length <= ENTRIES_MAX) return
   throw new LedgerError('UNIT_TOO_LARGE', `one request may make at most ${ENTRIES_MAX} changes`)

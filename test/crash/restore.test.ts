@@ -222,7 +222,12 @@ it('refuses an incompatible source with a one-line message, and leaves the folde
   const taken = { SYSTEM_FOLDER: stranger, PEERS_ALLOW_PRIVATE: '1' }
   const allowed = { SYSTEM_FOLDER: empty, PEERS_ALLOW_PRIVATE: '1' }
   for (const [args, env, code, line] of [
-    [[...from, ...id], allowed, 78, /contains no key: copy the node.key of server id \d+ into the folder/],
+    [
+      [...from, ...id],
+      allowed,
+      78,
+      /contains no key: copy the node.key of server id \d+ into the folder/,
+    ],
     [[...from, ...id, '--key', 'x'], allowed, 2, /vkey is not the verifier key of a node/],
     [[...from, ...id, '--key', other], allowed, 2, /does not belong to server id/],
     [[...from, ...id, '--key', vkey], taken, 78, /into an empty folder/],

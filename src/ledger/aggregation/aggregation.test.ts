@@ -19,7 +19,7 @@ const SALES: JsonObject[] = [
   { year: 2024, amount: [1], name: null },
 ]
 
-it('counts, adds up, averages and compares the items of each group, in the order of the groups', () => {
+it('returns the count, sum, average, minimum and maximum of each group, in the order of the groups', () => {
   const result = aggregate(SALES, {
     group: 'city',
     sum: 'amount',
@@ -58,7 +58,7 @@ it('groups by two members, with their paths as keys', () => {
   ])
 })
 
-it('without `group` there is one group, even without items', () => {
+it('returns one group if `group` is absent, even if there are no items', () => {
   expect(aggregate([], { sum: 'n' })).toEqual([{ group: {}, count: 0, sum: { n: null } }])
   expect(aggregate([], { group: 'n' })).toEqual([])
   expect(aggregate([{ n: 1 }, { n: 2 }], { sum: 'n' })).toEqual([
@@ -66,7 +66,7 @@ it('without `group` there is one group, even without items', () => {
   ])
 })
 
-it('treats members that are named like object properties as ordinary members', () => {
+it('treats members with names of built-in properties, such as `__proto__`, as ordinary members', () => {
   const item = JSON.parse('{"__proto__":5,"toString":2}')
   const [group] = aggregate([item], { group: '__proto__', sum: '__proto__,toString,valueOf' })
   expect(JSON.stringify(group)).toBe(
@@ -74,7 +74,7 @@ it('treats members that are named like object properties as ordinary members', (
   )
 })
 
-it('rejects more groups than a reply may have, and a sum beyond the range of numbers', () => {
+it('rejects more groups than the limit, and a sum beyond the range of JSON numbers', () => {
   const { groups } = AGGREGATION_LIMITS
   const numbered = Array.from({ length: groups }, (_, n) => ({ n }))
   expect(aggregate([...numbered, { n: 0 }], { group: 'n' })).toHaveLength(groups)
@@ -103,7 +103,7 @@ it('rejects malformed paths, repeated paths and too many paths', () => {
   }
 })
 
-it('computes an aggregation like a plain computation, in any order of the items', () => {
+it('gives the results of a simple reference computation, in any order of the items', () => {
   const scalar = fc.constantFrom('a', 'b', 'é', null, true, 0, 1, -2)
   const item = fc.record(
     { g: scalar, h: scalar, v: fc.oneof(scalar, fc.integer()) },

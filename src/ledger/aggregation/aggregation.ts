@@ -31,20 +31,20 @@ export interface AggregationQuery {
   readonly functions: readonly { readonly name: FunctionName; readonly path: Path }[]
 }
 
-/** The members of `Group` beside the requested functions. */
+/** The members of every `Group`: the values that its items share, by path, and the number of its items. */
 interface GroupKey {
   readonly group: { readonly [path: string]: Scalar }
   readonly count: number
 }
 
-/** A group with the results of each function by path. A result is null if no item of the group has a suitable value. */
+/** A group with the results of each function by path. A result is null if no item has a value of a suitable type. */
 export type Group = GroupKey & {
   readonly [Name in FunctionName]?: { readonly [path: string]: number | string | null }
 }
 
 /**
- * Reads lists of paths, separated by commas.
- * Errors: AGGREGATION_INVALID for a malformed or repeated path, or more than AGGREGATION_LIMITS.
+ * Parses `lists`, each of which contains paths separated by commas.
+ * Errors: AGGREGATION_INVALID for a malformed or repeated path, or for more paths than AGGREGATION_LIMITS.
  */
 export function aggregationQuery(
   where: Where | null,
@@ -65,12 +65,12 @@ export function aggregationQuery(
 function pathsIn(name: string, list: string | undefined): Path[] {
   if (list === undefined) return []
   const texts = list.split(',').map((text) => text.trim())
-  if (new Set(texts).size < texts.length) throw invalid(`${name} names a path twice`)
+  if (new Set(texts).size < texts.length) throw invalid(`${name} contains a path twice`)
   return texts.map((text) => {
     const path = pathIn(text)
     if (path !== null) return path
     throw invalid(
-      `${name}: a path must be up to 8 names with dots between them; separate paths with commas`,
+      `${name}: a path must be 1 to 8 member names, separated by dots; separate paths with commas`,
     )
   })
 }
@@ -79,7 +79,7 @@ function invalid(reason: string): LedgerError {
   return new LedgerError('AGGREGATION_INVALID', reason)
 }
 
-/** The values of the items of one group. */
+/** Accumulates the results of one group. `values` are the values that its items share. */
 class GroupValues {
   readonly values: readonly Scalar[]
   count = 0
@@ -118,7 +118,7 @@ interface Accumulator {
   result(): number | string | null
 }
 
-/** The sum or the average of the numbers; ignores all other values. */
+/** Computes the sum or the average of the numbers, and ignores all other values. */
 class NumberSum implements Accumulator {
   readonly #isAverage: boolean
   readonly #sum = new ExactSum()
@@ -144,7 +144,7 @@ class NumberSum implements Accumulator {
   }
 }
 
-/** The least or the greatest number or string, in the order of lists; ignores all other values. */
+/** Finds the least or the greatest number or string in the sort order of filters, and ignores all other values. */
 class Extreme implements Accumulator {
   readonly #sign: 1 | -1
   #best: number | string | null = null

@@ -1,6 +1,6 @@
-/** Every finite double is an integer multiple of 2^-1074. */
+/** Sums are kept in units of 2^-SCALE, because every finite double is an integer multiple of 2^-1074. */
 const SCALE = 1_074
-/** Bits of a sum that decide its nearest double. The last bit stands for all lower bits. */
+/** Number of leading bits of a sum that determine its nearest double, if the last is set for any lower bit. */
 const ROUNDED_BITS = 64
 
 /**
@@ -8,9 +8,9 @@ const ROUNDED_BITS = 64
  * numbers. Only the result is rounded, to the nearest double.
  */
 export class ExactSum {
-  /** Safe integers, which most numbers are; added to `#scaled` before they would become unsafe. */
+  /** Sum of safe integers, which most numbers are. `#scaled` includes a number that would make this sum unsafe. */
   #integers = 0
-  /** The other numbers, in units of 2^-1074. */
+  /** Sum of the other numbers, in units of 2^-1074. */
   #scaled = 0n
 
   add(value: number): void {
@@ -30,7 +30,7 @@ export class ExactSum {
     const magnitude = sum < 0n ? -sum : sum
     const shift = Math.max(0, bitLength(magnitude) - ROUNDED_BITS)
     const upper = magnitude >> BigInt(shift)
-    // The last bit is set if any lower bit is set, which decides ties.
+    // Sets the last bit if any lower bit is set, because then the sum is above a tie and must not be rounded to even.
     const rounded = upper << BigInt(shift) === magnitude ? upper : upper | 1n
     return (sum < 0n ? -1 : 1) * timesPowerOfTwo(Number(rounded), shift - SCALE)
   }
@@ -52,7 +52,7 @@ function scaledOf(value: number): bigint {
   return value < 0 ? -magnitude : magnitude
 }
 
-/** Multiplies in two steps, because 2^`exponent` alone may be less than the smallest double. */
+/** Returns `value` × 2^`exponent`. Multiplies twice, because 2^`exponent` may be less than the smallest double. */
 function timesPowerOfTwo(value: number, exponent: number): number {
   const first = Math.trunc(exponent / 2)
   return value * 2 ** first * 2 ** (exponent - first)

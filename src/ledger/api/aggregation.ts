@@ -22,18 +22,21 @@ const AggregationParameters = Type.Object({
   db: Type.String({ description: 'Name of the database' }),
   group: Type.Optional(
     Type.String({
-      description: `Paths of at most ${groupPaths} members, with commas; items with equal values form a group`,
+      description: `Paths of up to ${groupPaths} members, separated by commas; items with equal values form a group`,
       examples: ['kind'],
     }),
   ),
   sum: paths(
-    `Paths of members to add up, with commas; at most ${valuePaths} paths with avg, min and max`,
+    `Paths of members to add up, separated by commas; at most ${valuePaths} in sum, avg, min and max together`,
   ),
   avg: paths('Paths of members whose average is computed'),
   min: paths('Paths of members whose least number or string is found'),
   max: paths('Paths of members whose greatest number or string is found'),
   filter: Type.Optional(
-    Type.String({ ...FILTER_PARAMETERS.filter, description: 'Selects items: only `where`' }),
+    Type.String({
+      ...FILTER_PARAMETERS.filter,
+      description: 'Filter that selects the items; only `where` is allowed',
+    }),
   ),
 })
 
@@ -52,18 +55,18 @@ const AggregationReply = okReply({
       min: Type.Optional(valuesByPath(extreme)),
       max: Type.Optional(valuesByPath(extreme)),
     }),
-    { description: `In the order of their values; at most ${groups}` },
+    { description: `At most ${groups} groups, in the order of their values` },
   ),
-  height: Type.Integer({ description: 'Height of the newest block when reading began' }),
+  height: Type.Integer({ description: 'Height of the newest block when the aggregation started' }),
   consistent: Type.Boolean({
     description:
-      'Whether no block was added during reading, so that the reply is exact for `height`',
+      'True if no block was added during the aggregation; then the reply is exact for `height`',
   }),
 })
 
 /**
- * Mounts the aggregation of items. Its path is below `config`, because no database can have this name. A path below
- * `/api/{db}` could hide an item, which may have any id.
+ * Mounts the route that aggregates items. Its path starts with `/api/config`, because no database can be called
+ * `config`. A path below `/api/{db}` would hide the item whose id is the next path segment.
  */
 export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
@@ -88,7 +91,7 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
   )
 }
 
-/** Errors: FILTER_UNKNOWN for a member other than `where`. */
+/** Returns the `where` of `filter`. Errors: FILTER_UNKNOWN if `filter` has another member. */
 function whereOf(filter: Filter | null): Where | null {
   if (filter === null) return null
   const { where, order, limit, offset, fields } = filter

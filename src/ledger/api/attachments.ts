@@ -46,7 +46,7 @@ const AttachmentListReply = okReply({
 
 const PATH = '/api/:db/:id/attachments/:name'
 const tags = ['attachments']
-/** Minimum bytes of a long upload per request time limit (30 s). */
+/** Minimum bytes that a client must upload in each window. A window is the request timeout of the listener (30 s). */
 const BYTES_PER_WINDOW_MIN = 32 * 1024
 
 export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -64,7 +64,7 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags,
         operationId: 'deleteAttachment',
-        summary: 'Delete one attachment; its bytes are kept while the ledger names them',
+        summary: 'Delete one attachment; its bytes are kept until the entry is erased',
         params: AttachmentParams,
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
@@ -87,7 +87,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags,
         operationId: 'putAttachment',
-        summary: 'Attach the bytes of the body to an item, replacing the attachment of that name',
+        summary: 'Attach the body to an item; an attachment of the same name is replaced',
         description:
           'The body is stored unchanged, with its `Content-Type`. A `Content-Digest` or ' +
           '`Repr-Digest` with `sha-256` is verified.',
@@ -135,7 +135,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     querystring: TokenQuery,
     response: {
       200: AnyBytes('The bytes, with the `Content-Type` of the upload'),
-      206: AnyBytes('The parts that `Range` requests'),
+      206: AnyBytes('The parts that `Range` selects'),
       ...failures,
     },
   }
@@ -148,7 +148,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id, name } = request.params
-      // Range applies to GET only: RFC 9110 section 14.2.
+      // `Range` applies only to GET (RFC 9110 section 14.2).
       const requested = { ...contentRequestOf(request), range: undefined }
       const attachment = await ledger.attachments.read(db, id, name)
       const { status, headers: own } = contentReplyTo(requested, attachment)
@@ -161,7 +161,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         ...schema,
         operationId: 'readAttachment',
-        summary: 'Read an attachment, whole or the parts given by `Range`',
+        summary: 'Read an attachment, or the parts that `Range` selects',
       },
       config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
     },
@@ -212,7 +212,7 @@ const SHA_256 = /^:([A-Za-z0-9+/]{43}=):(?:;.*)?$/
  */
 function digestOf(header: string | readonly string[] | undefined): string | null {
   let digest: string | null = null
-  // Names and base64 contain no comma. If a name is repeated, its last value counts.
+  // Every comma separates two members, because names and base64 contain none. The last of several equal names counts.
   for (const member of header === undefined ? [] : String(header).split(',')) {
     const [, name, value = ''] = MEMBER.exec(member.trim()) ?? []
     if (name === undefined) throw invalid()

@@ -31,7 +31,7 @@ const ChangesQuery = Type.Object({
     Type.String({
       description:
         'Position after which to start, `<height>.<index>`; `start` for all entries, `now` (default) ' +
-        'for new ones. The header Last-Event-ID has priority',
+        'for new entries. The header Last-Event-ID has priority over `since`',
     }),
   ),
 })
@@ -97,14 +97,14 @@ function startFrom(text: string): ChangesStart {
   throw new LedgerError('POSITION_INVALID', 'a position must be <height>.<index>, `start` or `now`')
 }
 
-/** Delay before a browser reconnects. */
+/** Delay before a browser reconnects, milliseconds. */
 const RETRY_MS = 2_000
 
 /** Headers of the replies to GET and HEAD. */
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-store',
-  // nginx would buffer events.
+  // Without this header, nginx would buffer the events.
   'x-accel-buffering': 'no',
   connection: 'close',
 }
@@ -127,7 +127,7 @@ class EventStream implements Subscriber {
     response.on('close', () => subscription.leave())
     response.on('error', () => response.destroy())
     if (response.destroyed) subscription.leave()
-    // Closes the connection at the end of the reply: chunked encoding would double the cost per subscriber.
+    // The reply ends when the connection closes, because chunked encoding would double the cost per subscriber.
     response.useChunkedEncodingByDefault = false
     response.writeHead(200, HEADERS)
     response.write(`retry: ${RETRY_MS}\n${progress(subscription.after)}`)
@@ -145,16 +145,16 @@ class EventStream implements Subscriber {
 
   end(error: Error | null): void {
     if (error !== null) this.#onFailure(error)
-    // Unsent bytes would keep the connection open. The client resumes after the last event that it
-    // received.
+    // Destroys a connection with unsent bytes, because they would keep it open. No event is lost, because the client
+    // resumes after the last event that it received.
     if (this.#response.writableLength > 0) this.#response.destroy()
     else this.#response.end()
   }
 }
 
 /**
- * Returns an id without an event. Clients store the id as the position to resume from. So a client that reconnects
- * before its first event misses nothing, and the feed does not filter earlier entries again.
+ * Returns the text of an event id without an event. A client stores the id and later resumes after this position.
+ * So a client that reconnects before its first event misses nothing, and the feed skips the earlier entries.
  */
 function progress(passed: number | null): string {
   return `id: ${passed === null ? 'start' : positionText(passed)}\n:\n\n`

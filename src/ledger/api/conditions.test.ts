@@ -48,13 +48,13 @@ describe('preconditions', () => {
     expect((await send('PATCH', '*', { n: 3 })).status).toBe(200)
     expect(code(await send('DELETE', '"2.0"'))).toEqual(FAILED)
     expect((await send('DELETE', '"3.0"')).text).toBe('{"status":true}')
-    // An absent item fails If-Match (RFC 9110 section 13.2.1).
+    // If the item does not exist, If-Match is not evaluated (RFC 9110 section 13.2.1).
     expect(code(await send('DELETE', '"3.0"'))).toEqual([404, 'ITEM_NOT_FOUND'])
     const elsewhere = await node.send('DELETE', '/api/nuts/fig', undefined, { 'if-match': '*' })
     expect(code(elsewhere)).toEqual([404, 'DATABASE_NOT_FOUND'])
   })
 
-  it('If-None-Match: * creates a missing item, and fails if it exists', async () => {
+  it('If-None-Match: * creates an item, and fails if the item exists', async () => {
     const create = (path: string, body: unknown) =>
       node.send('POST', path, body, { 'if-none-match': '*' })
     expect(code(await create(FIG, { n: 2 }))).toEqual(FAILED)
@@ -85,7 +85,7 @@ describe('preconditions', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('a change may require the revision that an earlier change of the same block has set', async () => {
+  it('a precondition can require a revision that an earlier change of the same block creates', async () => {
     const { service } = node
     const on = (tag: string) => ({
       precondition: { match: [tag], noneMatch: null },
@@ -106,7 +106,7 @@ describe('preconditions', () => {
     expect(results).toEqual(['2.0', 'PRECONDITION_FAILED', '2.1', '2.2', 'ITEM_NOT_FOUND'])
   })
 
-  it('a read with the current revision returns 304 without a body, even for weak tags and lists', async () => {
+  it('a read with If-None-Match for the current revision returns 304 without a body, even for weak tags and lists', async () => {
     const read = (headers: Record<string, string>, query = '') =>
       node.send('GET', FIG + query, undefined, headers)
     for (const tag of ['"1.0"', 'W/"1.0"', '"7.7", "1.0"', '*']) {
@@ -126,7 +126,7 @@ describe('preconditions', () => {
     expect(head.status).toBe(304)
   })
 
-  it('rejects a malformed header and changes nothing', async () => {
+  it('rejects a malformed If-Match or If-None-Match and changes nothing', async () => {
     for (const name of ['if-match', 'if-none-match']) {
       for (const [method, path] of [
         ...['GET', 'POST', 'PATCH', 'DELETE'].map((method) => [method, FIG] as const),
@@ -153,7 +153,7 @@ describe('Idempotency-Key', () => {
     ['POST', FRUIT, { id: 'plum' }],
     ['POST', FRUIT, [{ id: 'a' }, {}, { id: 'b' }]],
     ['POST', FIG, { n: 7 }],
-    // The entries sent with a key must stay, because an erasure removes the fingerprint.
+    // Erases only revision 1.0, which was created without a key: an erasure removes the fingerprint of the request.
     ['POST', `${FIG}/erase`, {}],
     ['PATCH', FIG, { ripe: true }],
     ['PUT', `${FIG}/attachments/a.json`, '{'],

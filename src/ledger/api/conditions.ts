@@ -65,7 +65,7 @@ function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest |
   return parseKey(String(header), caller?.subject ?? '', { method, url })
 }
 
-/** The next element of a list of entity tags (RFC 9110 section 8.8.3); elements may be empty. */
+/** Matches the next element, which may be empty, of a list of entity tags (RFC 9110 section 8.8.3). */
 const ENTITY_TAG = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
 
 /**
@@ -116,14 +116,14 @@ export function readStatus({ match, noneMatch }: Precondition, tag: string): 200
   return holds({ match: null, noneMatch }, tag) ? 200 : 304
 }
 
-/** Maximum characters of a key. */
+/** Maximum characters of an idempotency key. */
 const KEY_LENGTH_MAX = 255
 /** A string of RFC 8941 section 3.3.3: printable ASCII in double quotes, `\"` and `\\` escaped. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
 const BARE = /^[A-Za-z0-9!#$%&'*+\-./:=^_`|~]+$/
 
 /**
- * Parses the header `Idempotency-Key`. Keys of different subjects (owners of tokens) are different.
+ * Parses the header `Idempotency-Key`. Equal keys of different subjects (owners of tokens) do not match.
  * Errors: IDEMPOTENCY_KEY_INVALID. Source: draft-ietf-httpapi-idempotency-key-header, section 2.1.
  */
 export function parseKey(

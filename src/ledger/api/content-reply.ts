@@ -8,9 +8,9 @@ import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
 
-/** Number of request time limits without progress by the client after which a reply is aborted. */
+/** A reply is aborted after this number of request timeouts in which the client received nothing. */
 const STALLED_WINDOWS_MAX = 2
-/** Fetch destinations where a browser would execute the bytes or apply them to a page. */
+/** Values of `Sec-Fetch-Dest` for which a browser would execute the bytes or apply them to a page. */
 const EXECUTING_DESTINATIONS = new Set([
   ...['audioworklet', 'embed', 'manifest', 'object', 'paintworklet', 'script', 'serviceworker'],
   ...['sharedworker', 'style', 'worker', 'xslt'],
@@ -23,7 +23,7 @@ const NO_SUCH_RANGE = new HttpRefusal(
   'the attachment has no byte in this range',
 )
 
-/** Picks the headers of a request for an attachment. Errors: PRECONDITION_INVALID. */
+/** Returns the conditions and the ranges of a request for an attachment. Errors: PRECONDITION_INVALID. */
 export function contentRequestOf(request: Pick<FastifyRequest, 'headers' | 'raw'>): ContentRequest {
   const { 'if-range': ifRange, range } = request.headers
   const precondition = preconditionOf(request)
@@ -34,7 +34,7 @@ export function contentRequestOf(request: Pick<FastifyRequest, 'headers' | 'raw'
   }
 }
 
-/** Rejects a browser that would execute the bytes. Errors: HttpRefusal (403). */
+/** Rejects a request if the browser would execute the bytes. Errors: HttpRefusal (403). */
 export function rejectExecution(headers: Readonly<Record<string, unknown>>): void {
   const destination = headers['sec-fetch-dest']
   if (typeof destination !== 'string' || !EXECUTING_DESTINATIONS.has(destination)) return
@@ -89,8 +89,8 @@ interface ContentReply {
 }
 
 /**
- * Browsers must not execute uploaded bytes or show them as a page of this origin: they save them, do not
- * guess another type, and sandbox them if they are shown anyway.
+ * Headers that prevent browsers from executing uploaded bytes or showing them as a page of this origin: `nosniff`
+ * forbids guessing another type, and `sandbox` isolates bytes that are shown anyway.
  */
 const SAFETY_HEADERS = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -143,7 +143,7 @@ function several(
   { sha256, length, content_type: type }: Attachment,
   ranges: readonly ByteRange[],
 ): ContentReply {
-  // The bytes cannot contain their own SHA-256, so the boundary is unique.
+  // Nobody can make bytes that contain their own SHA-256, so the boundary does not occur in them.
   const boundary = `part-${sha256.slice(0, 48)}`
   const pieces = ranges.flatMap((range): Piece[] => [
     `\r\n--${boundary}\r\nContent-Type: ${type}\r\nContent-Range: ${rangeText(range, length)}\r\n\r\n`,
@@ -170,8 +170,8 @@ function rangeText({ start, end }: ByteRange, length: number): string {
 }
 
 /**
- * Returns a `Content-Disposition` that saves a file as `name`. Names that are not plain ASCII are encoded
- * (RFC 8187 section 3.2), after an ASCII form for older programs. Source: RFC 6266 section 4.
+ * Returns a `Content-Disposition` that saves a file as `name`. A name that is not plain ASCII is sent twice: in ASCII
+ * for older programs, then encoded (RFC 8187 section 3.2). Source: RFC 6266 section 4.
  */
 function dispositionOf(name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/gu, '_')
@@ -190,14 +190,15 @@ interface ByteRange {
   readonly end: number
 }
 
-/** Maximum parts of one reply; for more, all bytes are sent. */
+/** Maximum ranges of one request. A request with more ranges gets all bytes. */
 const RANGES_MAX = 16
 
 /**
- * Parses a `Range` header for `length` bytes; null for all bytes, an empty list if no range can be satisfied.
+ * Parses a `Range` header for an attachment of `length` bytes. Returns null if the reply must contain all bytes, and an
+ * empty list if no range can be satisfied.
  *
- * All bytes are sent if the header is not understood, has more than RANGES_MAX ranges, or ranges that are
- * together longer than all bytes: overlaps would let a small request cost a large reply.
+ * The reply must contain all bytes if the header is malformed, has more than RANGES_MAX ranges, or selects more than
+ * `length` bytes in total. Otherwise a small request with overlapping ranges would cause a large reply.
  * Source: RFC 9110 sections 14.1.2, 14.2 and 17.15.
  */
 function rangesOf(header: string, length: number): ByteRange[] | null {
@@ -232,9 +233,11 @@ const BLOCK_BYTES = 256 * 1024
 type Piece = string | ByteRange
 
 /**
- * Sends `pieces` with backpressure, ends the response, and closes the blob. Two buffers are reused: one is
- * filled from the blob while the other is sent. A stream needed about 80 MB more for the garbage of a
- * gigabyte. On an error of the blob, or when the client disconnects, closes the connection.
+ * Sends `pieces` with backpressure, ends the response, and closes the blob. If the blob cannot be read or the client
+ * disconnects, closes the connection.
+ *
+ * Uses two buffers in turn: one is filled from the blob while the other is sent. A stream would allocate new buffers,
+ * and needed about 80 MB more memory for an attachment of 1 GB.
  */
 async function sendPieces(
   response: ServerResponse,
@@ -278,7 +281,7 @@ class Client {
   isGone = false
   readonly #response: ServerResponse
   readonly #budget: ReplyBudget
-  /** Settles when the last bytes are passed to the operating system. */
+  /** Settles when the bytes of the last `send` are passed to the operating system. */
   #sent: Promise<void> = Promise.resolve()
   #fail: (() => void) | null = null
 
@@ -286,11 +289,11 @@ class Client {
     this.#response = response
     this.#budget = budget
     if (response.req.socket.destroyed) this.isGone = true
-    // A pipelined response that waits is not notified otherwise when the connection closes.
+    // Observes the socket, because a pipelined response that waits for earlier responses gets no event on a disconnect.
     response.req.socket.once('close', this.#close)
   }
 
-  /** Writes `bytes` after the previous bytes. Errors: if the client has disconnected. */
+  /** Writes `bytes` when the previous bytes are sent. Rejects if the client has disconnected. */
   async send(bytes: string | Uint8Array): Promise<void> {
     await this.#sent
     if (this.isGone) throw new Error('the client has disconnected')
@@ -328,7 +331,7 @@ export function tagOf({ sha256 }: Pick<Attachment, 'sha256'>): string {
   return `"${sha256}"`
 }
 
-/** A request or reply body of any media type. */
+/** Schema of a request or reply body of any media type. */
 export const AnyBytes = (description: string) => ({
   description,
   content: { '*/*': { schema: Type.Unsafe<unknown>({ description: 'Any bytes' }) } },

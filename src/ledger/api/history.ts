@@ -116,7 +116,7 @@ const erasedPosition = Type.String({
   description: '`<height>.<index>`',
 })
 
-/** Without positions: all revisions that are no longer current. */
+/** Body of an erasure. Without `positions`, all former revisions are erased. */
 const EraseBody = Type.Union(
   [
     Type.Object({ positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) }),

@@ -16,7 +16,7 @@ import {
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
 import { failures, okReply } from './schemas.ts'
 
-/** Number of wrong passwords per address and window, above which attempts are delayed. */
+/** Limits for wrong passwords: after 20 from one address in 5 minutes, further attempts are delayed. */
 const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
 
 /** Rejects a request without the node's own credentials. Errors: HttpRefusal (401, 429). */
@@ -42,7 +42,7 @@ export function basicCheck(credentials: Credentials, monotonic: Clock): BasicChe
   }
 }
 
-/** Served if the dashboard has not been built. */
+/** Page that is served if the dashboard has not been built. */
 const LINKS = `<!doctype html>
 <html lang="en">
 <head>
@@ -55,26 +55,26 @@ const LINKS = `<!doctype html>
 <h1>daicho</h1>
 <p>The dashboard has not been built: run <code>npm run build</code>.</p>
 <ul>
-<li><a href="/doc">API documentation</a>, with every operation to try</li>
+<li><a href="/doc">API documentation</a>, where you can try every operation</li>
 <li><a href="/api/dbs">Databases</a> as JSON</li>
-<li><a href="/api/serverid">Server id</a> of this node, to list its blocks by</li>
+<li><a href="/api/serverid">Server id</a> of this node, with which you can list its blocks</li>
 </ul>
 </main>
 </body>
 </html>
 `
-/** Mounts the dashboard at `/`, behind Basic credentials; `files` is null if it has not been built. */
+/** Mounts the dashboard at `/`. Requests must pass `check`. `files` is null if the dashboard has not been built. */
 export function homePage(app: HttpApp, check: BasicCheck, files: readonly PageFile[] | null): void {
   servePageFiles(app, files ?? [pageFile('/', 'page.html', LINKS)], (request, reply) => {
     check(request, reply)
-    // Forbids pages of other sites to embed the page.
+    // Prevents pages of other sites from embedding the dashboard.
     reply.header('cross-origin-resource-policy', 'same-origin')
   })
 }
 
 const SessionReply = okReply({
   token: Type.Union([Type.String(), Type.Null()], {
-    description: 'Send it as x-access-token; null if no tokens are required',
+    description: 'Token for the header x-access-token; null if the node requires no tokens',
   }),
   expires_at: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Milliseconds since the Unix epoch',
@@ -86,7 +86,7 @@ const SESSION_SECONDS = 15 * 60
 
 export interface SessionDeps {
   readonly check: BasicCheck
-  /** Null if no tokens are required. */
+  /** Null if the node requires no tokens. */
   readonly tokens: TokenService | null
   /** The `sub` claim of the tokens. */
   readonly subject: string
@@ -95,8 +95,8 @@ export interface SessionDeps {
 }
 
 /**
- * Mounts `POST /session`, which exchanges the node's own credentials for a token with every scope, for the
- * page at `/`. The listener's cross-origin check rejects pages of other sites.
+ * Mounts `POST /session`, with which the dashboard exchanges the node's own credentials for a token with every scope.
+ * The cross-origin check of the listener rejects requests from pages of other sites.
  */
 export function sessionRoutes(app: HttpApp, { check, tokens, subject, logger }: SessionDeps): void {
   app.post(

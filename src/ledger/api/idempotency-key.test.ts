@@ -14,7 +14,7 @@ it.each([
   ['"8e03978e-40d5-43dd-bc93-6894a57f9324"', '8e03978e-40d5-43dd-bc93-6894a57f9324'],
   ['"a"', ' a '],
   ['"a+/b=="', 'a+/b=='],
-])('%s counts as the same request as %s', (quoted, bare) => {
+])('the header %s contains the same key as %s', (quoted, bare) => {
   expect(keyOf(quoted)).toEqual(keyOf(bare))
 })
 
@@ -33,17 +33,17 @@ it('two requests do not match if their keys differ, or if their callers differ',
 })
 
 it.each(['', ' ', '""', '"a', 'a"b', 'a b', '"é"', '"a\\b"', '"a";p=1', 'a, b', 'x'.repeat(256)])(
-  'rejects %j',
+  'rejects the header %j',
   (header) => {
     expect(() => keyOf(header)).toThrow('Idempotency-Key must be')
   },
 )
 
-it('accepts 255 characters', () => {
+it('accepts a key of 255 characters', () => {
   expect(keyOf('x'.repeat(255))).toEqual(keyOf(`"${'x'.repeat(255)}"`))
 })
 
-it('the fingerprint of a request ignores its token and the order of its members', () => {
+it('the fingerprint of a request does not depend on its token and the order of the members of its body', () => {
   const of = (what: Partial<typeof request>) => keyOf('a', '', { ...request, ...what }).fingerprint
   const same = of({ body: { a: 1, b: [2] } })
   expect(of({ body: { b: [2], a: 1 } })).toBe(same)
@@ -62,7 +62,7 @@ it('the fingerprint of a request ignores its token and the order of its members'
   expect(new Set(others).size).toBe(others.length)
 })
 
-it('executes a repeated request again if its record was removed', async () => {
+it('executes a repeated request again if its idempotency record was removed', async () => {
   const folder = temporaryFolder()
   const repeat = async () => {
     const node = await startLedgerNode({ folder })

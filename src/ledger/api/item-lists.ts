@@ -14,7 +14,7 @@ import {
 } from './replies.ts'
 import { DatabaseParams, failures, ItemListQuery, ItemListReply, isFlagSet } from './schemas.ts'
 
-/** The parameters of a list besides its filter. */
+/** The parameters of a list, except its filter. */
 interface ListOptions extends ItemListRange {
   readonly docs: boolean
   readonly count: boolean
@@ -67,8 +67,8 @@ async function plainReply(
 }
 
 /**
- * Builds the reply with a filter, in the same form as without a filter. `limit` and `offset` of the filter override the
- * parameters; `fields` implies `docs`.
+ * Builds the reply for a list with a filter, in the same format as without a filter. `limit` and `offset` of the filter
+ * override the parameters, and `fields` implies `docs`.
  */
 async function filteredReply(
   reply: FastifyReply,
@@ -92,7 +92,7 @@ async function filteredReply(
   return docs ? itemListReply(withText(found), end) : idListReply(ids(found), end)
 }
 
-/** Counts the items if requested, unless the list itself shows their number. */
+/** Returns the last members of the reply. Counts the items if requested, unless the reply lists all of them. */
 async function endOf(
   reply: FastifyReply,
   ledger: LedgerService,
@@ -107,7 +107,7 @@ async function endOf(
   return { ...range, count: await ledger.countItems(db, where, disconnection(reply)) }
 }
 
-/** URL-encoded, because a path can contain characters that a header cannot. */
+/** Returns the header `query-plan`. The path is URL-encoded, because it can contain characters that a header cannot. */
 function planOf({ index }: QueryResult): string {
   return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
 }

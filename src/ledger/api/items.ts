@@ -28,7 +28,7 @@ import {
   WrittenReply,
 } from './schemas.ts'
 
-/** The reply for a missing item: specification, “Endpoints”. */
+/** The reply for a missing item. Source: specification, “Endpoints”. */
 const NO_ITEM = '{"status":false}'
 
 export function itemsRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -43,7 +43,8 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags: ['databases'],
         operationId: 'listDatabases',
-        summary: 'List the databases; if tokens are required, those that the token can read',
+        summary:
+          'List the databases; if the node requires tokens, only those that the token can read',
         querystring: DatabasesQuery,
         response: { 200: DatabasesReply, ...failures },
       },
@@ -220,7 +221,7 @@ function heightFrom(at: number): number {
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'at must be the height of a block')
 }
 
-/** Returns whether there is no body. A null is an absent body: the JSON body `null` was rejected earlier. */
+/** Returns whether a request has no body. `null` means the same, because the JSON body `null` was rejected earlier. */
 function isAbsent(body: unknown): body is undefined | null {
   return body === undefined || body === null
 }

@@ -66,8 +66,8 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
         summary:
           'Record several changes, even of different databases, in one block, or none of them',
         description:
-          'Each entry requires the scope of the single change: `db:<its db>:write`, or `:admin` to ' +
-          'create or delete a database.',
+          'Each entry requires the scope `db:{db}:write` for its database, or `db:{db}:admin` to create ' +
+          'or delete the database.',
         querystring: TokenQuery,
         body: ChangesBody,
         response: { 200: ChangesReply, ...failures },

@@ -63,23 +63,23 @@ const BytesReply = {
 /** Media type of the size that a witness has cosigned (C2SP tlog-witness). */
 const SIZE_TYPE = 'text/x.tlog.size'
 const SizeReply = {
-  description: 'The size that was last cosigned',
+  description: 'Size of the last cosigned checkpoint',
   content: { [SIZE_TYPE]: { schema: Type.String() } },
 }
 
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const BYTES_TYPE = 'application/octet-stream'
-/** The reply depends on the token if one is required. */
+/** Value of the header `Vary`: the reply depends on the token if the node requires tokens. */
 const VARY = 'authorization, x-access-token'
-/** A newer checkpoint may be signed at any time. */
+/** Allows caching for only a second, because a newer checkpoint may be signed at any time. */
 const CACHE_BRIEFLY = 'max-age=1'
 const CACHE_FOREVER = 'max-age=31536000, immutable'
-/** A peer that signs its request needs no token. */
+/** Access rule of routes that peers read: a peer that signs its request needs no token. */
 const READ_BY_PEERS = { scope: 'ledger:read', signed: true } as const
 const tags = ['log']
 const compressed = promisify(gzip)
 
-/** Mounts the paths of the log, with which others can verify the ledger. */
+/** Mounts the routes of the log, with which clients can verify the ledger. */
 export function logRoutes(app: HttpApp, ledger: LedgerService): void {
   const logOf = (params: { serverid: string }) => ledger.logOf(params.serverid)
   const log = { params: LogParams, querystring: TokenQuery }
@@ -142,7 +142,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
         .header('cache-control', CACHE_FOREVER)
         .header('vary', `${VARY}, accept-encoding`)
         .type(BYTES_TYPE)
-      // Only headers are compressed, because hashes would not get smaller.
+      // Compresses only tiles of headers, because hashes would not get smaller.
       if (!params['*'].startsWith('entries/') || !acceptsGzip(request)) return reply.send(tile)
       return reply.header('content-encoding', 'gzip').send(await compressed(tile))
     },
@@ -193,7 +193,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
 
 const WITNESS_PATH = '/api/ledgers/witness'
 
-/** Mounts the paths of this node as a witness. The signature of the log replaces a token. */
+/** Mounts the routes of this node as a witness. They need no token, because each checkpoint is signed by its log. */
 export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
   app.get(
     `${WITNESS_PATH}/vkey`,
@@ -236,7 +236,7 @@ export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
   })
 }
 
-/** The schema ensures the format. */
+/** Parses a position. The schema has already checked the format. */
 function pathOf(position: string): EntryPath {
   const [height = 0, index = 0] = position.split('.').map(Number)
   return { height, index }

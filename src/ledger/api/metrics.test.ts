@@ -44,7 +44,7 @@ function boundsOf(text: string, name: string): [string, number][] {
   return [...lines].map(([, bound = '', count]) => [bound, Number(count)])
 }
 
-it('counts blocks by time, entries and bytes, in ascending buckets', async () => {
+it('counts blocks in ascending buckets of commit time, entries and bytes', async () => {
   const registry = new Registry()
   const count = commitMetrics(registry)
   const block = { height: 0, id: 'x' }

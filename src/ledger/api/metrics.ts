@@ -22,7 +22,7 @@ export function ledgerMetrics(app: HttpApp, registry: Registry, ledger: LedgerSe
   if (ledger.verification !== null) verificationMetrics(registry, ledger.verification)
 }
 
-/** Returns a function that counts a stored block by its size and by the time it took to store. */
+/** Returns a function that adds a stored block to the histograms of commit time, entries and bytes. */
 export function commitMetrics(registry: Registry): (block: CommittedBlock) => void {
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name, help, buckets, registers: [registry] })
@@ -82,7 +82,7 @@ function writerMetrics(registry: Registry, ledger: LedgerService): void {
 
 function storeMetrics(registry: Registry, ledger: LedgerService): void {
   /**
-   * Adds a gauge that has no sample while its value cannot be read, so that other metrics are still served.
+   * Adds a gauge that has no sample while its value cannot be read, so that the other metrics are still served.
    */
   const addRead = (name: string, help: string, read: () => Promise<number>) =>
     addGauge(registry, name, help, () =>

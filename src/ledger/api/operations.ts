@@ -17,7 +17,7 @@ const IndexBody = Type.Object(
   { db, path },
   { additionalProperties: false, examples: [{ db: 'fruit', path: 'price' }] },
 )
-/** Alternative to a body. */
+/** Query parameters that can replace the body. */
 const RemoveIndexQuery = Type.Object({
   ...TokenQuery.properties,
   db: Type.Optional(db),
@@ -31,13 +31,17 @@ const IndexesReply = okReply({
       db,
       path,
       state: Type.Union([Type.Literal('building'), Type.Literal('ready')]),
-      done: Type.Integer({ description: 'Blocks indexed since the database was created' }),
-      total: Type.Integer({ description: 'Blocks to index' }),
+      done: Type.Integer({
+        description: 'Blocks indexed so far, from the creation of the database on',
+      }),
+      total: Type.Integer({ description: 'Blocks to index, from the creation of the database on' }),
     }),
   ),
 })
 
-const time = Type.Integer({ description: 'Milliseconds since the Unix epoch, at its end' })
+const time = Type.Integer({
+  description: 'End of the verification, milliseconds since the Unix epoch',
+})
 const unlessTokens = 'absent if the node requires tokens'
 const count = (unit: string) =>
   Type.Optional(Type.Integer({ description: `Verified ${unit}; ${unlessTokens}` }))
@@ -66,14 +70,14 @@ const VerificationReply = Type.Union(
       reason: Type.Optional(Type.String({ description: `The cause; ${unlessTokens}` })),
     }),
   ],
-  { description: 'The last scheduled verification, if the node has VERIFY_EVERY' },
+  { description: 'The last scheduled verification; absent unless VERIFY_EVERY is set' },
 )
 
 const ReadyReply = okReply({
   frozen: Type.Optional(
     Type.Integer({
       description:
-        'Mirrored chains that are frozen, unless 0: their keys have signed two histories',
+        'Number of chains whose mirror is frozen, because the key has signed two histories; absent if 0',
     }),
   ),
   verification: Type.Optional(VerificationReply),
@@ -131,7 +135,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
       schema: {
         tags: ['operations'],
         operationId: 'removeIndex',
-        summary: 'Remove an index, named in the body or the query',
+        summary: 'Remove the index that the body or the query specifies',
         querystring: RemoveIndexQuery,
         body: RemoveIndexBody,
         response: { 200: DoneReply, ...failures },
@@ -154,7 +158,7 @@ const ActivityReply = okReply({
   store_bytes: Type.Integer({ description: 'Current size of the store' }),
   minutes: Type.Array(
     Type.Object({
-      time: Type.Integer({ description: 'Start, milliseconds since the Unix epoch' }),
+      time: Type.Integer({ description: 'Start of the minute, milliseconds since the Unix epoch' }),
       blocks: Type.Integer(),
       entries: Type.Integer(),
       bytes: Type.Integer({ description: 'Bytes of the entries' }),
@@ -165,7 +169,7 @@ const ActivityReply = okReply({
   ),
 })
 
-/** Mounts the changes of the last 24 hours by minute. */
+/** Mounts the route that lists the changes of the last 24 hours by minute. */
 export function activityRoutes(app: HttpApp, ledger: LedgerService, activity: Activity): void {
   app.get(
     '/api/config/activity',
@@ -174,7 +178,8 @@ export function activityRoutes(app: HttpApp, ledger: LedgerService, activity: Ac
         tags: ['operations'],
         operationId: 'readActivity',
         summary: 'Read the changes that this process stored in the last 24 hours, by minute',
-        description: 'Minutes without a change are omitted. The list starts with the process.',
+        description:
+          'Minutes without a change are omitted. The list begins with the start of the process.',
         querystring: TokenQuery,
         response: { 200: ActivityReply, ...failures },
       },
@@ -195,7 +200,7 @@ export function activityRoutes(app: HttpApp, ledger: LedgerService, activity: Ac
   )
 }
 
-/** Returns the members of `state` that name no item or file and count no entries. */
+/** Returns the members of `state` that reveal no item, no file and no number of entries. */
 function publicPart(state: VerificationState) {
   if (state.result === 'pending') return state
   const { result, time, seconds } = state
@@ -203,8 +208,8 @@ function publicPart(state: VerificationState) {
 }
 
 /**
- * Mounts `/healthz` (the process responds) and `/readyz` (it can write and read). Both need no token, so a node that
- * requires tokens (`isGuarded`) shows no details of its verification.
+ * Mounts `/healthz` (whether the process responds) and `/readyz` (whether the node can write and read). Neither route
+ * needs a token, so a node that requires tokens (`isGuarded`) shows no details of its verification.
  */
 export function healthRoutes(app: HttpApp, ledger: LedgerService, isGuarded: boolean): void {
   app.get(
@@ -237,7 +242,7 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService, isGuarded: boo
       const frozen = ledger.mirrors.frozenCount
       const state = ledger.verification?.state
       const verification = state !== undefined && isGuarded ? publicPart(state) : state
-      // JSON omits undefined members.
+      // `JSON.stringify` omits `verification` if it is undefined.
       const ready = { status: true, ...(frozen === 0 ? {} : { frozen }), verification }
       return sendText(reply, JSON.stringify(ready))
     },

@@ -23,7 +23,7 @@ const vkey = Type.String({
 })
 const url = Type.String({
   maxLength: 2_000,
-  description: 'Base URL of a node that has the chain: its owner, or another mirror',
+  description: 'Base URL of a node that has the chain: the owner of the chain, or another mirror',
 })
 
 const PeerBody = Type.Object(
@@ -53,7 +53,7 @@ const PeerParams = Type.Object({
 
 const Texts = Type.Array(Type.String())
 
-/** The content of an evidence file; clients can save it unchanged. */
+/** Schema of the content of an evidence file, which clients can save unchanged. */
 const EvidenceFile = Type.Unsafe<(typeof EVIDENCE_BEGINNING & Evidence) | null>(
   Type.Union([
     Type.Object(
@@ -83,13 +83,15 @@ const PeersReply = okReply({
       vkey,
       url: Type.Union([url, Type.Null()]),
       push: Type.Boolean(),
-      fixed: Type.Boolean({ description: 'Whether it comes from the settings' }),
+      fixed: Type.Boolean({ description: 'Whether the peer comes from the settings' }),
       state: Type.Enum(['current', 'behind', 'failing', 'frozen']),
-      blocks: Type.Integer({ description: 'Blocks stored here' }),
-      lag: Type.Integer({ description: 'Blocks that are signed but not stored here yet' }),
+      blocks: Type.Integer({ description: 'Blocks of the chain that this node has stored' }),
+      lag: Type.Integer({
+        description: 'Signed blocks of the chain that this node has not stored yet',
+      }),
       absent: Type.Integer({
         description:
-          'Blobs of its attachments that `url` does not have, as far as they were checked',
+          'Blobs that `url` does not have, among the blobs of the chain that were checked so far',
       }),
       current: Type.Union([Type.Integer(), Type.Null()], {
         description: 'Time of the last successful sync, milliseconds since the Unix epoch',
@@ -118,10 +120,16 @@ const AbsentQuery = Type.Object({
   after: Type.Optional(
     Type.String({
       pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
-      description: '`<height>.<index>`: only blobs named by later entries',
+      description: 'Position `<height>.<index>`: only blobs to which later entries refer',
     }),
   ),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, description: 'Default 100' })),
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000,
+      description: 'Maximum number of blobs; default 100',
+    }),
+  ),
 })
 
 const AbsentReply = okReply({
@@ -133,7 +141,8 @@ const AbsentReply = okReply({
     }),
   ),
   after: Type.Union([Type.String(), Type.Null()], {
-    description: 'The last entry that was checked; pass it as `after` while `more` is true',
+    description:
+      'Position of the last entry that was checked; pass it as `after` while `more` is true',
   }),
   more: Type.Boolean(),
 })
@@ -148,7 +157,7 @@ const PartReply = okReply({
 
 const PEERS_PATH = '/api/config/peers'
 
-/** Mounts the paths that manage peers, and the paths through which nodes exchange chains. */
+/** Mounts the routes that manage peers, and the routes through which nodes exchange chains. */
 export function peerRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
   configRoutes(app, mirrors)
   blobRoutes(app, mirrors)
@@ -162,7 +171,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
       schema: {
         tags: ['operations'],
         operationId: 'listPeers',
-        summary: 'List the peers whose chains are mirrored here, with their status',
+        summary: 'List the peers whose chains this node mirrors, with their status',
         querystring: TokenQuery,
         response: { 200: PeersReply, ...failures },
       },
@@ -232,9 +241,9 @@ function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: PeerStatus) {
 }
 
 const ABSENT_LIMIT = 100
-/** The reply depends on the token if one is required. */
+/** Value of the header `Vary`: the reply depends on the token if the node requires tokens. */
 const VARY = 'authorization, x-access-token'
-/** A peer that signs its request needs no token. */
+/** Access rule of routes that peers read: a peer that signs its request needs no token. */
 const READ_BY_PEERS = { scope: 'node:sync', signed: true } as const
 
 function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
@@ -244,7 +253,8 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
       schema: {
         tags: ['attachments'],
         operationId: 'listMissingBlobs',
-        summary: 'List blobs of attachments that entries of a chain name and that are missing here',
+        summary:
+          'List the blobs to which entries of a chain refer and that this node does not have',
         params: PeerParams,
         querystring: AbsentQuery,
         response: { 200: AbsentReply, ...failures },
@@ -272,12 +282,12 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
       schema: {
         tags: ['attachments'],
         operationId: 'readBlob',
-        summary: 'Read a blob of attachments by its SHA-256, whole or the parts given by `Range`',
+        summary: 'Read a blob by its SHA-256, or the parts that `Range` selects',
         params: ContentParams,
         querystring: TokenQuery,
         response: {
           200: AnyBytes('The bytes'),
-          206: AnyBytes('The parts that `Range` requests'),
+          206: AnyBytes('The parts that `Range` selects'),
           ...failures,
         },
       },
@@ -296,7 +306,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
 const CHAIN_PATH = '/api/ledgers/:serverid'
 const PART_PATH = '/api/ledgers/:serverid/attachments/:sha256'
 
-/** Mounts the paths that nodes push to. They require the signature of a peer instead of a token. */
+/** Mounts the routes through which peers push their chains. They require the signature of a peer instead of a token. */
 function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
   const digests = new WeakMap<object, string>()
 
@@ -382,6 +392,6 @@ function refusal(reply: FastifyReply, error: { code: string; message: string }, 
 
 /** Returns the id of the key that must sign a push to this path. */
 function keyIdIn({ params }: FastifyRequest): string {
-  // Both routes have this parameter, and the router provides texts.
+  // Both routes have this parameter, and the router provides strings.
   return logOrigin(Number((params as { serverid: string }).serverid))
 }

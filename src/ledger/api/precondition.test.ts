@@ -42,7 +42,7 @@ it.each([
 )
 
 it.each(['', ' ', ',', '3.1', '"3.1', '"3.1" "3.0"', 'w/"3.1"', '*, "3.1"', '"a\u0001"', '" "'])(
-  'rejects %j',
+  'rejects the header %j',
   (text) => {
     expect(() => parsePrecondition(text, undefined)).toThrow('double quotes')
     expect(() => parsePrecondition(undefined, text)).toThrow('double quotes')
@@ -55,7 +55,7 @@ it('checks no condition without the headers, and both conditions if both headers
   expect(both !== null && holds(both, AT)).toBe(false)
 })
 
-it('a read fails if If-Match names another revision', () => {
+it('a read with If-Match for a different revision gets status 412', () => {
   const precondition = parsePrecondition('"3.0"', undefined)
   if (precondition === null) throw new Error('there is one')
   expect(readStatus(precondition, AT)).toBe(412)

@@ -30,10 +30,10 @@ export const statusOf = {
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** The last members of a list. */
+/** The last members of the reply with a list. */
 export interface ListEnd extends ListRange {
   /**
-   * The value of `count` in the reply. `listed` means the number of elements in the list. Without it, the reply has no
+   * The value of `count` in the reply. `listed` means the number of elements in the list. If absent, the reply has no
    * `count`.
    */
   readonly count?: number | 'listed'
@@ -49,7 +49,7 @@ function listStream(
   count: (() => number) | null = null,
 ): Readable {
   async function* parts(): AsyncGenerator<string> {
-    // Sent with the first text, so that an earlier error still gets a status.
+    // Sent together with the first text, so that the reply to an earlier error can still have an error status.
     let opening = '{"status":true,'
     for await (const text of texts) {
       yield opening + text
@@ -129,7 +129,7 @@ export function blockListReply(
   return listStream(listText('ledgers', pages, proof ? provenBlockJson : blockJson), range)
 }
 
-/** Adds the headers with the position of the change. */
+/** Adds the headers with the position of the last change, and the content type. */
 export function setPositionHeaders(
   reply: FastifyReply,
   ledger: LedgerService,
@@ -142,7 +142,7 @@ export function setPositionHeaders(
     .type(JSON_TYPE)
 }
 
-/** Returns a signal that is aborted when the client disconnects, or the reply has been sent. */
+/** Returns a signal that is aborted when the client disconnects or the reply has been sent. */
 export function disconnection(reply: FastifyReply): AbortSignal {
   const controller = new AbortController()
   reply.raw.once('close', () => controller.abort())
@@ -154,7 +154,7 @@ export function sendText(reply: FastifyReply, text: string | Readable): FastifyR
   return reply.type(JSON_TYPE).send(text)
 }
 
-/** Returns the range of a list query. The schema's coercion accepts `1e400`. */
+/** Returns the range of a list query. Rejects unsafe integers, because the schema's coercion accepts `1e400`. */
 export function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
   if (Number.isSafeInteger(limit) && Number.isSafeInteger(offset)) return { limit, offset }
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset must be integers')
@@ -170,8 +170,8 @@ export function serverIdFrom(text: string): number {
 }
 
 /**
- * Takes the body out of `request`. A parsed body uses up to twenty times the memory of its text, so a
- * request must not keep it while it waits for the writer.
+ * Returns the body of `request` and removes it there. A parsed body uses up to twenty times the memory of its text, so
+ * it must not stay in memory while the request waits for the writer.
  */
 export function takeBody<Body>(request: { body: Body }): Body {
   const { body } = request

@@ -10,8 +10,10 @@ const AnyItem = Type.Unsafe<JsonObject>(
   Type.Object({}, { additionalProperties: true, description: 'Any JSON object' }),
 )
 
-/** Required only if the service runs with tokens (specification, “Endpoints”, L). */
-const token = Type.Optional(Type.String({ description: 'Needed only if tokens are required' }))
+/** Parameter with the access token. Source: specification, “Endpoints”, L. */
+const token = Type.Optional(
+  Type.String({ description: 'Access token; necessary only if the node requires tokens' }),
+)
 
 export const TokenQuery = Type.Object({ token })
 
@@ -36,13 +38,13 @@ export const ListQuery = Type.Object({
   offset: Type.Optional(Count('Number of elements to skip')),
 })
 
-/** `GET /api/dbs`. */
+/** Query of `GET /api/dbs`. */
 export const DatabasesQuery = Type.Object({
   token,
   count: flag('Return the number of items of each database, in `counts`'),
 })
 
-/** `GET /api/{db}`. */
+/** Query of `GET /api/{db}`. */
 export const ItemListQuery = Type.Object({
   ...ListQuery.properties,
   after: Type.Optional(
@@ -53,7 +55,7 @@ export const ItemListQuery = Type.Object({
   filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
 })
 
-/** `GET /api/ledgers`. */
+/** Query of `GET /api/ledgers`. */
 export const LedgersQuery = Type.Object({
   ...ListQuery.properties,
   serverid: Type.String({
@@ -76,7 +78,7 @@ export const CreateBody = Type.Union(
   [AnyItem, Type.Array(AnyItem, { description: 'All in one block, or none' }), Type.Null()],
   { examples: [ITEM_EXAMPLE] },
 )
-/** A whole item, or a merge patch. */
+/** Body with a whole item or a merge patch. */
 export const ItemBody = Type.Unsafe<JsonObject>({ ...AnyItem, examples: [ITEM_EXAMPLE] })
 
 /** Body of `POST /api/ledgers`. */
@@ -113,7 +115,7 @@ export const okReply = <Properties extends TProperties>(properties: Properties) 
   Type.Object({ status: Type.Literal(true), ...properties })
 
 export const DoneReply = okReply({})
-/** Reply for a created or changed item; without an id for a created database. */
+/** Reply for created or changed items. The reply for a created database has no id. */
 export const WrittenReply = Type.Union([
   okReply({ id }),
   okReply({ ids: Type.Array(id, { description: 'In the order of the list' }) }),
@@ -124,7 +126,10 @@ export const DatabasesReply = okReply({
   counts: Type.Optional(Type.Array(Type.Integer(), { description: 'In the order of `dbs`' })),
 })
 export const ItemReply = okReply({
-  item: Type.Object({ id }, { additionalProperties: true, description: 'As stored, with its id' }),
+  item: Type.Object(
+    { id },
+    { additionalProperties: true, description: 'The item as stored, with its id' },
+  ),
 })
 export const ItemListReply = okReply({
   items: Type.Array(id),
@@ -132,14 +137,16 @@ export const ItemListReply = okReply({
   limit: Type.Integer(),
   offset: Type.Integer(),
   count: Type.Optional(
-    Type.Integer({ description: 'Number of matches, whatever `limit`, `offset` and `after` are' }),
+    Type.Integer({
+      description: 'Number of all matching items, regardless of `limit`, `offset` and `after`',
+    }),
   ),
 })
 export const ServerIdReply = okReply({ serverid: Type.Integer() })
 
 const hex = Type.String({ pattern: '^[0-9a-f]+$' })
 
-/** A block: specification, “Ledger block”. */
+/** A block. Source: specification, “Ledger block”. */
 const LedgerBlock = Type.Object({
   prev_id: Type.Union([hex, Type.Null()]),
   body: Type.Array(
@@ -166,22 +173,22 @@ export const LedgersReply = okReply({
   limit: Type.Integer(),
   offset: Type.Integer(),
 })
-/** The block with all changes, and the id of each item in it (null for databases). */
+/** Reply with the block of all changes, and for each change the id of its item (null for a change of a database). */
 export const ChangesReply = okReply({
   block: Type.Object({ serverid: Type.Integer(), height: Type.Integer(), id: hex }),
   results: Type.Array(Type.Object({ id: Type.Union([id, Type.Null()]) })),
 })
 
-/** Specification, “Errors”, row L. */
+/** An error reply. Source: specification, “Errors”, row L. */
 export const Failure = Type.Object({
   status: Type.Literal(false),
   code: Type.Optional(Type.String({ description: 'Stable error code' })),
   message: Type.Optional(Type.String({ description: 'Readable explanation' })),
 })
 
-/** RFC 9110, section 8.8.3: `*`, or a list of entity tags. */
+/** Pattern of `*` or a list of entity tags. Source: RFC 9110 section 8.8.3. */
 const TAGS = '^([*]|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'
-/** Printable ASCII in double quotes. */
+/** Pattern of an idempotency key: printable ASCII in double quotes. */
 const KEY = '^"[ !#-~]{1,255}"$'
 
 const idempotencyHeaders = {
@@ -224,8 +231,8 @@ export const ConditionalHeaders = Type.Object({
 /** Error replies of every route. */
 export const failures = { '4xx': Failure, '5xx': Failure }
 
-/** `GET /api/{db}/{id}`. */
+/** Query of `GET /api/{db}/{id}`. */
 export const ItemQuery = Type.Object({
   ...TokenQuery.properties,
-  at: Type.Optional(Count('The item as it was when the block of this height was the newest block')),
+  at: Type.Optional(Count('Height of a block; returns the item as of this block')),
 })

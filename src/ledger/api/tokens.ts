@@ -27,7 +27,7 @@ const TokensReply = okReply({
 
 const TokenParams = Type.Object({ jti: Type.String({ description: 'Id of the token' }) })
 
-/** Mounts the list of tokens and their revocation; `tokens` is null if no tokens are required. */
+/** Mounts the routes that list and revoke tokens. `tokens` is null if the node requires no tokens. */
 export function tokenRoutes(app: HttpApp, tokens: TokenService | null): void {
   app.get(
     PATH,
@@ -36,7 +36,8 @@ export function tokenRoutes(app: HttpApp, tokens: TokenService | null): void {
         tags: ['operations'],
         operationId: 'listTokens',
         summary: 'List the tokens that this process has issued or accepted since it started',
-        description: 'The latest use first, at most 1,000. Expired tokens are omitted.',
+        description:
+          'At most 1,000 tokens, the most recently used first. Expired tokens are omitted.',
         querystring: TokenQuery,
         response: { 200: TokensReply, ...failures },
       },
@@ -64,7 +65,7 @@ export function tokenRoutes(app: HttpApp, tokens: TokenService | null): void {
       schema: {
         tags: ['operations'],
         operationId: 'revokeToken',
-        summary: 'Revoke a token of this node, listed or not',
+        summary: 'Revoke a token of this node, even if it is not listed',
         params: TokenParams,
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },

@@ -1,4 +1,4 @@
-// When the feed sends and when it pauses. The content that it sends is tested in test/changes.test.ts.
+// Tests when the feed sends and when it pauses. test/changes.test.ts tests the events that the feed sends.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Schedule } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
@@ -6,7 +6,7 @@ import type { StoreReader } from '../../storage/index.ts'
 import { ChangeFeed, FEED_BOUNDS, pauseMs, type Subscriber, type Subscription } from './feed.ts'
 import { databaseFilter } from './page-cache.ts'
 
-/** Runs pending functions on demand, and records their delays. */
+/** Runs scheduled functions on demand, and records their delays. */
 class HandSchedule implements Schedule {
   readonly delays: number[] = []
   #next: (() => void) | null = null
@@ -18,7 +18,7 @@ class HandSchedule implements Schedule {
     return () => {}
   }
 
-  /** Runs the pending function and its consequences until the feed waits again. */
+  /** Runs the scheduled function, and waits until the feed has scheduled the next function. */
   async run(): Promise<void> {
     this.#next?.()
     await new Promise((resolve) => setImmediate(resolve))
@@ -29,7 +29,7 @@ let loopShare: number
 beforeEach(() => {
   loopShare = 0
   let nowMs = 0
-  // Each reading of the clock advances it by a millisecond, so a round with one subscriber takes two milliseconds.
+  // Each call of the clock advances it by a millisecond, so a round with one subscriber takes two milliseconds.
   vi.spyOn(performance, 'now').mockImplementation(() => {
     nowMs += 1
     return nowMs
@@ -42,7 +42,7 @@ beforeEach(() => {
 })
 afterEach(() => vi.restoreAllMocks())
 
-/** `db`: the database of the subscription; the entries are in database `a`. */
+/** Creates a feed with a subscription to the database `db`. All entries are in the database `a`. */
 async function subscribed(
   db = 'b',
 ): Promise<{ schedule: HandSchedule; commit: (height: number) => void }> {
@@ -74,7 +74,7 @@ it.each([
   ['nine', 'something', 'a', 18],
   ['29', 'nothing', 'b', 58],
 ])(
-  'while blocks arrive, pauses for %s times the time of a delivery in which it sent %s',
+  'while blocks arrive, pauses for %s times the duration of a round in which it sent %s',
   async (_times, _what, db, rest) => {
     const { schedule, commit } = await subscribed(db)
     commit(0)
@@ -83,7 +83,8 @@ it.each([
       commit(height)
       await schedule.run()
     }
-    // The commit starts the first round, which serves one subscriber. Each further round serves one more subscriber.
+    // The first commit starts a round at once. Each round takes 2 ms. The first pause is 2 ms, because no other block
+    // was committed. The later pauses are 9 × 2 ms = 18 ms, or 29 × 2 ms = 58 ms.
     expect(schedule.delays).toEqual([0, 2, rest, rest])
   },
 )
@@ -101,7 +102,7 @@ it('if the event loop is busy, adds a pause for each sent chunk', async () => {
 })
 
 it.each([
-  // Duration of the round, whether blocks were written, use of the event loop, chunks, pause.
+  // Columns: duration of the round, whether blocks were written, use of the event loop, chunks, pause.
   [10, false, 0, 100, 10],
   [10, false, 1, 100, 10],
   [10, true, 0, 100, 90],
@@ -115,7 +116,7 @@ it.each([
   [200, true, 0, 0, 1_000],
   [5_000, false, 0, 0, 1_000],
 ])(
-  'after a delivery of %s ms (written %s, loop share %s, %s chunks), pauses for %s ms',
+  'after a round of %s ms (blocks written: %s, event loop use: %s, chunks: %s), pauses for %s ms',
   (roundTime, isWritten, loopShare, chunks, pause) => {
     expect(pauseMs(roundTime, { isWritten, loopShare, chunks })).toBe(pause)
   },

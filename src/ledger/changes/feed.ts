@@ -9,9 +9,9 @@ export type ChangesStart = 'start' | 'now' | number
 
 export interface FeedBounds {
   readonly subscribersMax: number
-  /** Memory for cached pages and chunks. */
+  /** Maximum bytes of cached pages and chunks. */
   readonly cacheBytesMax: number
-  /** Maximum bytes that connections have not taken yet; shared chunks count once. */
+  /** Maximum bytes of chunks that connections have not accepted yet. A chunk of several subscribers counts once. */
   readonly heldBytesMax: number
   /** Interval of heartbeats to a subscriber to which nothing else is sent. */
   readonly heartbeatMs: number
@@ -24,32 +24,35 @@ export const FEED_BOUNDS: FeedBounds = {
   heartbeatMs: 15_000,
 }
 
-/** Duration of a round of deliveries. A round that exceeds it ends after the current subscriber. */
+/** Maximum duration of a round of deliveries. A longer round ends after the current subscriber. */
 const ROUND_MS = 10
-/** Bytes that a connection must take between two heartbeats. */
+/** Minimum bytes that a connection must accept between two heartbeats. */
 const BYTES_PER_HEARTBEAT = 262_144
 
 /** The receiver of a subscription. */
 export interface Subscriber {
-  /** Takes events in wire format. The next events come only after it has called `Subscription.ready`. */
+  /** Sends events in wire format. The feed calls this again only after the subscriber has called `ready`. */
   send(events: Buffer): void
   /**
    * Sends a heartbeat. `passed` is the packed position of the last entry, or null while the subscriber is catching up.
    */
   heartbeat(passed: number | null): void
-  /** The feed ends the subscription, because of `error` if given. */
+  /** Called when the feed ends the subscription. `error` is null unless the chain could not be read. */
   end(error: Error | null): void
 }
 
-/** Why subscriptions ended. */
+/**
+ * Reason for the end of a subscription: the client left, the connection stalled, the connection was the slowest when
+ * memory was short (`crowded`), the store could not be read, or the feed closed.
+ */
 export type EndReason = 'left' | 'stalled' | 'crowded' | 'failed' | 'closing'
 
 export interface Subscription {
   /** Packed position after which the subscription began; null for the start. */
   readonly after: number | null
-  /** The subscriber's connection has taken the last events. */
+  /** Must be called when the connection has accepted the last events. */
   ready(): void
-  /** The subscriber is gone. */
+  /** Must be called when the subscriber is gone. */
   leave(): void
 }
 
@@ -58,9 +61,9 @@ interface Slot {
   readonly filter: DatabaseFilter | null
   /** Packed position of the next entry to send. */
   next: number
-  /** The chunk that the connection has not taken yet. */
+  /** The sent chunk that the connection has not accepted yet, or null. */
   sentChunk: Chunk | null
-  /** Heartbeats since something was sent or taken. */
+  /** Number of heartbeat intervals since a chunk was sent or accepted. */
   idleHeartbeats: number
 }
 
@@ -68,7 +71,7 @@ export interface FeedDeps {
   readonly store: StoreReader
   readonly schedule: Schedule
   readonly bounds: FeedBounds
-  /** Reports the blocks that other processes have committed; absent if there are none. */
+  /** Reports the blocks that other processes have committed; absent if no other process can append. */
   readonly catchUp?: () => Promise<void>
 }
 
@@ -80,7 +83,7 @@ export interface FeedDeps {
  * subscribers.
  *
  * Writers have priority: the feed works in delivery rounds of at most ROUND_MS, and pauses after each round
- * (`pauseMs`). Entries that are written while it is idle are sent at once.
+ * (`pauseMs`). Entries that are written while the feed is idle are sent at once.
  */
 export class ChangeFeed {
   readonly #deps: FeedDeps
@@ -99,11 +102,11 @@ export class ChangeFeed {
   #heldBytes = 0
   /** Whether a round or the pause after it is running or scheduled. */
   #isActive = false
-  /** Whether anything was committed since the last round began, except for the commit that started it. */
+  /** Whether a block was committed since the last round began, except the block that started the round. */
   #isWritten = false
   /** Chunks sent in this round. */
   #chunksSent = 0
-  /** Use of the event loop at the end of the last round. */
+  /** Event loop utilization, measured at the end of the last round. */
   #loopUse = performance.eventLoopUtilization()
   #closed = false
   #cancelHeartbeat: (() => void) | null = null
@@ -126,7 +129,7 @@ export class ChangeFeed {
     return this.#ended
   }
 
-  /** Bytes that connections have not taken yet; shared chunks count once. */
+  /** Bytes of chunks that a connection has not accepted yet. A chunk of several subscribers counts once. */
   get heldBytes(): number {
     return this.#heldBytes
   }
@@ -142,7 +145,7 @@ export class ChangeFeed {
     this.#activate()
   }
 
-  /** Called after an erasure, because the cache may contain erased entries. */
+  /** Clears the cache. Must be called after an erasure, because the cache may contain erased entries. */
   erased(): void {
     this.#cache.clear()
   }
@@ -153,7 +156,7 @@ export class ChangeFeed {
    */
   async check(after: ChangesStart): Promise<void> {
     this.#expectCapacity()
-    // Another process may have just acknowledged the entry at this position.
+    // Another process may just have committed the entry at this position.
     if (after === 'now' || (typeof after === 'number' && after > (this.#last ?? -1))) {
       await this.#deps.catchUp?.()
     }
@@ -181,7 +184,7 @@ export class ChangeFeed {
     }
   }
 
-  /** Ends all subscriptions; new subscriptions are refused. */
+  /** Ends all subscriptions. New subscriptions are rejected. */
   close(): void {
     this.#closed = true
     for (const slot of this.#slots()) this.#endSubscription(slot, 'closing', null)
@@ -203,19 +206,19 @@ export class ChangeFeed {
     if (isKnown && (await this.#page(heightOf(position))).holds(position)) return
     throw new LedgerError(
       'POSITION_UNKNOWN',
-      `the chain has no entry at ${positionText(position)}; it may have been restored from a copy`,
+      `the chain has no entry at ${positionText(position)}; the chain may have been restored from an older copy`,
     )
   }
 
   /**
-   * Returns the page that begins at `height`. It ends where the feed ends: the store may already have a block that
-   * was not reported as committed, and subscribers must not be ahead of the feed.
+   * Returns the page that begins at `height`. The page ends with the last block that was reported to the feed, because
+   * subscribers must not receive later blocks, which the store may already have.
    */
   #page(height: number): Promise<EntryPage> {
     return this.#cache.page(height, heightOf(this.#end))
   }
 
-  /** Adds `slot` to the set that fits its state. */
+  /** Adds `slot` to the set for its state. */
   #enqueue(slot: Slot): void {
     if (slot.sentChunk !== null) this.#busy.add(slot)
     else if (slot.next >= this.#end) this.#idle.add(slot)
@@ -273,7 +276,7 @@ export class ChangeFeed {
       }
       if (performance.now() - startedAt > ROUND_MS) break
     }
-    // All subscribers are up to date. V8 frees young objects cheaply if nothing references them.
+    // All subscribers are up to date, so nobody needs the cached pages. V8 frees them cheaply while they are young.
     if (this.#due.size + this.#busy.size === 0) this.#cache.clear()
     const pause = pauseMs(performance.now() - startedAt, {
       isWritten: this.#isWritten,
@@ -323,7 +326,7 @@ export class ChangeFeed {
     this.#cancelHeartbeat = schedule.after(bounds.heartbeatMs, () => this.#heartbeat())
   }
 
-  /** Sends heartbeats to idle subscribers, and ends those whose connection takes no data. */
+  /** Sends heartbeats to idle subscribers, and ends subscriptions whose connection accepts too little data. */
   #heartbeat(): void {
     for (const slot of this.#slots()) {
       slot.idleHeartbeats += 1
@@ -349,23 +352,23 @@ export interface RoundLoad {
   readonly chunks: number
 }
 
-/** Duration of a pause, as a multiple of the previous round. */
+/** Pause as a multiple of the previous round, if no blocks are committed. */
 const PAUSE_FACTOR = 1
-/** The multiple while blocks are committed, which leaves nine tenths of the time to writers. */
+/** Pause as a multiple of the previous round while blocks are committed: nine tenths of the time are for writers. */
 const PAUSE_FACTOR_WRITES = 9
-/** The multiple while blocks are committed that no subscriber wants. */
+/** Pause as a multiple of the previous round while blocks are committed whose entries no subscriber receives. */
 const PAUSE_FACTOR_UNWANTED = 29
-/** Additional pause per chunk, while blocks are committed and the event loop is busy. */
+/** Additional pause per chunk while blocks are committed and the event loop is busy. */
 const PAUSE_MS_PER_CHUNK = 6
 const BUSY_LOOP_SHARE = 0.5
 const PAUSE_MS_MAX = 1_000
 
 /**
- * Returns how long the feed pauses after a round of `roundMs`.
+ * Returns how long the feed pauses after a round of `roundMs`, in milliseconds.
  *
- * The duration of the round is only part of its cost: the kernel, and perhaps a client on the same computer, process
- * each chunk, too, which takes many times as long. An idle computer has time for that; on a busy computer it would
- * slow down writers (docs/decisions/0020-change-feed.md).
+ * The round is only a small part of the work for a chunk. The kernel, and perhaps a client on the same computer, take
+ * many times as long. An idle computer has time for this work, but on a busy computer it would slow down writers
+ * (docs/decisions/0020-change-feed.md).
  */
 export function pauseMs(roundMs: number, { isWritten, loopShare, chunks }: RoundLoad): number {
   if (!isWritten) return Math.min(roundMs * PAUSE_FACTOR, PAUSE_MS_MAX)

@@ -3,17 +3,17 @@ import { type Block, heightOf, packPosition, positionText } from '../../chain/in
 import { StoreError, type StoreReader, storedJson } from '../../storage/index.ts'
 import { checkDatabaseName } from '../names.ts'
 
-/** Maximum blocks of a page. The store also limits the length of its text. */
+/** Maximum blocks of a page. A page can have fewer, because the store also limits the length of the texts. */
 const PAGE_BLOCKS = 256
-/** A chunk ends with the entry that reaches this many characters. */
+/** Length of a chunk in characters. A chunk ends with the entry that reaches this length. */
 const CHUNK_CHARACTERS = 131_072
-/** Approximate memory of a block or a chunk in addition to its text. */
+/** Approximate bytes of memory of a block or a chunk, in addition to its text. */
 const OVERHEAD_BYTES = 2_048
 
 /** The databases of a subscription. */
 export interface DatabaseFilter {
   readonly names: ReadonlySet<string>
-  /** Equal for equal filters. */
+  /** Cache key, which is equal for equal filters. */
   readonly key: string
 }
 
@@ -28,12 +28,12 @@ export function databaseFilter(names: readonly string[]): DatabaseFilter | null 
   return { names: set, key: JSON.stringify([...set].sort()) }
 }
 
-/** `db` as the first member of a canonical entry, unless another member sorts before it. */
+/** Matches `db` at the start of a canonical entry, unless another member, such as `attachment`, sorts before it. */
 const DATABASE_FIRST = /^\{"db":("(?:[^"\\]|\\.)*")/
 
 function databaseOf(entry: string): string {
   const [, quoted] = DATABASE_FIRST.exec(entry) ?? []
-  // `db` is a string in all stored entries, since this program has written them.
+  // `db` is a string in all stored entries, because this program has written them.
   const db: unknown = quoted === undefined ? storedJson(entry).db : storedJson(quoted)
   return String(db)
 }
@@ -43,11 +43,11 @@ export interface Chunk {
   readonly bytes: Buffer
   /** Packed position at which the next chunk begins. */
   readonly next: number
-  /** Number of subscribers whose connection has not taken the whole chunk yet. */
+  /** Number of subscribers whose connection has not accepted the whole chunk yet. */
   holders: number
 }
 
-/** Receives single entries in order; returns whether to continue. */
+/** Called for each entry, in order. Returns whether to continue. */
 type EntryVisitor = (position: number, timestamp: number, entry: string) => boolean
 
 /** Blocks that were read from the store together. */
@@ -56,7 +56,7 @@ export class EntryPage {
   readonly end: number
   readonly #first: number
   readonly #blocks: readonly Block[]
-  /** The databases of the entries of each block, computed on demand. */
+  /** For each block, the database of each entry, computed on demand. */
   readonly #databases: string[][] = []
 
   /** `blocks`: one or more consecutive blocks. */
@@ -78,14 +78,14 @@ export class EntryPage {
     return sum
   }
 
-  /** Whether an entry exists at `position`, which is in the range of this page. */
+  /** Returns whether an entry exists at `position`, which must be in the range of this page. */
   holds(position: number): boolean {
     const block = this.#blocks[heightOf(position) - this.#first]
     if (block === undefined) return false
     return position - packPosition(block.height, 0) < block.entries.length
   }
 
-  /** Visits the entries from packed position `from` on; returns the position at which to continue. */
+  /** Calls `visit` for the entries from packed position `from` on. Returns the position at which to continue. */
   walk(from: number, filter: DatabaseFilter | null, visit: EntryVisitor): number {
     for (let at = heightOf(from) - this.#first; at < this.#blocks.length; at += 1) {
       const block = this.#blocks[at]
@@ -125,13 +125,13 @@ export class PageCache {
     this.#chunks = new BoundedMap(bytesMax / 2, ({ bytes }) => bytes.length + OVERHEAD_BYTES)
   }
 
-  /** The page that begins at `height`, if it is cached. */
+  /** Returns the page that begins at `height`, if it is cached. */
   cached(height: number): EntryPage | undefined {
     return this.#pages.get(height)
   }
 
   /**
-   * Returns the page that begins at `height`, which must exist. If it is read now, it ends before height `end`.
+   * Returns the page that begins at `height`, which must exist. Reads a page that is not cached up to `end`, exclusive.
    * Errors: the errors of the store.
    */
   async page(height: number, end: number): Promise<EntryPage> {
@@ -168,7 +168,7 @@ export class PageCache {
   }
 }
 
-/** A map that evicts the oldest values when their total size exceeds `max`; the newest one is kept. */
+/** A map that evicts the oldest values while the total size exceeds `max`, but always keeps the newest value. */
 class BoundedMap<Key, Value> {
   readonly #max: number
   readonly #sizeOf: (value: Value) => number
@@ -207,7 +207,7 @@ class BoundedMap<Key, Value> {
 }
 
 /**
- * One entry as an event. Canonical JSON has no newline, so the data is one line.
+ * Returns an entry as an event. Canonical JSON has no newline, so the data is one line.
  * Source: HTML Living Standard, “Server-sent events”; docs/decisions/0020-change-feed.md.
  */
 function eventText(position: number, timestamp: number, entry: string): string {

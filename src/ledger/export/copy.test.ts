@@ -12,7 +12,7 @@ const postgres = await sharedPostgres()
 const copy = (from: StoreLocation, to: StoreLocation) =>
   copyStore({ from, to, threads: 2, progress: () => {} })
 
-/** A folder with updates, erasures, attachments, an index, a deleted database and idempotency records. */
+/** Creates a folder with updates, an erasure, attachments, an index, a deleted database and idempotency records. */
 async function usedFolder(): Promise<string> {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -38,7 +38,7 @@ async function usedFolder(): Promise<string> {
   return folder
 }
 
-/** All contents of a store except its databases, which can be derived from the chain. */
+/** Returns the contents of a store, except its databases, which can be derived from the chain. */
 async function contentAt(location: StoreLocation) {
   const store = await openStoreReader(location, { frozen: true })
   try {
@@ -77,7 +77,7 @@ it('copies blocks, idempotency records, erasures, indexes and attachments, and v
   await node.close()
 })
 
-describe.skipIf(postgres.missing !== null)(`a database${postgres.note}`, () => {
+describe.skipIf(postgres.missing !== null)(`a PostgreSQL database${postgres.note}`, () => {
   it('receives a copy of a folder, and can be copied to a folder, with the same content', async () => {
     const from = await usedFolder()
     await using database = await postgres.newDatabase()
@@ -90,7 +90,7 @@ describe.skipIf(postgres.missing !== null)(`a database${postgres.note}`, () => {
     await expect(copy(from, database.url)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
   })
 
-  it('contains no block after an interrupted copy; the next copy replaces the leftovers', async () => {
+  it('accepts a new copy after an interrupted copy', async () => {
     const from = await usedFolder()
     await using database = await postgres.newDatabase()
     const interrupted = copyStore({
@@ -111,7 +111,7 @@ it('replaces the leftovers of an interrupted copy', async () => {
   writeFileSync(join(to, 'copy.partial', 'ledger.db'), 'half a store')
   await copy(from, to)
   rmSync(join(to, 'ledger.db'))
-  // The attachments of the first copy stay.
+  // The folder still contains the attachments of the first copy.
   expect(await copy(from, to)).toMatchObject({ finding: null, contents: 3 })
   expect(existsSync(join(to, 'copy.partial'))).toBe(false)
 })

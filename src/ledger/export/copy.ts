@@ -37,7 +37,7 @@ import { existingNodeKey } from '../node-key.ts'
 import { emptySideFolder, hasStore, moveStore, removeFolder } from '../peers/side-store.ts'
 import { ExportError, type ExportProgress } from './export.ts'
 
-/** Folder in which the copy is built; removed at the start and the end. */
+/** Folder in which the copy is built. It is emptied at the start and removed at the end. */
 const SIDE_FOLDER = 'copy.partial'
 const BLOCKS_PER_PAGE = 256
 const BLOBS_PER_PAGE = 500
@@ -49,22 +49,22 @@ export interface CopyOptions {
   readonly to: StoreLocation
   /** Called after each page of blocks. */
   readonly progress: ExportProgress
-  /** Threads for the verification of the copy. */
+  /** Number of threads for the verification of the copy. */
   readonly threads: number
 }
 
-/** The verified copy. */
+/** Result of the verification of the copy. */
 export type Copied = Verification & BlobVerification
 
 /**
- * Copies a store with its attachments to another folder or database: the same blocks, ids and proofs, idempotency
- * records, erasures and indexes. The result is verified. Copies the blocks that exist at the beginning.
+ * Copies a store with its attachments to another folder or database, and verifies the copy. The copy has the same
+ * blocks, ids, proofs, idempotency records, erasures and indexes. Blocks that are added during the copy are not copied.
  *
  * After a crash:
- * - a folder has no store yet, only a side folder and blobs, which the next copy replaces or continues with. The
- *   store is moved into place when it was verified.
- * - a database has no block yet, only blobs, which the next copy continues with: all blocks are one transaction.
- *   After that transaction the store is complete, except for its indexes; the next copy rejects it.
+ * - A target folder has no store, but may have a side folder and blobs. The next copy replaces the side folder and
+ *   keeps the blobs. The store is moved into the folder only after its verification.
+ * - A target database has no blocks, but may have blobs, which the next copy keeps. All blocks are written in one
+ *   transaction. After this transaction, the store is complete except for its indexes, and the next copy rejects it.
  *
  * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK if the
  * folder has signed more blocks.
@@ -80,7 +80,7 @@ export async function copyStore(options: CopyOptions): Promise<Copied> {
 }
 
 /**
- * Moves the store of a folder with its attachments into a database without a store: copies and verifies them, then
+ * Moves the store and the attachments of a folder into a database without a store. Copies and verifies them, then
  * removes them from the folder. The other files of the folder stay. After a crash, the folder still has the store, or
  * the database has the complete copy. Errors: as for `copyStore`.
  */
@@ -97,7 +97,7 @@ export async function moveIntoDatabase(options: CopyOptions): Promise<void> {
   }
 }
 
-/** Errors: COPY_OVER_STORE if the database has a chain; StoreError. */
+/** Checks that the database at `url` has no chain. Errors: COPY_OVER_STORE, StoreError. */
 export async function expectEmptyDatabase(url: string): Promise<void> {
   if (await storeExists(url)) await expectEmpty(url)
 }
@@ -147,7 +147,7 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
   }
 }
 
-/** Accepts a database in which an earlier copy was interrupted before its blocks were stored. */
+/** Checks that the store at `to` has no block. An interrupted copy can leave a store without blocks. */
 async function expectEmpty(to: StoreLocation): Promise<void> {
   const reader = await openStoreReader(to, { frozen: false })
   try {
@@ -216,7 +216,7 @@ class RecordPages {
     this.#store = store
   }
 
-  /** Returns the records of the block of height `height`; heights must ascend. */
+  /** Returns the records of the block at `height`, which must be greater than in the previous call. */
   async of(height: number): Promise<NewIdempotencyRecord[]> {
     const end = packPosition(height + 1, 0)
     const found: NewIdempotencyRecord[] = []
@@ -245,7 +245,7 @@ async function finish(source: StoreReader, store: Store): Promise<void> {
 }
 
 async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promise<void> {
-  // Opens both blob stores with the rows of the source, which name the same blobs as the rows of the copy.
+  // Opens both blob stores with the rows of the source, which refer to the same blobs as the rows of the copy.
   const target = await openBlobStore(to, source, true)
   const files = await openBlobStore(from, source, false)
   try {
@@ -304,7 +304,7 @@ async function verifiedCopy(
     const copied = { ...verification, ...(await verifyBlobs(store, blobs)) }
     const finding = verification.finding ?? copied.finding
     if (finding === null && isSame) return copied
-    const what = finding?.what ?? 'it has another head'
+    const what = finding?.what ?? 'its head differs from the head of the source'
     throw new ExportError('COPY_REFUSED', `the copy does not verify: ${what}`)
   } finally {
     await store.close()

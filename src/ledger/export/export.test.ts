@@ -181,7 +181,7 @@ it('rejects a chain with correct hashes if it contains an entry that a node coul
     line: 3,
     height: 1,
     index: 1,
-    what: 'the entry has a different server id',
+    what: 'the entry has another server id',
   })
   // The writer receives names as lines, so a line break in a name would start another change.
   expect(await findingOf({ ...created, db: 'a\nX\na' })).toMatchObject({ line: 3, index: 1 })

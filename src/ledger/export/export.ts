@@ -16,12 +16,12 @@ import type { StoreReader } from '../../storage/index.ts'
 import { existingNodeKey } from '../node-key.ts'
 
 // An export is a chain as lines of JSON: a header, a line for each block (`provenBlockJson`), and an end
-// line, which shows that the file is complete. Every line has exactly one form.
+// line, which shows that the file is complete. Every line has exactly one valid text.
 // Source: docs/reference/export.md.
 
 export const EXPORT_VERSION = 1
 
-/** The first line. */
+/** Content of the first line. */
 export interface ExportHeader {
   readonly version: number
   readonly serverId: number
@@ -33,7 +33,7 @@ export interface ExportHeader {
   readonly publicKey: string | null
 }
 
-/** The last line, with the totals of the preceding lines. */
+/** Content of the last line: the totals of the preceding lines. */
 export interface ExportEnd {
   readonly blocks: number
   readonly entries: number
@@ -57,7 +57,7 @@ export function endLine({ blocks, entries, headId }: ExportEnd): string {
   return JSON.stringify({ daicho: 'end', blocks, entries, head: headId })
 }
 
-/** Parses a header; returns null for any other value. For a newer version, only the version is reliable. */
+/** Returns the header in `value`, or null. If the version is newer than EXPORT_VERSION, other members may be wrong. */
 export function headerOf(value: Json): ExportHeader | null {
   if (!isJsonObject(value) || value.daicho !== 'export') return null
   const { version, serverid, size, head = null, public_key = null } = value
@@ -71,7 +71,7 @@ function isCount(value: Json | undefined): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
-/** The public key of a node in the form of the header. */
+/** Returns the public key of a node as 64 hex digits, as in the header. */
 function publicKeyHex(key: KeyObject): string {
   const { x = '' } = createPublicKey(key).export({ format: 'jwk' })
   return Buffer.from(x, 'base64url').toString('hex')
@@ -87,7 +87,7 @@ export type ExportErrorCode =
   | 'EXPORT_FOREIGN' // the file is not an export
   | 'EXPORT_TOO_NEW' // written by a newer daicho
   | 'EXPORT_DAMAGED' // a line is wrong; `finding` has its number
-  | 'CHAIN_DAMAGED' // the chain to export does not verify
+  | 'CHAIN_DAMAGED' // the chain to export or copy does not verify
   | 'COPY_OVER_STORE' // the target of a copy already has a store, or another key
   | 'COPY_REFUSED' // the copy does not verify
   | 'IMPORT_OVER_STORE' // the folder already has a store
@@ -129,15 +129,15 @@ export function damagedExport(finding: ExportFinding, cause?: unknown): ExportEr
   return new ExportError('EXPORT_DAMAGED', `${location}: ${what}`, finding, { cause })
 }
 
-/** Blocks per page; the store limits the length of their text. */
+/** Maximum blocks of a page. A page can have fewer, because the store limits the length of the texts. */
 const BLOCKS_PER_PAGE = 256
 
-/** Called after each page. */
+/** Called after each page of blocks, with the totals so far. */
 export type ExportProgress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
 
 /**
- * Yields the lines of an export of `store`, page by page, and returns the totals of the end line. Reads the node's
- * key from `folder`, if it is known.
+ * Yields the lines of an export of `store`, page by page, and returns the totals of the end line. Reads the public key
+ * of the header from `folder` unless `folder` is null.
  *
  * Exports the blocks that exist at the first call. The chain only grows, so the export needs no database snapshot,
  * and a slow consumer does not delay the node. Each block is verified before it is yielded. Errors: CHAIN_DAMAGED;
@@ -179,7 +179,7 @@ export async function* exportLines(
   return end
 }
 
-/** An erased entry must be exported together with the entry that erases it; otherwise an import rejects it. */
+/** Checks that the export includes the entry that erased each erased entry, because otherwise an import rejects it. */
 async function expectErasers(store: StoreReader, block: Block, size: number): Promise<void> {
   const { height } = block
   for (const index of erasedIn(block)) {

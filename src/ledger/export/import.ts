@@ -16,7 +16,7 @@ import {
 } from './export.ts'
 import { readExport } from './read-export.ts'
 
-/** Folder in which the store is built; removed at the start and the end of an import. */
+/** Folder in which the store is built. It is emptied at the start of an import and removed at the end. */
 const SIDE_FOLDER = 'import.partial'
 
 export interface ImportOptions {
@@ -31,9 +31,9 @@ export interface ImportOptions {
  * Creates the store of a node from its export: the chain and the resulting databases. The node then continues the
  * chain.
  *
- * After a crash before the store is moved, the folder is unchanged except for a side folder, which the next import
- * removes. After a later crash, the folder has the complete store, which was durable before it was moved; the first
- * start writes the signed head if it is missing.
+ * A crash before the store is moved leaves the folder unchanged, except for a side folder that the next import removes.
+ * A later crash leaves the complete store, because the store is durable before it is moved. If the signed head is
+ * missing, the first start writes it.
  *
  * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (an invalid key or signed head).
  */
@@ -79,7 +79,7 @@ export function importAsNewChain(options: NewChainImportOptions): Promise<NewCha
     if (isSignedMirror(mirror)) {
       throw new ExportError(
         'IMPORT_OVER_STORE',
-        `${mirror} is an incomplete mirror of daicho restore`,
+        `${mirror} contains an incomplete mirror of an interrupted daicho restore`,
       )
     }
     const side = join(folder, SIDE_FOLDER)
@@ -100,7 +100,7 @@ export function importAsNewChain(options: NewChainImportOptions): Promise<NewCha
   })
 }
 
-/** Builds a store in `side`, which is durable when this resolves. */
+/** Builds a store in `side`. The store is durable when the promise resolves. */
 async function buildStore(
   side: string,
   { chunks, progress }: Pick<ImportOptions, 'chunks' | 'progress'>,
@@ -138,7 +138,7 @@ function checkKey(folder: string, serverId: number): void {
   throw new ExportError(
     'IMPORT_WITHOUT_KEY',
     `the export is the chain of server id ${serverId}, but ${folder} contains ${found}: ` +
-      'copy the node.key of that node to it; if it is lost, give its verifier key with --key to ' +
-      'restore the data under a new chain',
+      'copy the node.key of that node into the folder; if the key is lost, restore the data under a ' +
+      'new chain with --key and the verifier key of that node',
   )
 }

@@ -16,7 +16,7 @@ import {
   serverIdOfHex,
 } from './export.ts'
 
-/** Maximum length of a line: a block with the longest possible text, and its proof. */
+/** Maximum bytes of a line, which is enough for the largest possible block with its proof. */
 const LINE_BYTES_MAX = 256 * 1024 * 1024
 const LINE_BREAK = 0x0a
 const GZIP_MAGIC = Buffer.from([0x1f, 0x8b])
@@ -24,25 +24,25 @@ const GUNZIP_CHUNK_BYTES = 256 * 1024
 
 /** A verified block, with the effects of its entries. */
 export interface ReadBlock extends DecodedBlock {
-  /** Its line number, from 1. */
+  /** Number of its line in the export, counted from 1. */
   readonly line: number
 }
 
 /** Receives the content of an export while it is read. */
 export interface ExportReceiver {
-  /** Called first; an error stops the reading. */
+  /** Receives the header before any block. If the promise rejects, reading stops. */
   header(header: ExportHeader): Promise<void>
   /** Receives the next verified blocks; `entries` is the total number so far. */
   blocks(blocks: readonly ReadBlock[], entries: number): Promise<void>
 }
 
 /**
- * Reads an export to its end. Each line is verified before it is passed on: commitments, root, id and link of the
- * block, format and names of the entries. Every byte is covered, since a line has exactly one valid form. Only one
- * batch of lines is in memory at a time.
+ * Reads an export to its end. Before `receiver` gets a block, verifies its commitments, its root, its id, its link to
+ * the previous block, and the format and names of its entries. Detects a change of any byte, because each line has
+ * exactly one valid text. Only one batch of lines is in memory at a time.
  *
- * This does not prove that the chain is the node's own. Anybody with the file can compute another chain. To detect
- * this, compare `headId` with a value that you recorded earlier.
+ * This does not prove that the chain is the node's own, because anybody can compute another valid chain. To detect a
+ * replaced chain, compare `headId` with a value that you recorded earlier.
  *
  * Errors: ExportError.
  */
@@ -67,7 +67,7 @@ export async function readExport(
         if (block !== null) blocks.push(block)
       }
     } finally {
-      // Passes on the blocks before a damaged line.
+      // The receiver also gets the blocks before a damaged line.
       if (blocks.length > 0) await receiver.blocks(blocks, verifier.entries)
     }
   }
@@ -79,7 +79,7 @@ export async function readExport(
 /** Complete lines that arrived together, without their line breaks. */
 interface LineBatch {
   readonly lines: readonly string[]
-  /** Number of the first line, from 1. */
+  /** Number of the first of these lines in the export, counted from 1. */
   readonly first: number
 }
 
@@ -116,7 +116,7 @@ async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<LineB
 
 async function* decompressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const source = chunks[Symbol.asyncIterator]()
-  // A pipe may deliver the first byte alone.
+  // Reads at least two bytes, because a pipe may deliver the first byte alone.
   const opening: Uint8Array[] = []
   let bytes = 0
   while (bytes < GZIP_MAGIC.length) {
@@ -152,12 +152,12 @@ function headerIn(line: string): ExportHeader {
   const value = parsedLine(line)
   const header = value === undefined ? null : headerOf(value)
   if (header === null) {
-    throw new ExportError('EXPORT_FOREIGN', 'its first line is not the header of an export')
+    throw new ExportError('EXPORT_FOREIGN', 'the first line is not the header of an export')
   }
   if (header.version > EXPORT_VERSION) {
     throw new ExportError(
       'EXPORT_TOO_NEW',
-      `the export has version ${header.version}; this daicho reads up to ${EXPORT_VERSION}: use a newer one`,
+      `the export has version ${header.version}, but this daicho reads only versions up to ${EXPORT_VERSION}: use a newer daicho`,
     )
   }
   const damaged = (what: string) => damagedExport({ line: 1, height: null, index: null, what })
@@ -203,7 +203,7 @@ class LineVerifier {
     return { block, effects, line: number }
   }
 
-  /** Returns the content of the end line. Errors: EXPORT_DAMAGED if it is missing. */
+  /** Returns the content of the end line. Errors: EXPORT_DAMAGED if the end line is missing. */
   totals(): ExportEnd {
     if (this.#isEnded) return this.#counted()
     this.#line += 1

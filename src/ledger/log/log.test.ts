@@ -1,4 +1,4 @@
-// The log over HTTP, verified with only public data.
+// Tests the log over HTTP. The tests verify it only with public data.
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import {
@@ -44,7 +44,7 @@ async function bytesOf(node: LedgerNode, path: string): Promise<Buffer> {
   return Buffer.from(await reply.arrayBuffer())
 }
 
-/** Creates one block per item with sequential requests. */
+/** Creates the given number of blocks: one for the database, then one for each item. */
 async function fill(node: LedgerNode, db: string, blocks: number): Promise<void> {
   await node.send('POST', `/api/${db}`)
   for (let n = 1; n < blocks; n += 1) await node.send('POST', `/api/${db}`, { id: `${n}`, n })
@@ -81,7 +81,7 @@ it('tiles, entry bundles and checkpoint match, and each log entry is the header 
     const header = JSON.parse(Buffer.from(entry).toString())
     expect([header.height, header.prev_id]).toEqual([at, ledgers[at].prev_id])
   }
-  // The upper tile can be computed from the lower tile, and the root from both tiles.
+  // Computes the upper tile from the full lower tile, and the root from all leaf hashes.
   const fold = (hashes: Buffer[]): Buffer => {
     if (hashes.length === 1) return hashes[0] ?? Buffer.alloc(0)
     const half = 2 ** (Math.ceil(Math.log2(hashes.length)) - 1)
@@ -92,7 +92,7 @@ it('tiles, entry bundles and checkpoint match, and each log entry is the header 
   expect(fold(hashes.slice(0, 256)).equals(upper)).toBe(true)
   expect(fold(hashes).equals(root)).toBe(true)
 
-  // Partial tiles of smaller sizes are served as well.
+  // The partial tiles of smaller sizes are also available.
   expect((await bytesOf(node, '0/000.p/7')).equals(full.subarray(0, 7 * 32))).toBe(true)
   for (const path of [
     ...['0/002', '0/001', '0/001.p/45', '1/000.p/2', '1/000', '2/000.p/1', 'entries/001'],

@@ -49,7 +49,6 @@ export interface Consistency {
   readonly proof: readonly Uint8Array[]
 }
 
-/** The parts of an open log. */
 export interface OpenedLog {
   readonly log: LedgerLog
   readonly signing: LogSigning
@@ -77,7 +76,7 @@ export async function openLog(
     platform,
   )
   const prove = (from: number, to: number) => {
-    // The signing thread may have seen a block earlier than this reader.
+    // Refreshes the reader, because the signing thread may already have signed a block that the reader has not seen.
     store.refresh()
     return proveConsistency(from, to, (nodes) => store.treeNodes(store.serverId, nodes))
   }
@@ -144,7 +143,7 @@ export class LedgerLog {
     if (!(from <= size && size <= (await this.#committed()))) {
       throw new LedgerError(
         'SIZE_UNKNOWN',
-        'from and to must be sizes of the log, the smaller one first',
+        'from and to must be sizes of the log, and from must not be larger than to',
       )
     }
     await this.#signing.covering(size)

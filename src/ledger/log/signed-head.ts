@@ -21,7 +21,7 @@ import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
 import type { NodeKey } from '../node-key.ts'
 
-/** The last signed head in a data folder. Never part of a backup. */
+/** File with the last signed head in a data folder. Backups exclude it. */
 export const SIGNED_HEAD_FILE = 'signed-head'
 
 /** The key that signs a log. */
@@ -43,9 +43,9 @@ export function signHead({ verifier, privateKey }: LogKey, log: Frontier): strin
 
 /** Storage of the last signed head. The head is stored before its signature is published. */
 export interface SignedHead {
-  /** Returns null if nothing was ever signed. Does not verify the signature. Errors: LOG_HEAD_DAMAGED. */
+  /** Returns the stored head, or null. Does not verify the signature. Errors: LOG_HEAD_DAMAGED. */
   read(): Checkpoint | null
-  /** Stores a signed note. On return, it survives a power cut. */
+  /** Stores a signed note durably. */
   write(note: string): void
 }
 
@@ -53,15 +53,15 @@ export interface SignedHead {
 export function headOfFile(content: string): Checkpoint {
   if (content.includes('\n\n')) return checkpointOf(unverifiedText(content))
   const head = checkpointOf(content)
-  // A note without its empty line would look like a text with an extension.
+  // Requires the canonical text, because a note that lost its empty line would look like a text with extension lines.
   if (checkpointText(head) === content) return head
   throw new ProofError('CHECKPOINT_MALFORMED', 'this is neither a signed head nor only its text')
 }
 
 /**
- * The signed head in a data folder. It is a file separate from the store, so that restoring an older store
- * contradicts it; backups exclude it for the same reason. It contains the signed note. Files of earlier versions
- * contain only the text of the note; they are read, and replaced by the next signature.
+ * Returns the signed head in a data folder. The file is separate from the store and not part of backups, so that an
+ * older store that was restored contradicts it. The file contains the signed note. A file of an earlier version
+ * contains only the text of the note until the next signature replaces it.
  */
 export function signedHeadIn(folder: string): SignedHead {
   const path = join(folder, SIGNED_HEAD_FILE)
@@ -83,7 +83,7 @@ export function signedHeadIn(folder: string): SignedHead {
   }
 }
 
-/** The signed head of a node with a temporary folder. */
+/** Returns storage in memory, for a node with a temporary folder. */
 export function temporaryHead(): SignedHead {
   let kept: Checkpoint | null = null
   return {
@@ -104,9 +104,9 @@ export async function rootAt(
 }
 
 /**
- * Rejects a store that contradicts the signed head. A shorter store was restored from an older state; continuing
- * from there would make a second history under the same key. Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED,
- * LOG_HEAD_DAMAGED.
+ * Rejects a store that contradicts the signed head. A store with fewer blocks was restored from an older copy, and new
+ * blocks in it would make a second history under the same key.
+ * Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED.
  */
 export async function expectSignedHead(store: StoreReader, kept: SignedHead): Promise<void> {
   const signed = kept.read()
@@ -132,8 +132,8 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
 }
 
 /**
- * Rejects a folder that has a signed head but no store: a new store under the same key would be a second history.
- * Call it before creating a store. Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
+ * Rejects a folder that has a signed head but no store, because a new store under the same key would be a second
+ * history. Must be called before a store is created. Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
  */
 export function expectNoHead(folder: string, kept: SignedHead): void {
   const signed = kept.read()

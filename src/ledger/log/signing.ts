@@ -4,13 +4,13 @@ import type { FromSigner, SignedHeadUpdate, SignerStart, ToSigner } from './thre
 
 /** Minimum time between two signatures. */
 const REST_MS = 100
-/** The log is signed after this time without requests and writes. */
+/** Time without new blocks after which the log is signed. */
 const IDLE_MS = 1_000
 /** Maximum wait of a request for a signature. */
 const WAIT_MS = 10_000
 /** `threadId` of a terminated thread. */
 const ENDED = -1
-/** V8 young generation of the thread, which allocates little. */
+/** V8 young generation of the thread, MB. It is small, because the thread allocates little. */
 const YOUNG_MB = 8
 
 interface Waiting {
@@ -32,7 +32,7 @@ export class LogSigning {
   #signed: SignedHeadUpdate | null = null
   #waiting: Waiting[] = []
   #isSigning = false
-  /** Cancels the pause after a signature; null if there is none. */
+  /** Cancels the pause after a signature; null if no pause is active. */
   #cancelRest: (() => void) | null = null
   #cancelIdle: (() => void) | null = null
   #commits = 0
@@ -46,15 +46,15 @@ export class LogSigning {
     this.#platform = platform
   }
 
-  /** Called after each durable block; its cost is negligible. */
+  /** Must be called after each durable block. */
   onCommit(): void {
     this.#commits += 1
     if (this.#cancelIdle === null) this.#signWhenIdle(this.#commits)
   }
 
   /**
-   * Returns a head that covers all `committed` blocks, or a head that is not older than the pause between two
-   * signatures. Errors: as for `covering`.
+   * Returns a signed head of all `committed` blocks, or a head that was signed less than REST_MS ago.
+   * Errors: as for `covering`.
    */
   newest(committed: number): Promise<SignedHeadUpdate> {
     if (this.#signed === null) return this.covering(0)
@@ -128,7 +128,7 @@ export class LogSigning {
     })
     worker.unref()
     worker.on('message', (message: FromSigner) => this.#receive(message))
-    // The thread may have run out of memory or files, which can be temporary: the next request starts a new thread.
+    // The thread may have run out of memory or files. This can be temporary, so the next request starts a new thread.
     worker.on('error', (error) => {
       this.#worker = null
       this.#isSigning = false

@@ -1,5 +1,5 @@
-// The process is killed at each step between a commit and the publication of its signature, before and after the
-// step takes effect. No two signed heads may contradict each other.
+// Tests that no two signed heads contradict each other, even if the process is killed between a commit and the
+// publication of its signature.
 import {
   copyFileSync,
   existsSync,
@@ -32,7 +32,7 @@ import { LogSigner } from './thread.ts'
 
 const signKey = temporaryNodeKey()
 
-/** A node's folder whose chain is written through the node, block by block. */
+/** Starts a node in a new folder. `write` adds blocks to its chain. `key` is a log key that is not the node's own. */
 async function writtenFolder() {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -80,7 +80,7 @@ it.each(FAULTS)(
   async (_, isKept, fault) => {
     const { folder, node, write, key } = await writtenFolder()
     const store = await openStoreReader(folder, { frozen: false })
-    // An idle node signs the log in its folder.
+    // The tested head is in another folder, because an idle node signs the log in its own folder.
     const real = signedHeadIn(temporaryFolder())
     const given: Checkpoint[] = []
     const give = async (note: string) =>
@@ -104,7 +104,7 @@ it.each(FAULTS)(
       )
       await expect(dying.advance()).rejects.toThrow(Killed)
       expect(real.read()?.size).toBe(isKept ? 5 * round + 5 : before?.size)
-      // After another kill, the signer completes, and an equal size gives an equal note.
+      // The next signer signs the missing blocks, and another signer makes the same note for the same size.
       const whole = await LogSigner.open(store, real, key)
       const { note, size } = await whole.advance()
       expect(size).toBe(5 * round + 5)
@@ -127,7 +127,7 @@ it('after a kill while a head is written, the file contains the old head or the 
   const file = join(folderOfHead, 'signed-head')
   expect(statSync(file).mode & 0o777).toBe(0o600)
   await write(2)
-  // Before the rename: half of the new file exists next to the old file.
+  // Simulates a kill before the rename: half of the new file exists next to the old file.
   writeFileSync(`${file}.new`, 'daicho/1\n5')
   expect(kept.read()?.size).toBe(3)
   expect((await (await LogSigner.open(store, kept, key)).advance()).size).toBe(5)
@@ -175,13 +175,13 @@ it('does not start with an older copy of the store, and reports the reason', asy
   expect((await again.send('GET', path)).status).toBe(200)
   await again.close()
 
-  // The earlier store with the current signed head.
+  // Combines the earlier store with the current signed head.
   copyFileSync(join(older, 'ledger.db'), join(folder, 'ledger.db'))
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({
     code: 'STORE_ROLLED_BACK',
     message: expect.stringContaining('the store has 3 blocks, but this node has signed 4'),
   })
-  // Another history of the same length.
+  // Creates a different history of the same length.
   const head = join(folder, 'signed-head')
   rmSync(head)
   const forked = await startLedgerNode({ folder })
@@ -196,7 +196,7 @@ it('does not start with an older copy of the store, and reports the reason', asy
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_HEAD_DAMAGED' })
   writeFileSync(head, `daicho/5\n4\n${Buffer.alloc(32).toString('base64')}\n`)
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
-  // With the complete store, the node starts again.
+  // Without a signed head, the node accepts any history of its chain.
   rmSync(head)
   const well = await startLedgerNode({ folder })
   expect((await well.send('GET', path)).status).toBe(200)
@@ -231,7 +231,7 @@ it('does not start if the store is lost, and creates no files', async () => {
   }
 })
 
-it('writes the empty head at the next start if it was killed after creating the store', async () => {
+it('writes the empty head at the next start if the node was killed after creating the store', async () => {
   const { folder, node } = await writtenFolder()
   await node.close()
   const kept = signedHeadIn(folder)
@@ -256,7 +256,7 @@ it('signs the last writes when the node closes, so that an older store is detect
   expect(signedHeadIn(folder).read()?.size).toBe(1)
   const again = await startLedgerNode({ folder })
   expect((await again.send('POST', '/api/later')).status).toBe(200)
-  // The node is closed immediately: no head was requested, and the node was never idle.
+  // Closes the node immediately, so no head was signed on request or when idle.
   await again.close()
   expect(signedHeadIn(folder).read()?.size).toBe(2)
   writeFileSync(join(folder, 'ledger.db'), older)
@@ -286,7 +286,7 @@ it('signs heads under load with pauses in between, and each head continues the p
     }
   })
   let blocks = 0
-  // On a fast computer one pause is longer than many writes.
+  // Writes until there are two heads, because on a fast computer one pause is longer than many writes.
   do {
     await write(150)
     blocks += 150

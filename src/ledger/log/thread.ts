@@ -18,11 +18,12 @@ import {
   temporaryHead,
 } from './signed-head.ts'
 
-// The worker thread that recomputes the chain and signs the log, so that requests and commits do not wait for it.
+// Program of the worker thread that recomputes the chain and signs the log, so that requests and commits do not wait
+// for this work.
 
-/** Maximum entries recomputed per signature, beyond the first page of blocks: a few tenths of a second. */
+/** Number of entries after which no further page of blocks is recomputed for a signature: a few tenths of a second. */
 const ENTRIES_PER_SIGNATURE = 50_000
-/** Maximum time for the last signature. Blocks that are not recomputed by then are left to the next start. */
+/** Maximum milliseconds for signing on shutdown. The remaining blocks are signed after the next start. */
 const LAST_MS_MAX = 2_000
 
 /** `workerData` of the thread. */
@@ -33,12 +34,12 @@ export interface SignerStart extends LogKey {
   readonly durable: boolean
 }
 
-/** Messages to the thread: sign the committed blocks; or finish, sign once more, and end. */
+/** Messages to the thread. `sign` signs committed blocks; `close` signs all remaining blocks and ends the thread. */
 export type ToSigner = 'sign' | 'close'
 
 /**
- * Messages from the thread. After `contradicted` (the store contradicts the signed head), nothing is signed any
- * more.
+ * Messages from the thread. If `contradicted` is true, the store contradicts the signed head, and the log is never
+ * signed again.
  */
 export type FromSigner =
   | { readonly kind: 'signed'; readonly signed: SignedHeadUpdate }
@@ -53,12 +54,12 @@ export interface SignedHeadUpdate {
 }
 
 /**
- * Signs the log of one store, but never a head that contradicts an earlier head: it recomputes every block after
- * the last signed head from the disk, and signs the result.
+ * Signs the log of one store. Never signs a head that contradicts an earlier head, because the signer recomputes every
+ * block after the last signed head from the disk.
  *
- * After a crash in `advance` before or while the head is written, the file has the old head or the new head. The new
- * head is valid, since it was recomputed from durable blocks, and its signature was not published. After a later
- * crash, the new head is signed again on request. So the stored head is never behind a published note.
+ * A crash in `advance` leaves the old head or the new head in the file. The new head is valid even if its note was not
+ * published, because it was recomputed from durable blocks. A head is stored before its note is published, so the
+ * stored head is never behind a published note.
  */
 export class LogSigner {
   readonly #store: StoreReader
@@ -74,7 +75,7 @@ export class LogSigner {
     this.#walk = walk
   }
 
-  /** Errors: as for `expectSignedHead`. */
+  /** Opens the log at the stored head `kept`. Errors: as for `expectSignedHead`. */
   static async open(store: StoreReader, kept: SignedHead, key: LogKey): Promise<LogSigner> {
     await expectSignedHead(store, kept)
     const walk = await ChainWalk.from(store, kept.read()?.size ?? 0)
@@ -82,9 +83,9 @@ export class LogSigner {
   }
 
   /**
-   * Recomputes the blocks committed since the last call, up to a limit, and signs the log up to there. Errors:
-   * LOG_CONTRADICTED if the store is wrong, which is permanent; STORE_DAMAGED if it cannot be read, in which case
-   * the next call tries again.
+   * Recomputes the blocks committed since the last call, up to a limit, and signs the log of all recomputed blocks.
+   * Errors: LOG_CONTRADICTED if the store is wrong, which is permanent; STORE_DAMAGED if the store cannot be read,
+   * which can be temporary.
    */
   async advance(): Promise<SignedHeadUpdate> {
     const entries = await this.#recompute()
@@ -103,7 +104,7 @@ export class LogSigner {
     let entries = 0
     while (entries < ENTRIES_PER_SIGNATURE) {
       const { blocks, finding } = await this.#walk.next()
-      // An I/O error can be temporary.
+      // A read error can be temporary, so it must not stop signing permanently.
       if (finding?.isUnread === true) throw new StoreError('STORE_DAMAGED', finding.what)
       if (finding !== null) {
         const where = finding.height === null ? '' : ` at height ${finding.height}`
@@ -141,7 +142,7 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
       send({ kind: 'signed', signed: await (await signer()).advance() })
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
-      // Other errors, such as a full disk, can be temporary.
+      // Only this error is permanent. Other errors, such as a full disk, can be temporary.
       const contradicted = error instanceof CodedError && error.code === 'LOG_CONTRADICTED'
       send({ kind: 'failed', message, contradicted })
     }
@@ -150,7 +151,7 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
     try {
       if (durable) await signRest(await signer())
     } catch {
-      // The last signature is optional: no request waits for it.
+      // Ignores the error, because no request waits for the last signature.
     }
     await store.close()
     port.close()
@@ -161,7 +162,7 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
   })
 }
 
-/** After a crash during this call, the stored head is an intermediate head; every intermediate head is valid. */
+/** Signs until all blocks are signed or LAST_MS_MAX has passed. A crash leaves an intermediate head, which is valid. */
 async function signRest(signer: LogSigner): Promise<void> {
   const startedMs = performance.now()
   for (let isBehind = true; isBehind && performance.now() - startedMs < LAST_MS_MAX; ) {

@@ -5,15 +5,15 @@ import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-n
 import { openStoreReader } from '../../storage/index.ts'
 import { readSigningFiles, signingFinding } from './verify-signing.ts'
 
-/** Files without content. */
+/** Files without content, which cannot be damaged. */
 const LOCKS = ['ledger.lock', 'ledger.lock-journal']
 
-it('finds one flipped bit in the key and in the signed head, and names the file', async () => {
+it('reports any flipped bit in the key or the signed head with the name of the file', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
   await node.close()
-  // `verify` compares each new file with the chain, or this test states why it does not.
+  // Fails if a data folder has a new file: either `verify` must check the file, or this test must say why not.
   const files = readdirSync(folder).filter((name) => !LOCKS.includes(name))
   expect(files.toSorted()).toEqual(['ledger.db', 'node.key', 'signed-head'])
 
@@ -32,7 +32,7 @@ it('finds one flipped bit in the key and in the signed head, and names the file'
         writeFileSync(path, changed)
         const finding = await found()
         if (finding !== null) expect(finding).toContain(name)
-        // A changed line end or version of the PEM form, but the same key.
+        // The bit is in a part of the PEM text, such as a line end, that does not change the key.
         else expect([name, readSigningFiles(folder).key]).toMatchObject(['node.key', { serverId }])
       }
     }

@@ -11,12 +11,12 @@ export interface SigningFiles {
   readonly key: NodeKey | 'missing' | 'malformed'
   /** Content of `signed-head`, or null. */
   readonly head: string | null
-  /** Whether a node or an import has used the folder. A backup has no lock file, and no signed head. */
+  /** Whether a node or an import has used the folder. If not, the folder is a backup, which has no signed head. */
   readonly isUsed: boolean
 }
 
 /**
- * Reads the files. Call it before the store is opened: blocks are committed before they are signed.
+ * Reads the files. Must be called before the store is opened, so that the store has all blocks of the signed head.
  * Errors: the errors of the system if a file exists but cannot be read.
  */
 export function readSigningFiles(folder: string): SigningFiles {
@@ -39,8 +39,7 @@ function keyIn(folder: string): SigningFiles['key'] {
 }
 
 /**
- * Compares the files with each other and with the chain. Returns a sentence with the problem and its solution,
- * or null.
+ * Compares the files with each other and with the chain. Returns a message with the problem and its solution, or null.
  */
 export async function signingFinding(
   store: StoreReader,
@@ -65,11 +64,12 @@ export async function signingFinding(
     )
   }
   if (head !== null) return headFinding(store, key, head)
-  // A crash before the first block may have left no head.
+  // If the node crashed before the first block, the signed head can be missing.
   if (!isUsed || (await store.head(serverId)) === null) return null
   return (
-    'signed-head is missing, so an older or another chain in this folder would go unnoticed: compare the head ' +
-    'with a head from another source (a peer, an auditor, a note); then start the node, which writes the file'
+    'signed-head is missing, so verify cannot tell whether the chain in this folder was rolled back or replaced: ' +
+    'compare the head of the chain with the head that a peer, an auditor or a saved checkpoint shows; then start ' +
+    'the node, which writes the file'
   )
 }
 
@@ -82,7 +82,7 @@ async function headFinding(
     const head = headOfFile(content)
     const name = logOrigin(store.serverId)
     if (head.origin !== name) {
-      return `signed-head is of the log ${head.origin}, and the store of ${name}: put back the file of this node`
+      return `signed-head belongs to the log ${head.origin}, but the store contains ${name}: put back the file of this node`
     }
     // Earlier versions wrote only the text of a note. Such a file has no empty line.
     if (content.includes('\n\n')) {

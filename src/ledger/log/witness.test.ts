@@ -16,7 +16,7 @@ import {
 } from '../../chain/index.ts'
 
 const PATH = '/api/ledgers/witness/add-checkpoint'
-/** Concurrent requests with contradicting heads; 10,000 in manual runs. */
+/** Number of concurrent requests with contradicting heads. Manual runs use 10,000. */
 const REQUESTS = Number(process.env.WITNESS_REQUESTS ?? 1_000)
 
 async function witnessOf(log: TestLog, folder: string | null = null, clock = new HandClock()) {
@@ -52,7 +52,7 @@ it('cosigns the checkpoints of a growing log with its own clock and key', async 
   await node.close()
 })
 
-it('rejects any other request with the status that C2SP tlog-witness specifies', async () => {
+it('rejects invalid requests and contradicting checkpoints with the statuses of C2SP tlog-witness', async () => {
   const log = new TestLog(20, 'leaf')
   const [fork, other] = [new TestLog(20, 'fork', log.key), new TestLog(5, 'other')]
   const { node } = await witnessOf(log)
@@ -67,12 +67,12 @@ it('rejects any other request with the status that C2SP tlog-witness specifies',
     'application/json; charset=utf-8',
   ]
   const cases: [string | Buffer, unknown[]][] = [
-    // The old size differs from the last cosigned size: first smaller, then larger.
+    // The old size differs from the last cosigned size, 8.
     [await log.request(0, 12), conflict],
     [await log.request(9, 12), conflict],
     [await log.request(0, 3), conflict],
     [await fork.request(0, 12), conflict],
-    // The same size with another root.
+    // The head contradicts the last cosigned head, or the proof is wrong.
     [await fork.request(8, 8), refused(422, 'WITNESS_PROOF_WRONG')],
     [await fork.request(8, 12), refused(422, 'WITNESS_PROOF_WRONG')],
     [(await log.request(8, 12)).replace(/\n.+\n/, '\n'), refused(422, 'WITNESS_PROOF_WRONG')],
@@ -110,7 +110,7 @@ it('rejects any other request with the status that C2SP tlog-witness specifies',
     const { status, text: reply, type } = await add(node, body)
     expect([at, status, reply, type]).toEqual([at, ...expected])
   }
-  // None of these requests has changed the witness's head.
+  // None of these requests has changed the last cosigned head.
   expect((await add(node, text)).status).toBe(200)
   await node.close()
 })

@@ -33,12 +33,12 @@ import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
 import { jsonMembers } from '../json-members.ts'
 
-// The witness role of this node: cosigns the logs of other nodes (c2sp.org/tlog-witness).
+// With this file, a node is a witness, which cosigns the logs of other nodes (c2sp.org/tlog-witness).
 
-/** The key and the cosigned heads. Never part of a backup: an older copy would allow a second history. */
+/** File with the key and the cosigned heads. Backups exclude it, because an older copy would allow a second history. */
 const FILE = 'witness.json'
 const LOGS_MAX = 256
-/** Maximum bytes of a request: a note of the maximum length, and a proof. */
+/** Maximum bytes of a request, which is enough for the longest note and a proof. */
 export const WITNESS_REQUEST_BYTES_MAX = 80 * 1024
 
 /** Parses the verifier keys of logs. Errors: WITNESS_OF_INVALID. */
@@ -56,14 +56,14 @@ export function verifierKeysOf(texts: readonly string[]): VerifierKey[] {
 
 type TreeHead = Pick<Checkpoint, 'size' | 'root'>
 
-/** The state of a witness. It includes the key: a witness that lost its heads must not sign with the old key. */
+/** The state of a witness. The key is stored with the heads, so a witness that loses its heads also loses its key. */
 interface State {
   readonly privateKey: KeyObject
   /** The last cosigned head of each log, by origin. */
   readonly heads: ReadonlyMap<string, TreeHead>
 }
 
-/** The signature line of the witness; or the size that it has last cosigned, if the request assumed another size. */
+/** The signature line, or the size that the witness has last cosigned if the request assumed a different size. */
 export type WitnessAnswer = { readonly line: string } | { readonly conflict: number }
 
 export interface LogWitnessOptions {
@@ -79,9 +79,9 @@ export interface LogWitnessOptions {
 /**
  * Cosigns a checkpoint if it continues the last cosigned checkpoint of the same log.
  *
- * A request is decided, stored and signed in one event-loop iteration, so two requests cannot both continue one
- * head. The new head is durable before its signature exists. So after a crash the file has either the old head, and
- * nothing was signed, or the new head, which the log can submit again to get the signature.
+ * Each request is decided, stored and signed in one event-loop iteration, so two requests cannot both continue the same
+ * head. The new head is durable before its signature exists. So a crash leaves either the old head, without a new
+ * signature, or the new head, which the log can submit again to get the signature.
  */
 export class LogWitness {
   readonly #options: LogWitnessOptions
@@ -97,7 +97,7 @@ export class LogWitness {
   }
 
   /**
-   * Answers a request: `old <size>`, the lines of a consistency proof, an empty line, a checkpoint.
+   * Answers a request: `old <size>`, the lines of a consistency proof, an empty line, and a checkpoint.
    *
    * Errors: WITNESS_REQUEST_INVALID, WITNESS_LOG_UNKNOWN, WITNESS_SIGNATURE_REFUSED, WITNESS_PROOF_WRONG,
    * WITNESS_STATE_DAMAGED.
@@ -112,14 +112,14 @@ export class LogWitness {
     if (old > checkpoint.size) {
       throw invalid('the old size is larger than the size of the checkpoint')
     }
-    // No `await` from here on: other requests must not come between the comparison and the new state.
+    // There is no `await` from here on, because no other request may come between the comparison and the new state.
     const state = this.#opened()
     const known = state.heads.get(checkpoint.origin) ?? NOTHING
     if (old !== known.size) return { conflict: known.size }
     if (old === checkpoint.size && !equalBytes(checkpoint.root, known.root)) {
       throw new LedgerError(
         'WITNESS_PROOF_WRONG',
-        `another root of the log of ${old} blocks was cosigned`,
+        `this witness has cosigned a different root of the log of ${old} blocks`,
       )
     }
     if (!verifyConsistency(known, checkpoint, proof)) {
@@ -141,7 +141,7 @@ export class LogWitness {
     return { name: this.#options.name, publicKey: rawPublicKey(createPublicKey(privateKey)) }
   }
 
-  /** On return, the head survives a power cut. */
+  /** Stores the head durably. */
   #remember({ privateKey, heads }: State, { origin, size, root }: Checkpoint): void {
     if (heads.get(origin)?.size === size) return
     if (heads.size >= LOGS_MAX && !heads.has(origin)) {
@@ -197,7 +197,7 @@ export class LogWitness {
 
 const NOTHING: TreeHead = { size: 0, root: rootOf(EMPTY_FRONTIER) }
 
-/** Errors: WITNESS_REQUEST_INVALID, WITNESS_SIGNATURE_REFUSED. */
+/** Returns the verified checkpoint in `note`. Errors: WITNESS_REQUEST_INVALID, WITNESS_SIGNATURE_REFUSED. */
 async function opened(key: VerifierKey, note: string): Promise<Checkpoint> {
   try {
     return await openCheckpoint(nodeVerifySignature, key, note)
@@ -254,7 +254,7 @@ function keyIn(pem: string): KeyObject | null {
   }
 }
 
-/** Returns null if any head is malformed, because its log must not be treated as a new log. */
+/** Returns null if any head is malformed, because the witness must not treat its log as a new log. */
 function headsIn(logs: JsonObject): Map<string, TreeHead> | null {
   const heads = new Map<string, TreeHead>()
   for (const [origin, head] of Object.entries(logs)) {

@@ -1,4 +1,4 @@
-// This node asks witnesses to cosign its checkpoints.
+// Tests a node that asks witnesses to cosign its checkpoints.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
@@ -19,7 +19,7 @@ import {
 import { LedgerError } from '../errors.ts'
 import { type Witness, witnessOfText } from './witnesses.ts'
 
-/** A node that cosigns the logs of the nodes in `of`. */
+/** Starts a node that cosigns the logs with the keys in `of`. */
 async function witnessNode(of: VerifierKey[] = []) {
   const node = await startLedgerNode({ witnessOf: of })
   onTestFinished(() => node.close())
@@ -28,7 +28,7 @@ async function witnessNode(of: VerifierKey[] = []) {
   return { node, of, witness }
 }
 
-/** A server that answers add-checkpoint with `answer`. */
+/** Starts a server that answers each request with `answer`. Returns the server as a witness. */
 async function fakeWitness(
   key: VerifierKey,
   answer: (request: string, reply: ServerResponse) => void,
@@ -60,7 +60,7 @@ const checkpointOf = async (node: LedgerNode) =>
 
 const signers = (note: string) => [...note.matchAll(/^— (\S+) /gm)].map(([, name]) => name)
 
-/** Waits until `names` have signed the checkpoint; on a busy computer, a witness may miss the first reply. */
+/** Waits until `names` have signed the checkpoint, because a slow cosignature may be missing in the first replies. */
 async function signedBy(node: LedgerNode, names: readonly string[]): Promise<string> {
   let note = ''
   await until(`${names.join(', ')} have signed`, async () => {
@@ -89,13 +89,13 @@ it('serves checkpoints and proof files with the cosignatures of its witnesses', 
   expect(checkpoint.cosignatures).toHaveLength(2)
   expect(reports).toEqual([])
   const { text } = await node.send('GET', '/metrics')
-  // A checkpoint may be 100 ms older than the last block.
+  // The size is not exact, because a checkpoint can be 100 ms older than the last block.
   const blocks = text.split(`daicho_witness_blocks{witness="${one.witness.key.name}"} `)[1] ?? ''
   expect(Number.parseInt(blocks, 10)).toBeGreaterThanOrEqual(checkpoint.size)
   expect(text).toContain(`daicho_witness_failing{witness="${two.witness.key.name}"} 0\n`)
 })
 
-it('continues from the size that a witness returns', async () => {
+it('sends a witness a consistency proof from the last size that the witness has cosigned', async () => {
   const one = await witnessNode()
   const requests: string[] = []
   const proxied = await fakeWitness(one.witness.key, async (request, reply) => {

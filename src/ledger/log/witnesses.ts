@@ -31,7 +31,7 @@ const RETRY_MS_MAX = 60_000
 const REQUESTS_MAX = 3
 const REPLY_BYTES_MAX = 16_384
 
-/** A witness of this node's checkpoints. */
+/** A witness that cosigns this node's checkpoints. */
 export interface Witness {
   readonly key: VerifierKey
   /** The submission prefix, without a final slash. */
@@ -72,16 +72,15 @@ export type SignedNote = Pick<SignedHeadUpdate, 'size' | 'note'>
 /** Proves that the log of `to` blocks begins with the log of `from` blocks. */
 type Prove = (from: number, to: number) => Promise<readonly Uint8Array[]>
 
-/** The state of a witness. */
 export interface WitnessState {
   readonly name: string
-  /** Blocks of the newest checkpoint that it has cosigned, as far as known. */
+  /** Number of blocks of the newest checkpoint that the witness has cosigned, as far as this node has learned. */
   readonly size: number
-  /** Why it has not cosigned the newest checkpoint, or null. */
+  /** Reason why the witness has not cosigned the newest checkpoint, or null. */
   readonly error: string | null
 }
 
-/** The witnesses of a node. Requests to them run in parallel, each for one checkpoint at a time. */
+/** The witnesses of a node. They get requests in parallel, but each witness gets only one request at a time. */
 export class Witnesses {
   readonly #clients: readonly WitnessClient[]
 
@@ -97,12 +96,12 @@ export class Witnesses {
     })
   }
 
-  /** Asks the witnesses to cosign a head, unless they were asked about a later head. */
+  /** Asks the witnesses to cosign a head, unless they were already asked to cosign this or a larger head. */
   ask(signed: SignedNote): void {
     for (const witness of this.#clients) witness.ask(signed)
   }
 
-  /** Returns the note with the cosignatures that arrive soon. Never rejects. */
+  /** Returns the note with the cosignatures that arrive within WAIT_MS. Never rejects. */
   async cosigned(signed: SignedNote): Promise<string> {
     this.ask(signed)
     await Promise.all(this.#clients.map((witness) => witness.settled(signed.size)))
@@ -113,13 +112,13 @@ export class Witnesses {
     return this.#clients.map((witness) => witness.state())
   }
 
-  /** Stops asking. A request in progress is left to its timeout. */
+  /** Sends no further requests. Does not abort a request in progress, which ends at the latest with its timeout. */
   close(): void {
     for (const witness of this.#clients) witness.close()
   }
 }
 
-/** The result of a request: a cosignature, or an error, which is final if the same request would fail again. */
+/** The result of a request: a cosignature or an error. An error is final if the same request would fail again. */
 type Answer =
   | { readonly cosignature: Cosignature }
   | { readonly error: string; readonly isFinal: boolean }
@@ -129,7 +128,7 @@ class WitnessClient {
   readonly #options: WitnessesOptions
   readonly #prove: Prove
   readonly #platform: Platform
-  /** The newest head to ask about. */
+  /** The newest head to cosign. */
   #wanted: SignedNote | null = null
   #isAsking = false
   /** Size of the last head that was cosigned or finally refused. */
@@ -164,7 +163,7 @@ class WitnessClient {
     }
   }
 
-  /** The line of the cosignature of exactly this head, or an empty text. */
+  /** Returns the cosignature line for exactly this head, or an empty string. */
   lineFor({ note }: SignedNote): string {
     return this.#cosigned?.note === note ? this.#cosigned.line : ''
   }
@@ -257,7 +256,8 @@ class WitnessClient {
   }
 
   /**
-   * Sends one request. Returns the size that the witness has cosigned if it differs from the assumed size. Errors: any.
+   * Sends one request. Returns a number if the witness has last cosigned a different size than `#size`.
+   * Rejects with any error.
    */
   async #request({ size, note }: SignedNote): Promise<Answer | number> {
     const proof = await this.#prove(this.#size, size)
@@ -299,7 +299,7 @@ function final(error: string): Answer {
   return { error, isFinal: true }
 }
 
-/** Statuses of final errors: the same checkpoint would fail again. */
+/** Messages for the statuses with which the same checkpoint would fail again. */
 const REFUSALS: Readonly<Record<number, string>> = {
   400: 'it rejects the request as malformed',
   403: 'it has a different key of this log',

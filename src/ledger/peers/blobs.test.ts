@@ -1,4 +1,4 @@
-// A mirror restores attachment blobs that its disk has lost.
+// Tests that blobs that a mirror has lost are transferred again.
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ const BYTES = Buffer.from('what was attached')
 const SHA256 = createHash('sha256').update(BYTES).digest('hex')
 const MINUTE_MS = 60_000
 
-/** A node with one attachment, and a reader of its store. */
+/** Starts a node with one attachment, and opens a reader of its store. */
 async function origin() {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder, clock: systemClock })
@@ -44,9 +44,12 @@ function contentPath(folder: string): string {
 }
 
 const LOSSES: [string, (folder: string) => void][] = [
-  ['its file', (folder) => rmSync(contentPath(folder))],
-  ['half of its file', (folder) => writeFileSync(contentPath(folder), BYTES.subarray(0, 7))],
-  ['the folder of all', (folder) => rmSync(join(folder, 'attachments'), { recursive: true })],
+  ['the file of a blob', (folder) => rmSync(contentPath(folder))],
+  [
+    'half of the file of a blob',
+    (folder) => writeFileSync(contentPath(folder), BYTES.subarray(0, 7)),
+  ],
+  ['the folder of all blobs', (folder) => rmSync(join(folder, 'attachments'), { recursive: true })],
 ]
 
 it.each(LOSSES)(
@@ -121,7 +124,7 @@ it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', asy
   await send(mirrorNode, { vkey: node.service.log.verifierKey, url: node.url })
   const mirror = mirrorFolder(keeperFolder, serverId)
   await expect.poll(() => existsSync(contentPath(mirror))).toBe(true)
-  // From now on, blobs must be pushed.
+  // From now on, the mirror has no URL from which it could fetch blobs, so the node must push them.
   await mirrorNode.send('DELETE', `/api/config/peers/${serverId}`)
   await send(mirrorNode, { vkey: node.service.log.verifierKey })
   const clock = new HandClock()
@@ -150,7 +153,7 @@ function readIf(path: string): Buffer | null {
   return existsSync(path) ? readFileSync(path) : null
 }
 
-/** A transfer that finds no absent blob, or a blob that cannot be moved; `scans` counts scans of all entries. */
+/** Creates a BlobSync. Its transfer finds no missing blob or, with `isMissing`, one that cannot be moved. */
 function scanning({ tookMs = 0, isMissing = false }) {
   const clock = new HandClock()
   const sync = new BlobSync(clock)
@@ -159,13 +162,13 @@ function scanning({ tookMs = 0, isMissing = false }) {
   const blob = { sha256: SHA256, length: 1, bytes: 0 }
   const absent = async (after: number) => {
     if (after === -1) {
-      // Skips the first scan, which is not timed.
+      // Only the scans after the first take `tookMs`.
       if (scans > 0) clock.time += tookMs
       scans += 1
     }
     return { blobs: after === -1 && isMissing ? [blob] : [], upTo: 5, more: false }
   }
-  /** Returns the number of scans so far, after one more call at the given time. */
+  /** Runs the sync at the given time. Returns the number of scans of all entries so far. */
   const scansAt = async (ms: number) => {
     clock.time = startMs + ms
     await sync.run({ absent, move: async () => false })
@@ -206,11 +209,11 @@ it('continues a check that failed midway, and does not start it again', async ()
 })
 
 it.each([
-  ['short', 5_000, MINUTE_MS],
-  ['of a minute', MINUTE_MS, 10 * MINUTE_MS + MINUTE_MS],
-  ['of a day', 1_440 * MINUTE_MS, (1_440 + 60) * MINUTE_MS],
+  ['5 seconds', 5_000, MINUTE_MS],
+  ['a minute', MINUTE_MS, 10 * MINUTE_MS + MINUTE_MS],
+  ['a day', 1_440 * MINUTE_MS, (1_440 + 60) * MINUTE_MS],
 ])(
-  'a check that was %s is followed by a delay ten times as long, at most an hour',
+  'after a check that took %s, pauses for ten times as long, but at most an hour, and at least until a minute after its start',
   async (_, tookMs, nextMs) => {
     const { scansAt } = scanning({ tookMs })
     await scansAt(-MINUTE_MS)

@@ -24,11 +24,11 @@ const BLOBS_PER_PAGE = 16
 const RETRY_MS = 500
 const RETRY_MS_MAX = 30_000
 const RESCAN_MS = 60_000
-/** The delay is at least this many times the duration of a rescan, within the maximum. */
+/** Minimum delay after a rescan as a multiple of the duration of the rescan, but at most REST_MS_MAX. */
 const TIME_SHARE = 10
 const REST_MS_MAX = 3_600_000
 
-/** The blobs (contents of attachments) that the entries of one chain name, whether stored here or not. */
+/** The blobs to which the entries of one chain refer, whether this node has stored them or not. */
 export class ChainBlobs {
   readonly #rows: AttachmentReader
   readonly #files: BlobStore
@@ -42,8 +42,8 @@ export class ChainBlobs {
   }
 
   /**
-   * Opens a blob, which the caller closes. The returned attachment has no name and no type, since
-   * several entries may name the blob. Errors: CONTENT_UNKNOWN, CONTENT_ABSENT.
+   * Opens a blob, which the caller must close. Name and type of the returned attachment are placeholders, because
+   * several entries may refer to the blob. Errors: CONTENT_UNKNOWN, CONTENT_ABSENT.
    */
   async open(sha256: string): Promise<{ attachment: Attachment; blob: OpenBlob }> {
     const { length } = await this.#blob(sha256)
@@ -52,10 +52,10 @@ export class ChainBlobs {
       const attachment = { content_type: 'application/octet-stream', length, name: sha256, sha256 }
       return { attachment, blob }
     }
-    throw new PeerError('CONTENT_ABSENT', `blob ${sha256} is not stored here`)
+    throw new PeerError('CONTENT_ABSENT', `this node has not stored the blob ${sha256}`)
   }
 
-  /** Lists at most `limit` missing blobs that entries after position `after` (packed; -1: all) name. */
+  /** Lists at most `limit` missing blobs to which entries after the packed position `after` (-1: all) refer. */
   async absent(after: number, limit: number): Promise<MissingBlobs> {
     const blobs: MissingBlob[] = []
     let upTo = after
@@ -74,21 +74,24 @@ export class ChainBlobs {
   }
 
   /**
-   * Stores the `bytes` of a blob at offset `from`; returns how many bytes are stored then. Errors: CONTENT_UNKNOWN,
-   * CONTENT_TOO_LARGE; CONTENT_DIFFERS, STORE_FULL, STORE_FAILED.
+   * Stores the `bytes` of a blob at offset `from`. Returns the number of bytes of the blob that are then stored.
+   * Errors: CONTENT_UNKNOWN, CONTENT_TOO_LARGE, CONTENT_DIFFERS, STORE_FULL, STORE_FAILED.
    */
   async add(sha256: string, from: number, bytes: Uint8Array): Promise<number> {
     const { length } = await this.#blob(sha256)
     if (length <= this.#bytesMax) return this.#files.addPart({ sha256, length }, from, bytes)
-    throw new PeerError('CONTENT_TOO_LARGE', `a blob may have at most ${this.#bytesMax} bytes here`)
+    throw new PeerError(
+      'CONTENT_TOO_LARGE',
+      `on this node, a blob can be up to ${this.#bytesMax} bytes`,
+    )
   }
 
-  /** Errors: CONTENT_UNKNOWN. */
+  /** Returns the blob if an entry of the chain refers to it. Errors: CONTENT_UNKNOWN. */
   async #blob(sha256: string): Promise<StoredBlob> {
     const position = await this.#rows.namedAt(sha256)
     const [row] = position === null ? [] : await this.#rows.byPosition(position - 1, 1)
     if (row?.sha256 === sha256) return row
-    throw new PeerError('CONTENT_UNKNOWN', `no entry of this chain names the blob ${sha256}`)
+    throw new PeerError('CONTENT_UNKNOWN', `no entry of this chain refers to the blob ${sha256}`)
   }
 }
 
@@ -101,12 +104,12 @@ export interface BlobTransfer {
 }
 
 /**
- * Keeps the blobs of a chain in sync: moves the blobs of new entries, and periodically checks all blobs, since a
- * transfer may have failed or a blob may have been lost on disk.
+ * Keeps the blobs of a chain in sync: moves the blobs of new entries, and periodically checks all blobs, because a
+ * transfer may have failed or a disk may have lost a blob.
  */
 export class BlobSync {
   readonly #clock: Clock
-  /** Entries up to this position have been checked. */
+  /** Packed position of the last entry that was checked. */
   #upTo = -1
   #missing = 0
   #retryMs = RETRY_MS
@@ -116,13 +119,13 @@ export class BlobSync {
     this.#clock = clock
   }
 
-  /** Number of blobs that could not be moved, as far as checked. */
+  /** Number of blobs that could not be moved, among those checked so far. */
   get missing(): number {
     return this.#missing
   }
 
   /**
-   * Moves blobs until all entries are checked or `isStopped`. After an error, the next call continues.
+   * Moves blobs until all entries are checked or `isStopped` returns true. After an error, the next call continues.
    * Errors: PeerError, OutboundError, StoreError.
    */
   async run(transfer: BlobTransfer, isStopped: () => boolean = () => false): Promise<void> {
@@ -147,7 +150,7 @@ export class BlobSync {
     }
   }
 
-  /** Moves the blobs after `#upTo`; returns how many failed. */
+  /** Moves the blobs after `#upTo`. Returns the number of blobs that could not be moved. */
   async #scan(transfer: BlobTransfer, isStopped: () => boolean): Promise<number> {
     let failed = 0
     for (let more = true; more && !isStopped(); ) {
@@ -191,7 +194,7 @@ export function pushingBlobs(
   return {
     async absent(after, limit) {
       store.refresh()
-      // Usually there is no new attachment, so that no request to the mirror is needed.
+      // Usually there is no new attachment, so this check saves a request to the mirror.
       const isNothingNew = (await store.attachments.byPosition(after, 1)).length === 0
       if (isNothingNew) return { blobs: [], upTo: after, more: false }
       return peer.missingBlobs(after, limit)
@@ -217,8 +220,8 @@ export function pushingBlobs(
 }
 
 /**
- * Moves a blob part by part. `movePart` moves the part at offset `from`; it returns how many bytes the receiver has
- * then, or null to give up. Returns whether the receiver has the whole blob.
+ * Moves a blob part by part. `movePart` moves the part at offset `from`, and returns the number of bytes that the
+ * receiver then has, or null to give up. Returns whether the receiver has the whole blob.
  */
 async function moveParts(
   { length, bytes }: Pick<MissingBlob, 'length' | 'bytes'>,

@@ -3,17 +3,17 @@ import { CodedError } from '../../base/coded-error.ts'
 /** Errors of mirrors and restores. The state of a peer shows its last error. */
 export type PeerErrorCode =
   | 'REPLY_REFUSED' // the peer replied with an error
-  | 'REPLY_MALFORMED' // the reply does not have the expected form
+  | 'REPLY_MALFORMED' // the reply does not have the expected format
   | 'BLOCK_REFUSED' // the block is invalid, or does not follow the last block
-  | 'LOG_UNPROVEN' // the data are not proven to be in the signed log
+  | 'LOG_UNPROVEN' // no valid proof shows that the data are in the signed log
   | 'MIRROR_FROZEN' // two signed heads contradict each other, so nothing is added any more
   | 'MIRROR_FAILED' // the store of the mirror failed
   | 'PEER_INVALID' // not a verifier key, or a wrong address
   | 'SIGNATURE_REFUSED' // the request is not signed by the key of a peer, or its signature expired
-  | 'PUSH_INVALID' // the pushed data do not have the expected form
+  | 'PUSH_INVALID' // the pushed data do not have the expected format
   | 'PUSH_GAP' // the pushed blocks do not begin where the mirror ends
-  | 'CONTENT_UNKNOWN' // no entry of the chain names a blob of this SHA-256
-  | 'CONTENT_ABSENT' // an entry names the blob, but its bytes are not stored here
+  | 'CONTENT_UNKNOWN' // no entry of the chain refers to a blob with this SHA-256
+  | 'CONTENT_ABSENT' // an entry refers to the blob, but this node has not stored its bytes
   | 'CONTENT_TOO_LARGE' // the blob exceeds the limit for attachments on this node
   | 'PEER_UNKNOWN'
   | 'PEERS_TOO_MANY'
@@ -26,7 +26,7 @@ export class PeerError extends CodedError<PeerErrorCode> {
   override readonly name = 'PeerError'
 }
 
-/** HTTP statuses of the codes that a request may get, including one of the store. */
+/** HTTP statuses of the codes that a request can get. CONTENT_DIFFERS is a code of the store. */
 export const statusOfPeers = {
   SIGNATURE_REFUSED: 401,
   PUSH_INVALID: 400,

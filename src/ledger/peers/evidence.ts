@@ -24,11 +24,11 @@ import { writeDurably } from '../durable-file.ts'
 import { rootAt } from '../log/signed-head.ts'
 import type { ChainSource } from './peer-client.ts'
 
-// A key that signed two checkpoints has signed two histories (a split view) if neither log continues the other.
-// This file reads the two logs, and stores both notes with a proof as evidence.
+// If neither of two signed logs continues the other, their key has signed two histories (a split view).
+// This file reads both logs, and stores their notes with a proof as evidence.
 
 const FILE = 'evidence.json'
-/** Maximum number of verified notes that are remembered. */
+/** Maximum number of verified notes in memory. */
 export const CHECKPOINTS_MAX = 64
 
 /** Returns the evidence in `folder`, or null. A file that cannot be read counts as evidence. */
@@ -55,8 +55,8 @@ export interface SignedCheckpoint extends Checkpoint {
 }
 
 /**
- * Verifies the checkpoints of one log and remembers verified notes. Peers mostly repeat the same note, and
- * verifying its signature is the most expensive part of a sync.
+ * Verifies the checkpoints of one log. Remembers verified notes, because peers mostly repeat the same note, and
+ * verifying a signature is the most expensive part of a sync.
  */
 export class CheckpointVerifier {
   readonly #key: VerifierKey
@@ -66,7 +66,7 @@ export class CheckpointVerifier {
     this.#key = key
   }
 
-  /** Errors: ProofError. */
+  /** Returns the verified checkpoint in `note`. Errors: ProofError. */
   async open(note: string): Promise<SignedCheckpoint> {
     const known = this.#verified.get(note)
     if (known !== undefined) return known
@@ -77,15 +77,15 @@ export class CheckpointVerifier {
   }
 }
 
-/** A log with a signed head, stored here or shown by a peer. */
+/** A log with a signed head, stored on this node or read from a peer. */
 export interface KnownLog extends SignedLog {
   readonly checkpoint: SignedCheckpoint
 }
 
-/** The log in a store. */
+/** The members of a store reader that read the log. */
 export type StoredBlocks = Pick<StoreReader, 'serverId' | 'treeNodes' | 'headers'>
 
-/** The log of `checkpoint`, all of whose blocks are in `store`. */
+/** Returns the log of `checkpoint`, read from `store`, which must have all its blocks. */
 export function storedLog(checkpoint: SignedCheckpoint, store: StoredBlocks): KnownLog {
   const { serverId } = store
   const blocks = {
@@ -99,7 +99,7 @@ export function storedLog(checkpoint: SignedCheckpoint, store: StoredBlocks): Kn
   return { ...readableLog(checkpoint, blocks), checkpoint }
 }
 
-/** The log of `checkpoint`, as `source` shows it. */
+/** Returns the log of `checkpoint`, read from `source`. */
 export function shownLog(
   checkpoint: SignedCheckpoint,
   source: Pick<ChainSource, 'tile'>,
@@ -127,14 +127,14 @@ export interface OwnChain {
 }
 
 /**
- * Asks a peer for its copy of this node's own chain. If the copy has a signed head that the store lacks, an older
- * state of the disk was restored, or another node has the same key; new blocks would create a second history.
- * Returns a sentence about the conflict, or null if there is none. Errors: the errors of the source; ProofError if the
+ * Compares this node's own chain with the copy of a peer. If the store lacks blocks of the signed head of the copy, an
+ * older copy of the disk was restored, or another node has the same key. New blocks would then create a second history.
+ * Returns a message about the conflict, or null if there is none. Errors: the errors of the source; ProofError if the
  * head is not signed by the node's key.
  */
 export async function ownChainConflict(source: ChainSource, own: OwnChain): Promise<string | null> {
   const head = await own.checkpoints.open(await source.checkpoint())
-  // Refreshes the store after the reply, so that it includes everything this node has signed until then.
+  // Refreshes the store after the reply, so that the store includes everything that this node has signed so far.
   own.store.refresh()
   const last = await own.store.head(own.store.serverId)
   const size = last === null ? 0 : last.height + 1
@@ -146,8 +146,8 @@ export async function ownChainConflict(source: ChainSource, own: OwnChain): Prom
   }
   if (equalBytes(await rootAt(own.store, head.size), head.root)) return null
   const what = `the key has signed ${head.size} blocks that are not the first ones of this store`
-  // Until this node has signed a head that covers the differing blocks, there is no evidence; the next check
-  // tries again.
+  // There is no evidence until this node has signed a head that covers the differing blocks. The next check tries
+  // again.
   const ownNote = await own.checkpoint()
   if (ownNote !== null) {
     const ownLog = storedLog(await own.checkpoints.open(ownNote), own.store)

@@ -1,4 +1,4 @@
-// A mirror of a real node, whose replies are manipulated.
+// Tests mirrors of real nodes, whose replies the tests manipulate.
 import { cpSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -24,7 +24,7 @@ async function signed({ service }: LedgerNode): Promise<void> {
   await service.log.consistency(0, blocks)
 }
 
-/** A manipulated reply. */
+/** Manipulated replies of a source. */
 type Spoil = Partial<ChainSource>
 
 function sourceOf({ url, service }: LedgerNode, serverId = service.serverId): PeerClient {
@@ -56,7 +56,7 @@ async function nodeWith(blocks: number, folder: string | null = null): Promise<L
   return node
 }
 
-/** The first blocks of a node's chain as JSON, for manipulation. */
+/** Returns the first blocks of a node's chain as JSON, for manipulation. */
 async function valuesOf({ service, send }: LedgerNode, blocks: number): Promise<Json> {
   const path = `/api/ledgers?serverid=${service.serverId}&limit=${blocks}&proof=1`
   return (await send('GET', path)).json.ledgers
@@ -126,7 +126,7 @@ it('rejects a block that was changed or belongs to another chain, and does not s
     expect(mirror.size).toBe(8)
     await mirror.close()
   }
-  // A node would never write any of the other manipulations.
+  // `rawBlocks` accepts 14 of the manipulated pages. A node would never write a page like the others.
   expect(cuts).toBe(14)
 })
 
@@ -149,7 +149,7 @@ it('rejects a chain with correct hashes that the key has not signed', async () =
   await mirror.close()
 })
 
-it('rejects a page that is not proven to be in the signed log', async () => {
+it('rejects a page of blocks without a valid proof that the signed log contains the blocks', async () => {
   const node = await nodeWith(40)
   const source = sourceOf(node)
   const mirror = await mirrorOf(node)
@@ -164,7 +164,7 @@ it('rejects a page that is not proven to be in the signed log', async () => {
   await mirror.close()
 })
 
-it('continues where it stopped, even after it is reopened, and verifies', async () => {
+it('a mirror continues where it stopped, even after it was reopened, and passes verification', async () => {
   const node = await nodeWith(40)
   const source = sourceOf(node)
   const folder = temporaryFolder()
@@ -197,7 +197,7 @@ it('continues where it stopped, even after it is reopened, and verifies', async 
   expect(await verifyFolder(folder)).toMatchObject({ blocks: 40, items: 39, finding: null })
 })
 
-it('applies an erasure, and its chain still verifies', async () => {
+it('a mirror applies an erasure, and still passes verification', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -215,7 +215,7 @@ it('applies an erasure, and its chain still verifies', async () => {
   }
 })
 
-it('continues while a reader uses erased bytes, and overwrites the bytes when the reader is done', async () => {
+it('a mirror continues while a reader uses erased bytes, and overwrites the bytes after the reader has closed', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -231,13 +231,13 @@ it('continues while a reader uses erased bytes, and overwrites the bytes when th
   expect(mirror.size).toBe(6)
   expect(filesWith(folder, 'SECRET')).not.toEqual([])
   await reader.close()
-  // There is nothing new to pull.
+  // There are no new blocks, but the pull overwrites the erased bytes.
   await pull(mirror, sourceOf(node))
   expect(filesWith(folder, 'SECRET')).toEqual([])
   await mirror.close()
 })
 
-/** Two nodes with one key and the same two blocks; the first node has three more blocks. */
+/** Starts two nodes with one key and the same two blocks. Then adds three blocks to the first node. */
 async function twins(): Promise<[LedgerNode, LedgerNode]> {
   const folder = temporaryFolder()
   const twinFolder = temporaryFolder()
@@ -276,7 +276,7 @@ it('detects two histories under one key, keeps evidence, and adds no more blocks
     expect(notes).toEqual([await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()])
     const { fork } = await verified(node, mirror)
     expect(fork?.height).toBe(2)
-    // The frozen copy is served but never extended, not even by the first node.
+    // A frozen mirror accepts no more blocks, not even from the first node.
     await expect(pull(mirror, sourceOf(node))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
     expect(mirror.size).toBe(5)
     await mirror.close()
@@ -290,7 +290,7 @@ it('detects two histories even if it has seen only a signed head of the first hi
   await expect(pull(mirror, spoiled(sourceOf(node), { blocks }))).rejects.toThrow('broke')
   expect([mirror.size, mirror.seenSize]).toEqual([0, 5])
 
-  // The twin's log is still shorter than the head the mirror has seen, so nothing proves yet whether the two
+  // The twin's log is still shorter than the head that the mirror has seen, so nothing proves yet whether the two
   // histories agree.
   await twin.send('POST', '/api/twin')
   await signed(twin)
@@ -335,12 +335,12 @@ it('stops adding blocks if the head of another mirror contradicts its own head',
   await signed(twin)
   const mirror = await mirrorOf(node)
   await pull(mirror, sourceOf(node))
-  // An older head of the same history.
+  // An older head of the same history is no contradiction.
   const old = await sourceOf(node).checkpoint()
   await node.send('POST', '/api/later')
   await signed(node)
   await compare(mirror, spoiled(sourceOf(node), { checkpoint: async () => old }))
-  // A newer head of the same history.
+  // A newer head of the same history is no contradiction.
   await compare(mirror, sourceOf(node))
   expect([mirror.size, mirror.seenSize, mirror.evidence]).toEqual([5, 5, null])
   await expect(compare(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
@@ -352,7 +352,7 @@ it('stops adding blocks if the head of another mirror contradicts its own head',
   await mirror.close()
 })
 
-it('stores no evidence if another mirror lies about a chain', async () => {
+it('stores no evidence if another mirror returns forged or malformed data', async () => {
   const node = await nodeWith(8)
   const other = await nodeWith(12)
   const mirror = await mirrorOf(node)
@@ -403,7 +403,7 @@ it('freezes if a block contradicts a signed head, even if the mirror has fewer b
     await sourceOf(node).checkpoint(),
     await sourceOf(twin).checkpoint(),
   ])
-  // Other nodes would need the blocks that this mirror lacks.
+  // Other nodes cannot verify this evidence, because the proof would need blocks that this mirror lacks.
   await expect(verified(node, mirror)).rejects.toMatchObject({ code: 'PROOF_WRONG' })
   await mirror.close()
 })
@@ -418,7 +418,7 @@ async function served(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-it('aborts replies that are endless, incomplete, redirected or nonsense', async () => {
+it('rejects replies that are endless, incomplete, redirected or malformed', async () => {
   const chunk = Buffer.alloc(1_048_576, 0x20)
   const endless: RequestListener = (_request, response) => {
     const more = () => {

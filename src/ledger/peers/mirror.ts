@@ -44,15 +44,15 @@ import {
 } from './evidence.ts'
 import type { BlockPage, ChainSource } from './peer-client.ts'
 
-/** Folder in a data folder, with one folder for each mirror. */
+/** Name of the folder in a data folder that has one folder for each mirror. */
 export const MIRRORS_FOLDER = 'mirrors'
 /** File with the verifier key of the mirrored chain. */
 export const VKEY_FILE = 'vkey'
 /** File with the newest signed head whose blocks are all stored. */
 const CHECKPOINT_FILE = 'checkpoint'
-/** File with the newest signed head that was accepted; its blocks may still be missing. */
+/** File with the newest signed head that was accepted, even if some blocks of this head are still missing. */
 const SEEN_FILE = 'seen'
-/** Maximum maintenance steps after a change; the next call continues. */
+/** Maximum maintenance steps at once. The next change or sync continues. */
 const MAINTENANCE_STEPS_MAX = 64
 
 /** Returns the folder of the mirror of the chain of `serverId`. */
@@ -60,12 +60,12 @@ export function mirrorFolder(folder: string, serverId: number): string {
   return join(folder, MIRRORS_FOLDER, `${serverId}`)
 }
 
-/** Whether `folder` contains a mirror. */
+/** Returns whether `folder` contains a mirror. */
 export function isMirrorFolder(folder: string): boolean {
   return fileExists(join(folder, VKEY_FILE))
 }
 
-/** Whether the mirror in `folder` has accepted a signed head. */
+/** Returns whether the mirror in `folder` has accepted a signed head. */
 export function isSignedMirror(folder: string): boolean {
   return fileExists(join(folder, SEEN_FILE))
 }
@@ -88,7 +88,6 @@ async function checkpointIn(
 /** Fetches the proof that the log of `to` blocks begins with the log of `from` blocks. */
 export type FetchProof = (from: number, to: number) => Promise<readonly Uint8Array[]>
 
-/** Options for opening a mirror. */
 export interface MirrorOptions {
   /** Folder of the mirror; created if it is missing. */
   readonly folder: string
@@ -124,7 +123,7 @@ export class Mirror {
   readonly blobs: ChainBlobs
   readonly #options: MirrorOptions
   readonly #store: Store
-  /** The store. It must not be used while blocks are appended. */
+  /** Reads the store when no append is in progress, because the store must not be used during an append. */
   readonly #idleStore: StoredBlocks
   /** The append in progress, or null. */
   #appending: Promise<void> | null = null
@@ -153,7 +152,7 @@ export class Mirror {
     this.#seen = opened.seen
   }
 
-  /** Errors: StoreError; ProofError if a file of the mirror was changed. */
+  /** Opens a mirror, or creates an empty mirror. Errors: StoreError; ProofError if a file of the mirror was changed. */
   static async open(options: MirrorOptions): Promise<Mirror> {
     const { folder, serverId, durable, platform = systemPlatform } = options
     makeFolder(folder)
@@ -195,8 +194,8 @@ export class Mirror {
   }
 
   /**
-   * Accepts `head` if, of its log and each known log, one is proven to continue the other. Errors: LOG_UNPROVEN,
-   * MIRROR_FROZEN; as for `prove`.
+   * Accepts and stores `head` if its log is consistent with the stored blocks and with the newest accepted head.
+   * Errors: LOG_UNPROVEN, MIRROR_FROZEN; as for `prove`.
    */
   async acceptHead(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
@@ -210,7 +209,10 @@ export class Mirror {
     }
   }
 
-  /** Errors: LOG_UNPROVEN unless the log of `head` continues the known logs or vice versa; as for `prove`. */
+  /**
+   * Checks that the log of `head` is consistent with the stored blocks and with the newest accepted head.
+   * Errors: LOG_UNPROVEN; as for `prove`.
+   */
   async expectConsistent(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
     if (head.size <= this.size) {
@@ -218,16 +220,15 @@ export class Mirror {
       throw new PeerError('LOG_UNPROVEN', 'the stored blocks do not give the signed root')
     }
     if (seen === null) return
-    // A smaller head needs a proof, too: only blocks that the newest head covers are stored, and only stored
-    // blocks can prove a contradiction.
+    // A head that is smaller than `seen` also needs a proof, because the mirror does not have all its blocks yet.
     const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
     const proof = from.size === to.size ? [] : await prove(from.size, to.size)
     if (!verifyConsistency(from, to, proof)) throw unproven(from.size, to.size)
   }
 
   /**
-   * Stores the next blocks, all or none, if they are in the log of `head`, which must have been accepted. Returns
-   * the number of their entries.
+   * Stores the next blocks, all or none, if the log of `head` contains them. `head` must have been accepted. Returns
+   * the number of entries in the blocks.
    * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; as for `prove`.
    */
   async add(
@@ -239,7 +240,10 @@ export class Mirror {
     const { decoded, last, frontier } = this.#verified(values)
     const { size } = frontier
     if (last === null || size > head.size) {
-      throw new PeerError('BLOCK_REFUSED', 'there are no blocks, or more than are signed')
+      throw new PeerError(
+        'BLOCK_REFUSED',
+        'the page has no blocks, or more blocks than the signed log',
+      )
     }
     const proof = size === head.size ? [] : await prove(size, head.size)
     const treeHead = { size, root: rootOf(frontier) }
@@ -257,8 +261,8 @@ export class Mirror {
   }
 
   /**
-   * Runs `work`, which takes data from `other`. If the data are refused and the log of `other` contradicts a known
-   * log, stores evidence and rejects with MIRROR_FROZEN instead.
+   * Runs `work`, which uses data from the source of `other`. If `work` rejects the data, and the log of `other`
+   * contradicts the log of this mirror, stores evidence and rejects with MIRROR_FROZEN instead.
    */
   async detectFork(other: KnownLog, work: () => Promise<void>): Promise<void> {
     this.#expectNotFrozen()
@@ -275,7 +279,7 @@ export class Mirror {
 
   async close(): Promise<void> {
     const { folder, blobsFolder = folder } = this.#options
-    // If the blobs are in another folder, no row there names them yet; opening that folder checks them later.
+    // If the blobs are in another folder, no row there refers to them yet. Opening that folder checks them later.
     if (blobsFolder === folder) await this.#files.close()
     await this.#store.close()
   }
@@ -299,7 +303,8 @@ export class Mirror {
       if (found !== null) return { ...found, notes: [log.checkpoint.note, other.checkpoint.note] }
     }
     if (size === (checkpoint?.size ?? 0)) return null
-    // These blocks are proven to be in the log of `seen`, but the proof is not stored: others cannot verify this.
+    // The stored blocks were proven to be in the log of `seen`, but the proof was not stored, so others cannot verify
+    // the evidence.
     const stored = { ...seen, size, root: await rootAt(this.#idleStore, size) }
     const found = await findContradiction(storedLog(stored, this.#idleStore), other)
     return found && { ...found, notes: [seen.note, other.checkpoint.note], proof: null }
@@ -311,7 +316,7 @@ export class Mirror {
   }
 
   #storeCheckpoint({ note }: SignedCheckpoint): void {
-    // Most syncs find the same head; this avoids waiting for the disk.
+    // Most syncs find the same head, so this check avoids most waits for the disk.
     if (note === this.#checkpointNote) return
     writeDurably(join(this.#options.folder, CHECKPOINT_FILE), note)
     this.#checkpointNote = note
@@ -341,7 +346,7 @@ export class Mirror {
     return { decoded, last: decoded.length === 0 ? null : last, frontier }
   }
 
-  /** Appends blocks, and removes the blobs that no entry names any more after erasures in these blocks. */
+  /** Appends blocks, and removes the blobs to which no entry refers any more after the erasures in these blocks. */
   async #append(decoded: readonly DecodedBlock[]): Promise<void> {
     const append = () =>
       appendBlocks(this.#store, decoded, ({ block }, index, what) =>
@@ -350,7 +355,7 @@ export class Mirror {
     const freed = await this.#erasedBlobs(decoded)
     if (freed.length === 0) return append()
     const erase = () => append().then(() => ({ result: undefined, freed }))
-    // After any error, the next start checks whether the blobs are still named.
+    // After any error, the next start checks whether entries still refer to the blobs.
     return this.#files.eraseRows(erase, () => true)
   }
 
@@ -408,7 +413,7 @@ function unproven(from: number, to: number): PeerError {
 
 const BLOCKS_AT_FIRST = 8
 const BLOCKS_MAX = 1_024
-/** Target size of a page of blocks. */
+/** Target bytes of a page of blocks. */
 const PAGE_BYTES = 2 * 1024 * 1024
 
 /** Called after each page; `entries` is the number of entries in this sync. */
@@ -418,7 +423,7 @@ export type PullProgress = (done: { blocks: number; ofBlocks: number; entries: n
 export class PageLimit {
   blocks = BLOCKS_AT_FIRST
 
-  /** Adapts the limit to a page that arrived. */
+  /** Adapts the limit to the size of the blocks in the last page. */
   adapt({ values, bytes }: BlockPage): void {
     const fitting = Math.floor((PAGE_BYTES * values.length) / bytes)
     this.blocks = Math.max(1, Math.min(BLOCKS_MAX, fitting))
@@ -426,8 +431,8 @@ export class PageLimit {
 }
 
 /**
- * Copies the missing blocks from `source` to `mirror`, up to the newest signed head, page by page.
- * Errors: PeerError, ProofError, OutboundError, StoreError; earlier pages stay stored.
+ * Copies the missing blocks from `source` to `mirror`, up to the newest signed head, page by page. After an error, the
+ * pages that were already stored stay. Errors: PeerError, ProofError, OutboundError, StoreError.
  */
 export async function pull(
   mirror: Mirror,
@@ -440,7 +445,7 @@ export async function pull(
   const pageAt = (from: number) =>
     prefetch(async () => source.blocks(from, Math.min(limit.blocks, head.size - from)))
   await mirror.detectFork(shownLog(head, source), async () => {
-    // Requested before the head is proven, but not used without the proof.
+    // Requests the first page before the head is accepted, to save time. If the head is rejected, the page is not used.
     let next = mirror.size < head.size ? pageAt(mirror.size) : null
     await mirror.acceptHead(head, prove)
     let entries = 0
@@ -448,7 +453,7 @@ export async function pull(
       const page: BlockPage = await next
       limit.adapt(page)
       const end = mirror.size + page.values.length
-      // The source prepares the next page while this one is verified and stored.
+      // Requests the next page now, so that the source prepares it while this page is verified and stored.
       next = end < head.size ? pageAt(end) : null
       entries += await mirror.add(page.values, head, prove)
       progress({ blocks: mirror.size, ofBlocks: head.size, entries })
@@ -457,9 +462,9 @@ export async function pull(
 }
 
 /**
- * Compares the newest signed head of `source` with `mirror`, without adding blocks. A head that is merely longer or
- * shorter is no contradiction. Errors: MIRROR_FROZEN if the key has signed two histories; as for `pull` if `source`
- * proves nothing.
+ * Compares the newest signed head of `source` with `mirror`, without adding blocks. A head with more or fewer blocks is
+ * not in itself a contradiction. Errors: MIRROR_FROZEN if the key has signed two histories; as for `pull` if `source`
+ * sends no valid proof.
  */
 export async function compare(mirror: Mirror, source: ChainSource): Promise<void> {
   if (mirror.evidence !== null) return

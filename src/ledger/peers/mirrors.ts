@@ -21,10 +21,10 @@ import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from
 
 /** Maximum time that the start waits for the peers' copies of the node's own chain. */
 const OWN_CHAIN_CHECK_MS = 3_000
-/** Memory limit of the thread, which parses the replies of peers. Exceeding it stops the thread, not the node. */
+/** Memory limits of the thread, MB. If the replies of peers exceed them, the thread stops, but not the node. */
 const OLD_MB = 512
 const YOUNG_MB = 16
-/** Maximum pushes in progress. */
+/** Maximum concurrent pushes by peers. */
 const PUSHES_MAX = 8
 /** Delay before the thread is restarted after it failed. */
 const RESTART_MS = 30_000
@@ -33,7 +33,7 @@ const RESTART_MS = 30_000
 export interface PeerStatus extends PeerState {
   readonly vkey: string
   readonly push: boolean
-  /** Whether the settings name this peer. */
+  /** Whether the peer comes from the settings. */
   readonly fixed: boolean
   readonly evidence: Evidence | null
 }
@@ -64,7 +64,7 @@ export class Mirrors {
   #closing = false
   #onPeersChecked: () => void = () => {}
 
-  /** Called when a peer has a copy of the node's own chain that contradicts it. */
+  /** Called when a peer has a copy of the node's own chain that contradicts the store. */
   onConflict: (message: string) => void = () => {}
   /** Returns a signed head of the node's own chain. */
   ownCheckpoint: () => Promise<string> = () => Promise.reject(new Error('there is no log'))
@@ -129,7 +129,7 @@ export class Mirrors {
     this.#sendPeers()
   }
 
-  /** The mirror of the chain of `serverId`, or null. */
+  /** Returns the mirror of the chain of `serverId`, or null. */
   mirrorOf(serverId: number): OpenMirror | null {
     return this.#open.get(serverId) ?? null
   }
@@ -139,15 +139,15 @@ export class Mirrors {
     if (serverId === this.#ownServerId) return this.#ownBlobs
     const mirror = this.#open.get(serverId)
     if (mirror !== undefined) return mirror.blobs
-    throw new LedgerError('SERVERID_UNKNOWN', `there is no chain of server id ${serverId} here`)
+    throw new LedgerError('SERVERID_UNKNOWN', `this node has no chain of server id ${serverId}`)
   }
 
-  /** The peer whose key has this name, or null. */
+  /** Returns the peer whose key has this name, or null. */
   peerOfKey(name: string): KnownPeer | null {
     return this.#list.all.find(({ key }) => key.name === name) ?? null
   }
 
-  /** Accepts blocks, or a part of a blob, that the node of `vkey` (a peer) pushes. Errors: MIRROR_FAILED. */
+  /** Stores blocks, or a part of a blob, that the peer with the key `vkey` has pushed. Errors: MIRROR_FAILED. */
   push(
     vkey: string,
     body: Uint8Array,
@@ -258,7 +258,7 @@ export class Mirrors {
     if (mirror !== undefined) mirror.reader.refresh()
     else if (!this.#opening.has(serverId)) {
       const opening = this.#openMirror(serverId)
-        // The next stored block of this mirror tries again.
+        // The error is ignored, because the next stored block of this mirror tries again.
         .catch(() => {})
         .finally(() => this.#opening.delete(serverId))
       this.#opening.set(serverId, opening)
@@ -295,7 +295,7 @@ function nameOf({ serverId, url }: Pick<KnownPeer, 'serverId' | 'url'>): string 
   return `${serverId} ${url}`
 }
 
-/** Returns the newest signed head whose blocks the mirror has. Errors: LOG_BEHIND. */
+/** Returns an object that provides the newest signed head whose blocks the mirror has. Its errors: LOG_BEHIND. */
 function storedHeads(folder: string, key: VerifierKey): SignedHeads {
   const checkpoints = new CheckpointVerifier(key)
   const covering = async (size: number) => {

@@ -35,43 +35,41 @@ import {
   withReader,
 } from './side-store.ts'
 
-/** File in a data folder that names the chain from which its databases were taken. */
+/** File in a data folder that identifies the old chain from which the databases were restored. */
 const NOTE_FILE = 'restored.json'
-/** Folder in which the new chain is built; removed at the start and the end. */
+/** Folder in which the new chain is built. It is emptied at the start, and empty or removed at the end. */
 const SIDE_FOLDER = 'rebuild.partial'
-/** Bytes of a blob that are copied at a time. */
+/** Bytes of a blob that are copied at once. */
 const CHUNK_BYTES = 256 * 1024
-/** Maximum operations and characters of a unit of work, and so of a block. */
+/** Number of operations or characters at which a unit of work, and so a block, is complete. */
 const OPERATIONS_MAX = 1_024
 const UNIT_CHARACTERS = 4 * 1024 * 1024
 const ITEMS_PER_PAGE = 256
 const ATTACHMENTS_PER_PAGE = 500
 
-/** Options of a restore under a new chain. */
 export interface NewChainOptions {
   /** A data folder without key and store, or a folder in which an earlier run was interrupted. */
   readonly folder: string
   /** The verifier key of the old chain. */
   readonly vkey: string
   readonly clock: Clock
-  /** Leading zeros of the ids of new blocks, 0..4. */
+  /** Required number of leading zeros of new block ids in hex, 0 to 4. */
   readonly difficulty: number
-  /** Number of threads that verify. */
+  /** Number of threads for verification. */
   readonly threads: number
   readonly progress: PullProgress
 }
 
-/** The result of a restore under a new chain. */
 export interface NewChain {
-  /** The old chain, which is now a mirror. */
+  /** Verification of the old chain, which is now a mirror. */
   readonly mirrored: Verification
-  /** The new chain. */
+  /** Verification of the new chain. */
   readonly own: Verification
   /** Number of current attachments that were left out because their bytes are not available. */
   readonly absent: number
 }
 
-/** The content of the note. `height` and `id` identify the last new block; null until it is built. */
+/** Content of NOTE_FILE. `height` and `id` identify the last block of the new chain, and are null until it is built. */
 interface Note {
   readonly mirrored: number
   readonly height: number | null
@@ -83,10 +81,10 @@ interface Note {
  * Restores data whose node key is lost. `fill` creates or completes a mirror of the old chain in the given folder.
  * If the mirror verifies, its databases become the first blocks of a chain with a new key.
  *
- * A crash before the note is written changes nothing. After a crash between the note and the move of the store, the
- * folder has the note, a key that has signed nothing, a mirror with complete pages of verified blocks, and blobs that
- * nothing names yet; the next run continues with them. After a later crash, the store is complete, the note
- * identifies its last block, and the first start writes the signed head if it is missing.
+ * A crash before NOTE_FILE is written changes nothing. A crash between this and the move of the store leaves NOTE_FILE,
+ * a key that has signed nothing, a mirror with complete pages of verified blocks, and blobs to which no entry refers
+ * yet. The next run continues with them. After a later crash, the store is complete, and NOTE_FILE identifies its last
+ * block. The first start writes the signed head if it is missing.
  *
  * Errors: as for `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
  */
@@ -107,7 +105,7 @@ export async function restoreAsNewChain(
     const mirror = mirrorFolder(folder, serverId)
     if (isBuilt) return await builtBefore(options, note, mirror)
     const kept = signedHeadIn(folder)
-    // The folder has signed blocks but no store: a new store would be a second history under the same key.
+    // The node of this folder has signed blocks, so a new store would be a second history under the same key.
     if ((kept.read()?.size ?? 0) > 0) throw overStore(folder)
     if (note === null) writeNote(folder, { mirrored: serverId, height: null, id: null, absent: 0 })
     const key = nodeKeyIn(folder, true)
@@ -134,7 +132,7 @@ export async function restoreAsNewChain(
   }
 }
 
-/** Handles an earlier run that has moved the store, so that nothing is left to do. Errors: RESTORE_OVER_STORE. */
+/** Returns the result of an earlier run that has already moved the store. Errors: RESTORE_OVER_STORE. */
 async function builtBefore(
   { folder, threads }: NewChainOptions,
   note: Note | null,
@@ -162,7 +160,7 @@ function writeNote(folder: string, note: Note): void {
   writeDurably(join(folder, NOTE_FILE), `${JSON.stringify(note)}\n`)
 }
 
-/** Errors: RESTORE_OVER_STORE if the note cannot be read. */
+/** Returns the content of NOTE_FILE, or null if there is no file. Errors: RESTORE_OVER_STORE for a malformed file. */
 function noteIn(folder: string): Note | null {
   const path = join(folder, NOTE_FILE)
   if (!fileExists(path)) return null
@@ -219,9 +217,9 @@ async function build(
   throw new PeerError('RESTORE_REFUSED', `the new chain does not verify: ${own.finding.what}`)
 }
 
-/** Turns the databases of a store into operations that create them again. */
+/** Converts the databases of a store to operations that create the same databases. */
 class DatabaseCopier {
-  /** Number of attachments left out. */
+  /** Number of attachments that were left out because their bytes are not available. */
   absent = 0
   readonly #store: StoreReader
   readonly #blobs: ChainBlobs
@@ -248,7 +246,7 @@ class DatabaseCopier {
   }
 
   async *#operations(): AsyncGenerator<Operation> {
-    // Most chains have no attachments, so the items need not be searched for them.
+    // Skips the search for attachments of each item if there are none, as in most chains.
     const hasBlobs = (await this.#store.attachments.countBlobs()).blobs > 0
     for (const database of await this.#store.databases()) {
       const { name: db } = database

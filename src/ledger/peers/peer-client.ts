@@ -30,10 +30,10 @@ const BLOCK_BYTES_MAX = 80 * 1024 * 1024
 
 /** A node, and the chain to request from it. */
 export interface PeerClientOptions {
-  /** The root of a ledger's listener. */
+  /** Root URL of the listener of the other node's ledger. */
   readonly url: string
   readonly serverId: number
-  /** Whether addresses of private networks may be called. */
+  /** Whether the client may call addresses of private networks. */
   readonly allowPrivate: boolean
   /** Signs each request. Needed if the other node requires tokens and has this node as a peer. */
   readonly signer?: NodeSigner
@@ -43,7 +43,7 @@ export interface PeerClientOptions {
   readonly timeoutMs?: number
 }
 
-/** A page of blocks, pre-parsed if its text has the usual form. */
+/** A page of blocks: `RawBlock` values if the page has exactly the text form that a node writes, otherwise JSON. */
 export interface BlockPage {
   readonly values: readonly (Json | RawBlock)[]
   readonly bytes: number
@@ -53,13 +53,13 @@ export interface BlockPage {
 export interface MirrorSize {
   /** Stored blocks. */
   readonly size: number
-  /** Blocks of the newest signed head that it has accepted. */
+  /** Blocks of the newest signed head that the mirror has accepted. */
   readonly seen: number
 }
 
-/** A blob that the chain names but that is not stored here. */
+/** A blob to which entries of a chain refer, but which the receiver does not have completely. */
 export interface MissingBlob extends StoredBlob {
-  /** Number of its bytes that have arrived. */
+  /** Number of bytes that the receiver has. */
   readonly bytes: number
 }
 
@@ -71,15 +71,15 @@ export interface MissingBlobs {
   readonly more: boolean
 }
 
-/** Provides a chain. Everything it returns is verified. */
+/** Provides a chain. Callers do not trust the source, and verify everything that it returns. */
 export type ChainSource = Pick<PeerClient, 'checkpoint' | 'blocks' | 'consistency' | 'tile'>
 
-/** Provides blobs. They are compared with their SHA-256. */
+/** Provides blobs. Callers compare each blob with its SHA-256. */
 export type BlobSource = Pick<PeerClient, 'blob'>
 
 /**
- * Calls another node about one chain. Each request has limits on time, bytes and allowed addresses. Errors of all
- * methods: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
+ * Sends requests about one chain to another node. Each request has limits on time, bytes and allowed addresses.
+ * Errors of all methods: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
  */
 export class PeerClient {
   readonly #options: PeerClientOptions
@@ -111,7 +111,7 @@ export class PeerClient {
     throw malformed('the reply is not a tile of the log')
   }
 
-  /** Returns at most `limit` blocks from height `from` on; fewer if they are too long together. */
+  /** Returns at most `limit` blocks from height `from` on, or fewer if these blocks are too large for one reply. */
   async blocks(from: number, limit: number): Promise<BlockPage> {
     const { serverId } = this.#options
     const path = `/api/ledgers?serverid=${serverId}&offset=${from}&limit=${limit}&proof=1`
@@ -129,7 +129,7 @@ export class PeerClient {
     }
   }
 
-  /** Returns `length` bytes of a blob from byte `from` on; null if the node does not have it. */
+  /** Returns `length` bytes of a blob from byte `from` on, or null if the other node does not have the blob. */
   async blob(sha256: string, from: number, length: number): Promise<Uint8Array | null> {
     const path = this.#path(`attachments/${sha256}`)
     const { status, body } = await this.#send('GET', path, {
@@ -142,7 +142,7 @@ export class PeerClient {
     throw malformed('the reply is not the requested part of the blob')
   }
 
-  /** Pushes blocks (`nextPush`); returns how much of the chain the node has then. */
+  /** Pushes blocks in the format of `nextPush`. Returns how much of the chain the other node then has. */
   async push(body: Uint8Array): Promise<MirrorSize> {
     const path = `/api/ledgers/${this.#options.serverId}`
     const headers = { 'content-type': 'application/json' }
@@ -153,7 +153,7 @@ export class PeerClient {
     throw malformed('the reply to a push has no size of the mirror')
   }
 
-  /** Lists blobs that the node does not have, named by entries after `after` (packed; -1: all). */
+  /** Lists blobs that the other node lacks and to which entries after the packed position `after` (-1: all) refer. */
   async missingBlobs(after: number, limit: number): Promise<MissingBlobs> {
     const query = `${after === -1 ? '' : `after=${positionText(after)}&`}limit=${limit}`
     const reply = await this.#get(this.#path(`attachments?${query}`), SMALL_BYTES_MAX)
@@ -164,11 +164,11 @@ export class PeerClient {
     if (!isPage || !blobs.every((blob) => blob !== null)) {
       throw malformed('the reply is not a list of missing blobs')
     }
-    // A mirror may have fewer entries than this node; the position never decreases.
+    // Never returns a smaller position than `after`, although a mirror may have fewer entries than this node.
     return { blobs, upTo: Math.max(after, upTo ?? -1), more }
   }
 
-  /** Sends `part` of a blob; returns how many bytes the node has then, or null if it rejects the blob. */
+  /** Sends a part of a blob. Returns the number of bytes that the other node then has, or null for a rejected blob. */
   async sendBlobPart(sha256: string, from: number, part: Uint8Array): Promise<number | null> {
     const path = this.#path(`attachments/${sha256}?offset=${from}`)
     const headers = { 'content-type': 'application/octet-stream' }
@@ -217,7 +217,7 @@ function malformed(message: string): PeerError {
   return new PeerError('REPLY_MALFORMED', message)
 }
 
-/** The blocks of a page, or null if `body` is not a page. Errors: REPLY_MALFORMED. */
+/** Returns the blocks of a page, or null if `body` is not a page. Errors: REPLY_MALFORMED. */
 function blocksIn(body: Buffer, serverId: number): readonly (Json | RawBlock)[] | null {
   const text = body.toString()
   if (text.startsWith(PAGE_OPENING)) {
@@ -246,7 +246,7 @@ function isSize(value: Json | undefined): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
-/** The error code in a reply, or an empty string. */
+/** Returns the error code in a reply, or an empty string. */
 function codeIn(body: Buffer): string {
   const [, code = ''] = /"code":"([A-Z_]{1,40})"/.exec(body.subarray(0, 1_000).toString()) ?? []
   return code

@@ -21,7 +21,7 @@ const URL_LENGTH_MAX = 2_000
 export interface Peer {
   /** The C2SP verifier key of the chain's node; no other key can sign for the chain. */
   readonly vkey: string
-  /** A node that has the chain: its own node or a mirror. Null if its node pushes the chain. */
+  /** URL of a node that has the chain: the owner of the chain or a mirror. Null if the owner pushes the chain. */
   readonly url: string | null
   /** Whether this node pushes its own chain to `url`. Default false. */
   readonly push?: boolean
@@ -57,7 +57,7 @@ export function nodeOfKey(vkey: string): { key: VerifierKey; serverId: number } 
   )
 }
 
-/** Validates `url` as the root of a listener; returns it without the final slash. Errors: PEER_INVALID. */
+/** Checks that `url` is the root of a listener. Returns the URL without the final slash. Errors: PEER_INVALID. */
 export function rootUrl(url: string): string {
   const parsed = url.length <= URL_LENGTH_MAX && URL.canParse(url) ? new URL(url) : null
   const isRoot =
@@ -107,12 +107,12 @@ export class PeerList {
     return [...this.#fixed, ...added]
   }
 
-  /** Whether the settings name this peer. */
+  /** Returns whether the peer comes from the settings. */
   isFixed(peer: KnownPeer): boolean {
     return this.#fixed.some((fixed) => isSame(fixed, peer))
   }
 
-  /** Stores a peer durably; does nothing if it is in the list. Errors: as the constructor. */
+  /** Stores a peer durably, unless the peer is already in the list. Errors: as for the constructor. */
   add(peer: Peer): void {
     const known = knownPeer(peer)
     expectOther(known, this.#ownServerId)

@@ -1,4 +1,4 @@
-// A push is accepted only if the key of the chain has signed it, only once, and only unchanged.
+// Tests that a node accepts a push only once, only unchanged, and only if the key of the chain has signed the push.
 import { generateKeyPairSync, hash, randomBytes } from 'node:crypto'
 import { cpSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
@@ -15,7 +15,7 @@ import { existingNodeKey } from '../node-key.ts'
 import { nextPush } from './push.ts'
 import { type Signer, signatureHeaders } from './signed-request.ts'
 
-/** A node with some blocks, and another node that accepts its pushes. */
+/** Starts a node with six blocks, and a target that accepts the pushes of the node. */
 async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -53,7 +53,7 @@ function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Sign
   return signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, signer)
 }
 
-it('stores a push, ignores a repeated push, and answers a push with a gap with its current size', async () => {
+it('stores a push, ignores a repeated push, and rejects a push that leaves a gap with the current size of the mirror', async () => {
   const { target, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const body = await push()
@@ -121,7 +121,7 @@ it('accepts a push only once, only if it is recent, and only if the key of the c
   ])
 })
 
-it('rejects a signed push with wrong blocks, with the reason, and stores nothing', async () => {
+it('rejects a signed push with invalid content, reports the reason, and stores nothing', async () => {
   const { target, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const honest = JSON.parse((await push()).toString())
@@ -142,7 +142,7 @@ it('rejects a signed push with wrong blocks, with the reason, and stores nothing
   }
 })
 
-/** A node that continued from an earlier state of the node in `pair`, up to `blocks` blocks, and its push. */
+/** Starts a second node with the same key from an earlier copy of its folder, and adds blocks up to `blocks`. */
 async function twinOf(folder: string, blocks: number) {
   const twin = await startLedgerNode({ folder })
   onTestFinished(() => twin.close())
@@ -190,7 +190,7 @@ it.each([
   expect((await target.send('GET', `${path}/checkpoint`)).text).toBe(note)
 })
 
-it('stores a part of a blob only if an entry names the blob, the part fits, and the key of the chain signed it', async () => {
+it('stores a part of a blob only if an entry refers to the blob, the part fits, and the key of the chain signed it', async () => {
   const { node, target, signer, push, serverId } = await pair({ attachmentBytesMax: 8 })
   const contents = ['right', 'too long']
   const shaOf = (text: string) => hash('sha256', text, 'hex')

@@ -9,11 +9,11 @@ import type { KnownLog, SignedCheckpoint } from './evidence.ts'
 import type { Mirror } from './mirror.ts'
 import type { MirrorSize, PeerClient } from './peer-client.ts'
 
-/** Maximum bytes of a pushed body, unless a single block is longer. */
+/** Maximum bytes of the blocks in a push, unless a single block is larger. */
 const PUSH_BYTES = 4 * 1024 * 1024
-/** Maximum size of an accepted body: one block with 64 MiB of entries, and its proofs. */
+/** Maximum bytes of an accepted body, which is enough for a block with 64 MiB of entries and its proofs. */
 export const PUSH_BYTES_MAX = 80 * 1024 * 1024
-/** Maximum blocks per push; the store also limits a page. */
+/** Maximum blocks per push. A push can have fewer, because the store also limits the bytes of a page. */
 const BLOCKS_MAX = 1_024
 
 /** Pushes this node's chain to a mirror that cannot fetch it. */
@@ -21,7 +21,7 @@ export class Pusher {
   readonly #peer: PeerClient
   readonly #store: StoreReader
   readonly #checkpoint: () => Promise<string | null>
-  /** State of the mirror; null if it must be requested, at first and after an error. */
+  /** Size of the mirror, or null if it must be requested, as at the start and after an error. */
   #mirror: MirrorSize | null = null
 
   /** `checkpoint` returns the newest signed head of this node's chain, or null if it is not available now. */
@@ -32,8 +32,8 @@ export class Pusher {
   }
 
   /**
-   * Pushes all signed blocks; calls `pushed` after each push. An error does not undo earlier pushes. Errors:
-   * OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
+   * Pushes all signed blocks. Calls `pushed` after each push. An error does not undo earlier pushes.
+   * Errors: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
    */
   async push(pushed: () => void): Promise<void> {
     const note = await this.#checkpoint()
@@ -56,7 +56,6 @@ export class Pusher {
   }
 }
 
-/** A push to send. */
 interface Push {
   readonly body: Buffer
   /** Number of blocks that the mirror has after this push. */
@@ -65,7 +64,7 @@ interface Push {
 
 /**
  * Creates the next push of this node's chain:
- * - as many of the blocks that the mirror lacks as fit, up to the last block that `note` covers;
+ * - as many of the missing blocks as fit, up to the last block that `note` covers;
  * - proofs that these blocks and the mirror's blocks are in the log of `note`;
  * - the roots at which the proofs begin. If the mirror has a different root there, the proof is evidence against
  *   the key.
@@ -78,7 +77,7 @@ export async function nextPush(
 ): Promise<Push> {
   const { serverId } = store
   if (mirror === null) return pushText({ from: 0, texts: [], note, proofs: {}, roots: {} }, 0)
-  // Skips verification: the node has just signed it.
+  // Does not verify the note, because this node has just signed it.
   const { size } = checkpointOf(note.slice(0, note.lastIndexOf('\n\n') + 1))
   const texts: string[] = []
   let bytes = 0
@@ -106,9 +105,9 @@ interface PushParts {
   readonly from: number
   readonly texts: readonly string[]
   readonly note: string
-  /** By size. */
+  /** Consistency proofs, by the size at which they begin. */
   readonly proofs: Readonly<Record<string, readonly string[]>>
-  /** By size. */
+  /** Roots of the log, by its size. */
   readonly roots: Readonly<Record<string, string>>
 }
 
@@ -148,7 +147,7 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
   })
 }
 
-/** The log of a push: its roots at some sizes, with proofs, but only the pushed blocks. */
+/** Returns the log that a push describes by roots and proofs at some sizes. */
 function pushedLog(checkpoint: SignedCheckpoint, { proofs, roots }: ParsedPush): KnownLog {
   const prefix = async (size: number) => {
     const root = fromBase64(String(roots[size] ?? ''))

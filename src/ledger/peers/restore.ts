@@ -19,31 +19,29 @@ import { nodeOfKey } from './peer-list.ts'
 import { hasStore, moveStore, removeFolder, verifyIn, withReader } from './side-store.ts'
 import { NodeSigner } from './signed-request.ts'
 
-/** Folder in which the store is built. The next restore continues with it. */
+/** Folder in which the store is built. After an interruption, the next restore continues there. */
 const SIDE_FOLDER = 'restore.partial'
 
 /** Provides a chain and its blobs. */
 export type RestoreSource = ChainSource & BlobSource
 
-/** Source and destination of a restore. */
 export interface RestoreOptions extends Omit<NewChainOptions, 'vkey'> {
   /**
-   * A data folder with the key of the chain's node, and no store. If `vkey` is given, a folder with neither key nor
-   * store: the data are restored under a new chain, and the old chain becomes a mirror.
+   * A data folder with the key of the chain's node and without a store. If `vkey` is given, a data folder without key
+   * and store. Then the data are restored under a new chain, and the old chain becomes a mirror.
    */
   readonly folder: string
   readonly serverId: number
-  /** The verifier key of the chain if its own key is lost; otherwise null. */
+  /** The verifier key of the chain if the node's private key is lost; otherwise null. */
   readonly vkey: string | null
   /** Connects to a node that has the chain. */
   readonly source: (signer: NodeSigner) => RestoreSource
 }
 
-/** The result of a restore. */
 export interface Restored {
-  /** The store of the node. */
+  /** Verification of the store of the node. */
   readonly own: Verification
-  /** The chain from which the data were taken, or null if it is the node's own chain. */
+  /** Verification of the old chain, or null if the node continues that chain. */
   readonly mirrored: Verification | null
   /** Number of blobs that the source does not have. */
   readonly absent: number
@@ -54,10 +52,10 @@ export interface Restored {
  * continues the chain. Blocks are verified against the node's key as they arrive, and the whole store at the end.
  * Memory use does not grow with the chain.
  *
- * After a crash before the store is moved, the folder has no store yet. Its side folder has complete pages of
- * verified blocks, and the attachments folder has verified blobs; the next restore continues after them. After a
- * later crash, the folder has the complete store, which was durable before it was moved; the next restore or the
- * first start writes the signed head if it is missing.
+ * A crash before the store is moved leaves the folder without a store. Its side folder has complete pages of verified
+ * blocks, and its attachments folder has verified blobs. The next restore continues after them. A later crash leaves
+ * the complete store, because the store is durable before it is moved. If the signed head is missing, the next restore
+ * or the first start writes it.
  *
  * Errors: PeerError, ProofError, OutboundError, StoreError; LedgerError STORE_ROLLED_BACK if the peer has fewer
  * blocks than the node has signed. Without the key: as for `restoreAsNewChain`.
@@ -73,8 +71,8 @@ export async function restoreChain(options: RestoreOptions): Promise<Restored> {
   const found = key === null ? 'no key' : `the key of server id ${key.serverId}`
   throw new PeerError(
     'RESTORE_WITHOUT_KEY',
-    `${folder} contains ${found}: copy the node.key of server id ${serverId} to it; if it is lost, ` +
-      'give its verifier key with --key to restore the data under a new chain',
+    `${folder} contains ${found}: copy the node.key of server id ${serverId} into the folder; if the key ` +
+      'is lost, restore the data under a new chain with --key and the verifier key of that node',
   )
 }
 
@@ -125,7 +123,7 @@ async function openMirror(options: Omit<MirrorOptions, 'durable'>): Promise<Mirr
   }
 }
 
-/** Fetches all signed blocks, and their blobs; closes the mirror. Returns the number of missing blobs. */
+/** Fetches all signed blocks and their blobs, then closes the mirror. Returns the number of missing blobs. */
 async function fillMirror(
   mirror: Mirror,
   source: RestoreSource,
@@ -165,7 +163,7 @@ async function verified(side: string, { folder, threads }: RestoreOptions): Prom
   const verification = await verifyIn(side, threads)
   const { finding } = verification
   if (finding === null) return verification
-  // For example, the source hid entries as if they were erased. All data are discarded.
+  // Discards all data. The source may, for example, have left out entries as if they were erased.
   removeFolder(side)
   const where = finding.height === null ? '' : `block ${finding.height}: `
   throw new PeerError(
@@ -174,7 +172,7 @@ async function verified(side: string, { folder, threads }: RestoreOptions): Prom
   )
 }
 
-/** Verifies the store of an earlier restore that was complete. Errors: RESTORE_OVER_STORE. */
+/** Verifies the store of an earlier restore that was completed. Errors: RESTORE_OVER_STORE. */
 async function restoredBefore(
   { folder, serverId }: RestoreOptions,
   key: VerifierKey,

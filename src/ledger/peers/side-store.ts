@@ -29,7 +29,7 @@ export function removeFolder(path: string): void {
   rmSync(path, { recursive: true, force: true })
 }
 
-/** Moves the closed store in `side` to `folder`, replacing the store there, and removes `side`. Durable. */
+/** Durably moves the closed store in `side` to `folder`, replaces the store there, and removes `side`. */
 export function moveStore(side: string, folder: string): void {
   const store = closedStoreIn(side)
   syncPath(store)

@@ -1,4 +1,4 @@
-// If tokens are required, the signature of a peer gives access only to the data of a mirror.
+// Tests that the signature of a peer replaces a token only for the requests that a mirror makes.
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
 import { HandClock, startLedgerNode } from '../../../test/support/ledger-node.ts'
@@ -17,7 +17,7 @@ function keyPair(): { serverId: number; privateKey: KeyObject; vkey: string } {
   return { serverId, privateKey, vkey: verifierKeyText(key) }
 }
 
-/** A node that requires tokens and has one peer, which is configured by its key only. */
+/** Starts a node that requires tokens and has one peer without a URL. */
 async function guarded() {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
@@ -41,7 +41,7 @@ async function guarded() {
     ...change,
   })
   const { host: authority } = new URL(node.url)
-  /** Signs a request for `signedFor`; default: the path. */
+  /** Returns the headers that sign a GET request for the path `signedFor`. */
   const headersOf = (signedFor: string, change: Partial<Signer> = {}, body = NOTHING) => {
     const { pathname: path, search } = new URL(signedFor, node.url)
     const request = { method: 'GET', authority, path, query: search === '' ? '?' : search }

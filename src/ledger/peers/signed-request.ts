@@ -12,11 +12,13 @@ const INPUT =
 const SIGNATURE = /^sig1=:([A-Za-z0-9+/]{86}==):$/
 const DIGEST = /^sha-256=:[A-Za-z0-9+/]{43}=:$/
 const NONCE_BYTES = 16
-/** Validity of a signature, and maximum difference between the clocks of nodes, in seconds. */
+/** Lifetime of a signature that this node makes, seconds. */
 const VALID_S = 60
+/** Maximum lifetime of a signature that this node accepts, seconds. */
 const VALID_S_MAX = 300
+/** Maximum time by which the clock of the other node may be ahead, seconds. */
 const SKEW_S = 30
-/** Maximum remembered nonces. Above it, requests are rejected until nonces expire. */
+/** Maximum nonces in memory. At this number, signed requests are rejected until nonces expire. */
 const NONCES_MAX = 100_000
 
 /** The components of a request that are signed besides its body. */
@@ -102,7 +104,7 @@ export interface RequestSignature {
   readonly digest: string
 }
 
-/** Verifies signed requests, and accepts each of them once. */
+/** Verifies signed requests, and accepts each request only once. */
 export class SignedRequests {
   readonly #keyOf: (keyId: string) => Uint8Array | null
   readonly #clock: Clock
@@ -139,7 +141,7 @@ export class SignedRequests {
       throw refused('a read must be signed for an empty body')
   }
 
-  /** Remembers only verified nonces, so that others cannot fill the map. Errors: SIGNATURE_REFUSED. */
+  /** Marks a nonce as used. Called only for verified requests, so that only peers can fill the map. */
   #use(nonce: string, expires: number, nowS: number): void {
     for (const [used, until] of this.#used) {
       if (until >= nowS) break
@@ -151,7 +153,7 @@ export class SignedRequests {
   }
 }
 
-/** Whether `digest`, which was signed, is the digest of `body`. */
+/** Returns whether the signed `digest` is the digest of `body`. */
 export function matchesDigest(digest: string, body: Uint8Array): boolean {
   const [received, expected] = [Buffer.from(digest), Buffer.from(contentDigest(body))]
   return received.length === expected.length && timingSafeEqual(received, expected)
@@ -173,7 +175,7 @@ function signatureBase(request: Request, digest: string, params: string): string
 }
 
 function componentsOf({ method = '', url = '', headers }: ReceivedRequest): Request {
-  // The query begins at the first question mark; a second one is part of it.
+  // The query begins at the first question mark, and can contain further question marks.
   const [path = '', ...query] = url.split('?')
   const authority = textOf(headers.host).toLowerCase()
   return { method, authority, path, query: `?${query.join('?')}` }

@@ -1,4 +1,4 @@
-// The delays between two syncs with a peer, with timers controlled by the test.
+// Tests the delays between two syncs with a peer. The tests control the timers.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { EventEmitter } from 'node:events'
@@ -18,7 +18,7 @@ async function signed({ service }: LedgerNode): Promise<void> {
   await service.log.consistency(0, blocks)
 }
 
-/** A node that mirrors `source`; `round` triggers the next sync, and returns the delay after it. */
+/** Mirrors `source`. `first` is the delay after the first sync. `round` runs a sync, and returns the delay after it. */
 async function startMirroring(source: LedgerNode) {
   const folder = temporaryFolder()
   const own = await startLedgerNode({ folder })
@@ -57,7 +57,7 @@ async function startMirroring(source: LedgerNode) {
     blobBytesMax: 1_024,
   }
   let ended: () => void = () => {}
-  // Only the members that the program uses.
+  // `port` has only the members that the program uses.
   await serveMirrors(start, port as unknown as ThreadPort, platform, () => ended())
   const round = (trigger: () => void): Promise<number> =>
     new Promise((resolve) => {

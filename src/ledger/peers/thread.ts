@@ -30,16 +30,16 @@ import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
 import { acceptPush, Pusher } from './push.ts'
 import { NodeSigner } from './signed-request.ts'
 
-// The worker thread that mirrors the chains of peers. Verifying and storing their data does not delay the node, and
-// has its own memory limit.
+// Program of the worker thread that mirrors the chains of peers. In a thread, verifying and storing the data of peers
+// does not delay the node, and has its own memory limit.
 
 /** Maximum delay between two syncs with a peer that fails. */
 const RETRY_MS_MAX = 30_000
-/** Delay after a sync that moved blocks: more are likely, and a node signs no more often. */
+/** Delay after a sync that moved blocks, because more blocks are likely. A node does not sign more often than this. */
 const SOON_MS = 100
-/** Maximum chains of other nodes that are compared with a peer after each interval, in turn. */
+/** Maximum chains of other nodes that are compared with a peer at once. The next comparison continues after them. */
 const COMPARED_PER_ROUND_MAX = 16
-/** Maximum length of an error message that is shown; peers can influence some of them. */
+/** Maximum characters of an error message that users see, because peers can influence some messages. */
 const MESSAGE_LENGTH_MAX = 300
 
 /** `workerData` of the thread. */
@@ -72,11 +72,11 @@ export interface ErrorSummary {
 export interface PeerState {
   readonly serverId: number
   readonly url: string | null
-  /** Blocks stored here. */
+  /** Number of blocks that this node has stored. */
   readonly blocks: number
-  /** Blocks that the chain's node has signed, as far as known. */
+  /** Number of blocks of the newest signed head of the chain that this node has seen. */
   readonly ofBlocks: number
-  /** Blobs that the peer does not have, as far as checked. */
+  /** Number of blobs that the peer does not have, among those checked so far. */
   readonly absent: number
   /** End of the last sync without an error, milliseconds since the Unix epoch, or null. */
   readonly currentMs: number | null
@@ -84,7 +84,7 @@ export interface PeerState {
   readonly error: ErrorSummary | null
 }
 
-/** The result of a push to this node. For a part of a blob, `size` is the number of its bytes stored here. */
+/** The result of a push to this node. For a part of a blob, `size` is the number of stored bytes of the blob. */
 export interface PushResult extends MirrorSize {
   readonly error: ErrorSummary | null
 }
@@ -92,15 +92,15 @@ export interface PushResult extends MirrorSize {
 /** Messages to the thread. */
 export type ToMirrors =
   | { readonly kind: 'peers'; readonly peers: readonly Peer[] }
-  /** Reply to `checkpointNeeded`; null if there is none now. */
+  /** Reply to `checkpointNeeded`. `note` is null if no signed head is available now. */
   | { readonly kind: 'checkpoint'; readonly note: string | null }
-  /** A push from the node of `vkey`; the reply is `pushed`. */
+  /** A push from the node with the key `vkey`. The reply is `pushed`. */
   | {
       readonly kind: 'push'
       readonly id: number
       readonly vkey: string
       readonly body: Uint8Array
-      /** Set if the body is a part of a blob: the blob, and the offset of the part. */
+      /** The blob and the offset if the body is a part of a blob; null if the body contains blocks. */
       readonly part: { readonly sha256: string; readonly from: number } | null
     }
   | { readonly kind: 'close' }
@@ -115,10 +115,10 @@ export type FromMirrors =
   /** A signed head of the node's own chain is needed. */
   | { readonly kind: 'checkpointNeeded' }
   | { readonly kind: 'pushed'; readonly id: number; readonly result: PushResult }
-  /** All peers have replied about the node's own chain, or failed to. */
+  /** Each peer has replied about the node's own chain, or failed to reply. */
   | { readonly kind: 'peersAsked' }
 
-/** Runs the thread until a message at `port` closes it; then calls `end`. */
+/** Runs the thread until a message at `port` closes it, then calls `end`. */
 export async function serveMirrors(
   start: MirrorsStart,
   port: ThreadPort,
@@ -139,14 +139,14 @@ export async function serveMirrors(
 /** A mirror, shared by the peers that have the same chain. */
 interface SharedMirror {
   readonly mirror: Promise<Mirror>
-  /** The last task that adds blocks; tasks run one after another. */
+  /** The last task that adds blocks. Each task waits for the previous task. */
   lastTask: Promise<void>
 }
 
-/** The syncs with one peer. */
+/** State of the repeated syncs with one peer. */
 interface Rounds {
   isStopped: boolean
-  /** Number of chains of other nodes that were compared. */
+  /** Number of comparisons with chains of other nodes so far. */
   compared: number
 }
 
@@ -159,7 +159,6 @@ class MirrorsThread {
   readonly #signer: NodeSigner
   readonly #mirrors = new Map<number, SharedMirror>()
   #peers: readonly KnownPeer[] = []
-  /** The syncs of each peer. */
   #rounds = new Map<string, Rounds>()
   #closing = false
   #awaitingCheckpoint: ((note: string | null) => void)[] = []
@@ -209,7 +208,7 @@ class MirrorsThread {
     this.#awaitingCheckpoint = []
   }
 
-  /** Accepts blocks, or a part of a blob, that the node of `vkey` pushes. */
+  /** Stores blocks, or a part of a blob, that the node with the key `vkey` has pushed. */
   async acceptPush({ id, vkey, body, part }: Extract<ToMirrors, { kind: 'push' }>): Promise<void> {
     const peer = knownPeer({ vkey, url: null })
     const result = await (part === null
@@ -240,7 +239,7 @@ class MirrorsThread {
     }
   }
 
-  /** Closes the stores. A sync in progress is aborted; the data it has stored are consistent. */
+  /** Closes the stores. Aborts a sync in progress, which leaves consistent data. */
   async close(): Promise<void> {
     this.#closing = true
     for (const rounds of this.#rounds.values()) rounds.isStopped = true
@@ -260,13 +259,13 @@ class MirrorsThread {
     await this.#report(peer, { currentMs: null, error: null })
   }
 
-  /** Asks the peer for the node's own chain, then begins syncs. */
+  /** Compares the node's own chain with the copy of the peer, then starts syncs. */
   async #startRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
     await this.#checkOwnChain(peer)
     void this.#runRounds(peer, rounds)
   }
 
-  /** In each sync, pushes and pulls blocks, and starts the transfer of blobs in parallel. */
+  /** Repeats syncs. Each sync pushes and pulls blocks, and starts the transfer of blobs in parallel. */
   async #runRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
     const { intervalMs } = this.#start
     const { store, checkpoint } = this.#own
@@ -289,7 +288,7 @@ class MirrorsThread {
         this.#send({ kind: 'stored', serverId: peer.serverId })
         void this.#report(peer, { currentMs, error: null })
       }
-      // Pushes first, since this node may be unreachable for the peer. Pulls even if the push is rejected.
+      // Pushes first, because the peer may be unable to reach this node. Pulls even if the push is rejected.
       const pushError = (await pusher?.push(pushed).then(() => null, errorSummary)) ?? null
       const pullError = await this.#pull(peer, source, pulled, limit).then(() => null, errorSummary)
       if (rounds.isStopped) return
@@ -351,7 +350,7 @@ class MirrorsThread {
     await done
   }
 
-  /** Asks the main thread for a signed head of this node's chain; null if there is none now. */
+  /** Requests a signed head of this node's chain from the main thread. Returns null if none is available now. */
   #ownCheckpoint(): Promise<string | null> {
     return new Promise((resolve) => {
       this.#awaitingCheckpoint.push(resolve)
@@ -377,13 +376,14 @@ class MirrorsThread {
       const message = await ownChainConflict(source, this.#own)
       if (message !== null) this.#send({ kind: 'conflict', message })
     } catch {
-      // A peer that does not reply, or does not have this chain, gives no information about it.
+      // Ignores the error, because a peer that does not reply or does not have this chain shows no conflict.
     }
   }
 
   /**
-   * Compares the mirrors here with the heads of the same chains at the address of `peer`, because a node may show its
-   * peers different histories. A contradiction freezes the mirror; any other result has no effect.
+   * Compares the mirrors of this node with the heads of the same chains at the URL of `peer`, because the owner of a
+   * chain may show different histories to different nodes. A contradiction freezes the mirror. Any other result has no
+   * effect.
    */
   async #compareChains(peer: KnownPeer, rounds: Rounds): Promise<void> {
     const chains = this.#chainsToCompare(peer)
@@ -395,13 +395,13 @@ class MirrorsThread {
       try {
         await compare(await this.#shared(chain).mirror, this.#client(peer, chain.serverId))
       } catch (error) {
-        // Most peers do not have all of these chains, and a false head proves nothing.
+        // Ignores other errors, because most peers do not have all of these chains, and an invalid head proves nothing.
         if (error instanceof OutboundError) return
       }
     }
   }
 
-  /** The mirrored chains that are not fetched from the address of `peer`, if it is the first peer there. */
+  /** Returns the mirrored chains that are not fetched from the URL of `peer`; none if an earlier peer has this URL. */
   #chainsToCompare({ serverId, url }: KnownPeer): KnownPeer[] {
     const there = this.#peers.filter((one) => one.url === url).map((one) => one.serverId)
     if (there[0] !== serverId) return []
@@ -409,7 +409,7 @@ class MirrorsThread {
     return [...new Map(others.map((one) => [one.serverId, one])).values()]
   }
 
-  /** A client of the node at the address of `peer`, for the chain of `serverId`. */
+  /** Returns a client of the node at the URL of `peer`, for the chain of `serverId`. */
   #client({ url }: KnownPeer, serverId: number): PeerClient {
     const { allowPrivate } = this.#start
     const { outbound } = this.#platform
@@ -429,7 +429,7 @@ class MirrorsThread {
     const mirror = Mirror.open({ folder, serverId, key, durable, blobBytesMax, platform })
     const shared = { mirror, lastTask: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
-    // The cause, such as a full disk, can be temporary.
+    // The next call opens the mirror again, because the cause, such as a full disk, can be temporary.
     mirror.catch(() => this.#mirrors.delete(serverId))
     return shared
   }

@@ -13,7 +13,7 @@ import type { VerificationResult } from './verification-thread.ts'
 
 const DAY_MS = 86_400_000
 
-/** Runs functions on demand. */
+/** Runs scheduled functions on demand. */
 class HandSchedule implements Schedule {
   readonly pending = new Map<() => void, number>()
 
@@ -148,7 +148,7 @@ function scheduled(everyMs: number) {
   return { threads, end, schedule, reported, verification }
 }
 
-it('one verification runs at a time; the next one starts after the interval', () => {
+it('starts the next verification an interval after the end of the previous verification', () => {
   const { threads, end, schedule } = scheduled(60_000)
   for (let round = 0; round < 3; round += 1) {
     expect([...schedule.pending.values()]).toEqual([60_000])
@@ -158,7 +158,7 @@ it('one verification runs at a time; the next one starts after the interval', ()
   }
 })
 
-it('a failure stays visible until a verification finishes', () => {
+it('an unfinished verification does not replace the result of a failed verification', () => {
   const { end, schedule, reported, verification } = scheduled(60_000)
   const results: string[] = []
   const unfinished = { result: 'unfinished', reason: 'the server is down' } as const
@@ -174,7 +174,7 @@ it('a failure stays visible until a verification finishes', () => {
   expect(verification.state).toMatchObject({ reason: 'the thread ended without a result' })
 })
 
-it('closing ends a running verification, and starts no other', async () => {
+it('closing stops a running verification, and no other verification starts', async () => {
   const { threads, schedule, reported, verification } = scheduled(60_000)
   schedule.run(60_000)
   await verification.close()

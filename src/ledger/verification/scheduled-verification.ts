@@ -2,7 +2,7 @@ import type { WorkerOptions } from 'node:worker_threads'
 import type { Clock, Schedule } from '../../base/clock.ts'
 import type { VerificationResult, VerificationStart } from './verification-thread.ts'
 
-/** Maximum delay of the first verification, so that a start is not slowed down by it. */
+/** Maximum delay of the first verification. The delay prevents the verification from slowing down the start. */
 export const FIRST_VERIFICATION_MS = 5 * 60_000
 /** V8 young generation of the thread; see `WalkThreads`. */
 const YOUNG_GENERATION_MB = 12
@@ -11,22 +11,22 @@ const OLD_GENERATION_MB = 1_024
 const EXITED = -1
 
 export type FinishedVerification = VerificationResult & {
-  /** Its end, milliseconds since the Unix epoch. */
+  /** End of the verification, milliseconds since the Unix epoch. */
   readonly time: number
   readonly seconds: number
 }
 
-/** The last verification; `pending`: there was none yet. */
+/** The last verification. `pending` means that no verification has ended yet. */
 export type VerificationState = { readonly result: 'pending' } | FinishedVerification
 
 export interface VerificationOptions {
-  /** Time from the end of a verification to the next one, milliseconds; at most 24 days. */
+  /** Delay between the end of a verification and the start of the next, milliseconds; at most 24 days. */
   readonly everyMs: number
   /** Called after each verification. */
   readonly report: (state: FinishedVerification) => void
 }
 
-/** The members of a thread that are used here. */
+/** The members of a thread that `ScheduledVerification` uses. */
 interface VerifierThread {
   readonly threadId: number
   on(event: 'message', listener: (result: VerificationResult) => void): unknown
@@ -67,7 +67,7 @@ export class ScheduledVerification {
     this.#cancel = this.#schedule.after(first, () => this.#run())
   }
 
-  /** The last result. A failure remains until a verification finishes. */
+  /** Result of the last verification. An unfinished verification does not replace a failed result. */
   get state(): VerificationState {
     return this.#state
   }
@@ -77,7 +77,7 @@ export class ScheduledVerification {
     return this.#lastPassed
   }
 
-  /** Ends a running verification. */
+  /** Stops a running verification, and starts no other. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancel()

@@ -5,7 +5,8 @@ import type { StoreLocation } from '../../storage/index.ts'
 import { readSigningFiles } from '../log/verify-signing.ts'
 import { verifyNode } from './verify-node.ts'
 
-// The worker thread of one scheduled verification. It uses no other thread, and ends after its message.
+// Program of the worker thread for one scheduled verification. The thread starts no other threads, and ends after its
+// message.
 
 /** `workerData` of the thread. */
 export interface VerificationStart {
@@ -14,7 +15,7 @@ export interface VerificationStart {
   readonly folder: string | null
 }
 
-/** The only message of the thread; `finding` is the first difference. */
+/** The only message of the thread. `finding` is the first difference. */
 export type VerificationResult =
   | { readonly result: 'passed'; readonly blocks: number; readonly entries: number }
   | {
@@ -25,7 +26,7 @@ export type VerificationResult =
     }
   | { readonly result: 'unfinished'; readonly reason: string }
 
-/** Linux: other processes and threads go first. Elsewhere the priority belongs to the whole process. */
+/** Low priority of the thread. Set only on Linux, because elsewhere the priority would apply to the whole process. */
 const NICENESS = 10
 
 async function verify({ location, folder }: VerificationStart): Promise<VerificationResult> {

@@ -16,11 +16,11 @@ export type NodeVerification = Verification & BlobVerification
 export interface VerifyNodeOptions {
   /** Key and signed head, read before this call; null if there are none. */
   readonly signing: SigningFiles | null
-  /** Set for the folder of a mirror. */
+  /** Whether the folder is a mirror. */
   readonly isMirror?: boolean
   readonly threads?: VerifyOptions['threads']
   readonly progress?: VerifyOptions['progress']
-  /** Called with the share of the blobs that is verified, and their number. */
+  /** Called with the share and the number of verified blobs. */
   readonly blobProgress?: (share: number, done: { readonly contents: number }) => void
 }
 
@@ -29,8 +29,8 @@ const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 const NO_FINDINGS = /^(STORE_(NOT_FOUND|TOO_\w+|UNAVAILABLE|UNSAFE)|FOLDER_\w+)$/
 
 /**
- * Verifies the chain of a store, its databases, its signed head and its attachments, in one snapshot: a node may
- * be writing. Stops at the first difference. Errors: StoreError if the store cannot be opened.
+ * Verifies the chain of a store, its databases, its signed head and its attachments. Reads one snapshot, because a node
+ * may be writing. Stops at the first difference. Errors: StoreError if the store cannot be opened.
  */
 export async function verifyNode(
   location: StoreLocation,

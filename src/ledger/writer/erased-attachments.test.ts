@@ -1,4 +1,4 @@
-// Attachments are erased like items: no file contains their bytes, names or hashes any more.
+// Tests that after an erasure, no file contains the bytes, names or hashes of erased attachments.
 import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -24,7 +24,7 @@ import { Mirror, pull } from '../peers/mirror.ts'
 import { PeerClient } from '../peers/peer-client.ts'
 import { nodeOfKey } from '../peers/peer-list.ts'
 
-/** Attaches `content`; returns its SHA-256. */
+/** Attaches `content`, and returns its SHA-256. */
 async function attach(node: LedgerNode, id: string, name: string, content: string) {
   const path = `/api/people/${id}/attachments/${encodeURIComponent(name)}`
   const { status, json } = await node.send('PUT', path, Buffer.from(content), {
@@ -47,7 +47,7 @@ async function nodeWithPeople(folder: string | null = null): Promise<LedgerNode>
   return node
 }
 
-/** Returns all rows of attachments and all items, as a replay of the chain restores them. */
+/** Returns all rows of the tables that a replay of the chain restores. */
 function statesOf(folder: string): string[] {
   const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
   const tables = ['attachments', 'items', 'superseded', 'erasures', 'databases']
@@ -79,8 +79,9 @@ async function imported(text: string, from: string): Promise<string> {
 const SHARED = 'shared by ann and bob'
 
 /**
- * Heights: 0 database, 1 items, 2 to 4 attachments of one name, 5 its deletion, 6 another attachment, 7 and 8 equal
- * bytes at two items, 9 the current attachment of ann, 10 ann is changed.
+ * Records these blocks: 0 creates the database, 1 two items, 2 to 4 three attachments with one name. 5 deletes the last
+ * of them, 6 adds an attachment with another name, 7 and 8 attach equal bytes to both items. 9 replaces the attachment
+ * `card` of ann, 10 changes ann.
  */
 async function createHistory(node: LedgerNode) {
   const gone = ['first scan', 'second scan', 'third scan']
@@ -113,7 +114,7 @@ it('after an erasure, no file contains bytes, names or hashes of the erased atta
   const erased = bytesBelow(folder)
   for (const text of [...texts, ...hashes]) expect([text, erased(text)]).toEqual([text, []])
 
-  // The current attachments of ann and bob exist, even if an erased entry named the same blob.
+  // The current attachments of ann and bob exist, even if an erased entry referred to the same blob.
   const held = async (id: string, name: string) =>
     (await node.send('GET', `/api/people/${id}/attachments/${name}`)).text
   expect(await held('ann', 'SECRET-photo.jpg')).toBe('of her face')
@@ -125,7 +126,7 @@ it('after an erasure, no file contains bytes, names or hashes of the erased atta
     'card',
   ])
 
-  // The ledger shows that the entries existed, under the same ids.
+  // The blocks still show that the entries existed, and have the same ids.
   const after = await ledgerOf()
   const ids = ({ ledgers }: { ledgers: { id: string }[] }) => ledgers.map(({ id }) => id)
   expect(ids(after).slice(0, -1)).toEqual(ids(before))
@@ -166,7 +167,7 @@ it('erasing a deleted item erases its attachments, and a new item with the same 
   expect(existsSync(join(folder, 'attachments', hash.slice(0, 2), hash.slice(2)))).toBe(false)
   await node.send('POST', '/api/people', { id: 'ann' })
   expect((await node.send('GET', '/api/people/ann/attachments')).json.attachments).toEqual([])
-  // Positions of an earlier database.
+  // Positions in an earlier database with the same name can be erased, too.
   await attach(node, 'bob', 'scan', 'SECRET too')
   await node.send('DELETE', '/api/people')
   await node.send('POST', '/api/people')
@@ -176,10 +177,10 @@ it('erasing a deleted item erases its attachments, and a new item with the same 
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
 })
 
-it('an attachment is erased together with its deletion, after the attachment that it replaced, and never while it is current', async () => {
+it('erases an attachment only together with its deletion, not before the attachment that it replaced, and not while it is current', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
-  // The current attachment, and deletions or replacements without the attachments that they removed.
+  // Rejects the current attachment, and deletions or replacements without the attachments that they removed.
   expect(await erase(node, 'ann', ['6.0'])).toEqual([409, 'REVISION_CURRENT'])
   expect(await erase(node, 'ann', ['9.0'])).toEqual([409, 'REVISION_CURRENT'])
   expect(await erase(node, 'ann', ['3.0'])).toEqual([409, 'REVISION_NEEDED'])
@@ -188,7 +189,7 @@ it('an attachment is erased together with its deletion, after the attachment tha
   expect(
     (await node.send('POST', '/api/people/ann/erase', { positions: ['3.0'] })).json.message,
   ).toBe('without 3.0, the attachment at 2.0 would become current again: erase 2.0 too')
-  // An entry of another item.
+  // The entry belongs to another item.
   expect(await erase(node, 'bob', ['2.0'])).toEqual([400, 'POSITION_INVALID'])
   expect(await erase(node, 'ann', ['2.0'])).toEqual([200, ['2.0']])
   expect(await erase(node, 'ann', ['2.0'])).toEqual([409, 'NOTHING_TO_ERASE'])
@@ -208,12 +209,12 @@ it('concurrent erasures erase each entry once', async () => {
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
 })
 
-it('an attachment that is added in the block of an erasure is not erased', async () => {
+it('records an erasure and a later deletion of an attachment in the same block', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
   const { attachments } = node.service
   const erasing = node.service.eraseRevisions('people', 'ann', null)
-  // The change is queued after the erasure, before the block starts in the next event-loop iteration.
+  // Queues the deletion after the erasure, but before the block closes in the next event-loop iteration.
   for (let step = 0; step < 100; step += 1) await null
   const deleting = attachments.delete('people', 'ann', 'card', undefined)
   const [erased, deleted] = await Promise.all([erasing, deleting])
@@ -253,7 +254,7 @@ it('a replay of a chain with erased attachments, by import or mirror, restores t
   expect(states.length).toBeGreaterThan(10)
   for (const other of [early, late, into]) expect(statesOf(other)).toEqual(states)
 
-  // The imported node continues; its blobs come from another source, except blobs that no entry names.
+  // The imported node continues, although the export contains no blobs.
   const again = await startLedgerNode({ folder: into })
   expect(await erase(again, 'ann')).toEqual([409, 'NOTHING_TO_ERASE'])
   expect((await again.send('DELETE', '/api/people/ann/attachments/card')).status).toBe(200)
@@ -268,7 +269,7 @@ it('an entry without its attachment is rejected unless the entry is erased', asy
   await erase(node, 'ann', ['2.0'])
   await node.close()
   const text = await exportOf(folder)
-  // The blind is present, but the attachment is not.
+  // Removes the attachment of an entry, but not the blind.
   const forged = text.replace(/"attachment":\{"[^}]+\}/, '"attachment":{}')
   expect(forged).not.toBe(text)
   await expect(imported(forged, folder)).rejects.toMatchObject({
@@ -277,7 +278,7 @@ it('an entry without its attachment is rejected unless the entry is erased', asy
   })
 })
 
-it('verification finds rows, entries and files of attachments that the erasures do not explain', async () => {
+it('verification reports attachment rows, entries and files that do not match the erasures', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   await createHistory(node)
@@ -310,20 +311,20 @@ it('verification finds rows, entries and files of attachments that the erasures 
       'it is not an entry',
     ],
   ])
-  // A blob restored from an earlier backup.
+  // Adds a blob that no entry refers to, as if it had been restored from an earlier backup.
   const start = join(folder, 'attachments', 'ab')
   mkdirSync(start, { recursive: true })
   writeFileSync(join(start, 'c'.repeat(62)), 'first scan')
   expect((await verifyFolder(folder)).finding?.what).toContain('no entry refers to it')
 })
 
-it('a blob that cannot be removed is an error, and the next start removes it', async () => {
+it('an erasure fails with STORE_FAILED if a blob cannot be removed, and the next start removes the blob', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   const hash = await attach(node, 'ann', 'scan', 'SECRET bytes')
   await node.send('DELETE', '/api/people/ann/attachments/scan')
   const path = join(folder, 'attachments', hash.slice(0, 2), hash.slice(2))
-  // A directory that `rm` cannot remove replaces the file.
+  // Replaces the file with a directory, which cannot be removed like a file.
   renameSync(path, `${path}.kept`)
   mkdirSync(path)
   const { status, json } = await node.send('POST', '/api/people/ann/erase')
@@ -371,7 +372,7 @@ it('a subscriber does not receive entries that were erased earlier, even if othe
   await createHistory(node)
   const { service } = node
   const first = await entriesOf(service, { after: 'start' })
-  // The subscriber has read a page of the chain and received its first entry.
+  // After the first entry, the page of the chain is in the cache that all subscribers share.
   await first.next()
   await erase(node, 'ann')
   const later = await entriesOf(service, { after: 'start' })

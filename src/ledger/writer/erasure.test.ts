@@ -1,4 +1,4 @@
-// No file contains erased content any more, and everything else is proven as before.
+// Tests that after an erasure, no file contains the erased content, and all other entries can still be proven.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -52,7 +52,7 @@ it('after an erasure, no file contains the erased content, and proofs of all oth
   expect(erased(secret(39))).not.toEqual([])
   expect(erased('bob stays')).not.toEqual([])
 
-  // The item is unchanged; the ledger shows that the revisions existed, under the same ids.
+  // The item is unchanged. The blocks still show that the revisions existed, and have the same ids.
   expect((await node.send('GET', '/api/people/ann')).json.item.note).toBe(secret(39))
   const after = (await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)).json
   const ids = (ledgers: { id: string }[]) => ledgers.map(({ id }) => id)
@@ -94,7 +94,7 @@ it('after an erasure, no file contains the erased content, and proofs of all oth
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 40 })
 })
 
-it('erases the named revisions, even of a deleted item, and reports the reason for each rejection', async () => {
+it('erases the requested revisions, even of a deleted item, and reports the reason for each rejection', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/people')
   await node.send('POST', '/api/people', { id: 'ann', n: 1 })
@@ -124,7 +124,7 @@ it('erases the named revisions, even of a deleted item, and reports the reason f
   expect(await erase('ann', {})).toEqual([409, 'NOTHING_TO_ERASE'])
   await node.send('DELETE', '/api/people')
   await node.send('POST', '/api/people')
-  // The earlier database had the same name.
+  // The position is in the earlier database with the same name.
   expect(await erase('bob', { positions: ['4.0'] })).toEqual([200, ['4.0']])
   await node.close()
 })
@@ -143,7 +143,7 @@ it('concurrent erasures erase each revision once', async () => {
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 5 })
 })
 
-it('content sent with an Idempotency-Key cannot be guessed or sent again after its erasure', async () => {
+it('after the erasure of content that was sent with an Idempotency-Key, no fingerprint remains, and the key is rejected', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -175,7 +175,7 @@ it('content sent with an Idempotency-Key cannot be guessed or sent again after i
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 1, entries: 6 })
 })
 
-it('an export of a chain with erased entries is complete, and verifies after its import', async () => {
+it('an export of a chain with erased entries can be imported, and the import passes verification', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -208,7 +208,7 @@ it('an export of a chain with erased entries is complete, and verifies after its
   })
   expect((await again.send('POST', '/api/people/ann/erase')).json.code).toBe('NOTHING_TO_ERASE')
   await again.close()
-  // A blind removed from an entry that is not erased.
+  // Removes the blind of an entry that is not erased.
   const forged = text.replace(/("height":2,[^\n]*"blinds":\[)"[0-9a-f]{64}"/, '$1null')
   expect(forged).not.toBe(text)
   await expect(imported(forged)).rejects.toMatchObject({ code: 'EXPORT_DAMAGED' })

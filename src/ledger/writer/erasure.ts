@@ -21,12 +21,12 @@ const REVISIONS_PER_PAGE = 256
 export interface PlannedErasure {
   /** Packed positions of the entries to erase, in ascending order. */
   readonly positions: readonly number[]
-  /** SHA-256 of each blob that an erased entry named; other entries may name it too. */
+  /** SHA-256 of each blob to which an erased entry referred. Other entries may refer to the same blob. */
   readonly freed: readonly string[]
 }
 
 interface ErasedItem {
-  /** Packed position that created the item's database. */
+  /** Packed position of the entry that created the item's database. */
   readonly database: number
   readonly id: string
   /** Null if the item was deleted. */
@@ -34,11 +34,11 @@ interface ErasedItem {
 }
 
 /**
- * Plans an erasure: the entries at `positions`, or all former revisions of the item and of its attachments, except
- * entries that are erased already or listed in `taken`, because another erasure of the batch erases them. The deletion
- * of an erased attachment is erased too, because it names the same blob.
+ * Plans an erasure of the entries at `positions`, or of all former revisions of the item and of its attachments. Leaves
+ * out entries that are already erased, and entries in `erasedInBatch`, which an earlier erasure of the batch erases.
+ * Includes the deletion of an erased attachment, because the deletion contains the same metadata.
  *
- * The plan stays valid until the batch is written: a former revision never becomes current again.
+ * The plan stays valid until the batch is written, because a former revision never becomes current again.
  * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
  */
 export async function plannedErasure(
@@ -52,7 +52,7 @@ export async function plannedErasure(
   const erasable = new Set<number>()
   const freed = new Set<string>()
   let block: Block | undefined
-  // In ascending order, so that a replaced attachment comes before the entry that replaced it.
+  // Iterates in ascending order, so that a replaced attachment comes before the entry that replaced it.
   for (const position of [...new Set(requested)].sort((a, b) => a - b)) {
     const { height, index } = unpackPosition(position)
     if (block?.height !== height) [block] = await store.blocks(store.serverId, height, 1)
@@ -89,7 +89,7 @@ export async function plannedErasure(
   throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no such former revision`)
 }
 
-/** Returns the attachment of an entry; null for other entries and erased entries. */
+/** Returns the attachment of an entry, or null for an erased entry or an entry without an attachment. */
 function attachmentIn(text: string): Attachment | null {
   const entry = entryOf(storedJson(text))
   if (entry === null || !('attachment' in entry)) return null
@@ -147,10 +147,11 @@ function isAttached(
 
 /**
  * Finds the entries related to the entry at `position`, which creates or deletes `attachment` and is not erased:
- * - `isCurrent`: it is the item's current attachment.
- * - `former`: the entry that it replaced or deleted and that is not erased yet, or null. `former` must be erased too,
- *   because without this entry a replay of the chain could not know that `former` ended.
- * - `deletion`: the entry that deleted the attachment, or null.
+ * - `isCurrent`: whether `attachment` is the item's current attachment.
+ * - `former`: position of the entry whose attachment this entry replaced or deleted, or null if that entry is erased
+ *   or does not exist. `former` must be erased too, because without this entry a replay of the chain could not know
+ *   that the attachment of `former` ended.
+ * - `deletion`: position of the entry that deleted the attachment, or null.
  */
 async function relatedEntries(
   rows: StoreReader['attachments'],
@@ -168,7 +169,7 @@ async function relatedEntries(
   return {
     isCurrent: row.database === item.database && isAttached(item, row),
     former: before?.ended === position ? before.position : null,
-    // If another creation replaced the attachment, that creation has a row.
+    // A row at `ended` belongs to an attachment that replaced this attachment.
     deletion: ended !== null && (await rows.at(ended)) === null ? ended : null,
   }
 }

@@ -10,12 +10,12 @@ import type { IdempotencyKey } from '../request-conditions.ts'
 import type { EarlierRequest } from '../unit-of-work.ts'
 
 /**
- * Idempotency records during a batch: the records in the store, and records of earlier requests in the same
- * batch. One thread plans the whole batch, so if two requests with one key arrive together, the second finds
- * the record of the first.
+ * Idempotency records during a batch: the records in the store, and the records of earlier requests in the same batch.
+ * One thread plans the whole batch, so if two requests with the same key arrive together, the second request finds the
+ * record of the first request.
  *
- * Records are stored in the transaction of their block. After a crash, either the change is stored and a
- * repeated request finds its record, or neither is and the request is executed as new.
+ * Records are stored in the transaction of their block. After a crash, either the change and its record are stored, or
+ * neither is and a repeated request is executed as new.
  */
 export class IdempotencyRecords {
   readonly #store: StoreReader

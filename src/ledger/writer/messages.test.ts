@@ -38,7 +38,7 @@ it('passes any unit of work to the thread unchanged, with any characters in its 
       positions: fc.option(fc.array(fc.nat())),
     }),
   )
-  // The stated size of a unit, which makes it small or large.
+  // The size passed to `packUnit`: 0 for a short unit, 1 MiB for a unit that is packed as bytes.
   const size = fc.constantFrom(0, 1024 * 1024)
   fc.assert(
     fc.property(

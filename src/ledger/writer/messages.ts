@@ -10,14 +10,14 @@ export interface WriterStart extends StoreOptions {
 }
 
 /**
- * A unit of work in the queue. A short one is cloned by `postMessage`. A long one becomes bytes at once,
- * which are transferred to the thread without a copy: V8 collects large texts late, so they would take most
- * of a node's memory while lists arrive. Layout: the length of the head, the head (the operations in V8's
+ * A unit of work in the queue. `postMessage` clones a short unit. A long unit is packed as bytes at once, and the bytes
+ * are transferred to the thread without a copy. Otherwise large texts would use most of a node's memory while lists
+ * arrive, because V8 collects them late. Layout: the length of the head, the head (the operations in V8's
  * serialization, with the length of each text instead of the text), then the texts as UTF-8.
  */
 export type PackedUnit = UnitOfWork | Uint8Array<ArrayBuffer>
 
-/** Size from which a unit of work is packed as bytes. */
+/** Minimum estimated bytes of a unit of work that is packed as bytes. */
 const BYTES_MIN = 32 * 1024
 const HEAD_OFFSET = 4
 
@@ -58,7 +58,7 @@ function unpackBytes(packed: Uint8Array): UnitOfWork {
   return unit
 }
 
-/** The members of each kind of operation besides `kind`, in the order of their values in a batch. */
+/** The members of each kind of operation except `kind`, in the order of their values in a batch. */
 const MEMBERS: { readonly [Kind in Operation['kind']]: readonly string[] } = {
   create_db: ['db'],
   delete_db: ['db'],
@@ -120,13 +120,13 @@ export function unpackBatch(batch: PackedBatch): UnitOfWork[] {
 }
 
 /**
- * Messages to the writer thread: the units of work of the next block, an index change, or the last message.
+ * Messages to the writer thread: the units of work of the next block, an index change, or the request to close.
  */
 export type ToWriter =
   | {
       readonly units: PackedBatch
       readonly nowMs: number
-      /** Conditions by index of the unit; absent if no unit has any. */
+      /** Conditions by index of the unit; absent if no unit has conditions. */
       readonly conditions?: ReadonlyMap<number, RequestConditions>
     }
   | { readonly index: 'add' | 'remove'; readonly db: string; readonly path: string }
@@ -136,13 +136,13 @@ export interface CommittedBlock {
   readonly height: number
   readonly id: string
   readonly entries: number
-  /** Bytes of the entries' texts. */
+  /** Total bytes of the texts of the entries. */
   readonly bytes: number
-  /** Duration of the commit. */
+  /** Duration of the commit, milliseconds. */
   readonly ms: number
 }
 
-/** A failure of the store. If `stopped`, the writer accepts no more changes. */
+/** A failure of the store. If `stopped` is true, the writer accepts no more changes. */
 export interface StoreRefusal {
   readonly refused: LedgerErrorCode
   readonly reason: string
@@ -152,16 +152,16 @@ export interface StoreRefusal {
 /** Messages from the writer thread. */
 export type FromWriter =
   | { readonly ready: true }
-  /** The units are durable. `block` is null if all of them were rejected. */
+  /** The accepted units are durable. `block` is null if all units were rejected. */
   | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] }
-  /** The store failed. If `unknown`, the units may have been recorded; otherwise none was. */
+  /** The store failed. If `unknown` is true, the units may have been recorded; otherwise no unit was recorded. */
   | (StoreRefusal & { readonly unknown: boolean })
   /** Outcome of the oldest index change; null if the store failed. */
   | { readonly indexed: IndexOutcome }
   | (StoreRefusal & { readonly indexed: null })
   /** The database server answers again after STORE_UNAVAILABLE or OUTCOME_UNKNOWN. */
   | { readonly available: true }
-  /** Maintenance failed permanently; the writer has stopped. */
+  /** Maintenance failed permanently, and the writer has stopped. */
   | { readonly maintenanceFailed: string; readonly code: LedgerErrorCode }
   /** The thread could not start. */
   | { readonly code: string; readonly failed: string }

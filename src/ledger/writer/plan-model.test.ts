@@ -17,7 +17,7 @@ interface Held {
 }
 type Databases = Map<string, Map<string, Held>>
 
-/** The store before the batch. */
+/** Returns the content of the store before the batch. */
 function stored(): Databases {
   const held = (id: string, revision: number): [string, Held] => [
     id,
@@ -41,7 +41,7 @@ function storeOf(databases: Databases): StoreReader {
   return store as unknown as StoreReader
 }
 
-/** Applies one operation to `databases`: returns the entry that it makes, or its error code. */
+/** Applies an operation to `databases`. Returns the recorded entry, or the error code. */
 function applied(databases: Databases, operation: Operation, revision: number): Members | string {
   const { kind, db } = operation
   const entry = { db, method: kind === 'patch_item' ? 'update_item' : kind, serverid: SERVER_ID }
@@ -89,7 +89,6 @@ function unexpected(
   return null
 }
 
-/** Usually the current tag. */
 const db = fc.constantFrom('a', 'a', 'a', 'b')
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   {
@@ -136,7 +135,7 @@ const batch = fc.array(
   { maxLength: 8 },
 )
 
-it('a batch has the same result as its units executed one after the other, and a rejected unit has no effect', async () => {
+it('a batch has the same result as its units executed one after another, and a rejected unit has no effect', async () => {
   const codes = new Set<string>()
   const property = fc.asyncProperty(batch, async (units) => {
     let databases = stored()

@@ -29,7 +29,7 @@ it('small patches of large items do not make a block too large to store', async 
 
   const done = outcomes.filter((outcome) => 'index' in outcome)
   const fitting = Math.floor((128 * 1024 * 1024) / ITEM_CHARACTERS)
-  expect(done.length).toBe(fitting + 1) // and the small patch after them
+  expect(done.length).toBe(fitting + 1) // the patches that fit, and the small unit after them
   expect([entries.length, effects.length]).toEqual([done.length, done.length])
   expect(outcomes[fitting]).toEqual({
     code: 'WRITER_BUSY',

@@ -25,12 +25,12 @@ import { plannedErasure } from './erasure.ts'
 import { IdempotencyRecords } from './idempotency.ts'
 
 /**
- * Maximum text of one block's entries; larger than any unit of work. A patch is small in the queue but as
- * large as its item when it is planned: without this bound, a few dozen patches of large items would make a
- * block too large to store.
+ * Maximum characters of the entries of a block, more than any unit of work has. A patch is small in the queue, but its
+ * entry contains the whole item. Without this limit, a few dozen patches of large items would make a block too large
+ * to store.
  */
 const BLOCK_CHARACTERS_MAX = 2 * UNIT_BYTES_MAX
-/** Blocks read at once to find changes by other processes. */
+/** Number of blocks that are read at once to find changes by other processes. */
 const BLOCKS_PER_PAGE = 64
 
 export interface Plan {
@@ -53,7 +53,7 @@ interface BatchContext {
 interface View {
   readonly exists: boolean
   /**
-   * Whether the store's items of this name belong to the database; false once the batch has recreated it.
+   * Whether the items in the store belong to this database; false if the batch has deleted or recreated the database.
    */
   readonly stored: boolean
   /** Texts of the items changed by the batch; null for deleted items. */
@@ -61,11 +61,11 @@ interface View {
 }
 
 /**
- * Plans `units` in order, each on the state left by the previous units. A rejected unit has no effect on
- * other units; a unit that would make the block too large gets WRITER_BUSY. Units in `refused`, by index, are
- * not planned: their outcome is known.
+ * Plans `units` in order, each on the state after the previous units. A rejected unit has no effect on other units. A
+ * unit that would make the block too large gets WRITER_BUSY. Units whose index is in `refused` are not planned, because
+ * their outcome is already known.
  *
- * Changes nothing: the caller seals `entries` at `height` and appends them with `effects`.
+ * Changes nothing. The caller seals `entries` at `height` and appends them with `effects`.
  */
 export async function planBatch(
   store: StoreReader,
@@ -107,12 +107,12 @@ class Planner {
   readonly #height: number
   readonly #records: IdempotencyRecords
   readonly #views = new Map<string, View>()
-  /** Positions erased by the batch. */
+  /** Packed positions of the entries that the batch erases. */
   readonly #erased = new Set<number>()
   #characters = 0
   /** Reverts the changes of the current unit, last change first. */
   #undo: (() => void)[] = []
-  /** Blobs that the current unit no longer names. */
+  /** SHA-256 of the blobs of the entries that the current unit erases. */
   #freed: string[] = []
 
   constructor(store: StoreReader, height: number, records: IdempotencyRecords) {
@@ -135,7 +135,7 @@ class Planner {
       if (unchanged) await this.#requireUnchanged(unchanged)
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
-        // Most operations read nothing from the store, and awaiting would cost more than planning them.
+        // Avoids `await` for operations that read nothing from the store, because it costs more than planning them.
         if (!this.#createFresh(operation)) await this.#plan(operation)
       }
       if (idempotency) this.#records.add(idempotency, index, this.entries.length - index)
@@ -150,7 +150,7 @@ class Planner {
     }
   }
 
-  /** Rejects a unit that was decided before another process changed the database. */
+  /** Rejects a unit if a block from height `since` on has an entry of `db`. Errors: DATABASE_CHANGED. */
   async #requireUnchanged({ db, since }: Required<RequestConditions>['unchanged']): Promise<void> {
     for (let height = since; height < this.#height; ) {
       const blocks = await this.#store.blocks(this.#store.serverId, height, BLOCKS_PER_PAGE)
@@ -162,7 +162,7 @@ class Planner {
     }
   }
 
-  /** Checks the items of `unit`. Ignores a missing item: its change is rejected anyway. */
+  /** Checks the items of `unit`. Ignores a missing item, because its change is rejected anyway. */
   async #check(precondition: Precondition, unit: UnitOfWork): Promise<void> {
     for (const operation of unit) {
       if (!('id' in operation)) continue
@@ -196,8 +196,8 @@ class Planner {
   }
 
   /**
-   * Creates an item with a newly generated id: it cannot exist, and no client knows the id before the
-   * reply. Returns false for any other operation, and until the database is known to exist.
+   * Plans the creation of an item with a newly generated id without reading the store, because no such item exists.
+   * Returns false for any other operation, and until the batch has read or created the database.
    */
   #createFresh(operation: Operation): boolean {
     if (operation.kind !== 'create_item' || !operation.assigned) return false
@@ -312,7 +312,7 @@ class Planner {
   async #currentAttachment(operation: AttachmentOperation): Promise<Attachment | null> {
     const { db, id } = operation
     const { name } = 'name' in operation ? operation : attachmentIn(operation.text)
-    // Searches the batch backwards. It is short and usually has no attachments.
+    // Searches the changes of the batch backwards. They are few, and usually none has an attachment.
     for (const effect of this.effects.toReversed()) {
       if (effect.db !== db) continue
       // The batch created or deleted the database or the item, so it has no earlier attachments.
@@ -369,8 +369,8 @@ type AttachmentOperation = Extract<
 type WithoutPosition<E> = E extends Effect ? Omit<E, 'position'> : never
 
 /**
- * Checks `precondition` against the attachment of a name; null if there is none. Errors:
- * PRECONDITION_FAILED.
+ * Checks `precondition` against the current attachment. `current` is null if there is none.
+ * Errors: PRECONDITION_FAILED.
  */
 export function checkAttachment(precondition: Precondition, current: Attachment | null): void {
   if (holds(precondition, current?.sha256 ?? null)) return
@@ -389,7 +389,7 @@ function isOfDatabase(text: string, db: string): boolean {
   return text.includes(db) && entryOf(storedJson(text))?.db === db
 }
 
-/** Returns the rejection of one unit, which does not affect other units; rethrows any other error. */
+/** Returns an error that rejects only the current unit. Rethrows an error that concerns the whole batch. */
 function refusalOf(error: unknown): LedgerError {
   if (error instanceof LedgerError) return error
   if (

@@ -2,11 +2,11 @@ import { EventEmitter } from 'node:events'
 import { type FromWriter, type ToWriter, unpackBatch } from './messages.ts'
 
 /**
- * A writer thread controlled by the test: records the messages it receives, and sends the messages of the test.
+ * A fake writer thread. Records the messages that it receives, and sends messages when the test calls `send`.
  */
 export class FakeThread extends EventEmitter {
   readonly sent: ToWriter[] = []
-  /** The buffers transferred to it without a copy. */
+  /** The buffers that were transferred to the thread without a copy. */
   readonly moved: ArrayBuffer[] = []
   isTerminated = false
 
@@ -24,7 +24,7 @@ export class FakeThread extends EventEmitter {
     this.emit('message', message)
   }
 
-  /** Number of units of each block that it received. */
+  /** Returns the number of units of each received block. */
   blocks(): number[] {
     return this.sent.flatMap((message) =>
       'units' in message ? [unpackBatch(message.units).length] : [],
@@ -32,8 +32,8 @@ export class FakeThread extends EventEmitter {
   }
 
   /**
-   * Stores the next block of `entries`, as if each unit had one; the writer ignores outcomes without a
-   * unit.
+   * Reports that the next block, with `entries` entries, is durable. Sends enough outcomes for the largest block. The
+   * writer ignores outcomes without a unit.
    */
   sendCommitted(height: number, entries: number): void {
     const block = { height, id: `block ${height}`, entries, bytes: 1, ms: 1 }

@@ -7,7 +7,7 @@ import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { type FromWriter, packBatch, type ToWriter } from './messages.ts'
 import { pauseAfter, serveWriter } from './writer-thread.ts'
 
-/** The writer thread on a real store, some of whose methods are replaced by `overrides`. */
+/** Starts the writer thread with a real store. `overrides` replaces some methods of the store. */
 async function startThread(overrides: Partial<Store>) {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -49,11 +49,11 @@ async function startThread(overrides: Partial<Store>) {
     },
   }
   const start = { location: folder, serverId: 7, durable: true, difficulty: 0 }
-  // The members of a port that the thread uses.
+  // `port` has only the members that the thread uses.
   await serveWriter(start, port as unknown as ThreadPort, platform)
   return {
     sent,
-    /** Scheduled maintenance, run by the test. */
+    /** Scheduled maintenance, which the test runs. */
     due,
     isClosed: () => isClosed,
     ask: (message: ToWriter) =>

@@ -7,37 +7,38 @@ import type { Outcome, UnitOfWork } from '../unit-of-work.ts'
 import { type FromWriter, type ToWriter, unpackBatch, type WriterStart } from './messages.ts'
 import { expectedReads, type Plan, planBatch } from './plan.ts'
 
-// The writer thread, the only place where blocks are sealed and stored: neither hashing nor waiting for the disk delays
-// the event loop that serves requests.
+// Program of the writer thread. Only this thread seals and stores blocks, so neither hashing nor waiting for the disk
+// delays the event loop that serves requests.
 //
-// After a crash:
-// - before `append`: nothing is stored and no request was answered; clients see a broken connection.
-// - inside `append`: the transaction stores the whole block and its effects, or nothing.
-// - after `append`, before the reply: the change is stored but unacknowledged. A retry with the same item id gets
-//   ITEM_EXISTS; a retry with the same idempotency key gets the original reply.
-// - with a database server, `append` may lose the connection during the commit. The store then checks whether the
-//   block was stored, or rejects with OUTCOME_UNKNOWN. The next batch reads the head again. No reply is ever sent for a
-//   change that is not on disk.
+// If the process crashes:
+// - before `append`, nothing is stored and no request was answered. Clients see a broken connection.
+// - inside `append`, the transaction stores the whole block and its effects, or nothing.
+// - after `append`, before the reply, the change is stored but unacknowledged. A retry with the same item id gets
+//   ITEM_EXISTS. A retry with the same idempotency key gets the original reply.
+//
+// With a database server, `append` may lose the connection during the commit. The store then checks whether the block
+// was stored, or rejects with OUTCOME_UNKNOWN. The next batch reads the head again. No reply confirms a change that is
+// not durable.
 
 /** Delay of maintenance after a block. */
 const MAINTENANCE_DELAY_MS = 5
 /** Delay of maintenance after the disk was full, or the database server did not answer. */
 const OUTAGE_DELAY_MS = 1_000
-/** Attempts to write a block while other processes append first. */
+/** Maximum attempts to write a block while other processes append first. */
 const ATTEMPTS_MAX = 8
 /**
- * Delay of maintenance after it found a damaged part of the store. Longer, because a step may read the
+ * Delay of maintenance after a step found a damaged part of the store. The delay is long, because a step may read the
  * whole file.
  */
 const DAMAGED_DELAY_MS = 60_000
-/** A longer step of maintenance is followed by a pause of PAUSE_FACTOR times its duration, up to PAUSE_MS_MAX. */
+/** Minimum duration of a maintenance step after which maintenance pauses for PAUSE_FACTOR times as long. */
 const LONG_STEP_MS = 100
 const PAUSE_FACTOR = 4
 const PAUSE_MS_MAX = 60_000
 
 /**
- * Pause after a step of maintenance, milliseconds. It leaves most of the time to blocks: after an
- * erasure one step rewrites the whole file. Source: docs/decisions/0018-erasure.md.
+ * Returns the pause after a maintenance step, milliseconds. The pause leaves most of the time to blocks, because after
+ * an erasure one step rewrites the whole file. Source: docs/decisions/0018-erasure.md.
  */
 export function pauseAfter(stepMs: number): number {
   return stepMs < LONG_STEP_MS ? 0 : Math.min(PAUSE_FACTOR * stepMs, PAUSE_MS_MAX)
@@ -56,7 +57,7 @@ class WriterThread {
   #pauseMs = 0
   /** Whether the database server did not answer the last batch. */
   #isUnavailable = false
-  /** Resolves when the store is free: its calls must not overlap. */
+  /** Resolves when the store is free, because calls of the store must not overlap. */
   #last: Promise<void> = Promise.resolve()
 
   constructor(store: Store, difficulty: number, port: ThreadPort, platform: Platform) {
@@ -66,7 +67,7 @@ class WriterThread {
     this.#platform = platform
   }
 
-  /** Handles one block at a time: the next block starts when the previous block is durable or rejected. */
+  /** Handles one message at a time. The next block starts when the previous block is durable or rejected. */
   receive(message: ToWriter): void {
     this.#run(() => {
       if ('close' in message) return this.#close()
@@ -126,7 +127,7 @@ class WriterThread {
       message = isRetried ? null : await this.#refusal(error, isAttempted)
     }
     if (message !== null) this.#send(message)
-    // An append that found damage has changed nothing: the next block leaves out the refused unit.
+    // The failed append has changed nothing. The next attempt leaves out a unit that was refused because of damage.
     else await this.#write(units, batch, refused, attempt + 1)
   }
 
@@ -146,7 +147,7 @@ class WriterThread {
     return { height: block.height, id: block.id, entries: entries.length, bytes, ms }
   }
 
-  /** Declares or removes an index durably; maintenance builds it. */
+  /** Declares or removes an index durably. Maintenance builds a declared index. */
   async #changeIndex({ index, db, path }: Extract<ToWriter, { index: string }>): Promise<void> {
     try {
       if (this.#stopped) throw new StoreError('STORE_FAILED', 'the store failed')
@@ -170,9 +171,9 @@ class WriterThread {
   }
 
   /**
-   * A full disk and an outage of the database server are temporary, and damage concerns only changes that
-   * need the damaged part. After any other failure the state of the disk is unknown, so the writer stops.
-   * `isAttempted`: a write had started.
+   * Returns the refusal for `error`. A full disk and an outage of the database server are temporary, and damage
+   * concerns only changes that need the damaged part. After any other failure, the state of the disk is unknown, so the
+   * writer stops. `isAttempted`: whether a write had started.
    */
   async #refusal(error: unknown, isAttempted: boolean) {
     const code = temporaryCodeOf(error)
@@ -192,7 +193,7 @@ class WriterThread {
   async #stop(): Promise<void> {
     if (this.#stopped) return
     this.#stopped = true
-    // On a failed disk closing may fail too; the writer has stopped anyway.
+    // On a failed disk, closing may fail too. The error is ignored, because the writer has stopped anyway.
     await this.#store.close().catch(() => {})
   }
 
@@ -217,7 +218,7 @@ class WriterThread {
     } catch (error) {
       const code = temporaryCodeOf(error)
       if (code !== null) {
-        // Retries after a pause: disk space may become free without a change that would resume maintenance.
+        // Retries after a pause, because disk space may become free without a change that would resume maintenance.
         this.#pauseMs = code === 'STORE_DAMAGED' ? DAMAGED_DELAY_MS : OUTAGE_DELAY_MS
         this.scheduleMaintenance()
         return
@@ -228,7 +229,7 @@ class WriterThread {
   }
 
   /**
-   * Reports the end of an outage. Without this, a node that gets no changes while it is not ready would never
+   * Reports the end of an outage. Without this check, a node that gets no changes while it is not ready would never
    * become ready again.
    */
   async #checkAvailability(): Promise<void> {
@@ -265,7 +266,7 @@ function permanentCodeOf(error: unknown): 'STORE_ROLLED_BACK' | 'WRITER_STOPPED'
 }
 
 /**
- * Returns the index of the unit whose entry needs a damaged part of the store; null for any other failure.
+ * Returns the index of the unit whose entry needs a damaged part of the store, or null for any other failure.
  */
 function unitThatMetDamage(error: unknown, { outcomes }: Plan): number | null {
   if (!(error instanceof DamageError) || error.position === null) return null
@@ -277,7 +278,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** Opens the store and handles the messages of the main thread, including the last message. */
+/** Opens the store, and handles the messages of the main thread until the request to close. */
 export async function serveWriter(
   start: WriterStart,
   port: ThreadPort,

@@ -12,7 +12,7 @@ const MIB = 1024 * 1024
 const ANY: Precondition = { match: '*', noneMatch: null }
 const START = { location: '/none', serverId: 7, durable: true, difficulty: 0 }
 
-/** Makes `count` changes with a total of `bytes`, as the writer counts. */
+/** Returns a unit of `entries` changes, which the writer counts as at least `bytes` bytes. */
 function unitOf(entries: number, bytes = 0): UnitOfWork {
   const plain = { kind: 'delete_item', db: 'a', id: 'x' } as const
   const first = { kind: 'update_item', db: 'a', id: 'x' } as const
@@ -47,7 +47,7 @@ beforeEach(async () => {
   writer = await startWriter({ ready: true })
 })
 
-it('reports the reason if it cannot start', async () => {
+it('reports the reason if the writer cannot start', async () => {
   const tooNew = startWriter({ code: 'STORE_TOO_NEW', failed: 'of a later version' })
   await expect(tooNew).rejects.toMatchObject({
     code: 'STORE_TOO_NEW',
@@ -82,7 +82,7 @@ describe('blocks', () => {
     expect(thread.moved).toEqual([])
   })
 
-  it('of long changes are transferred to the thread without a copy', async () => {
+  it('are transferred to the thread without a copy if their changes are long', async () => {
     void writer.record(unitOf(1, MIB))
     await untilBatchCloses()
     const [message] = thread.sent
@@ -116,7 +116,7 @@ describe('blocks', () => {
     come(10)
     await untilBatchCloses()
     expect(thread.blocks()).toEqual([10])
-    // With twenty concurrent requests, eight are enough for a block.
+    // With 20 concurrent requests, 0.4 × 20 = 8 requests are enough for a block.
     thread.sendCommitted(0, 10)
     expect(thread.blocks()).toEqual([10, 10])
     come(7)
@@ -156,8 +156,8 @@ describe('blocks', () => {
   it.each([
     ['1,024 entries', [[600], [424], [1]], [2, 1]],
     ['4 MiB', [[1, 2 * MIB], [1, 2 * MIB], [1]], [2, 1]],
-    ['a single larger unit', [[1_025], [1], [1, 5 * MIB], [1]], [1, 1, 1, 1]],
-  ] as const)('hold at most %s', async (_, units, blocks) => {
+    ['one unit that is larger', [[1_025], [1], [1, 5 * MIB], [1]], [1, 1, 1, 1]],
+  ] as const)('contain at most %s', async (_, units, blocks) => {
     for (const [entries, bytes] of units) void writer.record(unitOf(entries, bytes))
     await untilBatchCloses()
     for (const height of blocks.keys()) {
@@ -170,7 +170,7 @@ describe('blocks', () => {
 })
 
 describe('replies', () => {
-  it('contain the position of each change, and are sent after the block was announced', async () => {
+  it('contain the position of each change, and are sent after `onCommit` was called', async () => {
     const committed: unknown[] = []
     writer.onCommit = (last) => committed.push(last)
     const answers = [unitOf(1), unitOf(1)].map(async (unit) =>
@@ -232,7 +232,7 @@ describe('replies', () => {
     expect(writer.failure).toBeNull()
   })
 
-  it('are the same for all pending changes if the outcome is unknown, and later changes are rejected', async () => {
+  it('are WRITER_STOPPED errors for all pending and later changes after a write with an unknown outcome', async () => {
     const written = outcomeOf(writer.record(unitOf(1)))
     await untilBatchCloses()
     const waiting = [
@@ -259,7 +259,7 @@ describe('replies', () => {
       unknown: true,
       message: 'the outcome of the write is unknown: no reply',
     },
-  ] as const)('are $code until the database server answers again', async (each) => {
+  ] as const)('are $code errors until the database server answers again', async (each) => {
     const written = outcomeOf(writer.record(unitOf(1)))
     await untilBatchCloses()
     thread.send({ refused: each.code, reason: 'no reply', stopped: false, unknown: each.unknown })
@@ -269,7 +269,7 @@ describe('replies', () => {
     expect(writer.failure).toBeNull()
   })
 
-  it('are STORE_ROLLED_BACK permanently if the database lacks acknowledged blocks', async () => {
+  it('are STORE_ROLLED_BACK errors permanently if the database lacks acknowledged blocks', async () => {
     const written = outcomeOf(writer.record(unitOf(1)))
     await untilBatchCloses()
     const refused = 'STORE_ROLLED_BACK'
@@ -279,7 +279,7 @@ describe('replies', () => {
     await expect(writer.record(unitOf(1))).rejects.toMatchObject({ code: refused })
   })
 
-  it('are WRITER_STOPPED with the reason as soon as maintenance fails', async () => {
+  it('are WRITER_STOPPED errors with the reason as soon as maintenance fails', async () => {
     thread.send({ maintenanceFailed: 'the store failed: disk I/O error', code: 'WRITER_STOPPED' })
     const stopped = { code: 'WRITER_STOPPED', message: 'the store failed: disk I/O error' }
     expect(writer.failure).toMatchObject(stopped)
@@ -287,7 +287,7 @@ describe('replies', () => {
     expect(thread.sent).toEqual([])
   })
 
-  it('are WRITER_STOPPED after a failed index change, which may or may not be stored', async () => {
+  it('are WRITER_STOPPED errors after an index change with an unknown outcome', async () => {
     const changed = outcomeOf(writer.changeIndex('add', INDEX))
     thread.send({ indexed: null, refused: 'WRITER_STOPPED', reason: 'torn', stopped: true })
     expect(await changed).toMatchObject({
@@ -300,14 +300,17 @@ describe('replies', () => {
   it.each([
     ['error', new Error('out of memory'), 'the writer thread failed: out of memory'],
     ['exit', 1, 'the writer thread has ended'],
-  ])('are sent even when the thread ends by %s', async (event, value, message) => {
-    const sent = outcomeOf(writer.record(unitOf(1)))
-    await untilBatchCloses()
-    const waiting = outcomeOf(writer.record(unitOf(1)))
-    thread.emit(event, value)
-    const stopped = { code: 'WRITER_STOPPED', message }
-    expect(await Promise.all([sent, waiting])).toMatchObject([stopped, stopped])
-  })
+  ])(
+    'are WRITER_STOPPED errors for all pending changes if the thread ends by %s',
+    async (event, value, message) => {
+      const sent = outcomeOf(writer.record(unitOf(1)))
+      await untilBatchCloses()
+      const waiting = outcomeOf(writer.record(unitOf(1)))
+      thread.emit(event, value)
+      const stopped = { code: 'WRITER_STOPPED', message }
+      expect(await Promise.all([sent, waiting])).toMatchObject([stopped, stopped])
+    },
+  )
 })
 
 const INDEX = { db: 'a', path: 'n' }
@@ -409,7 +412,7 @@ it("accepts changes of a network's databases only from the network", async () =>
   expect(writer.depth).toBe(2)
 })
 
-it('rejects new changes and writes pending changes when it is suspended', async () => {
+it('rejects new changes and writes pending changes after the writer is suspended', async () => {
   const waiting = writer.record(unitOf(1))
   const why = Object.assign(new Error('evidence'), { code: 'CHAIN_FROZEN' })
   writer.suspend(why as never)

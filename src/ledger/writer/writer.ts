@@ -32,15 +32,15 @@ const YOUNG_GENERATION_MB = 12
 
 // Group commit, tuned with `npm run bench -- ledger single` (docs/decisions/0004-group-commit.md). Clients
 // that wait for each reply would otherwise synchronize: the event loop idles while the thread commits, and
-// vice versa. So a block closes when it holds BATCH_FRACTION of the concurrent requests: the thread commits
-// one block while the event loop fills the next. With fewer than BATCH_MIN requests there is nothing to
+// vice versa. So a block closes when it contains BATCH_FRACTION of the concurrent requests. Then the thread commits
+// one block while the event loop fills the next. With fewer than BATCH_MIN concurrent requests, blocks are not
 // split. While no block is in flight, a block stays open as long as every event-loop iteration brings more
-// requests, because one large block costs far less than several small ones.
+// requests, because one large block costs far less than several small blocks.
 const BATCH_FRACTION = 0.4
 const BATCH_MIN = 8
 /** Maximum event-loop iterations to wait for more requests before a block closes. */
 const BATCH_DELAY_ITERATIONS_MAX = 16
-/** Blocks in flight: one being committed, one queued in the thread. */
+/** Maximum blocks in flight: one being committed, one queued in the thread. */
 const BLOCKS_IN_FLIGHT_MAX = 2
 
 /** Maximum bytes of pending changes. Changes beyond this or the next two limits are rejected with WRITER_BUSY. */
@@ -55,7 +55,7 @@ export interface RecordedUnit {
   /** Index of the first entry in the block. */
   readonly index: number
   readonly blockId: string
-  /** SHA-256 of each blob that an erased entry named, if any. */
+  /** SHA-256 of each blob to which an erased entry referred. */
   readonly freed?: readonly string[]
 }
 
@@ -65,7 +65,7 @@ export function positionOf(recorded: RecordedUnit | EarlierRequest): number {
 }
 
 interface PendingUnit {
-  /** Empty once it is sent. */
+  /** Replaced by an empty unit after it was sent, to free memory. */
   unit: PackedUnit
   readonly entries: number
   readonly conditions: RequestConditions | undefined
@@ -99,7 +99,7 @@ export class LedgerWriter {
   #isBatchOpen = false
   #stopped: LedgerError | null = null
   #suspended: LedgerError | null = null
-  /** The failure of the last block (STORE_FULL, STORE_DAMAGED, STORE_OUTAGES); null once a block is stored. */
+  /** The failure of the last block (STORE_FULL, STORE_DAMAGED, STORE_OUTAGES), or null if that block was stored. */
   #failed: LedgerError | null = null
   #closing = false
   /** Resolves when the thread has ended, for any reason. */
@@ -108,11 +108,11 @@ export class LedgerWriter {
   /** Called with each stored block. */
   onStored: (block: CommittedBlock) => void = () => {}
   /**
-   * Called after each commit, before any of its requests is answered, with the packed position of the last
-   * entry of the block, or null if all units were rejected.
+   * Called after each batch or index change, before its requests are answered. `last` is the packed position of the
+   * last entry of the block, or null if no block was stored.
    */
   onCommit: (last: number | null) => void = () => {}
-  /** Databases that only their owner may change: `LedgerService.ownDatabase`. */
+  /** Databases that only their owner may change (`LedgerService.ownDatabase`). */
   readonly owned = new Set<string>()
 
   private constructor(worker: Thread, clock: Clock) {
@@ -161,7 +161,7 @@ export class LedgerWriter {
     return this.#stopped ?? this.#suspended ?? this.#failed
   }
 
-  /** Rejects every later change with `error`; pending changes are still written. */
+  /** Rejects every later change with `error`. Pending changes are still written. */
   suspend(error: LedgerError): void {
     this.#suspended ??= error
   }
@@ -176,8 +176,8 @@ export class LedgerWriter {
   }
 
   /**
-   * Records `unit` durably. With `conditions`, may return the result of an earlier request.
-   * Errors: LedgerError; nothing of the unit is recorded then.
+   * Records `unit` durably. With `conditions`, may return the result of an earlier request. Errors: LedgerError. After
+   * OUTCOME_UNKNOWN or WRITER_STOPPED, the unit may have been recorded; after any other error, nothing was recorded.
    */
   record(unit: UnitOfWork): Promise<RecordedUnit>
   record(
@@ -210,7 +210,7 @@ export class LedgerWriter {
       const entries = unit.length
       this.#queue.push({ unit: packed, entries, conditions, bytes, resolve, reject })
       this.#queueBytes += bytes
-      // An owner batches its changes itself, so they need not wait.
+      // An owner batches its changes itself, so the block need not wait for more requests.
       if (byOwner || this.#queue.length >= this.#batchSize) this.#next()
       else this.#openBatch()
     })
@@ -302,7 +302,7 @@ export class LedgerWriter {
   }
 
   #receive(message: FromWriter): void {
-    // The thread exits by itself; terminating it while it runs can crash the process.
+    // The thread exits by itself. It is not terminated, because terminating a running thread can crash the process.
     if ('closed' in message) return
     if ('maintenanceFailed' in message) {
       this.#stop(message.maintenanceFailed, message.code)
@@ -382,7 +382,7 @@ function busy(): LedgerError {
   return new LedgerError('WRITER_BUSY', 'too many changes are pending; try again shortly')
 }
 
-/** Errors: OWNED_BY_NETWORK. */
+/** Rejects a change of an owned database. Errors: OWNED_BY_NETWORK. */
 function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
   for (const { db } of unit) {
     if (!owned.has(db)) continue
@@ -393,7 +393,7 @@ function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
   }
 }
 
-/** Resolves or rejects one unit; returns its error if it was rejected. */
+/** Resolves or rejects a unit. Returns the error of a rejected unit. */
 function settle(
   { resolve, reject }: PendingUnit,
   block: { height: number; id: string } | null,
