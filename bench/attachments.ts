@@ -15,7 +15,7 @@ const ROUNDS = 2
 /** Interval between memory samples. */
 const SAMPLE_MS = 20
 
-/** `mib` MiB of different blocks, and their SHA-256. */
+/** Returns a stream of `mib` blocks of 1 MiB, each different, and the SHA-256 of the stream. */
 function content(mib: number): { stream: () => Readable; sha256: string } {
   const block = Buffer.allocUnsafe(MIB)
   for (let at = 0; at < MIB; at += 1) block[at] = (at * 31 + (at >> 8)) & 255
@@ -54,7 +54,7 @@ async function upload(url: string, mib: number, body: Readable): Promise<void> {
   if (reply.statusCode !== 200) throw new Error(`PUT: ${reply.statusCode}`)
 }
 
-/** Reads to the end, or disconnects after `bytesMax`; returns the number of bytes received. */
+/** Reads a reply to the end, or disconnects after `bytesMax` bytes. Returns the number of bytes received. */
 async function download(
   url: string,
   headers: Record<string, string>,
@@ -72,7 +72,7 @@ async function download(
   return bytes
 }
 
-/** Runs `work`; returns seconds and the peak resident memory above the starting value, in MB. */
+/** Runs `work`. Returns the seconds, and the increase of the resident memory at its peak, in MB. */
 async function measured(
   server: Server,
   work: () => Promise<void>,
@@ -98,7 +98,7 @@ interface Side {
   readonly out: Sample[]
 }
 
-/** Warms the server up, so that its code is loaded and compiled. */
+/** Starts a server and sends some requests before `work`, so that the code is loaded and compiled. */
 async function fresh(
   { start, path }: Side,
   work: (server: Server, url: string) => Promise<void>,
@@ -196,7 +196,7 @@ function show(mib: number, sides: readonly { name: string; in: Sample[]; out: Sa
   ])
 }
 
-/** Interrupts a download three times and resumes it with Range; the result must have the SHA-256. */
+/** Interrupts a download three times and resumes it with Range. Checks the SHA-256 of the result. */
 async function resume(url: string, mib: number, sha256: string): Promise<void> {
   const hash = createHash('sha256')
   let have = 0

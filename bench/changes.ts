@@ -1,6 +1,6 @@
-// Writers while 1,000 clients subscribe to the change feed and 10 more have stopped reading, compared with the
-// same writers without subscribers: interleaved rounds, medians. Writers, subscribers and the node share the
-// processors, so the cost of a subscriber includes both sending and receiving.
+// Measures writers while 1,000 clients subscribe to the change feed and 10 more clients have stopped reading. Compares
+// them with the same writers without subscribers, in alternating rounds, and prints medians. Writers, subscribers and
+// the node share the processors, so the cost of a subscriber includes both sending and receiving.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -13,9 +13,9 @@ import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
 import type { Seen } from './support/subscribers.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8)
-/** Every write is sent a thousand times: one second of writing takes ten seconds to deliver. */
+/** Duration of a round. It is short, because every write is sent a thousand times, which takes ten times as long. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
-/** Warm-up before the measurement: opening a thousand connections is not part of the cost of subscribing. */
+/** Duration of a warm-up, because opening a thousand connections is not part of the cost of subscribing. */
 const SETTLING_SECONDS = 1
 const SUBSCRIBERS = Number(process.env.BENCH_FOLLOWERS ?? 1_000)
 const STALLED = 10
@@ -63,7 +63,7 @@ async function json(url: string, method = 'GET'): Promise<Record<string, unknown
   return JSON.parse(await (await fetch(url, { method })).text())
 }
 
-/** A metric of `/metrics`. */
+/** Returns the value of a metric in `/metrics`. */
 async function metric(server: Server, name: string): Promise<number> {
   const text = await (await fetch(`${server.url}/metrics`)).text()
   return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1])
@@ -73,7 +73,7 @@ interface Case {
   readonly name: string
   /** Requests per second, or null for no limit. */
   readonly perSecond: number | null
-  /** Query of the subscribers. */
+  /** Query with which the subscribers subscribe. */
   readonly query: string
   /** Whether the writes match the subscription. */
   readonly sent: boolean
@@ -105,7 +105,7 @@ interface Result {
   readonly lagS: number
 }
 
-/** Runs the writers of `what`; returns requests per second and the node's processor time per request, microseconds. */
+/** Runs the writers. Returns requests per second, and the node's processor time per request in microseconds. */
 async function write(server: Server, { perSecond }: Case): Promise<{ rate: number; us: number }> {
   const writing = (seconds: number) =>
     load({
@@ -140,7 +140,7 @@ async function runWithSubscribers(
   const { rate, us } = await write(server, testCase)
   const subscribersS = subscribers.cpuSeconds() - subscribersBefore
   const stoppedAt = performance.now()
-  // Waits for requests that were in flight when the clock stopped.
+  // Waits for requests that were in flight when the writers stopped.
   while ((await metric(server, 'daicho_queue_units')) > 0);
   const written = (await metric(server, 'daicho_chain_entries')) - before
   let seen = await subscribers.seen()
@@ -167,7 +167,7 @@ async function runWithSubscribers(
   }
 }
 
-/** Runs both cases alternately, so that changes of the computer's speed affect both cases. */
+/** Measures with and without subscribers, in alternating order, so that changes of the computer's speed affect both. */
 async function round(alone: Server, server: Server, testCase: Case, turn: number): Promise<Result> {
   const before = turn % 2 === 1 ? await write(alone, testCase) : null
   const result = await runWithSubscribers(server, testCase)
@@ -175,7 +175,7 @@ async function round(alone: Server, server: Server, testCase: Case, turn: number
   return { ...result, alone: rate, aloneUs: us }
 }
 
-/** Runs all cases; `parts` selects some by number, from 1 on. */
+/** Runs all cases, or only the cases whose numbers, from 1 on, are in `parts`. */
 export async function run(parts: readonly string[]): Promise<void> {
   console.log(
     `${cpus().length} processors (${cpus()[0]?.model.trim()}), Node ${process.version}; shared by the writers, ` +

@@ -1,5 +1,5 @@
-// Latency of the ledger while the same `daicho serve` converts images, and resources left behind by conversions
-// whose clients disconnect. Run alone: `node bench/converter-beside-ledger.ts`.
+// Measures the latency of the ledger while the same `daicho serve` converts images, and the memory and processes that
+// are left after clients disconnect during conversions. Run: `node bench/converter-beside-ledger.ts`.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { Agent, get } from 'node:http'
@@ -13,7 +13,7 @@ const SECONDS = 10
 /** Requests to the ledger per second, over four connections with one request at a time. */
 const RATE = 200
 const LEAVERS = 6
-/** Ten million cells, the maximum. */
+/** COLUMNS × ROWS is just below ten million cells, the maximum. */
 const COLUMNS = 3_651
 const ROWS = 2_738
 
@@ -38,7 +38,7 @@ async function serve(): Promise<Served> {
   return { process: child, ledger, converter }
 }
 
-/** A form with `image` and a grid of ten million cells. */
+/** Returns a form with `image` and a grid of COLUMNS × ROWS cells. */
 function formOf(image: Buffer): { readonly type: string; readonly body: Buffer } {
   const boundary = 'daicho-bench'
   const field = (name: string, value: number) =>
@@ -51,7 +51,7 @@ function formOf(image: Buffer): { readonly type: string; readonly body: Buffer }
   return { type: `multipart/form-data; boundary=${boundary}`, body }
 }
 
-/** Milliseconds of one `GET /api/dbs`. */
+/** Sends `GET /api/dbs`, and returns the milliseconds until the reply. */
 function ask(url: string, agent: Agent): Promise<number> {
   const started = performance.now()
   return new Promise((resolve, reject) => {
@@ -61,7 +61,7 @@ function ask(url: string, agent: Agent): Promise<number> {
   })
 }
 
-/** Sends requests at a constant rate even if replies are late, so that queueing time counts. */
+/** Sends requests at a constant rate even if replies are late, so that latencies include waiting in the queue. */
 async function latencies(url: string): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
   const requests: Promise<number>[] = []
@@ -122,7 +122,7 @@ function leave(url: string, image: Buffer, bytesMax: number): Promise<void> {
   })
 }
 
-/** Resident memory of the process and its children in megabytes, and the number of children. */
+/** Returns the resident memory of a process with its children in megabytes, and the number of children. */
 function held(pid: number): { megabytes: number; workers: number } {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   const family = [String(pid), ...pids.filter((name) => parentOf(name) === pid)]

@@ -1,6 +1,5 @@
-// One conversion in its own process, as `daicho image` does it but without a worker thread, so that the memory
-// of a single process is measured. Arguments: the image, the workbook, the number of
-// columns. Prints one line of JSON.
+// Converts an image like `daicho image`, but in this process instead of a worker, so that the memory of a single
+// process is measured. Arguments: the image, the workbook, the number of columns. Prints one line of JSON.
 import { open, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { convert } from '../src/converter/convert.ts'

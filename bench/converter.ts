@@ -1,5 +1,5 @@
-// Compares the converter with a straightforward implementation: the same image and columns, each conversion in
-// a new process, alternately. Run alone: `node bench/converter.ts`.
+// Compares the converter with a straightforward implementation. Both convert the same image with the same number of
+// columns, in alternating order, each time in a new process. Run: `node bench/converter.ts`.
 import { execFile, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -21,7 +21,7 @@ interface Measured {
   readonly megabytes: number
 }
 
-/** Daicho with the flags and environment of a conversion worker. */
+/** Converts an image with daicho, with the flags and the environment of a conversion worker. */
 async function ours(image: string, folder: string, ...grid: number[]): Promise<Measured> {
   const arguments_ = [image, join(folder, 'ours.xlsx'), ...grid.map(String)]
   const { stdout } = await promisify(execFile)(
@@ -41,7 +41,7 @@ async function theirs(image: string, folder: string, columns: number): Promise<M
   return JSON.parse(stdout)
 }
 
-/** A picture with gradients, texture and noise, 4000 × 3000, similar to a camera's. */
+/** Returns a picture of 4000 × 3000 pixels with gradients, texture and noise, similar to a photo. */
 async function photo(): Promise<Buffer> {
   const [width, height] = [4_000, 3_000]
   const rgb = Buffer.alloc(width * height * 3)
@@ -65,7 +65,7 @@ function clamp(value: number): number {
   return Math.min(255, Math.max(0, Math.round(value)))
 }
 
-/** Few colours in large areas, 1200 × 900. */
+/** Returns a picture of 1200 × 900 pixels with few colours in large areas. */
 async function logo(): Promise<Buffer> {
   const [width, height] = [1_200, 900]
   const rgb = Buffer.alloc(width * height * 3, 255)

@@ -1,5 +1,5 @@
-// `daicho load` of NDJSON into a folder and into a running node, compared with a program that inserts the same lines
-// into SQLite. BENCH_ITEMS sets the number of items.
+// Measures `daicho load` of NDJSON into a folder and into a running node, compared with a program that inserts the same
+// lines into SQLite. BENCH_ITEMS sets the number of items.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -34,7 +34,7 @@ async function writeItems(file: string): Promise<void> {
   await once(out, 'finish')
 }
 
-/** Runs a program to its end; samples its memory and processor time. */
+/** Runs a program to its end, and measures its memory and processor time. */
 async function measured(
   program: string,
   args: readonly string[],

@@ -1,5 +1,5 @@
-// Filtered lists of the gateway: latency with 100,000 Commodities, and throughput compared with LoopBack 4 on its
-// memory connector holding the same Commodities. Interleaved in one run, medians.
+// Measures filtered lists of the gateway: the latency with 100,000 Commodities, and the throughput compared with
+// LoopBack 4 and its memory connector with the same Commodities. Rounds alternate; results are medians.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -14,11 +14,11 @@ const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
 const PER_REQUEST = 2_000
 const REQUESTS = 200
-/** Time after which no more requests are sent. */
+/** Duration of a latency measurement. */
 const LATENCY_MS = 5_000
 const CONNECTIONS = 4
 
-/** Measured filters; `hits` of COUNT match. */
+/** The measured filters. */
 const CASES = [
   { name: 'mainExchange = …, limit 20', where: { mainExchange: 'X7' } },
   { name: 'quantity < 1,000, limit 20', where: { quantity: { lt: 1_000 } } },
@@ -76,7 +76,7 @@ function startProduct(folder: string): ChildProcess {
   })
 }
 
-/** LoopBack in its own folder, installed on first use. */
+/** Starts LoopBack in its own folder. Installs LoopBack if it is missing. */
 function startPeer(): ChildProcess {
   const folder = fileURLToPath(new URL('./peers/loopback4', import.meta.url))
   if (!existsSync(join(folder, 'node_modules'))) {
@@ -126,7 +126,7 @@ async function declareIndex(url: string, field: string): Promise<void> {
   }
 }
 
-/** One request at a time. */
+/** Measures each filter with one request at a time, and prints the latencies. */
 async function latencies(url: string): Promise<void> {
   const rows = [['one at a time', 'matches', 'median ms', 'p99 ms']]
   for (const { name, where } of [...CASES, { name: 'everything, limit 20', where: {} }]) {
@@ -149,7 +149,7 @@ async function latencies(url: string): Promise<void> {
 
 async function against(gateway: string, peer: string): Promise<void> {
   const rows = [[`${CONNECTIONS} connections`, 'LoopBack 4/s', 'daicho/s', 'times']]
-  // The peer scans all of its items for each list, and takes seconds for concurrent requests.
+  // Measures only two filters, because LoopBack scans all items for each list and takes seconds per request.
   for (const { name, where } of CASES.slice(0, 2)) {
     const runs: Record<'gateway' | 'peer', Run[]> = { gateway: [], peer: [] }
     const loadOptions = { method: 'GET', connections: CONNECTIONS, seconds: SECONDS } as const

@@ -1,5 +1,5 @@
-// The ledger compared with bare Fastify on the same schemas, and with pouchdb-server: interleaved rounds in one
-// run, medians. The load generator, the servers and the writer thread share the processors.
+// Compares the ledger with bare Fastify on the same schemas, and with pouchdb-server. Rounds alternate; results are
+// medians. The load generator, the servers and the writer thread share the processors.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ async function post(url: string, text?: string): Promise<{ id?: string }> {
 const rate = (value: number) => Math.round(value).toLocaleString('en')
 const ratio = (value: number) => value.toFixed(2)
 
-/** Single items, compared with the baseline. */
+/** Measures requests for single items, compared with bare Fastify. */
 async function singleItems(bare: Server, ledger: Server): Promise<void> {
   await post(`${ledger.url}/api/bench`)
   const { id } = await post(`${ledger.url}/api/bench`, body)
@@ -69,7 +69,7 @@ async function singleItems(bare: Server, ledger: Server): Promise<void> {
   printTable(rows)
 }
 
-/** Lists of a hundred items in one request. */
+/** Measures requests with lists of a hundred items, compared with bare Fastify. */
 async function lists(bare: Server, ledger: Server): Promise<void> {
   const list = JSON.stringify(Array.from({ length: 100 }, sampleItem))
   const posting = (server: Server) => () =>
@@ -92,7 +92,7 @@ async function lists(bare: Server, ledger: Server): Promise<void> {
   ])
 }
 
-/** Compares the writes with pouchdb-server on LevelDB, installed in its own folder. */
+/** Compares writes with pouchdb-server on LevelDB. Installs pouchdb-server in its own folder if it is missing. */
 async function againstPouchdb(ledger: Server): Promise<void> {
   const folder = fileURLToPath(new URL('./peers/pouchdb-server', import.meta.url))
   if (!existsSync(join(folder, 'node_modules'))) {
@@ -130,7 +130,7 @@ async function againstPouchdb(ledger: Server): Promise<void> {
   ])
 }
 
-/** A million items: memory while loading, writes compared with an empty ledger, and verification. */
+/** Measures a ledger with a million items: memory while loading, writes compared with an empty ledger, verification. */
 async function aMillion(): Promise<void> {
   const fullFolder = freshFolder()
   const full = await startLedger(fullFolder)
@@ -206,7 +206,7 @@ function verifyFolder(folder: string): void {
   )
 }
 
-/** Runs all parts; `parts` selects some: single, lists, pouchdb, million. */
+/** Runs all parts, or only those in `parts`: single, lists, pouchdb, million. */
 export async function run(parts: readonly string[]): Promise<void> {
   const wanted = (part: string) => parts.length === 0 || parts.includes(part)
   console.log(

@@ -1,4 +1,5 @@
-// `npm run bench` runs every benchmark; `npm run bench -- ledger single` runs one benchmark, or one part of it.
+// `npm run bench` runs every benchmark. `npm run bench -- ledger` runs one benchmark, and
+// `npm run bench -- ledger single` runs one part of it.
 const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): Promise<void> }>> =
   {
     ledger: () => import('./ledger.ts'),

@@ -1,4 +1,4 @@
-// Mirrors: speed and memory of restoring a node from a mirror, and the lag of a mirror behind a node under
+// Measures the speed and the memory of restoring a node from a mirror, and how far a mirror lags behind a node under
 // constant write load.
 //   npm run bench -- mesh [entries] [writes per second]
 import { spawn } from 'node:child_process'
@@ -12,7 +12,7 @@ import { sampleItem } from './support/sample-item.ts'
 import { type Server, serverOf, startLedger } from './support/server.ts'
 
 const ITEMS_PER_REQUEST = 500
-/** Concurrent requests while the chain is created and in the second part. */
+/** Concurrent requests while the chain is created, and while the lag is measured. */
 const CLIENTS = 4
 /** Duration of the lag measurement. */
 const WATCHED_MS = 15_000
@@ -37,7 +37,7 @@ async function serverIdOf({ url }: Server): Promise<number> {
   return JSON.parse(await textAt(`${url}/api/serverid`)).serverid
 }
 
-/** Number of blocks of a chain that the node at `url` has signed or mirrored. */
+/** Returns the number of blocks of a chain that the node at `url` has signed or mirrored. */
 async function signedBlocks(url: string, serverId: number): Promise<number> {
   const reply = await fetch(`${url}/api/ledgers/${serverId}/checkpoint`)
   return reply.ok ? Number((await reply.text()).split('\n')[1]) : 0
@@ -55,7 +55,7 @@ async function load({ url }: Server, entries: number): Promise<void> {
   await Promise.all(Array.from({ length: CLIENTS }, client))
 }
 
-/** Runs `daicho restore` in `folder`; returns seconds, the peak resident memory in MB, and its output. */
+/** Runs `daicho restore` in `folder`. Returns the seconds, the peak resident memory in MB, and the output. */
 async function restored(folder: string, from: string, serverId: number) {
   const main = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
   const flags = ['restore', '--from', from, '--serverid', `${serverId}`, '--json']
@@ -73,7 +73,7 @@ async function restored(folder: string, from: string, serverId: number) {
   child.stdout?.on('data', (text) => {
     output += text
   })
-  // Progress lines would clutter the tables.
+  // Captures the progress lines, which would clutter the tables.
   let progress = ''
   child.stderr?.on('data', (text) => {
     progress += text
@@ -84,7 +84,7 @@ async function restored(folder: string, from: string, serverId: number) {
   return { seconds: (performance.now() - startedAt) / 1000, most, done: JSON.parse(output) }
 }
 
-/** Restores a chain of `entries` / 10 entries, and a chain of `entries` entries. */
+/** Measures restoring a chain with a tenth of `entries`, and a chain with `entries`. */
 async function restores(entries: number): Promise<void> {
   const rows = [['entries', 'blocks', 'seconds', 'entries/s', 'most MB']]
   for (const size of [Math.ceil(entries / 10), entries]) {
@@ -166,7 +166,7 @@ async function lag(perSecond: number): Promise<void> {
   }
 }
 
-/** Writes at a constant rate while the mirror is measured; `answered` holds the height of each write. */
+/** Writes at a constant rate while the mirror is measured. `answered` collects height and time of each write. */
 function writing({ url }: Server, perSecond: number) {
   const answered: { height: number; atMs: number }[] = []
   let sent = 0

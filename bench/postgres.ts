@@ -1,6 +1,6 @@
-// The ledger on PostgreSQL compared with an application that inserts one row per request into the same server:
-// interleaved rounds in one run, medians. BENCH_PG_URL names a server on which databases can be created; without the
-// variable, a server is started from the npm binaries, in memory if the computer has such a folder.
+// Compares the ledger on PostgreSQL with an application that inserts one row per request into the same server. Rounds
+// alternate; results are medians. BENCH_PG_URL is the URL of a server on which databases can be created. Without the
+// variable, the benchmark starts a server from the npm binaries, in memory if the computer has such a folder.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -24,7 +24,7 @@ const rate = (value: number) => Math.round(value).toLocaleString('en')
 interface Setup {
   /** Creates a database and returns its URL. */
   newDatabase(): Promise<string>
-  /** Creates a folder for a node, by its name. */
+  /** Creates a folder for the node `name`. */
   newFolder(name: string): string
 }
 
@@ -37,12 +37,12 @@ async function post(url: string, text?: string): Promise<{ id?: string }> {
   return JSON.parse(await reply.text())
 }
 
-/** A node whose store is `url`; `folder` gets its key. */
+/** Starts a node with the store `url` and its key in `folder`. */
 function startOn(url: string, folder: string): Promise<Server> {
   return startLedger(folder, { STORE: url, SECRET: 'bench-secret-of-32-characters-or-more' })
 }
 
-/** Single items on one process, and on two processes with half of the requests each. */
+/** Measures requests for single items on one process, and on two processes with half of the requests each. */
 async function singleItems({ newDatabase, newFolder }: Setup): Promise<void> {
   const [first, second] = [newFolder('first'), newFolder('second')]
   const store = await newDatabase()
@@ -103,7 +103,7 @@ async function singleItems({ newDatabase, newFolder }: Setup): Promise<void> {
   await Promise.all([sqlite, one, two].map((server) => server.stop()))
 }
 
-/** Loading, verification and copying, compared with SQLite. */
+/** Measures loading, verification and copying, compared with SQLite. */
 async function wholeStores({ newDatabase, newFolder }: Setup): Promise<void> {
   const rows = [[`${rate(ITEMS)} items`, 'load s', 'verify s', 'verify entries/s']]
   const folder = newFolder('loaded')
@@ -150,7 +150,7 @@ function command(args: readonly string[]): void {
   })
 }
 
-/** Runs all parts; `parts` selects some: single, stores. */
+/** Runs all parts, or only those in `parts`: single, stores. */
 export async function run(parts: readonly string[]): Promise<void> {
   const wanted = (part: string) => parts.length === 0 || parts.includes(part)
   console.log(

@@ -1,5 +1,5 @@
-// Proofs of one item among many: size, time to create and time to verify; verification of a folder with and
-// without threads, and its memory at two sizes.
+// Measures proofs of one item among many: the size, the time to create a proof, and the time to verify a proof. Also
+// measures the verification of a folder: with and without threads, and the memory at two sizes of the chain.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -30,7 +30,7 @@ async function textAt(url: string, init?: RequestInit): Promise<string> {
   return text
 }
 
-/** Loads `items` items and returns the folder and the ids of some of them. */
+/** Loads `items` items. Returns the folder, the server, and the ids of some of the items. */
 async function loaded(items: number): Promise<{ folder: string; server: Server; ids: string[] }> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const server = await startLedger(folder)
@@ -53,13 +53,13 @@ async function loaded(items: number): Promise<{ folder: string; server: Server; 
   return { folder, server, ids }
 }
 
-/** Sizes and times of proofs for items across the chain. */
+/** Measures sizes and times of proofs for items across the chain. */
 async function proofs(server: Server, ids: readonly string[], items: number): Promise<void> {
   const { serverid } = JSON.parse(await textAt(`${server.url}/api/serverid`))
   const vkey = await textAt(`${server.url}/api/ledgers/${serverid}/vkey`)
   const key = verifierKeyOf(vkey.trim())
   const start = performance.now()
-  // A signed head that covers all blocks.
+  // The proofs request a signed head that covers all blocks.
   for (const id of ids) await textAt(`${server.url}/api/bench/${id}/proof`)
   const signedMs = performance.now() - start
   const [, size] = (await textAt(`${server.url}/api/ledgers/${serverid}/checkpoint`)).split('\n')
@@ -101,7 +101,7 @@ async function proofs(server: Server, ids: readonly string[], items: number): Pr
   ])
 }
 
-/** Time and memory of `daicho verify <folder>`. */
+/** Runs `daicho verify <folder>`, and returns time and memory. */
 function verifyFolder(folder: string): {
   entries: number
   seconds: number

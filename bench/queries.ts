@@ -1,5 +1,5 @@
-// Filters on about 150,000 real places, with and without an index, and paging at the start and the end of a list:
-// interleaved in one run, medians. Two databases hold the same places; only one has indexes.
+// Measures filters on about 150,000 real places, with and without an index, and paging at the start and the end of a
+// list. Requests alternate; results are medians. Two databases contain the same places, and only one has indexes.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -50,7 +50,7 @@ async function build({ url }: Server, paths: readonly string[]): Promise<number>
   }
 }
 
-/** Milliseconds of one request of each kind, interleaved. */
+/** Returns the median milliseconds of a request to each URL. The requests alternate. */
 async function timed(urls: Record<string, string>): Promise<Record<string, number>> {
   const taken: Record<string, number[]> = {}
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -115,7 +115,7 @@ async function paging({ url }: Server): Promise<void> {
   printTable(rows)
 }
 
-/** Counting with `count=true`, compared with listing all matching ids. */
+/** Measures counting with `count=true`, compared with listing all matching ids. */
 async function counts({ url }: Server): Promise<void> {
   const rows = [['count, with an index', 'count', 'list ms', 'count ms', 'ratio']]
   for (const [name, filter] of [
@@ -132,7 +132,7 @@ async function counts({ url }: Server): Promise<void> {
   printTable(rows)
 }
 
-/** Latency of a small read during scans, compared with the read alone. */
+/** Measures the latency of a small read during scans, compared with the same read without scans. */
 async function beside({ url }: Server): Promise<void> {
   const { items } = await call(`${url}/api/plain?limit=1`)
   const reads = async (count: number) => {
@@ -161,7 +161,7 @@ async function beside({ url }: Server): Promise<void> {
   ])
 }
 
-/** Runs the named parts, or all: filters, counts, paging, beside. */
+/** Runs all parts, or only those in `parts`: filters, counts, paging, beside. */
 export async function run(parts: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const server = await startLedger(folder)

@@ -1,5 +1,5 @@
-// Throughput of `GET /` of the rate feed compared with a bare Fastify route that sends a constant of the same
-// size, and the latency of a reply while every source hangs. Run: node bench/rates.ts
+// Measures the throughput of `GET /` of the rate feed, compared with a bare Fastify route that sends a constant body of
+// the same size, and the latency of a reply while every source hangs. Run: node bench/rates.ts
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -13,13 +13,13 @@ import { outboundGet } from '../src/http/outbound.ts'
 import { parseSourceList, rateFeedComponent } from '../src/rate-feed/index.ts'
 
 const CONNECTIONS = 64
-/** Number of process starts: two runs of one program differ more than rounds within a run. */
+/** Number of times that both processes are started, because processes differ more than rounds within a process. */
 const STARTS = 4
 const ROUNDS = 5
 const ROUND_S = 1
 const WARM_UP_S = 1
 
-/** Measures both interleaved, and prints the results. */
+/** Measures both programs in alternating rounds, and prints the results. */
 export async function run(): Promise<void> {
   const rates = { product: [] as number[], peer: [] as number[] }
   const ms: number[] = []
@@ -100,7 +100,7 @@ async function child(
   return { url: String(url), process: started }
 }
 
-/** The feed as `daicho serve` runs it, with sources that accept the connection and send nothing. */
+/** Starts the feed like `daicho serve`, with sources that accept a connection and send nothing. */
 async function serveProduct(): Promise<string> {
   const silent = createServer(() => {})
   silent.listen(0, '127.0.0.1')

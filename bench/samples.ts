@@ -1,5 +1,5 @@
-// The token-gated sample under load, and whether its response times reveal which user names exist.
-// Client and server are two processes on one computer and share its processors.
+// Measures the token-gated sample API under load, and whether its response times reveal which user names exist. Client
+// and server are two processes that share the processors of one computer.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -14,7 +14,7 @@ import { openTokens } from '../src/tokens/index.ts'
 const LOGINS_AT_ONCE = 50
 /** Duration of the login load, milliseconds. */
 const LOAD_MS = 6_000
-/** Failed logins for a known and for an unknown name, alternately. */
+/** Number of failed logins per round for a known name, and the same number for an unknown name. */
 const FAILURES_EACH = 30
 /** Number of measurement rounds. */
 const ROUNDS = 5
@@ -82,7 +82,7 @@ const quantile = (values: readonly number[], share: number): number =>
     Math.min(values.length - 1, Math.floor(values.length * share))
   ] ?? Number.NaN
 
-/** Sequential GET / by one client until `until` settles. */
+/** Sends GET / one after the other until `until` returns true, and returns the response times. */
 async function readHome(port: number, until: () => boolean): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const times: number[] = []
@@ -134,7 +134,7 @@ function row(times: readonly number[], windowMs: number): Record<string, number>
 async function knownAndUnknown(port: number): Promise<void> {
   const rows: Record<string, Record<string, number>> = {}
   const all: Record<Kind, number[]> = { known: [], unknown: [] }
-  // The first round is discarded: code and caches are cold.
+  // The first round is discarded, because code and caches are cold.
   for (let round = 0; round <= ROUNDS; round += 1) {
     const times = await failedLogins(port, round)
     if (round === 0) continue
@@ -145,7 +145,7 @@ async function knownAndUnknown(port: number): Promise<void> {
   const together = compared(all)
   console.log(`\nFailed logins, ${FAILURES_EACH} of each kind, interleaved in every round`)
   console.table({ ...rows, 'all rounds': together })
-  // Other load shifts single rounds in either direction; a leak would shift all rounds in one direction.
+  // Other load on the computer makes single rounds slower for either name. A leak would make one name slower in all.
   console.log(`unknown is ${together['slower %']} % slower; must be within 10 % either way`)
 }
 
@@ -158,7 +158,7 @@ function compared({ known, unknown }: Record<Kind, readonly number[]>): Record<s
   }
 }
 
-/** Response times of one round, milliseconds. */
+/** Returns the response times of one round in milliseconds. */
 async function failedLogins(port: number, round: number): Promise<Record<Kind, number[]>> {
   const times: Record<Kind, number[]> = { known: [], unknown: [] }
   for (let count = 1; count <= FAILURES_EACH; count += 1) {
@@ -166,7 +166,7 @@ async function failedLogins(port: number, round: number): Promise<Record<Kind, n
     const kinds: readonly Kind[] = count % 2 === 0 ? ['known', 'unknown'] : ['unknown', 'known']
     for (const kind of kinds) {
       const name = kind === 'known' ? 'demo' : 'eve0'
-      // Each from a different address: the throttle would reject the eleventh login from one address unchecked.
+      // Each login has its own address, because after ten failures the throttle would reject logins unchecked.
       const localAddress = `127.0.${round + 2}.${count}`
       const body = { name, password: 'wrong' }
       const { ms, status, text } = await call(port, {

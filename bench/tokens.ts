@@ -1,5 +1,5 @@
-// Cost of tokens: the ledger with and without required tokens, interleaved rounds in one run, medians. With tokens,
-// each request is authorized by its header.
+// Measures the cost of tokens: compares the ledger with and without required tokens. Rounds alternate; results are
+// medians. With tokens, each request is authorized by its header.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

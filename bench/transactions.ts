@@ -1,6 +1,6 @@
-// Transactions with a processor through the gateway, compared with plain writes to the same ledger: interleaved in one
-// run, medians. Measures the cost of starting with a new sandbox, and the latency of the ledger while hostile scripts
-// run.
+// Compares transactions with a processor through the gateway with plain writes to the same ledger. Rounds alternate;
+// results are medians. Also measures the cost of starting with a new sandbox, and the latency of the ledger while
+// hostile scripts run.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -157,7 +157,7 @@ async function abuse(): Promise<void> {
 const mb = (value: number) => value.toFixed(0)
 const quietly = () => new Promise<void>((resolve) => setTimeout(resolve, 1_000))
 
-/** Number of requests that the ledger answered while `work` ran, and their 99th percentile latency. */
+/** Returns the number of requests that the ledger answered while `work` ran, and their latencies. */
 async function latencyDuring(url: string, work: () => Promise<void>): Promise<string[]> {
   let done = false
   const taken: number[] = []

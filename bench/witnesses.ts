@@ -1,4 +1,4 @@
-// Writing with two witnesses that answer each request after five seconds, compared with writing without witnesses.
+// Compares writing with two witnesses, which answer each request after five seconds, with writing without witnesses.
 import { generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -15,7 +15,7 @@ const CONNECTIONS = 32
 const ROUNDS = 24
 const ROUND_S = 1
 
-/** Starts a witness that answers late, without a cosignature; returns its element of `WITNESSES`. */
+/** Starts a witness that answers late and without a cosignature. Returns its element of `WITNESSES`. */
 async function slowWitness(number: number) {
   const state = { requests: 0 }
   const server = createServer((request, reply) => {
@@ -30,7 +30,7 @@ async function slowWitness(number: number) {
   return { state, server, setting: `${witnessKeyText(key)} http://127.0.0.1:${port}` }
 }
 
-/** Measures both by turns, and prints the results. */
+/** Measures with and without witnesses in alternating rounds, and prints the results. */
 export async function run(): Promise<void> {
   const witnesses = await Promise.all(Array.from({ length: WITNESSES }, (_, n) => slowWitness(n)))
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))

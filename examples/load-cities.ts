@@ -1,4 +1,4 @@
-// Loads 171,075 real places into a running daicho, then lists, reads, updates and deletes some.
+// Loads 171,075 real places into a running daicho. Then lists, reads, updates and deletes some of them.
 //
 //   node scripts/run.mjs examples/load-cities.ts http://127.0.0.1:4126
 //
@@ -37,7 +37,7 @@ async function call(method: string, path: string, body?: unknown): Promise<Reply
   return reply
 }
 
-/** Works through `list` with several requests in flight. */
+/** Calls `work` for every value, with AT_ONCE calls at the same time. */
 async function forEach<Value>(list: readonly Value[], work: (value: Value) => Promise<void>) {
   let next = 0
   const worker = async () => {
@@ -91,4 +91,4 @@ await timed('delete 100 items', 100, () =>
 )
 const left = (await call('GET', db)).items?.length
 const changed = (await call('GET', `${db}/${thousand.at(-1)}`)).item
-console.log(`${left} items are left; the last one changed: ${JSON.stringify(changed)}`)
+console.log(`${left} items are left; the last updated item: ${JSON.stringify(changed)}`)

@@ -1,8 +1,7 @@
-// Three nodes on this machine, each of which mirrors the chains of the two others:
+// Starts three nodes on this computer. Each node mirrors the chains of the two other nodes:
 //   node scripts/run.mjs examples/three-nodes.ts [folder] [port]
-// Folders a, b and c below ./three-nodes, ports from 4126 on. Ctrl-C stops all of them.
-// In containers, each node is a service, PEERS has the names of the other services, and PEERS_ALLOW_PRIVATE=1
-// allows addresses of a private network.
+// The default folder is ./three-nodes, with a subfolder per node, and the default ports are 4126 to 4128. Ctrl-C stops
+// all nodes. For containers, see packaging/compose.yaml.
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +11,7 @@ const folder = process.argv[2] ?? 'three-nodes'
 const firstPort = Number(process.argv[3] ?? 4126)
 const nodes = ['a', 'b', 'c'].map((name, at) => ({ name, port: firstPort + at }))
 
-/** Starts a node; resolves to its address when it listens. */
+/** Starts a node. Resolves to its address when the node listens. */
 function start({ name, port }: { name: string; port: number }): Promise<string> {
   const args = ['--disable-warning=ExperimentalWarning', program, 'serve', '--only', 'ledger']
   const child = spawn(process.execPath, [...args, '--port', `${port}`, '--json'], {
@@ -31,7 +30,7 @@ function start({ name, port }: { name: string; port: number }): Promise<string> 
   })
 }
 
-/** What the key of the node at `url` is called; pin it from a source that you trust. */
+/** Returns the verifier key of the node at `url`. In production, get the key from a source that you trust. */
 async function verifierKey(url: string): Promise<string> {
   const { serverid }: { serverid: number } = JSON.parse(
     await (await fetch(`${url}/api/serverid`)).text(),

@@ -1,13 +1,13 @@
 // Makes nodes the peers of each other: node introduce.mjs <address> <address>...
-// Asks each node for its verifier key and adds the other nodes as its peers. This trusts the network between
-// the nodes, once: if the network is not yours, compare the keys through another channel. A second run
-// changes nothing.
+// Requests the verifier key of each node, and adds each node to the others as a peer. An attacker in the network
+// between the nodes could replace the keys, so compare the keys through another channel if the network is not yours. A
+// second run changes nothing.
 const TRIES = 60
 const REST_MS = 1_000
 
 const urls = process.argv.slice(2)
 
-/** Returns the text of the reply; retries until the node listens. */
+/** Returns the text of the reply. Retries until the node listens. */
 async function textAt(url, init) {
   for (let left = TRIES; ; left -= 1) {
     try {

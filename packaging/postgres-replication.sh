@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs once, when the primary server of compose-postgres.yaml is created. The standbys copy both files.
+# Runs once, when the primary server of compose-postgres.yaml is created. The standbys copy both changed files.
 echo 'host replication all all scram-sha-256' >> "$PGDATA/pg_hba.conf"
-# After this start no change is acknowledged until one of the other servers has it.
+# From the next start on, PostgreSQL acknowledges a change only when another server has stored the change, too.
 echo "synchronous_standby_names = 'ANY 1 (db1, db2, db3)'" >> "$PGDATA/postgresql.conf"

@@ -25,14 +25,14 @@ async function make(outDir: string): Promise<void> {
     base: './',
     logLevel: 'warn',
     mode: 'production',
-    // Production mode in test runs too: a development build contains absolute paths.
+    // Production mode in test runs too, because a development build contains absolute paths.
     oxc: { jsx: { runtime: 'automatic', importSource: 'preact', development: false } },
     worker: { format: 'es' },
     build: {
       outDir,
       emptyOutDir: true,
       target: 'es2023',
-      // Nothing inline: the page's Content-Security-Policy forbids it.
+      // No inline assets, because the page's Content-Security-Policy forbids them.
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
     },

@@ -8,21 +8,21 @@ export const ROOT: string = fileURLToPath(new URL('..', import.meta.url))
 /** File with the hash of a folder's sources. */
 const MARK = '.sources'
 
-/** A folder built from files of the project. */
+/** A folder that is built from files of the project. */
 export interface BuiltFolder {
   /** Path from the root of the project. */
   readonly folder: string
   /** Name for the progress message. */
   readonly name: string
-  /** Patterns of its source files, from the root; tests are excluded. */
+  /** Patterns of the source files, relative to the root of the project. Tests are excluded. */
   readonly sources: readonly string[]
   /** Builds the folder in `making`, an absolute path that does not exist yet. */
   readonly make: (making: string) => Promise<void>
 }
 
 /**
- * Rebuilds a folder if its sources have changed. It is built under a temporary name and then renamed, so no
- * process sees an incomplete folder.
+ * Rebuilds a folder if its sources have changed. Builds the folder under a temporary name and then renames it, so that
+ * no process sees an incomplete folder.
  */
 export async function buildIfChanged({ folder, name, sources, make }: BuiltFolder): Promise<void> {
   const made = join(ROOT, folder)
@@ -36,7 +36,7 @@ export async function buildIfChanged({ folder, name, sources, make }: BuiltFolde
   try {
     await make(making)
     writeFileSync(join(making, MARK), mark)
-    // Another process built the folder first and may be reading it.
+    // Keeps the folder if another process has built it meanwhile and may be reading it.
     if (isMade()) return
     if (existsSync(made)) renameSync(made, former)
     renameSync(making, made)

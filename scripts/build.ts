@@ -15,10 +15,10 @@ const PROGRAMS = ['cli/main.ts', 'client/index.ts', '**/{thread,*-thread,worker}
 const PLACE = '__PLACE__'
 /** Extensions of files that are compiled or bundled instead of copied. */
 const COMPILED = new Set(['.ts', '.tsx', '.snap'])
-/** Sources of the dashboard page; its build bundles them. */
+/** Sources of the dashboard page, which `buildDashboard` bundles. */
 const BROWSER = join(SRC, 'dashboard', 'browser')
 
-/** Files that the pages with Swagger UI load: copied, because its package needs twenty others. */
+/** Files that pages with Swagger UI load. The build copies them, because their package depends on twenty others. */
 const SWAGGER_UI = ['static/swagger-ui.css', 'static/swagger-ui-bundle.js']
 
 /** Builds `dist/` unless it is up to date. */
@@ -62,7 +62,7 @@ async function make(dist: string): Promise<void> {
       },
     },
   })
-  // Type errors do not stop the build; `npm test` reports them.
+  // Type errors do not stop the build, because `npm test` reports them.
   const types = spawnSync('tsc', ['-p', 'tsconfig.build.json', '--outDir', dist], {
     cwd: ROOT,
     stdio: 'inherit',
@@ -80,8 +80,8 @@ async function make(dist: string): Promise<void> {
 }
 
 /**
- * Bundles several modules into one file. Relative paths of files and threads must still resolve from each module,
- * so `import.meta.url` is replaced with the URL that the module would have in the build.
+ * Replaces `import.meta.url` with the URL that the module would have if it were not bundled with other modules, so that
+ * relative paths of files and threads still resolve.
  */
 function moduleUrls(): Plugin {
   return {
@@ -93,7 +93,7 @@ function moduleUrls(): Plugin {
         const lines = code.split('\n').length
         return {
           code: code.replaceAll('import.meta.url', `${PLACE}(${JSON.stringify(path)})`),
-          // Keep the number of lines for source maps.
+          // A source map that maps each line to itself, because the replacement keeps the lines.
           map: {
             version: 3,
             sources: [id],

@@ -1,5 +1,5 @@
-// Fails if package-lock.json names a platform package without an entry for it: with a partial registry,
-// `npm install` writes such a lock silently, and `npm ci` then fails elsewhere.
+// Fails if package-lock.json refers to a platform package but has no entry for the package. With an incomplete
+// registry, `npm install` writes such a lock without an error, and `npm ci` then fails on other computers.
 import { readFileSync } from 'node:fs'
 
 interface LockEntry {

@@ -1,6 +1,6 @@
 import type { Reporter, TestModule } from 'vitest/node'
 
-/** Prints the names of skipped tests and closes with `N passed, N failed, N skipped`. */
+/** Prints the names of skipped tests, and as the last line `N passed, N failed, N skipped`. */
 export class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     const count = { passed: 0, failed: errors.length, skipped: 0 }

@@ -9,7 +9,7 @@ import { NODE_FLAGS } from './node-flags.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAUSE_MS = 50
-/** Timeout of one step, and maximum time for which a step is retried while the page waits for an event. */
+/** Timeout of one step, including retries while the page waits for an event. */
 const STEP_MS = 60_000
 /** Default port of each component in the pages, and the flag that changes it. */
 const PORTS = [
@@ -20,7 +20,7 @@ const PORTS = [
   ['gateway', 'gateway-port', '4130'],
 ] as const
 
-/** Settings of nodes started by pages: no requests to other sites. */
+/** Settings of nodes that pages start: log only errors, and send no requests to other sites. */
 const QUIET = 'LOG_LEVEL=error RATES_SOURCES=lastgood,snapshot'
 
 /** A command of a page. */
@@ -33,7 +33,7 @@ export interface Step {
   readonly to: number
 }
 
-/** Patterns of values that differ between runs, by kind; the first matching alternative wins. */
+/** Patterns of values that differ between runs, by kind. The first matching alternative wins. */
 const VOLATILE = new RegExp(
   [
     String.raw`(?<key>daicho\/\d+\+[0-9a-f]{8}\+[\w+/=]+)`,
@@ -47,7 +47,7 @@ const VOLATILE = new RegExp(
     String.raw`(?<base64>(?<![\w+/=-])(?:[\w+/-]{43}=?|[\w+/]{80,}={0,2})(?![\w+/=-]))`,
     String.raw`(?<port>\b127\.0\.0\.1:\d{5}\b)`,
     String.raw`(?<id>\b(?:\d{9,17}|[0-9a-f]{16})\b)`,
-    // The log is signed when the node is idle.
+    // The size differs, because the log is signed at a time that is not fixed.
     String.raw`(?<size>in a log of \d+)`,
     String.raw`(?<pace>\d+\.\d s(?:, \d+ (?:entries|records)\/s)?)`,
     String.raw`(?<seconds>"seconds":[\d.]+|"uptime":\d+|"ms":[\d.]+)`,
@@ -64,8 +64,8 @@ export function kindsIn(text: string): string {
 }
 
 /**
- * The commands of a page in order: the commands in blocks of console text, and the commands in HTML comments that start
- * with `run`, which readers do not see.
+ * Returns the commands of a page in order: the commands in blocks of console text, and the commands in HTML comments
+ * that start with `run`, which readers do not see.
  */
 export function stepsIn(page: string): Step[] {
   const blocks = page.matchAll(/^```console\n([\s\S]*?)^```$|^<!-- run\n([\s\S]*?)^-->$/gm)
@@ -82,16 +82,16 @@ export function stepsIn(page: string): Step[] {
   })
 }
 
-/** A shell in `folder` with the files of a clone; the page's ports are mapped to free ones. */
+/** A shell in a folder with the files of a clone. Ports in commands of the page are replaced by free ports. */
 export class PageShell {
   readonly #folder: string
   readonly #shell: ChildProcess
-  /** Text in the page, and its replacement in this run. */
+  /** Values in the page, and the values of this run that replace them. */
   readonly #here = new Map<string, string>()
   readonly #ports = new Map<string, string>()
   #steps = 0
 
-  /** `folder` must be empty. */
+  /** Copies the files that pages need to `folder`, which must be empty, and starts the shell. */
   constructor(folder: string) {
     this.#folder = folder
     cpSync(join(ROOT, 'examples'), join(folder, 'examples'), { recursive: true })
@@ -101,7 +101,7 @@ export class PageShell {
     const programs = join(folder, '.shell/bin')
     mkdirSync(programs, { recursive: true })
     const node = [process.execPath, ...NODE_FLAGS]
-    // `npm run -s daicho --` runs the sources, an installed `daicho` the build.
+    // `npm run -s daicho --` runs the sources, and `daicho` runs the build like an installed package.
     for (const [name, before, main] of [
       ['npm', 'shift 4; ', 'src/cli/main.ts'],
       ['daicho', '', 'dist/cli/main.js'],
@@ -121,17 +121,17 @@ export class PageShell {
         ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
       },
       stdio: ['pipe', 'ignore', 'inherit'],
-      // Starts a process group, so that all its processes can be ended.
+      // Starts a process group, so that `close` can end all processes of the shell.
       detached: true,
     })
   }
 
-  /** Runs a step; returns its output with the addresses of the page. */
+  /** Runs a step. Returns the output, in which the addresses of this run are replaced by those of the page. */
   async run({ command, says }: Step): Promise<string> {
     const endMs = Date.now() + STEP_MS
     for (;;) {
       const output = await this.#once(command)
-      // Retries while waiting for an asynchronous event.
+      // Retries if the page waits for an event, such as a mirror that becomes current.
       const comes = /^timeout /.test(command) || /current|"state":"ready"/.test(says)
       if (comes && kindsIn(output) !== kindsIn(says) && Date.now() < endMs) {
         await pause(PAUSE_MS)
@@ -221,7 +221,7 @@ export class PageShell {
     return text
   }
 
-  /** Runs `command` in the shell; returns its output without progress lines. */
+  /** Runs `command` in the shell. Returns the output without progress lines. */
   async #shellRun(command: string): Promise<string> {
     this.#steps += 1
     const name = join(this.#folder, '.shell', `${this.#steps}`)

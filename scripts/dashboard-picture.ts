@@ -1,5 +1,5 @@
-// Creates the screenshot of the dashboard for the documentation: `node scripts/dashboard-picture.ts`.
-// It starts a node in memory with a few items of a shop, in the browser of the tests.
+// Creates the screenshot of the dashboard for the documentation: `node scripts/dashboard-picture.ts`. Starts a node in
+// memory with a few items of a shop, and opens the dashboard in the browser of the tests.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
@@ -37,7 +37,7 @@ await page.locator('.revisions li').nth(2).waitFor()
 await page.getByRole('button', { name: 'Verify in this browser' }).first().click()
 await page.locator('.proof .verdict.good').waitFor()
 const shot = await page.screenshot()
-// A reduced palette halves the size without a visible difference.
+// Reduces the number of colours, which halves the size of the file without a visible difference.
 writeFileSync(PICTURE, await sharp(shot).png({ palette: true, colours: 128 }).toBuffer())
 await browser.close()
 await node.close()

@@ -1,4 +1,4 @@
-// Installs the dependencies. Must work on Node 20, so it is plain JavaScript without dependencies.
+// Installs the dependencies. Plain JavaScript without dependencies, because this file must work on Node 20.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,15 +6,15 @@ import { join } from 'node:path'
 const POLL_MS = 500
 const WAIT_MS_MAX = 10 * 60_000
 
-/** The Node that is installed in `root`. npm's `.bin/node` is a script on Windows, which `spawn` does not run. */
+/** Returns the path of Node in `node_modules`. `.bin/node` is not used, because `spawn` cannot run it on Windows. */
 export function nodeIn(root) {
   const isWindows = process.platform === 'win32'
   return join(root, 'node_modules', 'node', 'bin', isWindows ? 'node.exe' : 'node')
 }
 
 /**
- * Returns whether `node_modules` has every package of `package-lock.json`, and Node itself. npm writes its
- * own list at the end of an installation, so an interrupted installation has no list.
+ * Returns whether `node_modules` has Node and every package of `package-lock.json`. npm writes its list of installed
+ * packages at the end of an installation, so an interrupted installation has no list.
  */
 export function isInstalled(root) {
   const list = join(root, 'node_modules', '.package-lock.json')
@@ -26,17 +26,17 @@ export function isInstalled(root) {
   )
 }
 
-/** Runs `npm ci` if anything is missing; returns false if it fails. */
+/** Runs `npm ci` if a package is missing. Returns false if `npm ci` fails. */
 export function install(root) {
   if (isInstalled(root)) return true
-  // `npm ci` removes node_modules first, so two runs must not overlap.
+  // Two runs of `npm ci` must not overlap, because `npm ci` first removes node_modules.
   const lock = join(root, '.installing')
   take(lock)
   try {
     if (isInstalled(root)) return true
-    console.error('daicho: installing what is missing (npm ci), once …')
+    console.error('daicho: installing the dependencies (npm ci), only this time …')
     const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
-    // npm is a script on Windows, which only a shell runs.
+    // Windows needs a shell, because npm is a script there.
     const shell = process.platform === 'win32'
     return spawnSync('npm', args, { cwd: root, stdio: ['ignore', 2, 2], shell }).status === 0
   } finally {
@@ -44,7 +44,7 @@ export function install(root) {
   }
 }
 
-/** Creates the file `lock`; waits while another living process has it. */
+/** Creates the file `lock`. Waits while another running process has the lock. */
 function take(lock) {
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
     try {
@@ -58,7 +58,7 @@ function take(lock) {
   }
 }
 
-/** Returns whether a living process has the lock. An empty file was just created; a removed lock is free. */
+/** Returns whether a running process has the lock. An empty file counts as locked, because it was just created. */
 function isHeld(lock) {
   try {
     const pid = readFileSync(lock, 'utf8')

@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Prefixes of test paths, slowest first. */
+/** Prefixes of the paths of slow tests, slowest first. */
 const LONGEST_FIRST: readonly string[] = [
   'test/simulation/',
   'test/crash/',
@@ -10,9 +10,9 @@ const LONGEST_FIRST: readonly string[] = [
 ]
 
 /**
- * Orders the test files of a run by expected duration, so that no worker is left alone with a long file. Within a
- * prefix vitest's order applies. In a fresh clone vitest orders files by size, although the slowest files are among the
- * smallest, because it knows no durations of earlier runs.
+ * Orders test files by expected duration, so that at the end no worker is left alone with a long file. Files with the
+ * same prefix keep vitest's order. Vitest alone would order the files of a fresh clone by size, because there are no
+ * durations of earlier runs, but the slowest files are among the smallest.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -20,7 +20,7 @@ export class LongestFirst extends BaseSequencer {
     return sorted.toSorted((one, other) => this.#place(one) - this.#place(other))
   }
 
-  /** Files with their own process come first: other files share a process only if they are consecutive. */
+  /** Returns the rank of a file. Isolated files come first, because other files share a process only if consecutive. */
   #place({ moduleId, project }: TestSpecification): number {
     const path = moduleId.slice(this.ctx.config.root.length + 1)
     const place = LONGEST_FIRST.findIndex((start) => path.startsWith(start))

@@ -49,7 +49,7 @@ interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
 }
 
-/** Content of the generated file. */
+/** Returns the content of the generated file. */
 export async function operationsText(): Promise<string> {
   const { paths } = await documentOfLedger()
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -96,12 +96,12 @@ function operationText(key: string, operation: Operation): string {
   const content = responses['200']?.content
   const reply = (content?.['application/json'] ?? content?.['text/plain'])?.schema
   const input = members.length === 0 ? 'object' : `{ ${members.join('; ')} }`
-  // Replies other than JSON and text (bytes, events) have no specific type.
+  // Replies that are neither JSON nor text, such as bytes and events, have the type `unknown`.
   const output = reply === undefined ? 'unknown' : typeOf(reply)
   return `/** ${summary.replaceAll('*/', '* /')} */\n'${key}': { input: ${input}; reply: ${output} }`
 }
 
-/** `token` is omitted: the client sends it in a header. */
+/** Returns the type of the parameters. Omits `token`, because the client sends the token in a header. */
 function parametersText(place: 'path' | 'query', all: Operation['parameters'] = []): string[] {
   const own = all.filter((parameter) => parameter.in === place && parameter.name !== 'token')
   if (own.length === 0) return []

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const SHARED_MEMORY = '/dev/shm'
-/** Required free space; tests use less than this at a time. Containers often have only 64 MiB. */
+/** Minimum free space, more than tests use at a time. Containers often have only 64 MiB of shared memory. */
 const FREE_BYTES_MIN = 2 * 1024 ** 3
 
 /**
- * Folder for temporary files: in memory if there is such a file system, with enough space and without `noexec`;
- * otherwise the system's temporary folder.
+ * Returns a folder for temporary files. The folder is in memory if there is such a file system with enough space and
+ * without `noexec`. Otherwise returns the system's temporary folder.
  */
 export function memoryFolder(): string {
   return isFit() ? SHARED_MEMORY : tmpdir()

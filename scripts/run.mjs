@@ -1,5 +1,5 @@
-// Runs a program of this project on the Node version that the project installs, after installing it if
-// missing. Must work on Node 20 and on Windows, so it is plain JavaScript without dependencies.
+// Runs a program of this project with the Node version that the project installs, and first installs the dependencies
+// if they are missing. Plain JavaScript without dependencies, because this file must work on Node 20 and on Windows.
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -25,11 +25,11 @@ if (!install(root)) {
 
 const node = nodeIn(root)
 const [program, ...rest] = process.argv.slice(2)
-// Builds the dashboard if it is missing or outdated; without it the other components still run.
+// Builds the dashboard if it is missing or outdated. After a failure, the node starts without the dashboard.
 if (rest[0] === 'serve') {
   spawnSync(node, [join(root, 'scripts', 'build-dashboard.ts')], { stdio: ['ignore', 2, 2] })
 }
-// Windows may spell the name `Path`.
+// Finds the name of the variable, because Windows may spell it `Path`.
 const pathName = Object.keys(process.env).find((name) => /^path$/i.test(name)) ?? 'PATH'
 const child = spawn(node, [...NODE_FLAGS, join(root, program), ...rest], {
   stdio: 'inherit',
@@ -41,11 +41,11 @@ const child = spawn(node, [...NODE_FLAGS, join(root, program), ...rest], {
   },
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-  // On Windows, `kill` would end the program at once, and Ctrl-C has reached it already.
+  // Not on Windows, because `kill` would end the program at once, and Ctrl-C reaches the program anyway.
   process.on(signal, () => process.platform !== 'win32' && child.kill(signal))
 }
-// npm sends signals to its shell only, and some shells exit without passing signals on. So the program stops when
-// the shell or npm has exited.
+// Stops the program when the shell of npm, or npm, has exited. This is needed because npm sends signals only to its
+// shell, and some shells exit without passing signals on.
 if (process.env.npm_lifecycle_event !== undefined) {
   const npm = parentOfShell(parent)
   setInterval(() => {
@@ -67,7 +67,7 @@ function isRunning(pid) {
   }
 }
 
-/** Returns the parent of a process that is a shell; null for other processes, and where there is no /proc. */
+/** Returns the parent of the process `pid` if that process is a shell. Otherwise, or without /proc, returns null. */
 function parentOfShell(pid) {
   try {
     const [, parentPid] = /^\d+ \((?:sh|dash|ash|busybox)\) \S (\d+)/.exec(

@@ -1,14 +1,14 @@
-// All checks of the project; `npm test` and `.ci/run` run this. Arguments are passed to the test
-// runner: `npm test -- src/chain` runs the checks, then the tests of one folder.
+// Runs all checks of the project, for `npm test` and `.ci/run`. Arguments are passed to the test runner: `npm test --
+// src/chain` runs the checks, and then the tests of one folder.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 type Step = readonly [name: string, command: readonly string[]]
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-/** Build info for incremental type checks. */
+/** File with the results of earlier type checks, for incremental type checks. */
 const KNOWN_TYPES = 'node_modules/.cache/types.tsbuildinfo'
-/** Read-only checks run in parallel. */
+/** Checks that only read files, and therefore run in parallel. */
 const READING: readonly Step[] = [
   ['lock', ['node', 'scripts/check-lock.ts']],
   ['format, lint, imports', ['biome', 'check', '--colors=off', '.']],
@@ -16,13 +16,13 @@ const READING: readonly Step[] = [
   ['types of the dashboard', ['tsc', '-p', 'src/dashboard/browser/tsconfig.json']],
   ['dead code', ['knip', '--no-progress', '--treat-config-hints-as-errors']],
 ]
-/** Each step needs the previous step. */
+/** Checks that run one after the other, because each needs the result of the previous one. */
 const BUILDING: readonly Step[] = [
   ['build', ['node', 'scripts/build.ts']],
   ['package', ['publint', '--strict']],
 ]
 
-/** Runs a program; prints its output at the end, or at once. Resolves with its exit code. */
+/** Runs a program, and prints its output at once or at its end. Resolves to the exit code. */
 function run(
   [name, [command = '', ...args]]: Step,
   says: 'at once' | 'at its end',
@@ -46,7 +46,7 @@ function run(
   })
 }
 
-/** Prints the closing line for a failed check; otherwise the test runner prints it. */
+/** Exits with the closing line if a check failed. Otherwise the test runner prints the closing line. */
 function stopUnless(code: number, name: string): void {
   if (code === 0) return
   console.log(`\nThe check "${name}" failed.\n0 passed, 1 failed, 0 skipped`)

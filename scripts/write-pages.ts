@@ -1,6 +1,6 @@
-// Runs the commands of documentation pages against new nodes and writes their output into the pages:
-// `npm run -s pages -- README.md docs/tour.md`. With `--check` nothing is written, and an outdated page
-// makes it exit with 1.
+// Runs the commands of documentation pages against new nodes, and writes their output into the pages:
+// `npm run -s pages -- README.md docs/tour.md`. With `--check`, writes nothing, and exits with code 1 if a page is
+// outdated.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ for (const path of words.filter((word) => word !== '--check')) {
       written += page.slice(at, step.from) + output
       at = step.to
     }
-    // Values of the last run may appear in commands, too, and in the text between them.
+    // Replaces the values of the last run in the whole page, because commands and other text may contain them.
     if (!isCheck) writeFileSync(path, shell.translated(written + page.slice(at)))
   } finally {
     await shell.close()

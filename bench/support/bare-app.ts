@@ -1,4 +1,4 @@
-// The baseline: Fastify with the ledger's schemas and empty handlers.
+// The baseline for the ledger: Fastify with the ledger's schemas and handlers that store nothing.
 import { randomUUID } from 'node:crypto'
 import fastify from 'fastify'
 import {

@@ -1,4 +1,4 @@
-// The baseline for a store on PostgreSQL: Fastify with the ledger's schemas, and one row per request.
+// The baseline for a store on PostgreSQL: Fastify with the ledger's schemas, which inserts one row per request.
 import { randomUUID } from 'node:crypto'
 import fastify from 'fastify'
 import pg from 'pg'
@@ -12,7 +12,7 @@ import {
   WrittenReply,
 } from '../../src/ledger/api/schemas.ts'
 
-/** More connections only make the baseline slower on a small computer. */
+/** Number of database connections. More connections would make the baseline slower on a small computer. */
 const CONNECTIONS = 32
 
 const pool = new pg.Pool({ connectionString: process.argv[2] ?? '', max: CONNECTIONS })

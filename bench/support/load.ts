@@ -14,7 +14,7 @@ export async function load(request: {
   headers?: Readonly<Record<string, string>>
   connections: number
   seconds: number
-  /** Requests per second; unlimited if absent. */
+  /** Maximum requests per second. Unlimited if absent. */
   overallRate?: number
 }): Promise<Run> {
   const { url, method, body, headers, connections, seconds, overallRate } = request
@@ -33,14 +33,14 @@ export async function load(request: {
   return { perSecond: result.requests.total / result.duration, p99Ms: result.latency.p99 }
 }
 
-/** Median: the middle value, or the mean of the two middle values. */
+/** Returns the middle value, or the mean of the two middle values of an even number of values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length / 2
   return ((sorted[Math.ceil(middle) - 1] ?? 0) + (sorted[Math.floor(middle)] ?? 0)) / 2
 }
 
-/** Runs every case once per round, interleaved, and returns the runs of each. */
+/** Runs every case once per round. Returns the runs of each case. */
 export async function interleaved(
   rounds: number,
   cases: Record<string, () => Promise<Run>>,
@@ -62,7 +62,7 @@ export function p99(runs: readonly Run[] | undefined): number {
   return median((runs ?? []).map((run) => run.p99Ms))
 }
 
-/** Prints rows as a table with aligned columns; the first row is the heading. */
+/** Prints rows as a table with aligned columns. The first row is the heading. */
 export function printTable(rows: readonly (readonly string[])[]): void {
   const width = (column: number) => Math.max(...rows.map((row) => row[column]?.length ?? 0))
   for (const row of rows) {

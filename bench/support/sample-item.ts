@@ -1,4 +1,4 @@
-/** A typical item of about 300 bytes: short texts, a number, a list. */
+/** Returns a typical item of about 300 bytes with short texts, a number and a list. */
 export function sampleItem(): Record<string, unknown> {
   return {
     name: 'Kochi',

@@ -18,13 +18,13 @@ const path = (file: string) => fileURLToPath(new URL(file, import.meta.url))
 /** Ticks per second of /proc/<pid>/stat. */
 const TICKS = 100
 
-/** Seconds of processor time used by a process, user and system. */
+/** Returns the seconds of processor time that a process has used, in user mode and in the kernel. */
 export function cpuSecondsOf(pid: number | undefined): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')
   return (Number(fields[13]) + Number(fields[14])) / TICKS
 }
 
-/** Starts a program that prints one line of JSON with its address as `ledger`. */
+/** Starts a program that prints one line of JSON with its address in the member `ledger`. */
 async function startProgram(args: string[], env: Record<string, string>): Promise<Server> {
   const { child, addresses } = await startListeners(args, env)
   return serverOf(child, addresses.ledger ?? '')
@@ -41,7 +41,7 @@ async function startListeners(args: string[], env: Record<string, string>) {
   return { child, addresses }
 }
 
-/** A started server process. */
+/** Returns a started process as a server. */
 export function serverOf(child: ChildProcess, url: string): Server {
   const proc = (file: string) => readFileSync(`/proc/${child.pid}/${file}`, 'utf8')
   return {
@@ -56,7 +56,7 @@ export function serverOf(child: ChildProcess, url: string): Server {
   }
 }
 
-/** A durable ledger in `folder`. */
+/** Starts a ledger that stores its data in `folder`. */
 export function startLedger(
   folder: string,
   variables: Record<string, string> = {},
@@ -66,29 +66,29 @@ export function startLedger(
   return startProgram([main, ...flags], { SYSTEM_FOLDER: folder, ...variables })
 }
 
-/** A durable ledger with the gateway in `folder`. */
+/** Starts a ledger and a gateway that store their data in `folder`. */
 export async function startGateway(folder: string): Promise<{ ledger: Server; gateway: Server }> {
   const main = path('../../src/cli/main.ts')
   const ports = ['--port', '0', '--gateway-port', '0']
   const flags = ['serve', '--only', 'ledger,gateway', ...ports, '--json']
-  // The benchmark provokes script timeouts; they must not fill the log.
+  // Logs no warnings, because the benchmark provokes many script timeouts.
   const variables = { SYSTEM_FOLDER: folder, LOG_LEVEL: 'fatal' }
   const { child, addresses } = await startListeners([main, ...flags], variables)
   const { ledger = '', gateway = '' } = addresses
   return { ledger: serverOf(child, ledger), gateway: serverOf(child, gateway) }
 }
 
-/** The bare Fastify baseline. */
+/** Starts the baseline for the ledger. */
 export function startBare(): Promise<Server> {
   return startProgram([path('./bare-app.ts')], {})
 }
 
-/** The baseline for a store on PostgreSQL, in the empty database `url`. */
+/** Starts the baseline for a store on PostgreSQL in the empty database `url`. */
 export function startBarePostgres(url: string): Promise<Server> {
   return startProgram([path('./bare-postgres.ts'), url], {})
 }
 
-/** The baseline for attachments. */
+/** Starts the baseline for attachments, which stores files in `folder`. */
 export function startBareFiles(folder: string): Promise<Server> {
   return startProgram([path('./bare-files.ts'), folder], {})
 }

@@ -1,13 +1,14 @@
-// A process that subscribes to the change feed over many connections and counts the events. It reads
-// commands from stdin, one per line: `count` prints one line of JSON, `end` exits.
+// Subscribes to the change feed over many connections, and counts the events. Reads commands from stdin, one per line:
+// `count` prints the counts as one line of JSON, `end` exits.
 import { connect, type Socket } from 'node:net'
 import { constants, setPriority } from 'node:os'
 import { createInterface } from 'node:readline'
 
 /** Counts of one subscriber process. */
 export interface Seen {
-  /** Events of the reading subscribers: the minimum and the maximum per subscriber. */
+  /** Minimum number of events per reading subscriber. */
   readonly least: number
+  /** Maximum number of events per reading subscriber. */
   readonly most: number
   /** Events that were repeated, out of order, or after a gap. */
   readonly wrong: number
@@ -17,7 +18,7 @@ export interface Seen {
 
 const EVENT = Buffer.from('\nevent: entry\n')
 
-/** Counts the events of one stream as bytes arrive, by the ids in each chunk. */
+/** Counts the events of a stream by searching for the ids of events in each chunk. */
 class Stream {
   events = 0
   wrong = 0
@@ -35,11 +36,11 @@ class Stream {
       this.events += 1
       at = found + EVENT.length
     }
-    // The part of the last event that the next match may need: its id and its first bytes.
+    // Keeps the last bytes, because the id of an event may continue in the next chunk.
     this.#rest = Buffer.from(text.subarray(Math.max(at, text.length - 64)))
   }
 
-  /** The next entry must be in the same block, or the first of the next block. */
+  /** Checks that the entry is the next entry of the same block, or the first entry of the next block. */
   #position(id: string): void {
     const [height = 0, index = 0] = id.split('.').map(Number)
     const [lastHeight, lastIndex] = [Math.floor(this.#last / 16_384), this.#last % 16_384]
@@ -82,6 +83,6 @@ async function main([address = '', path = '', reading = '0', stalled = '0']: str
   }
 }
 
-// Lowers the priority, because subscribers normally run on other computers.
+// A low priority, because subscribers normally run on other computers and do not slow the node down.
 if (import.meta.main) setPriority(constants.priority.PRIORITY_LOW)
 if (import.meta.main) await main(process.argv.slice(2))

@@ -21,17 +21,17 @@ const RGB = 0
 const BIT_FIELDS = 3
 const ALPHA_BIT_FIELDS = 6
 
-/** Reads the size of a BMP without decoding it. Errors: as for `readBmp`. */
+/** Returns the size of a BMP without decoding its pixels. Errors: those of `readBmp`. */
 export function bmpSize(bytes: Uint8Array): ImageSize {
   const { width, height } = readHeader(viewOf(bytes))
   return { width, height }
 }
 
 /**
- * Decodes an uncompressed BMP of 1, 2, 4, 8, 16, 24 or 32 bits per pixel, without alpha, to three bytes
- * per pixel. `fast-bmp` 4.0.1 reads only 1, 8, 24 and 32 bits with a V5 header.
+ * Decodes an uncompressed BMP of 1, 2, 4, 8, 16, 24 or 32 bits per pixel to three bytes per pixel. Ignores alpha.
+ * `fast-bmp` 4.0.1 is not used, because it reads only 1, 8, 24 and 32 bits with a V5 header.
  *
- * Errors: IMAGE_UNDECODABLE; FORMAT_NOT_ACCEPTED if it is run-length encoded or contains a JPEG or PNG.
+ * Errors: IMAGE_UNDECODABLE; FORMAT_NOT_ACCEPTED if the BMP is run-length encoded or contains a JPEG or PNG.
  * Source: Microsoft, “Bitmap storage” (BITMAPCOREHEADER, BITMAPINFOHEADER, V4, V5).
  */
 export function readBmp(bytes: Uint8Array): ImageSize & { readonly rgb: Uint8Array } {
@@ -56,7 +56,7 @@ function readHeader(view: DataView): Header {
   try {
     return parseHeader(view)
   } catch (error) {
-    // A read beyond the end throws a RangeError: the file is truncated.
+    // A RangeError means that the file is truncated, because it is thrown by a read beyond the end.
     if (error instanceof RangeError) throw undecodable('bmp', error)
     throw error
   }
@@ -89,7 +89,7 @@ function parseHeader(view: DataView): Header {
     bitsPerPixel,
     offset,
     stride: Math.ceil((width * bitsPerPixel) / 32) * 4,
-    // The masks follow the first 40 bytes, inside a longer header or after it.
+    // The masks follow the first 40 bytes of the header. A longer header includes the masks.
     masks: bitFields && bitsPerPixel >= 16 ? masksAt(view, at + 36) : defaultMasks(bitsPerPixel),
     colors:
       bitsPerPixel <= 8

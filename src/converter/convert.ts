@@ -6,11 +6,11 @@ import { type Palette, paletteOf, repaint } from './palette.ts'
 import { SHEET_PART, sheetXml, workbookParts } from './workbook.ts'
 import { ZipWriter } from './zip.ts'
 
-/** From this number of cells on, a faster compression level is used: 2.4 times as fast, 14 % larger. */
+/** Number of cells from which LEVEL_FAST is used, which is 2.4 times as fast and makes files 14 % larger. */
 const FAST_CELLS = 300_000
 const LEVEL_SMALL = 6
 const LEVEL_FAST = 1
-/** Minimum size of the pieces of the product, except the last piece. */
+/** Minimum bytes of each piece of the product, except the last piece. */
 const PIECE_BYTES = 64 * 1024
 
 /** An image to convert, with its options. */
@@ -25,7 +25,7 @@ export interface Job {
   readonly product: 'workbook' | 'preview'
 }
 
-/** Properties of the result, known before its first byte. `width` and `height` are the size of the image. */
+/** Properties of a conversion that are computed before its result. `width` and `height` are the size of the image. */
 export interface Plan extends ImageSize {
   readonly format: ImageFormat
   readonly grid: Grid
@@ -36,8 +36,8 @@ export interface Plan extends ImageSize {
 }
 
 /**
- * Messages of a worker about its job: `plan`, then `rows` while it writes the product to the pipe, then `end` with the
- * number of bytes. `failed` can come at any time; its code is null for an unexpected error.
+ * Messages of a worker about its job: `plan`, then `rows` while the worker writes the product to the pipe, then `end`
+ * with the number of bytes. `failed` can replace any of these messages, with the code null for an unexpected error.
  */
 export type WorkerMessage =
   | { readonly kind: 'plan'; readonly plan: Plan }
@@ -45,18 +45,18 @@ export type WorkerMessage =
   | { readonly kind: 'end'; readonly bytes: number }
   | { readonly kind: 'failed'; readonly code: string | null; readonly message: string }
 
-/** File descriptor, in the worker, of the pipe for the product. */
+/** File descriptor of the pipe through which a worker sends the product. */
 export const PRODUCT_FD = 4
 
-/** A piece of the product, and the number of rows completed with it. */
+/** A piece of the product, and the number of rows that are complete up to this piece. */
 interface Piece {
   readonly bytes: Uint8Array
   readonly rows: number
 }
 
 /**
- * Decodes an image, and returns a generator that creates its product. Runs in the calling process; see `workers.ts`.
- * Errors: ConverterError; the generator itself never fails.
+ * Decodes an image, and returns a generator of the product. Runs in the calling process, unlike `ConversionWorkers`.
+ * Errors: ConverterError. The generator never throws.
  */
 export async function convert(
   job: Job,

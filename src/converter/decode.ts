@@ -5,8 +5,9 @@ import { ConverterError, undecodable } from './errors.ts'
 import type { ConversionOptions, Grid, ImageSize, Resample } from './options.ts'
 import { resample } from './resample.ts'
 
+/** Maximum pixels of an image. */
 const PIXELS_MAX = 100_000_000
-/** Maximum memory of a decoder that must decode the whole image at once. */
+/** Maximum memory of a decoder that cannot decode an image row by row. */
 const DECODER_BYTES_MAX = 224 * 1024 * 1024
 /** Default background of an SVG, because its transparent pixels have no colour. */
 const SVG_BACKGROUND = 0xffffff
@@ -19,7 +20,7 @@ const TIFF_UNSUPPORTED = new RegExp(
   ].join('|'),
   'i',
 )
-/** Larger intermediate images are compressed to save memory. */
+/** Maximum bytes of an uncompressed intermediate image. Larger images are compressed to save memory. */
 const PLAIN_BYTES_MAX = 48 * 1024 * 1024
 
 /** The options that affect decoding. */
@@ -33,7 +34,7 @@ export interface Decoded extends ImageSize {
   readonly rgb: Uint8Array
 }
 
-// Enables only the loaders for the accepted formats.
+// Enables the loaders for the accepted formats, and no others.
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({
   operation: ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Heif', 'Tiff', 'Svg'].map(
@@ -44,10 +45,10 @@ sharp.cache(false)
 sharp.concurrency(1)
 
 /**
- * Decodes the first frame of an image, applies its EXIF orientation, and resizes it to the grid that
- * `gridFor` returns for its size. Colours become sRGB with eight bits per channel.
+ * Decodes the first frame of an image, applies the EXIF orientation, and resizes the frame to the grid that `gridFor`
+ * returns for the size of the image. Colours become sRGB with eight bits per channel.
  *
- * Errors: FORMAT_NOT_ACCEPTED, IMAGE_TOO_LARGE, IMAGE_UNDECODABLE, and as for `gridFor`. Source: decision 0011.
+ * Errors: FORMAT_NOT_ACCEPTED, IMAGE_TOO_LARGE, IMAGE_UNDECODABLE, and those of `gridFor`. Source: decision 0011.
  */
 export async function decode(
   bytes: Uint8Array,
@@ -76,10 +77,10 @@ export async function decode(
   }
 }
 
-/** An image before decoding. Its size is the size after applying the EXIF orientation. */
+/** An image before decoding. Width and height are those after the EXIF orientation is applied. */
 interface Source extends ImageSize {
   readonly hasAlpha: boolean
-  /** Whether it is a vector image, which is rendered at the size of the grid. */
+  /** Whether the image is a vector image, which is rendered at the size of the grid. */
   readonly isScalable: boolean
   /** EXIF orientation, 1..8; 1 is upright. */
   readonly orientation: number
@@ -118,7 +119,7 @@ function requireDecodable(pixels: number, bytesPerPixel: number): void {
   }
 }
 
-/** Returns the memory per pixel that the decoder needs for the whole image; 0 if it decodes row by row. */
+/** Returns the bytes per pixel that the decoder needs for the whole image, or 0 if it decodes row by row. */
 function decoderBytesPerPixel(
   format: ImageFormat,
   meta: Pick<Metadata, 'isProgressive' | 'channels' | 'depth' | 'chromaSubsampling' | 'hasAlpha'>,
@@ -126,7 +127,7 @@ function decoderBytesPerPixel(
   const plain = meta.channels * (meta.depth === 'uchar' ? 1 : 2)
   switch (format) {
     case 'jpeg':
-      // A progressive JPEG stores two bytes for every coefficient until the end.
+      // The decoder stores two bytes for every coefficient of a progressive JPEG until the end.
       if (!meta.isProgressive) return 0
       return meta.chromaSubsampling === '4:2:0' ? 3 : plain * 2
     case 'png':
@@ -164,14 +165,14 @@ function sizeFromDecoder(
   const { columns, rows } = grid
   if (method === 'cubic') return { columns: Math.min(columns, width), rows: Math.min(rows, height) }
   if (width * height * 3 <= PLAIN_BYTES_MAX) return { columns: width, rows: height }
-  // When libvips reduces an image to `nearest`, it takes the first pixel of each cell. With twice as many cells,
-  // every second pixel is in the middle of a cell.
+  // When libvips reduces an image with `nearest`, it takes the first pixel of each cell, not the middle. In a result
+  // with twice as many cells, every second pixel is in the middle of one of our cells.
   return { columns: Math.min(columns * 2, width), rows: Math.min(rows * 2, height) }
 }
 
 /**
- * Returns the image without alpha. This must happen before resizing, which weights pixels by their alpha and would
- * turn transparent pixels black.
+ * Returns the image without alpha. Alpha must be removed before resizing, because resizing weights pixels by their
+ * alpha and would turn transparent pixels black.
  */
 async function withoutAlpha(source: Source, background: number | null): Promise<Sharp> {
   const { width, height, hasAlpha, orientation, start } = source
@@ -181,7 +182,7 @@ async function withoutAlpha(source: Source, background: number | null): Promise<
     return start().autoOrient().flatten({ background: { r, g, b } })
   }
   if (width * height * 3 > PLAIN_BYTES_MAX) {
-    // The rotation follows after resizing, so that this step can work row by row.
+    // Rotates only after resizing, so that this compression can work row by row.
     const packed = start().removeAlpha().toColourspace('srgb').png({ compressionLevel: 1 })
     const bytes = await packed.withExif({ IFD0: { Orientation: `${orientation}` } }).toBuffer()
     return sharp(bytes, { limitInputPixels: false }).autoOrient()
@@ -204,11 +205,11 @@ function gray(rgb: Uint8Array): Uint8Array {
 export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'tiff' | 'bmp' | 'svg'
 
 const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'
-/** Number of bytes in which the SVG loader searches for the root element. */
+/** Maximum bytes in which the SVG loader searches for the root element. */
 const SVG_HEAD_BYTES = 1_000
 /**
- * The PNG chunks that affect pixels. Other chunks are removed, because decoders decompress text chunks without a
- * limit.
+ * The PNG chunks that affect pixels. Other chunks are removed, because decoders would decompress text chunks of any
+ * size.
  */
 const PNG_CHUNKS: ReadonlySet<string> = new Set([
   'IHDR',
@@ -222,7 +223,7 @@ const PNG_CHUNKS: ReadonlySet<string> = new Set([
   'iCCP',
   'eXIf',
 ])
-/** Larger EXIF data is removed. A JPEG cannot contain more. */
+/** Maximum bytes of an EXIF chunk, equal to the maximum in a JPEG. A larger chunk is removed. */
 const PNG_EXIF_BYTES_MAX = 65_536
 
 /**
@@ -261,8 +262,8 @@ function isSvg(bytes: Uint8Array): boolean {
 }
 
 /**
- * Returns a PNG without the chunks that do not affect its pixels. Errors: IMAGE_UNDECODABLE if the last chunk is
- * missing, which decoders would accept.
+ * Returns a PNG without the chunks that do not affect pixels. Errors: IMAGE_UNDECODABLE if the last chunk is missing,
+ * because decoders would accept such a file.
  */
 export function essentialPng(bytes: Uint8Array): Uint8Array {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

@@ -11,7 +11,7 @@ const CODES = [
   'GRID_TOO_LARGE', // too many cells, columns or rows
   'FORMAT_NOT_ACCEPTED', // the file is not an image in an accepted format
   'IMAGE_UNDECODABLE', // the image is in an accepted format, but damaged
-  'GIVEN_UP', // the client has disconnected; this error is neither sent nor logged
+  'GIVEN_UP', // the client has disconnected, so this error is neither sent nor logged
   'BUSY', // all workers are in use, and the queue is full
   'WORKER_ENDED', // the worker process was killed
 ] as const
@@ -23,12 +23,12 @@ export function isConverterErrorCode(code: string): code is ConverterErrorCode {
   return CODES.some((known) => known === code)
 }
 
-/** The message contains the invalid value and the accepted values. */
+/** A coded error of the converter. Its message contains the invalid value and the accepted values. */
 export class ConverterError extends CodedError<ConverterErrorCode> {
   override readonly name = 'ConverterError'
 }
 
-/** Returns the error for a damaged image. The decoder's message is only its cause: it would not help a user. */
+/** Returns the error for a damaged image. The decoder's error is only the cause, because it would not help a user. */
 export function undecodable(format: string, cause?: unknown): ConverterError {
   const message = `the ${format.toUpperCase()} image cannot be decoded: it is damaged or incomplete`
   return new ConverterError('IMAGE_UNDECODABLE', message, { cause })

@@ -22,7 +22,7 @@ export interface ConverterDependencies {
   readonly workerLimits?: WorkerLimits
 }
 
-/** The pages of the listener. */
+/** Links in the header of the pages. */
 const LINKS = [
   { href: '/page', text: 'Image to spreadsheet', japanese: '画像を表計算に' },
   { href: '/', text: 'API' },
@@ -35,8 +35,8 @@ are accepted, up to 10 MiB (10,485,760 bytes). LibreOffice needs about a minute 
 with \`colors=4096\` it takes some seconds.`
 
 /**
- * Component C: `POST /image` and `POST /preview`, the upload page at `/page`, and the OpenAPI documentation at `/`.
- * Source: specification, “C: converter”.
+ * Returns the converter: `POST /image` and `POST /preview`, the upload page at `/page`, and the OpenAPI documentation
+ * at `/`. Source: specification, “C: converter”.
  */
 export function converterComponent(deps: ConverterDependencies): HttpComponent {
   const defaults = { ...DEFAULTS, ...deps.defaults }

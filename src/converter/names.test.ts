@@ -21,7 +21,7 @@ describe('for any file name', () => {
     )
   })
 
-  it('writes the name of the workbook into a header, without allowing header injection', () => {
+  it('makes a workbook name and a header for it that cannot be used for header injection', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const workbook = workbookNameOf(name)

@@ -1,10 +1,10 @@
 /** Maximum length of a sheet name in UTF-16 units. Source: Excel specifications. */
 const SHEET_NAME_UNITS_MAX = 31
-/** Maximum length of a file name; a longer name is truncated before its extension. */
+/** Maximum length of a file name in UTF-16 units. A longer name is truncated before its extension. */
 const FILE_NAME_UNITS_MAX = 255
 const EXTENSION = '.xlsx'
 const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
-/** Device names, which Windows reserves with any extension. */
+/** Names of devices. Windows reserves these names, also with an extension. */
 const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)/i
 
 /**
@@ -15,8 +15,8 @@ const UNPRINTABLE =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
 /**
- * Returns the sheet name for an image file: its file name, adapted to the rules of Excel. `\ / ? * [ ] :` and an
- * apostrophe at the start or end become `_`; the reserved name `History` becomes `_History`. Source: specification,
+ * Returns the sheet name for an image file: the file name, adapted to the rules of Excel. `\ / ? * [ ] :`, and an
+ * apostrophe at the start or end, become `_`. The reserved name `History` becomes `_History`. Source: specification,
  * “Output workbook” 1; decision 0010.
  */
 export function sheetNameOf(fileName: string): string {
@@ -27,10 +27,10 @@ export function sheetNameOf(fileName: string): string {
 }
 
 /**
- * Returns the name of the workbook for an image file: its file name with the extension replaced by `xlsx`. The
- * extension follows the last dot. The name `.hidden` has no extension, but the whole name `.png` counts as an
- * extension. Dots and spaces at the end are removed, characters that Windows forbids become `_`, and device names get a
- * leading `_`.
+ * Returns the name of the workbook for an image file: the file name with the extension replaced by `xlsx`. The
+ * extension is the text after the last dot. A name that begins with its only dot, such as `.hidden`, has no extension,
+ * unless the whole name is an image extension, such as `.png`. Dots and spaces at the end are removed, characters that
+ * Windows forbids become `_`, and device names get a leading `_`.
  * Source: specification, “Output workbook” 2; decision 0010.
  */
 export function workbookNameOf(fileName: string): string {
@@ -45,15 +45,15 @@ export function workbookNameOf(fileName: string): string {
 }
 
 /**
- * Returns the `Content-Disposition` to download a file as `name`. A name of token characters is not quoted, as the
- * specification requires. Other names are quoted, and followed by `filename*` if they are not plain ASCII. Source:
- * specification, “Endpoints”, row C; RFC 6266 sections 4.1 and 4.3, RFC 8187.
+ * Returns the `Content-Disposition` to download a file as `name`. The specification requires that a name of token
+ * characters is not quoted. Other names are quoted, and names that are not plain ASCII also have a `filename*`.
+ * Source: specification, “Endpoints”, row C; RFC 6266 sections 4.1 and 4.3, RFC 8187.
  */
 export function dispositionOf(name: string): string {
   if (/^[A-Za-z0-9!#$&+.^_`|~-]+$/.test(name)) return `attachment; filename=${name}`
   const ascii = name.replace(/[^\x20-\x7e]+/g, '_')
   const quoted = `attachment; filename="${ascii.replace(/["\\]/g, '\\$&')}"`
-  // Some browsers decode a percent sign even in `filename`.
+  // A name with a percent sign needs `filename*`, because some browsers decode percent signs in `filename`.
   if (ascii === name && !name.includes('%')) return quoted
   const extended = encodeURIComponent(name).replace(
     /['()*]/g,

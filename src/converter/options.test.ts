@@ -81,7 +81,7 @@ describe('the grid of an image', () => {
     [{ width: 16_384, height: 611 }, 'GRID_TOO_LARGE'],
     [{ width: 1, height: 1_048_576 }, null],
     [{ height: 16_385 }, 'GRID_TOO_LARGE'],
-  ])('for the options %j at the limits of a sheet gives the error %s', (request, code) => {
+  ])('with the options %j, at a limit, has the error %s', (request, code) => {
     const make = () =>
       gridOf({ width: 10, height: 10 }, { ...request, defaultWidth: 100 }, CELLS_MAX)
     if (code === null) expect(make).not.toThrow()
@@ -89,7 +89,7 @@ describe('the grid of an image', () => {
   })
 })
 
-it('has columns that spreadsheet programs display with exactly px pixels, for every px', () => {
+it('column widths and row heights are displayed with exactly px pixels, for every px', () => {
   for (let px = 1; px <= PX_MAX; px += 1) {
     const width = columnWidth(px)
     expect(Math.trunc(((256 * width + Math.trunc(128 / 7)) / 256) * 7)).toBe(px)

@@ -5,18 +5,18 @@ import { COLORS_MAX } from './palette.ts'
 export const COLUMNS_MAX = 16_384
 /** Maximum number of rows of a sheet. */
 export const ROWS_MAX = 1_048_576
-/** Maximum side of a cell in pixels: a row has at most 409.5 points, and a pixel is 0.75. */
+/** Maximum side of a cell in pixels, because a row can be 409.5 points high, and a pixel is 0.75 points. */
 export const PX_MAX = 546
 
 /** Defaults from the settings DEFAULT_PX and DEFAULT_WIDTH. */
 export interface ConverterDefaults {
-  /** 1..PX_MAX */
+  /** Side of a cell in pixels, from 1 to PX_MAX. */
   readonly px: number
-  /** 1..COLUMNS_MAX */
+  /** Number of columns, from 1 to COLUMNS_MAX. */
   readonly width: number
 }
 
-/** Source: specification, “Limits”. */
+/** Defaults without settings. Source: specification, “Limits”. */
 export const DEFAULTS: ConverterDefaults = { px: 2, width: 100 }
 
 /** The method of resizing. */
@@ -28,11 +28,11 @@ export interface ConversionOptions {
   readonly height?: number
   readonly defaultWidth: number
   readonly colors: number
-  /** Colour behind transparent pixels, 0xRRGGBB; null ignores alpha. */
+  /** Colour behind transparent pixels as 0xRRGGBB, or null to ignore transparency. */
   readonly background: number | null
   readonly resample: Resample
   readonly grayscale: boolean
-  /** Initial zoom in per cent; null for the default of the spreadsheet program. */
+  /** Initial zoom in per cent, or null for the default of the spreadsheet program. */
   readonly zoom: number | null
 }
 
@@ -61,7 +61,7 @@ export const OPTION_NAMES = [
 
 type OptionName = (typeof OPTION_NAMES)[number]
 
-/** Parses the options in `fields`. Empty fields, which forms send, count as missing. Errors: FIELD_INVALID. */
+/** Parses the options in `fields`. An empty field counts as missing, because forms send it. Errors: FIELD_INVALID. */
 export function optionsOf(
   fields: ReadonlyMap<string, string>,
   defaults: ConverterDefaults,
@@ -111,7 +111,7 @@ function invalid(name: OptionName, expected: string): ConverterError {
   return new ConverterError('FIELD_INVALID', `the field ${name} must be ${expected}`)
 }
 
-/** Size of a sheet in cells; both sides are at least 1. */
+/** Size of a sheet in cells. `columns` and `rows` are at least 1. */
 export interface Grid {
   readonly columns: number
   readonly rows: number
@@ -123,9 +123,9 @@ export interface ImageSize {
 }
 
 /**
- * Computes the grid of an image. A computed side is rounded down, and at least 1. Errors: GRID_TOO_LARGE if it has
- * more columns or rows than a sheet, or more than `cellsMax` cells. Source: specification, “Size rules”; decision
- * 0010.
+ * Computes the grid of an image. A computed side is rounded down, and at least 1. Errors: GRID_TOO_LARGE for more
+ * columns or rows than a sheet can have, or for more than `cellsMax` cells. Source: specification, “Size rules”;
+ * decision 0010.
  */
 export function gridOf(
   image: ImageSize,
@@ -147,7 +147,7 @@ export function gridOf(
   return { columns, rows }
 }
 
-/** Returns `count * numerator / denominator`, rounded down; exact, because the product is below 2^53. */
+/** Returns `count * numerator / denominator`, rounded down. This is exact, because the product is below 2^53. */
 function scaled(count: number, numerator: number, denominator: number): number {
   return Math.max(1, Math.floor((count * numerator) / denominator))
 }

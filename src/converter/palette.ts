@@ -1,8 +1,8 @@
 import { type Bins, varianceCut } from './variance-cut.ts'
 
 /**
- * Maximum number of colours of a workbook. Excel “repairs” a file with more than 65,430 cell formats or fills and
- * loses the picture. Two fills and one format are reserved.
+ * Maximum colours of a workbook: 65,430 fills, of which two are reserved. Excel “repairs” a file with more
+ * than 65,430 fills or cell formats, and the picture is lost.
  */
 export const COLORS_MAX = 65_428
 
@@ -12,16 +12,17 @@ export interface Palette {
   readonly colors: Uint32Array
   /** Number of different colours among the pixels. */
   readonly distinct: number
-  /** Maps a pixel to a number, which `colorOf` maps to an index in `colors`. */
+  /** Maps a pixel to the number of its bin. */
   readonly set: ColorSet
+  /** Maps the number of a bin to an index in `colors`. */
   readonly colorOf: Uint16Array
 }
 
 /**
- * Creates the palette of a picture with three bytes per cell. It contains the exact colours if there are at most
- * COLORS_MAX. Otherwise it contains one colour for each of the finest bins that fit: no channel of a cell then
- * deviates by more than 3 of 255. If `colorsMax` (at least 1) is smaller, `varianceCut` merges the bins. Source:
- * decision 0010.
+ * Creates the palette of a picture with three bytes per cell. The palette has the exact colours if there are at most
+ * `colorsMax` (at least 1). Otherwise similar colours share a bin, and the bins are as small as COLORS_MAX allows, so
+ * that no channel deviates by more than 3 of 255. If there are more than `colorsMax` bins, `varianceCut` merges them.
+ * Source: decision 0010.
  */
 export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   const exact = new ColorSet([1, 1, 1])
@@ -47,8 +48,9 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
 }
 
 /**
- * Returns `exact` if it has at most COLORS_MAX members, otherwise the finest bins that fit. Widens the bins in blue
- * first, then red, then green, from [1, 1, 2] to at most [7, 6, 7]: those 37 × 43 × 37 bins always fit.
+ * Returns `exact` if it has at most COLORS_MAX members, otherwise the smallest bins of which at most COLORS_MAX are
+ * used. Widens the bins by one value at a time, first in blue, then in red, then in green, from [1, 1, 2] to at most
+ * [7, 6, 7], because 37 × 43 × 37 = 58,867 bins always fit.
  */
 function finestBins(exact: ColorSet): ColorSet {
   let set = exact
@@ -80,7 +82,7 @@ function binsOf(set: ColorSet, rgb: Uint8Array): Bins {
   return { mean, pixels }
 }
 
-/** Returns the colour of each bin, 0xRRGGBB: the mean, at most half the size of a bin away from any member. */
+/** Returns the colour of each bin as 0xRRGGBB: the mean, but at most half the extent of the bin from any member. */
 function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Array {
   const min = new Uint8Array(mean.length).fill(255)
   const max = new Uint8Array(mean.length)
@@ -107,7 +109,7 @@ function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Arra
   return paint
 }
 
-/** Merges bins with equal colours. */
+/** Returns the different colours of the bins, and the index of each bin's colour. */
 function withoutRepeats(paint: Uint32Array): Pick<Palette, 'colors' | 'colorOf'> {
   const colors = Uint32Array.from(new Set(paint)).sort()
   const index = new Map(Array.from(colors, (color, at) => [color, at]))
@@ -125,10 +127,11 @@ export function repaint(rgb: Uint8Array, { colors, set, colorOf }: Palette): voi
 }
 
 /**
- * A set of colours. After `seal`, its members are numbered 0, 1, 2 … in order.
+ * A set of colours. After `seal`, the members are numbered 0, 1, 2 … in the order of their codes.
  *
- * The code of a colour is the sum of one table entry per channel. The set has one bit per code, and the number of
- * members before each 32-bit word: at most 4 MB, which fits into the CPU cache, unlike a table of 2^24 numbers.
+ * The code of a colour is the sum of one table entry per channel. The set stores one bit per code, and the number of
+ * members before each 32-bit word. This takes at most 4 MB, which fits into the CPU cache, unlike a table of 2^24
+ * numbers.
  */
 class ColorSet {
   readonly #red: Uint32Array
@@ -138,7 +141,7 @@ class ColorSet {
   readonly #before: Uint32Array
   #size = 0
 
-  /** `widths` is the number of adjacent values per channel with the same code; [1, 1, 1] distinguishes all colours. */
+  /** `widths`: number of adjacent values of each channel that share a code. [1, 1, 1] distinguishes all colours. */
   constructor(widths: readonly [number, number, number]) {
     const [red, green, blue] = widths
     const [reds, greens, blues] = [codes(red), codes(green), codes(blue)]
@@ -174,7 +177,7 @@ class ColorSet {
     this.#size += 1
   }
 
-  /** Assigns each member its number. Call it after the last `add` and before the first `indexOf`. */
+  /** Numbers the members. Must be called after the last `add` and before the first `indexOf`. */
   seal(): void {
     let count = 0
     for (let word = 0; word < this.#bits.length; word += 1) {
@@ -219,7 +222,7 @@ class ColorSet {
   }
 }
 
-/** Returns the number of codes of a channel. */
+/** Returns the number of codes of a channel in which `width` adjacent values share a code. */
 function codes(width: number): number {
   return Math.ceil(256 / width)
 }

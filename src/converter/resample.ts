@@ -1,14 +1,14 @@
 import type { Grid, Resample } from './options.ts'
 
-/** Number of source pixels per result pixel along one axis. */
+/** Number of source pixels from which a result pixel is computed along one axis. */
 const TAPS = 4
 
 /**
  * Resizes an image with three bytes per pixel: `nearest` to any size, `cubic` (Catmull-Rom) to the same or a larger
  * size.
  *
- * Pixel centres are at half coordinates, as in Pillow and ImageMagick. libvips would shift an enlarged image by half
- * a cell.
+ * The centre of pixel n is at n + 0.5, as in Pillow and ImageMagick. libvips is not used, because it would shift an
+ * enlarged image by half a cell.
  */
 export function resample(rgb: Uint8Array, from: Grid, to: Grid, method: Resample): Uint8Array {
   if (from.columns === to.columns && from.rows === to.rows) return rgb
@@ -39,7 +39,7 @@ export function resample(rgb: Uint8Array, from: Grid, to: Grid, method: Resample
   return new Uint8Array(result.buffer)
 }
 
-/** TAPS source positions and weights for each result pixel along an axis. */
+/** For each result pixel along an axis: TAPS source positions and their weights. */
 interface Taps {
   readonly sources: Int32Array
   readonly weights: Float32Array
@@ -52,7 +52,7 @@ function tapsOf(from: number, to: number, method: Resample): Taps {
     const centre = ((at + 0.5) * from) / to - 0.5
     const left = Math.floor(centre)
     const t = method === 'nearest' ? Math.round(centre - left) : centre - left
-    // Beyond the edges, the edge pixels are repeated.
+    // Source positions beyond an edge become the edge pixel.
     sources.set(
       [-1, 0, 1, 2].map((tap) => Math.min(Math.max(left + tap, 0), from - 1)),
       at * TAPS,
@@ -62,7 +62,7 @@ function tapsOf(from: number, to: number, method: Resample): Taps {
   return { sources, weights }
 }
 
-/** Returns the weights of the pixels at -1, 0, 1 and 2 for a point at `t`, 0 to 1. Source: Keys 1981, a = -1/2. */
+/** Returns the weights of the pixels at -1, 0, 1, 2 for a point at `t`, from 0 to 1. Source: Keys 1981, a = -1/2. */
 function catmullRom(t: number): number[] {
   return [
     t * (t * (1 - t / 2) - 1 / 2),

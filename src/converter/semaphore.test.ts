@@ -4,7 +4,7 @@ import { Semaphore } from './semaphore.ts'
 const forever = () => new AbortController().signal
 const LONG_MS = 60_000
 
-it('serves callers in the order of their calls', async () => {
+it('gives permits to callers in the order of their calls', async () => {
   const semaphore = new Semaphore(1, 2, LONG_MS)
   await semaphore.acquire(forever())
   const order: string[] = []

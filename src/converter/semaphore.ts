@@ -5,7 +5,7 @@ export class Semaphore {
   #free: number
   readonly #queueMax: number
   readonly #queueMs: number
-  /** Functions to call when a waiting caller gets its permit. */
+  /** One function per waiting caller, oldest first. Calling the function gives the caller a permit. */
   readonly #queue: (() => void)[] = []
 
   /** At most `queueMax` callers wait, each for at most `queueMs` milliseconds. */
@@ -19,7 +19,7 @@ export class Semaphore {
     return this.#queue.length
   }
 
-  /** Resolves when the caller has a permit. Errors: BUSY if the queue is full or too slow; the reason of `signal`. */
+  /** Resolves when the caller has a permit. Errors: BUSY if the queue is full or the wait too long; `signal.reason`. */
   async acquire(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.#free > 0) {
@@ -46,7 +46,7 @@ export class Semaphore {
     })
   }
 
-  /** Passes the permit to the next waiting caller, if any. */
+  /** Returns a permit, which the oldest waiting caller gets. */
   release(): void {
     const next = this.#queue.shift()
     if (next === undefined) this.#free += 1

@@ -5,7 +5,7 @@ export interface Bins {
   readonly pixels: Uint32Array
 }
 
-/** A group of bins: the range `from` to `to` of `order`. */
+/** A group of bins: the indexes from `from` to `to` (excluded) of `order`. */
 interface Box {
   readonly from: number
   readonly to: number
@@ -16,10 +16,11 @@ interface Box {
 }
 
 /**
- * Merges bins into at most `colorsMax` colours. Starts with one box of all bins, and repeatedly cuts the box with the
- * greatest squared error at the position with the least remaining error. Returns for each bin the mean of its box,
- * 0xRRGGBB. Bins whose channels have equal integer parts are never separated. Source: X. Wu, “Efficient statistical
- * computations for optimal color quantization”, 1991, with bins instead of a coarser grid.
+ * Merges bins into at most `colorsMax` colours. Returns for each bin the mean colour of its box as 0xRRGGBB.
+ *
+ * Starts with one box of all bins. Repeatedly cuts the box with the greatest squared error at the position that leaves
+ * the least error. Never separates bins whose channels have equal integer parts. Source: X. Wu, “Efficient
+ * statistical computations for optimal color quantization”, 1991, with bins instead of a coarser grid.
  */
 export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
   const order = Uint32Array.from(bins.pixels.keys())
@@ -67,7 +68,7 @@ function boxOf(order: Uint32Array, bins: Bins, from: number, to: number): Box {
     greatest = here
     axis = channel
   }
-  // A single bin cannot be cut, so a rounding error must not make it the next candidate.
+  // The error of a single bin is 0, because a rounding error must not select a box that cannot be cut.
   return { from, to, error: to - from === 1 ? 0 : error, axis }
 }
 
@@ -75,7 +76,7 @@ function add(sums: Float64Array, at: number, value: number): void {
   sums[at] = (sums[at] ?? 0) + value
 }
 
-/** Partitions the box in `order` and returns the start of its second half, or `to` if it cannot be cut. */
+/** Partitions a box in `order`. Returns the start of the second part, or `to` if the box cannot be cut. */
 function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   const members = order.slice(from, to)
   const meanOf = (bin: number) => bins.mean[bin * 3 + axis] ?? 0
@@ -101,7 +102,7 @@ function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   return low
 }
 
-/** Returns the last colour level of the first half for the cut with the least total error. */
+/** Returns the highest value of the channel in the first part, for the cut with the least total error. */
 function bestLevel(pixels: Float64Array, sum: Float64Array): number {
   const allPixels = pixels.reduce((all, one) => all + one, 0)
   const all = sum.reduce((total, one) => total + one, 0)

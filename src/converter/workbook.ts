@@ -1,7 +1,7 @@
 import type { ConversionOptions, Grid } from './options.ts'
 import type { Palette } from './palette.ts'
 
-/** A part of the OOXML package: its name in the archive, and its XML. */
+/** A part of the OOXML package, with its name in the archive and its XML. */
 export interface Part {
   readonly name: string
   readonly pieces: Iterable<Uint8Array>
@@ -18,8 +18,9 @@ const TYPE = 'application/vnd.openxmlformats-officedocument.spreadsheetml'
 const COLORS_PER_CHUNK = 2_048
 
 /**
- * Returns all parts of the workbook except the sheet, in order. The only shared string is empty. Colour i of the
- * palette is a solid fill with style i + 1. Source: ECMA-376 part 1, 18.2, 18.4 and 18.8; part 2, 10.1.2.
+ * Returns all parts of the workbook except the sheet, in order. The only shared string is empty, because cells have no
+ * text. Colour i of the palette is a solid fill with style i + 1. Source: ECMA-376 part 1, 18.2, 18.4 and 18.8; part 2,
+ * 10.1.2.
  */
 export function workbookParts(sheetName: string, palette: Palette): Part[] {
   return [
@@ -120,12 +121,12 @@ function format(fillId: number): string {
 }
 
 const CHUNK_BYTES = 512 * 1024
-/** Free space required in a chunk before a cell is written: more than the longest cell and the tags of a row. */
+/** Bytes of a chunk after CHUNK_BYTES: more than the longest cell with the tags of a row. */
 const SPARE_BYTES = 256
 
 type SheetOptions = Pick<ConversionOptions, 'px' | 'zoom'>
 
-/** A chunk of the sheet's XML, and the number of rows completed with it. */
+/** A chunk of the sheet's XML, and the number of rows that are complete up to this chunk. */
 export interface SheetChunk {
   readonly bytes: Uint8Array
   readonly rows: number
@@ -141,8 +142,8 @@ function columnName(index: number): string {
 }
 
 /**
- * Stores short strings as 32-bit words, which are copied four bytes at a time. Up to 65,428 strings are accessed in
- * random order, so a small table, which stays in the CPU cache, is fast.
+ * Stores short strings as 32-bit words, so that `put` copies four bytes at a time. The table is compact, so that up to
+ * 65,428 strings, which are accessed in random order, stay in the CPU cache.
  */
 class TextTable {
   readonly #words: Int32Array
@@ -160,7 +161,7 @@ class TextTable {
     )
   }
 
-  /** Copies text `index` to `at` and returns its end. May overwrite up to three bytes after the end. */
+  /** Copies text `index` to `at`, and returns the offset of its end. May overwrite three bytes after the end. */
   put(view: DataView, index: number, at: number): number {
     const words = this.#words
     const from = index * this.#wordsEach
@@ -172,10 +173,11 @@ class TextTable {
 }
 
 /**
- * Yields the XML of the sheet: one cell per pixel, with an empty string and its style. `rgb` has three bytes per
- * cell, row by row. All chunks share one buffer, so a chunk is valid until the next chunk is requested. Cells have
- * the form `<c r="A1" s="1" t="s"><v>0</v></c>`, the only form that all readers parse as an empty string. Source:
- * specification, “Output workbook” 3 to 7; ECMA-376 part 1, 18.3.1; decision 0011.
+ * Yields the XML of the sheet: for each pixel a cell with an empty string and the style of its colour. `rgb` has three
+ * bytes per cell, row by row. All chunks share one buffer, so a chunk is valid until the next chunk is requested.
+ *
+ * A cell is written as `<c r="A1" s="1" t="s"><v>0</v></c>`, because all readers parse this as an empty string, but not
+ * shorter variants. Source: specification, “Output workbook” 3 to 7; ECMA-376 part 1, 18.3.1; decision 0011.
  */
 export function* sheetXml(
   grid: Grid,
@@ -231,7 +233,7 @@ function opening({ columns, rows }: Grid, { px, zoom }: SheetOptions): string {
     '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">' +
     `<dimension ref="${used}"/>` +
     `<sheetViews><sheetView tabSelected="1" workbookViewId="0"${scale}/></sheetViews>` +
-    // The default height is for the rows below the picture.
+    // The default height applies to the rows below the picture.
     '<sheetFormatPr defaultRowHeight="15"/>' +
     `<cols>${cols.join('')}</cols><sheetData>`
   )
@@ -240,8 +242,8 @@ function opening({ columns, rows }: Grid, { px, zoom }: SheetOptions): string {
 /**
  * Returns the `width` attribute of a column that is `px` pixels wide.
  *
- * The unit is the width of the widest digit in the normal font: 7 pixels for Calibri 11 at 96 dpi. The value is
- * rounded down to a multiple of 1/256. Source: ECMA-376 part 1, 18.3.1.13.
+ * The unit of the attribute is the width of the widest digit in the normal font, 7 pixels for Calibri 11 at 96 dpi. The
+ * value is rounded down to a multiple of 1/256. Source: ECMA-376 part 1, 18.3.1.13.
  */
 export function columnWidth(px: number): number {
   return Math.trunc((px * 256) / 7) / 256

@@ -1,4 +1,4 @@
-// The conversion worker: converts one job at a time, and exits when its parent process exits.
+// The conversion worker. Converts one job at a time, and exits when its parent process exits.
 import { once } from 'node:events'
 import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
@@ -16,7 +16,7 @@ const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })
 
 function send(message: WorkerMessage): void {
   process.send?.(message, undefined, undefined, (error: Error | null) => {
-    // The parent process has exited.
+    // An error means that the parent process has exited.
     if (error !== null) process.exit()
   })
 }
@@ -31,7 +31,7 @@ async function run(job: Job): Promise<void> {
     () => tooLarge(`decoding the image takes longer than ${DECODE_MS_MAX / 1_000} seconds`),
     DECODE_MS_MAX,
   )
-  // A few bytes in a header can make a decoder allocate any amount of memory.
+  // The memory is checked, because a few bytes in a header can make a decoder allocate any amount of memory.
   const memoryCheck = setInterval(() => {
     if (process.memoryUsage.rss() <= MEMORY_BYTES_MAX) return
     clearInterval(memoryCheck)
@@ -47,7 +47,7 @@ async function run(job: Job): Promise<void> {
     for (const { bytes, rows } of pieces) {
       sent += bytes.byteLength
       send({ kind: 'rows', rows })
-      // Stops converting while the pipe is full.
+      // Waits while the pipe is full.
       if (!pipe.write(bytes)) await once(pipe, 'drain')
     }
     send({ kind: 'end', bytes: sent })

@@ -44,7 +44,7 @@ describe('conversion workers', () => {
       expect(plan).toEqual(here.plan)
       expect((await buffer(product)).equals(expected)).toBe(true)
       expect(rows.at(-1)).toEqual([100, 100])
-      // All reports contain the total.
+      // Every report contains the total number of rows, 100.
       expect(new Set(rows.map(([, of]) => of))).toEqual(new Set([100]))
     }
   })
@@ -92,7 +92,7 @@ describe('conversion workers', () => {
 
   it('reject a job that exceeds the memory limit', async () => {
     const workers = workersWith({ workers: 1, memoryBytesMax: 1 })
-    // Decoding takes longer than the interval of the memory check.
+    // The image is large, so that decoding takes longer than the interval of the memory check.
     const large = sharp({ create: { width: 4_000, height: 4_000, channels: 3, background: 'red' } })
     const bytes = await large.png().toBuffer()
     await expect(workers.start(job({}, bytes), forever())).rejects.toMatchObject({
@@ -101,7 +101,7 @@ describe('conversion workers', () => {
     })
   })
 
-  it('reject jobs at once if the queue is full; after close, reject new jobs and abort running jobs', async () => {
+  it('reject jobs if the queue is full, and after close abort running jobs and reject new jobs', async () => {
     const workers = workersWith({ workers: 1, queueMax: 0 })
     const { product } = await workers.start(job(LARGE), forever())
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
@@ -122,7 +122,7 @@ describe('conversion workers', () => {
     const running = await Promise.all([1, 2].map(() => workers.start(job(LARGE), forever())))
     expect(children()).toBe(before + 2)
     for (const { product } of running) product.destroy()
-    // Workers are available only after the previous workers have exited.
+    // The next jobs get workers only after the killed workers have exited, so there are never more than two.
     const next = await Promise.all([1, 2].map(() => workers.start(job(), forever())))
     expect(children()).toBe(before + 2)
     await Promise.all(next.map(({ product }) => buffer(product)))
@@ -146,14 +146,14 @@ describe('conversion workers', () => {
     kill()
     const message = expect.stringMatching(/^the conversion process ended by SIGKILL; /)
     expect(await broken).toMatchObject({ code: 'WORKER_ENDED', message })
-    // A worker that is killed before the plan makes `start` reject.
+    // If a worker is killed before it sends the plan, `start` rejects.
     const early = workers.start(job(LARGE), forever()).then(
       () => null,
       (error: unknown) => error,
     )
     while (kill() === 0) await new Promise((resolve) => setImmediate(resolve))
     expect(await early).toMatchObject({ code: 'WORKER_ENDED', message })
-    // A crash has another error code, because the same image would crash the decoder again.
+    // A crash has its own error code, because the same image would crash the decoder again.
     const crashed = workers.start(job(LARGE), forever()).then(
       () => null,
       (error: unknown) => error,

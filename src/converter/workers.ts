@@ -40,38 +40,41 @@ export const WORKER_LIMITS: WorkerLimits = {
 }
 
 /**
- * The heap is small because pixels are stored outside of it, and its young generation is small because most objects are
- * short-lived.
+ * V8 flags of a worker. The heap can be small, because pixels are stored outside of the heap. The young generation can
+ * be small, because most objects are short-lived.
  */
 export const WORKER_FLAGS: readonly string[] = [
   '--max-old-space-size=64',
   '--max-semi-space-size=1',
   '--disable-warning=ExperimentalWarning',
 ]
-/** Replaces the operator's environment. The settings make glibc return large blocks to the system at once. */
+/**
+ * Environment of a worker, which does not inherit the operator's environment. The variables make glibc return large
+ * blocks of memory to the system at once.
+ */
 export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
   MALLOC_MMAP_THRESHOLD_: '131072',
   MALLOC_ARENA_MAX: '2',
 }
-/** A worker exits after a job with more cells, because its memory has grown. */
+/** Maximum cells of a job after which a worker is reused. A larger job leaves a worker with too much memory. */
 const CELLS_KEPT_MAX = 1_000_000
-/** Signals of a crash, which the same image would cause in the next worker too. */
+/** Signals of a crash. A crash is an error of the image, because the same image would crash the next worker too. */
 const CRASH_SIGNALS: ReadonlySet<string> = new Set(
   'SIGABRT SIGBUS SIGFPE SIGILL SIGSEGV SIGTRAP'.split(' '),
 )
-/** A `.ts` file in the repository, a `.js` file in the package. */
+/** Path of the worker: a `.ts` file in the repository, a `.js` file in the package. */
 const WORKER_FILE = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url),
 )
 
-/** Called with the number of completed rows and the total. */
+/** Called with the number of completed rows and the total number of rows. */
 type OnRows = (rows: number, ofRows: number) => void
 
 /**
  * Converts images in worker processes, so that this process stays responsive and no image can crash it.
  *
- * A worker is started when needed, reused, and killed when it has been idle for `idleMs`. If a job is aborted, its
- * worker is killed, and the next job starts only after it has exited. Source: decision 0011.
+ * A worker is started when a job needs it, reused for other jobs, and killed after `idleMs` without a job. If a job is
+ * aborted, its worker is killed, and the next job starts only after that worker has exited. Source: decision 0011.
  */
 export class ConversionWorkers {
   readonly #limits: WorkerLimits
@@ -87,8 +90,8 @@ export class ConversionWorkers {
   }
 
   /**
-   * Starts a conversion and resolves when the image is decoded. Destroying the product or aborting `signal` aborts the
-   * conversion. Errors: ConverterError; the reason of `signal`; Error for an unexpected failure of the worker.
+   * Starts a conversion, and resolves when the image is decoded. To abort the conversion, destroy the product or abort
+   * `signal`. Errors: ConverterError; the reason of `signal`; Error for an unexpected failure of the worker.
    */
   async start(
     job: Job,
@@ -96,7 +99,7 @@ export class ConversionWorkers {
     onRows: OnRows = () => {},
   ): Promise<{ readonly plan: Plan; readonly product: Readable }> {
     await this.#semaphore.acquire(signal)
-    // The close or the abort may have happened while the job was queued.
+    // While the job was queued, `close` may have been called, or `signal` may have been aborted.
     if (this.#isClosed || signal.aborted) {
       this.#semaphore.release()
       signal.throwIfAborted()
@@ -149,7 +152,7 @@ export class ConversionWorkers {
 
 function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
   const worker = fork(WORKER_FILE, [String(memoryBytesMax)], {
-    // stdin, stdout, stderr, the channel for messages, and the pipe for the product.
+    // Stdin, stdout, stderr, the channel for messages, and the pipe for the product (PRODUCT_FD).
     stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     serialization: 'advanced',
     execArgv: [...WORKER_FLAGS],
@@ -160,7 +163,7 @@ function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
   } catch {
     // The system does not support priorities, or the worker has already exited.
   }
-  // Ignored, because the job fails when the worker exits.
+  // Without a listener, an error would end this process. The job fails when the worker exits.
   worker.on('error', () => {})
   return worker
 }
@@ -172,7 +175,7 @@ async function kill(worker: ChildProcess): Promise<void> {
   await exit
 }
 
-/** Checks `code`, because a hostile image that has taken over the worker could send any string. */
+/** Returns the error for a failed job. Checks `code`, because a worker that runs an exploit could send any text. */
 function errorOf(code: string | null, message: string): Error {
   return code !== null && isConverterErrorCode(code)
     ? new ConverterError(code, message)
@@ -211,14 +214,15 @@ class Product extends Readable {
         ),
       )
     }, limits.conversionMs)
-    // Ignored: before the plan, `begin` rejects instead; after it, the reader sees a premature end.
+    // Without a listener, an error would end this process. Until the plan arrives, `begin` rejects with the error.
+    // Later, the reader sees that the stream ends early.
     this.on('error', () => {})
     this.#plan.promise.catch(() => {})
     worker.on('message', this.#onMessage).once('exit', this.#onExit)
     this.#pipe.on('data', this.#onData)
   }
 
-  /** Whether the worker has finished its job and can be reused. */
+  /** Whether the worker can be reused: its job is over, and its memory has not grown too much. */
   get isReusable(): boolean {
     return this.#isJobOver && this.#cells <= CELLS_KEPT_MAX
   }
@@ -275,7 +279,7 @@ class Product extends Readable {
     }
   }
 
-  /** Ends the product when all its bytes have arrived; the message `end` may arrive before them. */
+  /** Ends the product when all bytes have arrived. The message `end` may arrive before the last bytes. */
   #endIfComplete(): void {
     if (this.#total === null || this.#received < this.#total) return
     this.#isJobOver = true

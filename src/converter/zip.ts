@@ -10,20 +10,20 @@ interface DirectoryEntry {
   readonly plainBytes: number
 }
 
-/** 1980-01-01, so that the archives of equal pictures are equal. */
+/** Modification date of all files, 1980-01-01, so that equal pictures give equal archives. */
 const DOS_DATE = (1 << 5) | 1
 const VERSION = 20
-/** Flag: sizes and checksum follow after the data. */
+/** Flag of a file whose sizes and checksum follow after the data. */
 const FLAG_DESCRIPTOR = 1 << 3
 const DEFLATE = 8
 const UINT32_MAX = 0xffff_ffff
 
 /**
- * Writes a zip archive below 4 GiB as a sequence of chunks.
+ * Writes a zip archive of less than 4 GiB as a sequence of chunks.
  *
- * Each chunk is compressed by one synchronous call with a new dictionary, so chunks should have several hundred
- * kilobytes. fflate 0.8.3 produces the same archive at 0.84 of the speed, because it computes checksums in
- * JavaScript. Source: APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.9, 4.3.12 and 4.3.16.
+ * Each chunk is compressed by a synchronous call with a new dictionary, so chunks should be several hundred kilobytes
+ * long. fflate 0.8.3 is not used, because it has 0.84 of this speed, as it computes checksums in JavaScript. Source:
+ * APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.9, 4.3.12 and 4.3.16.
  */
 export class ZipWriter {
   readonly #level: number
@@ -35,7 +35,7 @@ export class ZipWriter {
     this.#level = level
   }
 
-  /** Adds a file. A chunk may be overwritten when the next chunk is requested. */
+  /** Adds a file, and yields its part of the archive. `chunks` may reuse the buffer of a chunk for the next chunk. */
   *part(name: string, chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
     const nameBytes = Buffer.from(name, 'ascii')
     const offset = this.#offset

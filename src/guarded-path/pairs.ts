@@ -8,7 +8,7 @@ type PairsErrorCode =
   | 'HELLO_FILE_UNUSABLE' // the operator's file is missing or is not a table of pairs
   | 'HELLO_NOT_CONFIGURED' // no file, and the preset pair is only allowed on a loopback address
 
-/** Messages never contain a password. */
+/** An error about the credentials of the guarded path. Its message never contains a password. */
 class PairsError extends CodedError<PairsErrorCode> {
   override readonly name = 'PairsError'
 }
@@ -18,16 +18,16 @@ export type Pairs = ReadonlyMap<string, Credentials>
 
 /** Maximum number of pairs in a file. */
 const PAIRS_MAX = 10_000
-/** Maximum length of an id, a name or a password, UTF-16 units. */
+/** Maximum length of an id, a name or a password, in UTF-16 units. */
 export const PART_LENGTH_MAX = 256
 
-/** The credentials to use if no file is configured and the address is loopback. */
+/** The only credentials if no file is configured and the listener has a loopback address. */
 export const PRESET_PAIR = { id: 'demo', name: 'demo', password: 'demo' } as const
 
 /**
- * Reads the pairs of this node from `file`, which contains JSON: `{"<id>": {"name": …, "password": …}}`. Without a
- * file, there is only the preset pair, and only if the listener has a loopback address. Errors:
- * HELLO_FILE_UNUSABLE, which names the file and the id; HELLO_NOT_CONFIGURED.
+ * Reads the credentials of each id from `file`, which contains JSON: `{"<id>": {"name": …, "password": …}}`. Without a
+ * file, returns the preset credentials if the listener has a loopback address. Errors: HELLO_FILE_UNUSABLE, whose
+ * message contains the file and the id; HELLO_NOT_CONFIGURED.
  */
 export async function openPairs(sources: {
   readonly file: string | null
@@ -37,7 +37,7 @@ export async function openPairs(sources: {
   if (sources.isLoopback) return new Map([[PRESET_PAIR.id, PRESET_PAIR]])
   throw new PairsError(
     'HELLO_NOT_CONFIGURED',
-    'the guarded path has no credentials, and the preset ones work only on a loopback address: ' +
+    'the guarded path has no credentials, and the preset credentials work only on a loopback address: ' +
       'set HELLO_FILE',
   )
 }
@@ -51,7 +51,7 @@ async function readPairsFile(path: string): Promise<Pairs> {
   try {
     table = parseStrictJson(bytes)
   } catch {
-    // Omits the cause: a parser's message quotes the text, which contains passwords.
+    // Omits the cause, because the parser's message quotes the text, which contains passwords.
     fail('is not JSON')
   }
   if (!isJsonObject(table)) return fail('is not a JSON object of pairs by id')
@@ -79,12 +79,12 @@ function isPart(text: Json | undefined): text is string {
   return text.length >= 1 && text.length <= PART_LENGTH_MAX
 }
 
-/** Compared if the id is unknown, so that the reply takes as long as for a known id. */
+/** Compared with the request if the id is unknown, so that the reply takes as long as for a known id. */
 const NO_CREDENTIALS: Credentials = { name: '', password: '' }
 
 /**
- * Whether the `Authorization` header contains the pair stored for `id`. False if `id` is missing, or is a list
- * because it was sent twice. Source: specification, “Authentication”, B.
+ * Whether the `Authorization` header contains the credentials of `id`. False if `id` is missing, or is a list because
+ * the query contains `id` twice. Source: specification, “Authentication”, B.
  */
 export function grants(pairs: Pairs, id: unknown, authorization: string | undefined): boolean {
   const pair = typeof id === 'string' ? pairs.get(id) : undefined

@@ -5,16 +5,16 @@ import { acceptAllMethods, type HttpApp } from '../http/index.ts'
 import { grants, type Pairs } from './pairs.ts'
 
 const REALM = 'Basic realm="daicho sample", charset="UTF-8"'
-/** The presence filter accepts any `Authorization` header of at least this length. Source: specification, B 3. */
+/** Minimum length of an `Authorization` header that the presence filter accepts. Source: specification, B 3. */
 const HEADER_LENGTH_MIN = 7
 
 const HelloQuery = Type.Object({ id: Type.String({ examples: ['demo'] }) })
 const HelloReply = Type.Object({ status: Type.Literal(true) })
 
 /**
- * Requires credentials for every path that starts with `/hello`, for every method. The check is a hook of the
- * routes, so it applies to paths as the router parsed them. A comparison with `request.url` could be bypassed with
- * `/%68ello` or `GET http://host/hello`. Source: specification, “B: guarded path”; docs/decisions/0015-passwords.md.
+ * Requires credentials for every path that starts with `/hello`, and for every method. The check is a hook of the
+ * routes, so the router decides to which paths the check applies. A comparison with `request.url` could be bypassed
+ * with `/%68ello` or `GET http://host/hello`. Source: specification, “B: guarded path”; decision 0015.
  */
 export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void> {
   const methods = acceptAllMethods(app)
@@ -24,7 +24,7 @@ export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void
       const id = isJsonObject(request.query) ? request.query.id : undefined
       if (!grants(pairs, id, request.headers.authorization)) return demandCredentials(reply)
     })
-    // The hook has checked `id`. The schemas are only for the documentation.
+    // The schemas are only for the documentation, because the hook has already checked `id`.
     guarded.setValidatorCompiler(() => () => true)
     guarded.get(
       '/hello',
@@ -54,8 +54,8 @@ export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void
 }
 
 /**
- * Returns 401 for every request to `app` whose `Authorization` header has less than seven characters. This checks
- * no credentials, so it protects nothing. Source: specification, “Authentication”, B 3.
+ * Replies with 401 to every request whose `Authorization` header has less than HEADER_LENGTH_MIN characters. This
+ * filter protects nothing, because it checks no credentials. Source: specification, “Authentication”, B 3.
  */
 export function mountPresenceFilter(app: HttpApp): void {
   app.addHook('onRequest', async (request, reply) => {

@@ -14,8 +14,8 @@ const LINKS = [
 ]
 
 /**
- * Component R of the specification, the exchange-rate feed. Pages of any site may read it, because the rates are
- * public. Errors: SourceListError if the key of a source is missing.
+ * Returns the exchange-rate feed. Pages of any site may read the rates, because the rates are public. Errors:
+ * SourceListError if the key of a source is missing. Source: specification, component R.
  */
 export function rateFeedComponent(
   deps: RateFeedDeps & { readonly version: string },

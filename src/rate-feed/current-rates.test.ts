@@ -100,7 +100,7 @@ describe('the order of sources', () => {
     expect(pollers[0]?.state()).toMatchObject({ failures: 0, lastError: null, backOffUntil: null })
   })
 
-  it('waits as long as a source requests', async () => {
+  it('delays the next request for the time that a failing source asks for', async () => {
     const first = new FakeSource(
       'ecb',
       new SourceError('HTTP_STATUS', '429', { retryAfterMs: 7_200_000 }),
@@ -148,7 +148,7 @@ describe('the served set of rates', () => {
     expect(served()?.perEur.JPY).toBe(178.9)
   })
 
-  it('for the same date, is replaced by its own source, but only confirmed by a source of lower rank', async () => {
+  it('for the same date, is replaced by its own source, but only confirmed by a source further down the list', async () => {
     const [first, second] = [
       new FakeSource('ecb', quote('2026-10-07')),
       new FakeSource('other', quote('2026-10-07', { JPY: 179.5 })),
@@ -185,7 +185,7 @@ describe('the served set of rates', () => {
     expect(rates.served?.staleFrom).toBe(Date.parse('2026-10-08'))
   })
 
-  it('stays live over a weekend while the source of higher rank is closed', async () => {
+  it('stays live over a weekend while the first source is closed and the second confirms the rates', async () => {
     const live = new FakeSource('live', quote('2026-10-08T09:00:00Z'))
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, clock, served } = setUp([live, first])
@@ -197,7 +197,7 @@ describe('the served set of rates', () => {
     expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: clock.now() })
   })
 
-  it('stays the stored set while a live source with an older date confirms the stored set', async () => {
+  it('stays the stored set if a live source with an older date confirms it', async () => {
     const first = new FakeSource('ecb', quote('2026-10-06'))
     const { rates, served } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
@@ -217,13 +217,16 @@ describe('the sanity band', () => {
     ['JPY', 178.9 * 100, false],
     ['JPY', 178.9 / 100, false],
     ['CNY', 75.6, false],
-  ])('accepts a change of %s to %d within a day: %s', async (currency, value, isAccepted) => {
-    const first = new FakeSource('ecb', quote('2026-10-08', { [currency]: value }))
-    const { rates, served, pollers } = setUp([first], { stored: quote('2026-10-07') })
-    await rates.refresh()
-    expect(served()?.source).toBe(isAccepted ? 'ecb' : 'lastgood')
-    expect(pollers[0]?.state().lastError).toBe(isAccepted ? null : 'OUT_OF_BAND')
-  })
+  ])(
+    'for a change of %s to %d within a day, accepts the rates: %s',
+    async (currency, value, isAccepted) => {
+      const first = new FakeSource('ecb', quote('2026-10-08', { [currency]: value }))
+      const { rates, served, pollers } = setUp([first], { stored: quote('2026-10-07') })
+      await rates.refresh()
+      expect(served()?.source).toBe(isAccepted ? 'ecb' : 'lastgood')
+      expect(pollers[0]?.state().lastError).toBe(isAccepted ? null : 'OUT_OF_BAND')
+    },
+  )
 
   it('widens by one percent for each day between the two sets of rates', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07', { USD: 1.13 * 1.19 }))
@@ -237,7 +240,7 @@ describe('the sanity band', () => {
     [1.201, false],
     [1.4, false],
   ])(
-    'widens up to 20 %%: accepts a change by the factor %d within a year: %s',
+    'widens up to 20 %%: for a change by the factor %d within a year, accepts the rates: %s',
     async (factor, isAccepted) => {
       const first = new FakeSource('ecb', quote('2026-10-07', { USD: 1.13 * factor }))
       const { rates, served, log } = setUp([first], { stored: quote('2025-10-07') })
@@ -365,7 +368,7 @@ describe('an invalid source', () => {
 })
 
 describe('the CNH overlay', () => {
-  it('refines the served rates when it arrives, without delaying a reply', async () => {
+  it('changes the served CNH when it arrives, without delaying a reply', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const overlay = new FakeSource('exchange-api', quote('2026-10-07', { CNY: 8, CNH: 8.08 }))
     let release = () => {}

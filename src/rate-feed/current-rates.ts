@@ -12,21 +12,22 @@ import {
   vectorOf,
 } from './rates.ts'
 
-/** A confirmation is valid for at least this time, and at least this number of refresh intervals of the source. */
+/** Minimum time for which a confirmation is valid. */
 const CONFIRMED_MIN_MS = 2 * 3_600_000
+/** Minimum number of refresh intervals of its source for which a confirmation is valid. */
 const CONFIRMED_REFRESHES = 3
-/** Rates of a source confirm the served rates if they are older by at most this. */
+/** Maximum time by which the date of rates may be before the date of the served rates to confirm them. */
 const OLDER_CONFIRMS_MAX_MS = 4 * 86_400_000
-/** Limits of the delay between two refreshes. */
+/** Minimum and maximum delay between two refreshes. */
 const PAUSE_MIN_MS = 1_000
 const PAUSE_MAX_MS = 6 * 3_600_000
 
 export interface ServedRates {
   readonly vector: RateVector
-  /** Position of the source in the operator's list, lower is better; infinite for stored rates. */
+  /** Index of the source in the operator's list, where lower is better. Infinite for stored rates. */
   readonly rank: number
   readonly rates: Rates
-  /** The last live source that confirmed the rates, and the time; null if no source has confirmed them. */
+  /** The last live source that confirmed the rates, and the time. Null if no live source has confirmed the rates. */
   readonly confirmed: { readonly by: string; readonly at: number } | null
   /** Time from which the rates are stale, in milliseconds since the Unix epoch. */
   readonly staleFrom: number
@@ -35,19 +36,19 @@ export interface ServedRates {
 export interface CurrentRatesContext {
   readonly clock: Clock
   readonly schedule: Schedule
-  /** Rates with an older date are stale, even if they are confirmed. */
+  /** Age of the date at which rates are stale, even if they are confirmed, in milliseconds. */
   readonly staleAfterMs: number
   /** Whether to reject rates that have changed implausibly. */
   readonly banded: boolean
-  /** Source of the ratio of CNH to CNY. */
+  /** Source of the ratio of CNH to CNY, or null. */
   readonly overlay: SourcePoller | null
-  /** Source of the currencies that partial sources do not quote. */
+  /** Source of the currencies that partial sources do not quote, or null. */
   readonly bridge: SourcePoller | null
-  /** Called with each new vector, the rates of all currencies at a date, of a live source. */
+  /** Called with each vector of a live source that is served from now on. */
   readonly onAccepted: (vector: RateVector) => void
 }
 
-/** The vector of a source during a refresh. */
+/** A vector that a source provides during a refresh. */
 interface Candidate {
   readonly poller: SourcePoller
   readonly rank: number
@@ -72,17 +73,17 @@ export class CurrentRates {
     this.#context = context
   }
 
-  /** The rates to serve; null until a source has provided rates. */
+  /** The rates to serve, or null until a source has provided rates. */
   get served(): ServedRates | null {
     return this.#served
   }
 
-  /** Time of the next refresh, in milliseconds since the Unix epoch; 0 if none is planned. */
+  /** Time of the next refresh, in milliseconds since the Unix epoch, or 0 if no refresh is planned. */
   get nextAt(): number {
     return this.#nextAt
   }
 
-  /** Serves a stored quote, which is stale until a live source confirms it. Errors: SourceError INCOMPLETE. */
+  /** Serves a stored quote as stale rates, until a live source confirms them. Errors: SourceError INCOMPLETE. */
   serveStored(name: string, quote: Quote): void {
     this.#replace(vectorOf(name, quote), Number.POSITIVE_INFINITY)
   }
@@ -105,7 +106,7 @@ export class CurrentRates {
     await this.refresh()
   }
 
-  /** Starts no further refresh. A refresh in progress stops within the time limits of its requests. */
+  /** Prevents further refreshes. A refresh in progress ends within the time limits of its requests. */
   stop(): void {
     this.#isStopped = true
     this.#cancelTimer()
@@ -148,7 +149,7 @@ export class CurrentRates {
     }
   }
 
-  /** Requests the overlay in the background, because it only refines CNH. A new quote starts another refresh. */
+  /** Requests the overlay in the background, because only CNH depends on it. A new quote starts another refresh. */
   #refreshOverlay(overlay: SourcePoller): void {
     if (this.#context.clock.now() < overlay.dueAt) return
     const before = overlay.lastGood?.quote
@@ -159,7 +160,10 @@ export class CurrentRates {
     })
   }
 
-  /** Decides whether to serve the rates of a source. */
+  /**
+   * Serves or rejects the rates of a source. Returns `settled` if no further source is needed, `older` if the rates can
+   * only confirm the served rates, or `ignored`.
+   */
   #evaluate(candidate: Candidate, implausible: Candidate[]): 'settled' | 'older' | 'ignored' {
     const { vector, rank, poller } = candidate
     const served = this.#served
@@ -221,8 +225,8 @@ export class CurrentRates {
 }
 
 /**
- * Whether two implausible candidates confirm each other. Sources of the same family cannot confirm each other.
- * Neither can partial sources: the error may be in the source that completed them.
+ * Whether two implausible candidates confirm each other. Sources of the same family cannot, because they publish the
+ * same rates. Partial sources cannot, because the error may be in the source that completed them.
  */
 function confirm(left: Candidate, right: Candidate): boolean {
   const [a, b] = [left.poller.source, right.poller.source]

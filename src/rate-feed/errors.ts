@@ -4,7 +4,7 @@ import type { OutboundErrorCode } from '../http/outbound.ts'
 
 export type RateFeedErrorCode =
   | 'RATES_NONE_YET' // no source has provided rates since the start, and no rates were stored
-  | 'RATES_STALE' // RATES_STRICT or RATES_MAX_STALE forbids rates of this age
+  | 'RATES_STALE' // RATES_STRICT or RATES_MAX_STALE forbids rates that are so old
   | 'HISTORY_OFF' // rates are not recorded
   | 'HISTORY_RANGE_INVALID' // `from` or `to` is not a date, or `from` is after `to`
 
@@ -37,7 +37,7 @@ export type SourceErrorCode =
   | 'CHECKSUM_WRONG'
   | 'OUT_OF_BAND' // differs too much from the last good rates
 
-/** The message is logged, so it never contains the address of the source, which may contain a key. */
+/** A source provides no rates. The message never contains the address of the source, because it may contain a key. */
 export class SourceError extends CodedError<SourceErrorCode> {
   override readonly name = 'SourceError'
   /** Delay that the source requests, in milliseconds, or null. */
@@ -64,11 +64,11 @@ export interface FeedLog {
 
 const HOUR_MS = 3_600_000
 
-/** Logs each warning at most once an hour, so that a persistent failure does not fill the log. */
+/** Logs a warning about each subject at most once an hour, so that a persistent failure does not fill the log. */
 export class HourlyWarning {
   readonly #log: FeedLog
   readonly #clock: Clock
-  /** Time of the last warning per subject. Subjects are names of sources and a few constants. */
+  /** Time of the last warning, by subject. Subjects are names of sources and a few constants. */
   readonly #loggedAt = new Map<string, number>()
 
   constructor(log: FeedLog, clock: Clock) {
@@ -76,7 +76,7 @@ export class HourlyWarning {
     this.#clock = clock
   }
 
-  /** Logs a warning about `subject`, unless one was logged within the last hour. */
+  /** Logs a warning about `subject`, unless a warning about it was logged within the last hour. */
   warn(subject: string, fields: object, message: string): void {
     const now = this.#clock.now()
     const loggedAt = this.#loggedAt.get(subject)
@@ -85,7 +85,7 @@ export class HourlyWarning {
     this.#log.warn(fields, message)
   }
 
-  /** Logs `message` if there was a warning about `subject` before. */
+  /** Logs `message` if there was a warning about `subject` since the last recovery. */
   recovered(subject: string, fields: object, message: string): void {
     if (this.#loggedAt.delete(subject)) this.#log.info(fields, message)
   }

@@ -180,14 +180,14 @@ describe('the live ticker', () => {
     expect(perEur.SEK).toBe(11.25)
   })
 
-  it('is rejected at weekends, and names the time of the next request', () => {
+  it('is rejected while the market is closed, with the delay until the next request', () => {
     const closed = { code: 'MARKET_CLOSED', retryAfterMs: 600_000 }
     expect(() => parseGmo(gmoBody(INSTANT, PER_EUR, 'CLOSE'))).toThrow(
       expect.objectContaining(closed),
     )
   })
 
-  it('is rejected if it reports an error, lacks the euro, or has an invalid timestamp', () => {
+  it('is rejected if it reports an error, has no price of the euro, or has an invalid timestamp', () => {
     const good = gmoBody(INSTANT)
     expect(() => parseGmo(good.replace('"status":0', '"status":4'))).toThrow(
       expect.objectContaining({ code: 'REFUSED' }),
@@ -270,7 +270,7 @@ describe('Retry-After', () => {
   ])('is parsed from %j to %j ms', (header, ms) => expect(retryAfterMs(header, now)).toBe(ms))
 })
 
-/** Returns the error code of creating a set of rates from the quote of `make`. */
+/** Returns the error code when a vector is created from the quote that `make` returns. */
 function vectorError(make: () => Quote): string {
   try {
     vectorOf('x', make())

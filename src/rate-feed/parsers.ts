@@ -1,4 +1,4 @@
-// Parsers for the replies of the sources. Each converts a body to a quote. Errors: SourceError.
+// Parsers for the replies of the sources. Each parser converts a body to a quote. Errors: SourceError.
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
@@ -10,8 +10,8 @@ const ECB_RATE =
   /<Cube\s{1,64}currency=(["'])([A-Z]{3})\1\s{1,64}rate=(["'])([^"'<>]{0,32})\3\s{0,64}\/>/g
 
 /**
- * Parses the ECB's daily file. It is a flat list, so two bounded patterns replace an XML parser. Rejects a file with
- * a DTD, an entity, a comment or CDATA, which would need an XML parser.
+ * Parses the ECB's daily file. Two bounded patterns replace an XML parser, because the file is a flat list. Rejects a
+ * file with a DTD, a comment or CDATA, which only an XML parser could read.
  */
 export function parseEcb(text: string): Quote {
   if (text.includes('<!')) throw malformed('the file contains a DTD, a comment or CDATA')
@@ -38,7 +38,7 @@ export function parseExchangeApi(text: string): Quote {
   return quoteOf(stringIn(body, 'date'), rates)
 }
 
-/** Parses `{timestamp, base: "USD", rates}` of Open Exchange Rates, and converts it to euros. */
+/** Parses `{timestamp, base: "USD", rates}` of Open Exchange Rates, and converts the rates to units per euro. */
 export function parseOpenExchangeRates(text: string): Quote {
   const body = parseBody(text)
   const { base, timestamp } = body
@@ -58,15 +58,16 @@ export function parseOpenExchangeRates(text: string): Quote {
 
 /** Delay until the next request when the market is closed. */
 const CLOSED_MS = 10 * 60_000
-/** Maximum plausible spread. */
+/** Maximum plausible difference between ask and bid, as a fraction of bid. */
 const SPREAD_MAX = 0.05
 const PRICES_MAX = 200
-/** Currencies quoted in yen. Their value per euro is the price of the euro divided by their own price. */
+/** Currencies with a price in yen. Units per euro are the price of the euro divided by the price of the currency. */
 const GMO_CODES = 'USD AUD GBP NZD CAD CHF ZAR TRY NOK SEK MXN HKD'.split(' ')
 
 /**
- * Parses `{status: 0, data: [{symbol, ask, bid, timestamp, status}]}` of GMO Coin. Values are means of bid and ask,
- * as of the oldest price. Errors: MARKET_CLOSED if any price is not `OPEN`, e.g. at weekends.
+ * Parses `{status: 0, data: [{symbol, ask, bid, timestamp, status}]}` of GMO Coin. A price is the mean of bid and ask.
+ * The time of the quote is the time of the oldest price. Errors: MARKET_CLOSED if any price is not `OPEN`, for example
+ * at weekends.
  */
 export function parseGmo(text: string): Quote {
   const { status, data } = parseBody(text)
@@ -115,19 +116,19 @@ function decimal(text: string): number {
   return /^\d{1,9}(?:\.\d{1,12})?$/.test(text) ? Number(text) : Number.NaN
 }
 
-/** Formats as `YYYY-MM-DDThh:mm:ssZ`. */
+/** Formats milliseconds since the Unix epoch as `YYYY-MM-DDThh:mm:ssZ`. */
 function instantText(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
 /**
- * Parses a vector document `{source, asOf, perEur}` with an optional `sha256`, which must match. Source:
+ * Parses a vector document `{source, asOf, perEur, sha256}`. The checksum is optional, but must match. Source:
  * docs/reference/rates.md, “Vector files”.
  */
 export function parseVectorDocument(text: string): Quote {
   const body = parseBody(text)
   const [source, asOf] = [stringIn(body, 'source'), stringIn(body, 'asOf')]
-  // The name is sent in a header and logged, so special characters are not allowed.
+  // Special characters are not allowed, because the name is sent in a header and logged.
   if (!/^[\w .+:-]{1,64}$/.test(source)) throw malformed('source has invalid characters')
   const perEur = objectIn(body, 'perEur')
   if (body.sha256 !== undefined && body.sha256 !== sha256Of({ source, asOf, perEur })) {
@@ -147,7 +148,7 @@ export function sha256Of(value: JsonObject): string {
   return createHash('sha256').update(canonicalJson(value)).digest('hex')
 }
 
-/** Parses a JSON object. Errors: SourceError MALFORMED; REFUSED if it reports an error. */
+/** Parses a JSON object. Errors: SourceError MALFORMED; REFUSED if the object reports a failure. */
 function parseBody(text: string): JsonObject {
   let value: Json
   try {
@@ -178,7 +179,7 @@ function objectIn(object: JsonObject, name: string): JsonObject {
   return value
 }
 
-/** Returns the currencies in `object`. `memberOf` maps a code to the name of its member. */
+/** Returns code and value of each currency in `object`. `memberOf` maps a code to the name of its member. */
 function numbersIn(object: JsonObject, memberOf = (code: string) => code): [string, number][] {
   return QUOTED.flatMap((code) => {
     if (!Object.hasOwn(object, memberOf(code))) return []

@@ -3,12 +3,12 @@ import { type HourlyWarning, SourceError, type SourceErrorCode } from './errors.
 import type { NamedQuote, Quote } from './rates.ts'
 import type { RateSource } from './sources.ts'
 
-/** Delay after the first failure; doubled after each further failure. */
+/** Delay after the first failure. Each further failure doubles the delay, up to BACK_OFF_MAX_MS. */
 const BACK_OFF_MS = 30_000
 const BACK_OFF_MAX_MS = 30 * 60_000
 /** Delay before the single immediate retry. */
 const RETRY_MS = 250
-/** Random fraction of the interval, so that many nodes do not send requests at the same time. */
+/** Maximum random change of an interval, as a fraction, so that many nodes do not send requests at the same time. */
 const JITTER = 0.1
 /** Maximum time by which a date may be ahead of this node's clock. */
 const CLOCK_SKEW_MS = 3_600_000
@@ -21,12 +21,12 @@ export interface PollerContext {
   readonly warning: HourlyWarning
 }
 
-/** Requests a source when it is due, retries, backs off, and stores its last good quote. */
+/** Requests the quotes of a source at its interval, with a retry and growing delays, and keeps the last good quote. */
 export class SourcePoller {
   readonly source: RateSource
   readonly #context: PollerContext
   #request: Promise<Quote | null> | null = null
-  /** The last received quote, valid or not; `unchanged` refers to it. */
+  /** The last received quote, even if its date is invalid, because a reply `unchanged` refers to this quote. */
   #received: Quote | null = null
   #quote: Quote | null = null
   #dueAt = 0
@@ -51,8 +51,8 @@ export class SourcePoller {
   }
 
   /**
-   * Returns the quote of the source: requests a new quote if its interval has passed, otherwise returns the last
-   * quote. Returns null while the source fails. Concurrent callers share a request. Never rejects.
+   * Returns the quote of the source. Requests a new quote if the interval of the source has passed, otherwise returns
+   * the last quote. Returns null while the source fails. Concurrent callers share a request. Never rejects.
    */
   poll(): Promise<Quote | null> {
     if (this.#request !== null) return this.#request
@@ -66,8 +66,8 @@ export class SourcePoller {
   }
 
   /**
-   * Reports that the quote is implausible. The source is still requested at its usual interval, and the quote is
-   * kept, because another source may confirm it later.
+   * Reports that the last quote is implausible. Does not delay the next request and keeps the quote, because another
+   * source may confirm the quote later.
    */
   reportImplausible(error: SourceError): void {
     this.#lastError = error.code
@@ -106,7 +106,7 @@ export class SourcePoller {
       warning.recovered(`source ${name}`, { source: name }, 'the source works again')
       return quote
     } catch (error) {
-      // A bug in the parser of one source must not stop the others.
+      // Catches any error, because a bug in the parser of one source must not stop the other sources.
       const cause = new SourceError('MALFORMED', 'the reply cannot be parsed', { cause: error })
       this.#fail(error instanceof SourceError ? error : cause)
       return null
@@ -143,13 +143,13 @@ export class SourcePoller {
   }
 }
 
-/** Errors: SourceError DATE_FUTURE. */
+/** Throws SourceError DATE_FUTURE if the date of a quote is in the future. */
 export function requirePast({ asOf, asOfMs }: Quote, clock: Clock): void {
   if (asOfMs <= clock.now() + CLOCK_SKEW_MS) return
   throw new SourceError('DATE_FUTURE', `the date ${asOf} is in the future`)
 }
 
-/** Formats `ms` as ISO 8601. */
+/** Formats milliseconds since the Unix epoch as ISO 8601. */
 export function instantOf(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
 }

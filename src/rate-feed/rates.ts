@@ -47,14 +47,14 @@ export const PAIRS = [
   'MXNJPY',
 ] as const
 
-/** A member of `PAIRS`: `ABCXYZ` is the number of units of XYZ per unit of ABC. */
+/** A currency pair. The rate of `ABCXYZ` is the number of units of XYZ per unit of ABC. */
 export type Pair = (typeof PAIRS)[number]
 
 export type Rates = Readonly<Record<Pair, number>>
 
 /**
- * Computes the twenty rates from unrounded values. Each is rounded once, to three decimals in yen and five
- * otherwise. Source: specification, “A value for pair ABCXYZ …”; decision 0012.
+ * Computes the twenty rates from unrounded values. Each rate is rounded once: a rate in yen to three decimals, any
+ * other rate to five. Source: specification, “A value for pair ABCXYZ …”; decision 0012.
  */
 export function ratesOf(perEur: PerEur): Rates {
   const units: Readonly<Record<string, number>> = { EUR: 1, ...perEur }
@@ -62,30 +62,30 @@ export function ratesOf(perEur: PerEur): Rates {
     const rate = (units[pair.slice(3)] ?? Number.NaN) / (units[pair.slice(0, 3)] ?? Number.NaN)
     return [pair, Number(rate.toFixed(pair.endsWith('JPY') ? 3 : 5))]
   })
-  // There is one entry per pair.
+  // The type is correct, because `rates` has one entry for each pair.
   return Object.fromEntries(rates) as Rates
 }
 
-/** The rates of a source at a date: some or all currencies, and possibly CNY. */
+/** The rates of some or all currencies that a source provides for a date, and possibly the rate of CNY. */
 export interface Quote {
   /** `YYYY-MM-DD`, or `YYYY-MM-DDThh:mm:ssZ`. */
   readonly asOf: string
-  /** `asOf` in milliseconds since the Unix epoch; midnight GMT for a date. */
+  /** `asOf` in milliseconds since the Unix epoch. A date means midnight GMT. */
   readonly asOfMs: number
   /** Units per euro. */
   readonly perEur: ReadonlyMap<string, number>
-  /** Original source of stored rates; null for rates that come directly from their source. */
+  /** Original source of stored rates, or null for rates that come directly from their source. */
   readonly origin: string | null
 }
 
-/** Currencies of a quote. CNY, the onshore renminbi, replaces an unknown CNH. */
+/** Currencies that a quote can contain. CNY, the onshore renminbi, replaces CNH if CNH is missing. */
 export const QUOTED: readonly string[] = [...CURRENCIES, 'CNY']
-/** Limits of plausible values, which no listed currency has ever exceeded. */
+/** Minimum and maximum units per euro. No listed currency has ever exceeded these limits. */
 const PER_EUR_MIN = 1e-4
 const PER_EUR_MAX = 1e6
 
 /**
- * Creates a quote from `entries` (code and units per euro); ignores unknown codes. Errors: SourceError
+ * Creates a quote from `entries`, each with a code and units per euro. Ignores unknown codes. Errors: SourceError
  * DATE_INVALID; VALUE_INVALID for a value out of range or a repeated code.
  */
 export function quoteOf(
@@ -107,7 +107,7 @@ export function quoteOf(
   return { asOf, asOfMs, perEur, origin }
 }
 
-/** Parses `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ss[.fff]Z` into milliseconds; returns null for other strings. */
+/** Parses `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ss[.fff]Z` into milliseconds. Returns null for other strings. */
 export function parseInstant(text: string): number | null {
   if (!/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?$/.test(text)) return null
   const ms = Date.parse(text)
@@ -140,7 +140,7 @@ export const SNAPSHOT: Quote = quoteOf(
 
 /** The rates of all currencies at a date, from which the pairs are computed. */
 export interface RateVector extends Omit<Quote, 'perEur'> {
-  /** Name of the source; several are joined by `+`. */
+  /** Name of the source. Names of combined sources are joined by `+`. */
   readonly source: string
   readonly perEur: PerEur
   /** The onshore renminbi per euro, or null if the source does not quote it. */
@@ -149,23 +149,23 @@ export interface RateVector extends Omit<Quote, 'perEur'> {
   readonly cnhIsCny: boolean
 }
 
-/** A quote with the name of its source. It completes the quote of another source. */
+/** A quote with the name of its source, used to complete the quote of another source. */
 export interface NamedQuote {
   readonly name: string
   readonly quote: Quote
 }
 
-/** Maximum difference between the dates of two quotes that are combined. */
+/** Maximum difference between the dates of two quotes that may be combined. */
 const COMBINED_AGE_MAX_MS = 7 * 86_400_000
 /** Maximum plausible difference of CNH and CNY. The offshore rate differs by about one percent at most. */
 const CNH_BASIS_MAX = 0.02
-/** Currencies managed against the dollar: between two fixings their dollar rate changes less than their euro rate. */
+/** Currencies managed against the dollar, whose dollar rate changes less in a day than their euro rate. */
 const PEGGED_TO_DOLLAR: ReadonlySet<string> = new Set(['HKD', 'CNH', 'CNY'])
 
 /**
- * Creates the vector of `quote`. `bridge` provides currencies that the source does not quote. If CNH is missing, it
- * is computed from CNY with the ratio in `overlay`; without that ratio, CNY replaces it. Errors: SourceError
- * INCOMPLETE, with the missing currencies.
+ * Creates the vector of `quote`. `bridge` provides currencies that the source does not quote. A missing CNH is computed
+ * from CNY with the ratio in `overlay`. If there is no ratio, CNH equals CNY. Errors: SourceError INCOMPLETE, with the
+ * missing currencies.
  */
 export function vectorOf(
   name: string,
@@ -193,7 +193,7 @@ export function vectorOf(
       `${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing`,
     )
   const { origin, asOf, asOfMs } = quote
-  // All currencies are present.
+  // The type is correct, because no currency is missing.
   const perEur = Object.fromEntries(CURRENCIES.map((code) => [code, values.get(code)])) as PerEur
   return { source: sources.join('+'), origin, asOf, asOfMs, perEur, cny, cnhIsCny }
 }
@@ -202,7 +202,10 @@ function isNear(quote: Quote, other: Quote): boolean {
   return Math.abs(quote.asOfMs - other.asOfMs) <= COMBINED_AGE_MAX_MS
 }
 
-/** Adds the currencies of `bridge` that are missing in `values`; returns whether there were any. */
+/**
+ * Adds the currencies of `bridge` that are missing in `values`. Returns whether any was missing. A currency pegged to
+ * the dollar keeps its dollar rate, any other currency keeps its euro rate.
+ */
 function addMissing(values: Map<string, number>, bridge: Quote): boolean {
   const [dollar, bridgeDollar] = [values.get('USD'), bridge.perEur.get('USD')]
   const dollarMove = dollar !== undefined && bridgeDollar !== undefined ? dollar / bridgeDollar : 1
@@ -213,21 +216,21 @@ function addMissing(values: Map<string, number>, bridge: Quote): boolean {
   return missing.length > 0
 }
 
-/** Returns CNH divided by CNY, or null if implausible. */
+/** Returns CNH divided by CNY, or null if the ratio is implausible. */
 function cnhBasis({ perEur }: Quote): number | null {
   const basis = (perEur.get('CNH') ?? Number.NaN) / (perEur.get('CNY') ?? Number.NaN)
   return Math.abs(basis - 1) <= CNH_BASIS_MAX ? basis : null
 }
 
-/** The stored and exchanged format of a vector. Source: docs/reference/rates.md, “Vector files”. */
+/** The format of a vector in files and replies. Source: docs/reference/rates.md, “Vector files”. */
 export interface VectorDocument {
   readonly source: string
   readonly asOf: string
-  /** Units per euro. Contains `CNY` instead of `CNH` if only the onshore rate is known. */
+  /** Units per euro. Contains `CNY` instead of `CNH` if only the rate of CNY is known. */
   readonly perEur: Readonly<Record<string, number>>
 }
 
-/** Converts `vector` to a document; `parseVectorDocument` and `vectorOf` convert it back. */
+/** Converts `vector` to a document. `parseVectorDocument` and `vectorOf` convert the document back. */
 export function documentOf(vector: RateVector): VectorDocument {
   const { CNH, ...others } = vector.perEur
   return {
@@ -239,13 +242,15 @@ export function documentOf(vector: RateVector): VectorDocument {
   }
 }
 
-/** Maximum change without a second source, as a fraction. Source: decision 0012. */
+/** Maximum change of a rate without a second source, as a fraction. Source: decision 0012. */
 const BAND = 0.1
+/** Increase of BAND for each day between the two dates. */
 const BAND_PER_DAY = 0.01
+/** Maximum of BAND with its increases. */
 const BAND_MAX = 0.2
-/** Currencies that have already changed by BAND_MAX within a day in the past. */
+/** Currencies that have moved by BAND_MAX in one day before, so BAND_MAX applies to them from the first day. */
 const VOLATILE: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
-/** Maximum difference at which two independent sources agree. */
+/** Maximum relative difference at which two independent sources agree. */
 const AGREEMENT_MAX = 0.01
 const DAY_MS = 86_400_000
 
@@ -268,7 +273,7 @@ export function agree(left: RateVector, right: RateVector, tolerance = AGREEMENT
   return CURRENCIES.every((code) => distance(left.perEur[code], right.perEur[code]) <= tolerance)
 }
 
-/** Returns the relative distance of two positive numbers, which is symmetric: 0.1 is ten percent. */
+/** Returns the relative distance of two positive numbers, in any order. 0.1 means ten percent. */
 function distance(value: number, was: number): number {
   return Math.max(value / was, was / value) - 1
 }

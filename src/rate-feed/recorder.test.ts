@@ -46,7 +46,7 @@ describe('recordOf', () => {
     expect(record.rate.EURUSD).toBe(1.13)
   })
 
-  it('returns an item that parses to the same record; other items are rejected', () => {
+  it('returns an item that `vectorRecordOf` parses, and `vectorRecordOf` rejects other items', () => {
     const { id, source, asOf, acceptedAt, perEur, rate } = recordOf(vector(), 0)
     const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
     expect(vectorRecordOf(item)).toEqual(item)

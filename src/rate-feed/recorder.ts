@@ -6,27 +6,28 @@ import { documentOf, PAIRS, type RateVector, ratesOf } from './rates.ts'
 
 /** The ledger database with the recorded vectors. */
 export const RATES_DATABASE = 'rates'
-/** Maximum number of records in a reply. */
+/** Maximum number of records in a reply of `/history`. */
 export const HISTORY_ROWS_MAX = 1_000
 
-/** An accepted vector, the rates of all currencies at a date, as an item of the database `rates`. */
+/** An accepted vector as an item of the database `rates`. */
 export interface VectorRecord {
-  /** `<asOf>.<source>.<12 hex digits of the SHA-256 of its values>`: equal vectors have equal ids. */
+  /** `<asOf>.<source>.<first 12 hex digits of the SHA-256 of the vector>`, so that equal vectors have equal ids. */
   readonly id: string
   readonly source: string
   readonly asOf: string
   /** Time at which the vector was first served, `YYYY-MM-DDThh:mm:ss.fffZ`. */
   readonly acceptedAt: string
-  /** Units per euro; `CNY` if the offshore rate is not known. */
+  /** Units per euro. Contains `CNY` instead of `CNH` if only the rate of CNY is known. */
   readonly perEur: Readonly<Record<string, number>>
   readonly rate: Readonly<Record<string, number>>
 }
 
 export interface HistoryQuery {
-  /** First and last date of `asOf`, `YYYY-MM-DD`, inclusive; null for no limit. */
+  /** First date of `asOf`, `YYYY-MM-DD`, or null for no limit. */
   readonly from: string | null
+  /** Last date of `asOf`, `YYYY-MM-DD`, or null for no limit. */
   readonly to: string | null
-  /** 1..HISTORY_ROWS_MAX. */
+  /** From 1 to HISTORY_ROWS_MAX. */
   readonly limit: number
   readonly offset: number
 }
@@ -37,7 +38,7 @@ export interface RecordedVector {
   readonly position: string
 }
 
-/** The methods of a ledger that the feed needs. Their errors do not stop the feed. */
+/** The methods of a ledger that the feed needs. Errors of these methods do not stop the feed. */
 export interface RateLedger {
   /** Writes `record` durably to the database `rates`, and creates the database if necessary. Ignores an existing id. */
   record(record: VectorRecord): Promise<void>
@@ -56,7 +57,7 @@ export function recordOf(vector: RateVector, now: number): VectorRecord {
 }
 
 /**
- * Returns the record in an item, or null if the item is not a record: clients may write other items to the database.
+ * Returns the record in an item, or null if the item is not a record. Clients may write other items to the database.
  */
 export function vectorRecordOf(item: Json): VectorRecord | null {
   if (!isJsonObject(item)) return null
@@ -72,7 +73,7 @@ function isNumbers(value: Json | undefined): value is Record<string, number> {
   return isJsonObject(value) && Object.values(value).every((number) => typeof number === 'number')
 }
 
-/** Maximum number of pending records. While the ledger rejects records, the oldest are dropped. */
+/** Maximum number of records that wait for the ledger. Above this number, the oldest record is dropped. */
 const PENDING_MAX = 1_000
 const RETRY_MS = 60_000
 

@@ -38,7 +38,7 @@ afterEach(async () => {
   await fixture.close()
 })
 
-/** The reply of each source with the rates of `PER_EUR`. */
+/** The body of each source for the rates in `PER_EUR`. */
 const REPLIES: Readonly<Record<string, string>> = {
   ecb: ecbFile(GOOD_DATE),
   frankfurter: frankfurterBody(GOOD_DATE),
@@ -103,7 +103,7 @@ describe('each source, simulated by a local server', () => {
   )
 
   it.each(Object.keys(REPLIES))(
-    '%s: does not replace a set of rates with one of an earlier date',
+    '%s: does not replace rates with rates of an earlier date',
     async (name) => {
       const feed = await opened(name)
       server.answer = send(REPLIES[name] ?? '')
@@ -123,7 +123,7 @@ describe('each source, simulated by a local server', () => {
     expect((await feed.detail()).meta.source).toBe('snapshot')
   })
 
-  it('sends conditional requests, and a 304 confirms the served rates', async () => {
+  it('sends conditional requests, and a reply 304 confirms the served rates', async () => {
     const feed = await opened('ecb')
     server.answer = send(REPLIES.ecb ?? '', 200, {
       etag: '"v1"',
@@ -167,7 +167,7 @@ describe('each source, simulated by a local server', () => {
     expect((await feed.detail()).meta.source).toBe('ecb')
   })
 
-  it('after a 429 waits for the requested time, and after a 503 retries once', async () => {
+  it('waits for the requested time after a 429, and retries once after a 503', async () => {
     const feed = await opened('ecb,snapshot')
     server.answer = send('', 503)
     await feed.refresh()
@@ -205,7 +205,7 @@ describe('each source, simulated by a local server', () => {
   })
 })
 
-describe('the live ticker above the reference rates', () => {
+describe('the live ticker, listed before the reference rates', () => {
   const play =
     (status: string): RequestListener =>
     (request, response) => {
@@ -217,7 +217,7 @@ describe('the live ticker above the reference rates', () => {
       )
     }
 
-  it('serves its own currencies, completed by the reference rates', async () => {
+  it('is served, and the reference rates complete its currencies', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -234,7 +234,7 @@ describe('the live ticker above the reference rates', () => {
     expect((await feed.detail()).meta.source).toBe('gmo+ecb')
   })
 
-  it('keeps its rates at weekends, when the ticker is closed and the next source confirms them', async () => {
+  it('stays the served source at weekends, when it is closed and the next source confirms its rates', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -356,7 +356,7 @@ const endless: RequestListener = (_request, response) => {
   const block = Buffer.alloc(65_536, 0x20)
   const more = () => {
     while (!response.destroyed && response.write(block)) {
-      // Sends until the client closes the connection.
+      // Writes until the client closes the connection.
     }
   }
   response.on('drain', more)

@@ -22,11 +22,11 @@ export interface RateFeedSettings {
   readonly sources: readonly SourceEntry[]
   /** Whether stale rates are rejected. */
   readonly strict: boolean
-  /** Maximum age of current rates in milliseconds. Rates with an older date are marked as stale in replies. */
+  /** Age of the date from which replies mark rates as stale, in milliseconds. */
   readonly staleAfterMs: number
-  /** Maximum age of stale rates in milliseconds. Rates with an older date are not served. Null for no limit. */
+  /** Age of the date from which stale rates are no longer served, in milliseconds, or null for no limit. */
   readonly maxStaleMs: number | null
-  /** Folder of the `lastgood` file, or null. */
+  /** Folder for the file of the source `lastgood`, or null. */
   readonly folder: string | null
   readonly openExchangeRatesAppId: string | null
   /** Whether to reject rates that have changed implausibly. */
@@ -39,9 +39,9 @@ export interface RateFeedDeps {
   /** Returns a random number in [0, 1) for the intervals of requests. */
   readonly random: () => number
   readonly log: FeedLog
-  /** Sends requests to sources; rejects addresses that are not allowed. */
+  /** Sends requests to sources, and rejects addresses that are not allowed. */
   readonly get: Get
-  /** Records accepted vectors; null disables recording. */
+  /** Records accepted vectors. Null disables recording. */
   readonly ledger: RateLedger | null
   /** Defaults to the timers of the process. */
   readonly schedule?: Schedule
@@ -50,7 +50,7 @@ export interface RateFeedDeps {
 /** The rates and their source, as in `GET /?detail=1`. */
 export type RateDetail = Awaited<ReturnType<RateFeed['detail']>>
 
-/** The rate feed. Requests wait for a source only while no rates are available. */
+/** The rate feed. Requests for rates wait for a source only if there are no rates to serve yet. */
 export class RateFeed {
   readonly #settings: RateFeedSettings
   readonly #clock: Clock
@@ -60,14 +60,14 @@ export class RateFeed {
   readonly #current: CurrentRates
   readonly #ledger: RateLedger | null
   readonly #recorder: Recorder | null
-  /** Path of the `lastgood` file, or null. */
+  /** Path of the file of the source `lastgood`, or null. */
   readonly #lastGoodPath: string | null
-  /** Settles when all writes of the file so far are done. Writes run one at a time. */
+  /** Resolves when all writes of that file so far are done. Writes run one at a time. */
   #writing: Promise<void> = Promise.resolve()
   /** The reply for the current second. */
   #cached: { served: ServedRates; second: number; detail: RateDetail } | null = null
 
-  /** Errors: SourceListError if a source lacks its key. */
+  /** Errors: SourceListError if the key of a source is missing. */
   constructor({ settings, clock, random, log, get, ledger, schedule }: RateFeedDeps) {
     const { sources, folder, openExchangeRatesAppId } = settings
     this.#settings = settings
@@ -84,8 +84,8 @@ export class RateFeed {
     const context = { get, now: () => clock.now(), openExchangeRatesAppId }
     this.#pollers = openSources(sources, context).map((source) => new SourcePoller(source, pollers))
     const named = (name: string) => this.#pollers.find(({ source }) => source.name === name)
-    // Completes live prices, which lack some currencies, with the reference rates, even if those rates are not in the
-    // operator's list of sources.
+    // Live prices lack some currencies. The reference rates complete them, even if the operator's list of sources does
+    // not contain the reference rates.
     const bridge = () =>
       named('ecb') ??
       named('frankfurter') ??
@@ -108,7 +108,7 @@ export class RateFeed {
     }
     const refreshed = this.#current.refresh().then(() => this.#warnIfStale())
     const local = this.#pollers.filter(({ source }) => source.isLocal)
-    // Waits only if all sources are local, because local sources are fast.
+    // Waits for the refresh only if all sources are local, because local sources are fast.
     if (local.length === this.#pollers.length) await refreshed
     else await Promise.all(local.map((poller) => poller.poll()))
   }
@@ -143,7 +143,7 @@ export class RateFeed {
     return detail
   }
 
-  /** Errors: as for `current`. */
+  /** Returns the rates with all details, computed for this call. Errors: those of `current`. */
   async detail() {
     return this.#detailOf(this.#current.served ?? (await this.#firstRates()))
   }
@@ -203,7 +203,7 @@ export class RateFeed {
     } catch (error) {
       if (!(error instanceof SourceError)) throw error
       const { cause, code, message } = error
-      // The file is missing until the first rates are stored.
+      // No warning for a missing file, because there is no file until the first rates are stored.
       const isAbsent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
       const text = `the stored rates cannot be used: ${message}`
       if (!isAbsent) this.#warning.warn('lastgood', { code }, text)
@@ -267,7 +267,7 @@ export class RateFeed {
     }
   }
 
-  /** Whether the settings forbid rates of this age. */
+  /** Whether the settings forbid serving these rates, because they are stale. */
   #isRefused({ vector, staleFrom }: ServedRates, now: number): boolean {
     const { strict, maxStaleMs } = this.#settings
     if (now < staleFrom) return false
@@ -286,7 +286,7 @@ export class RateFeed {
   }
 }
 
-/** Formats `now` as `YYYY-MM-DD hh:mm:ss+0`, GMT. Source: specification, “result.datetime”. */
+/** Formats `now` as `YYYY-MM-DD hh:mm:ss+0` in GMT. Source: specification, “result.datetime”. */
 function datetimeOf(now: number): string {
   return `${new Date(now).toISOString().slice(0, 19).replace('T', ' ')}+0`
 }

@@ -42,7 +42,7 @@ afterEach(async () => {
 describe('the last good set of rates', () => {
   const path = () => join(folder, 'rates.json')
 
-  it('is stored in the system folder and served after a restart, marked as lastgood and stale', async () => {
+  it('is stored in the system folder, and served as lastgood and stale after a restart', async () => {
     server.answer = send(ecbFile(GOOD_DATE))
     const first = await opened('ecb,lastgood,snapshot', { folder })
     await first.refresh()
@@ -97,7 +97,7 @@ describe('the last good set of rates', () => {
     expect(log.lines.some((line) => line.includes('stored'))).toBe(false)
   })
 
-  it('causes a warning if it cannot be written; the rates are served anyway', async () => {
+  it('causes a warning if it cannot be written, but the rates are served', async () => {
     const log = new MemoryLog()
     writeFileSync(join(folder, 'file'), '')
     server.answer = send(ecbFile(GOOD_DATE))
@@ -115,7 +115,7 @@ describe('the operator’s own set of rates', () => {
     return `file:${join(folder, 'own.json')}`
   }
 
-  it('is served from the start if it comes from a file, and the file is read again later', async () => {
+  it('is served from the start if it comes from a file, which is read again later', async () => {
     const entry = write({ source: 'desk', asOf: GOOD_DATE, perEur: { ...PER_EUR, CNH: 7.58 } })
     const feed = await opened(`${entry},snapshot`)
     const { meta } = await feed.detail()

@@ -19,7 +19,7 @@ import type { Quote, VectorDocument } from './rates.ts'
 export interface RateSource {
   /** Name in `X-Rates-Source` and `/healthz`. Never contains the address of a `file:` or `url:` source. */
   readonly name: string
-  /** Sources of one family publish the same rates, so they do not confirm each other. */
+  /** Name shared by sources that publish the same rates and therefore cannot confirm each other. */
   readonly family: string
   /** Refresh interval in milliseconds. */
   readonly refreshMs: number
@@ -27,7 +27,7 @@ export interface RateSource {
   readonly isPartial: boolean
   /** Whether the source needs no network access. */
   readonly isLocal: boolean
-  /** Returns the current rates, or `unchanged` since the last quote. Errors: SourceError. */
+  /** Returns the current quote, or `unchanged` if the quote is the same as the last one. Errors: SourceError. */
   read(): Promise<Quote | 'unchanged'>
 }
 
@@ -41,7 +41,7 @@ interface HttpSource {
   readonly isPartial?: boolean
   /** Value of the `Accept` header; JSON by default. */
   readonly accept?: string
-  /** Requested in order until one provides rates. */
+  /** Addresses, requested in order until one provides rates. */
   readonly urls: readonly string[]
   readonly parse: (text: string) => Quote
 }
@@ -57,7 +57,7 @@ const PUBLIC_SOURCES = {
     urls: ['https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml'],
     parse: parseEcb,
   },
-  /** Republishes the rates of the ECB, so it has CNY but not CNH. */
+  /** A service that republishes the rates of the ECB, which have CNY but not CNH. */
   frankfurter: {
     family: 'ecb',
     refreshMs: 30 * MINUTE_MS,
@@ -66,7 +66,7 @@ const PUBLIC_SOURCES = {
     ],
     parse: parseFrankfurter,
   },
-  /** Collected daily by volunteers. The only free source of CNH, but not always correct. */
+  /** Rates collected daily by volunteers. The only free source of CNH, but not always correct. */
   'exchange-api': {
     refreshMs: 6 * HOUR_MS,
     // The second address is the fallback recommended by the authors of exchange-api.
@@ -76,7 +76,7 @@ const PUBLIC_SOURCES = {
     ],
     parse: parseExchangeApi,
   },
-  /** Requested hourly, as often as its free plan allows. */
+  /** Rates of Open Exchange Rates, requested hourly, as often as the free plan allows. */
   openexchangerates: {
     refreshMs: HOUR_MS,
     urls: ['https://openexchangerates.org/api/latest.json'],
@@ -101,11 +101,11 @@ export type SourceEntry =
 
 const ENTRIES_MAX = 16
 
-/** Parses a comma-separated list in order of preference. Errors: SourceListError. */
+/** Parses RATES_SOURCES: sources separated by commas, in order of preference. Errors: SourceListError. */
 export function parseSourceList(text: string): readonly SourceEntry[] {
   const names = text.split(',').map((name) => name.trim())
   if (names.length > ENTRIES_MAX) {
-    throw new SourceListError(`lists more than ${ENTRIES_MAX} sources`)
+    throw new SourceListError(`the list has more than ${ENTRIES_MAX} sources`)
   }
   if (new Set(names).size !== names.length) throw new SourceListError('a source is listed twice')
   return names.map(parseEntry)
@@ -120,12 +120,12 @@ function parseEntry(name: string): SourceEntry {
   }
   if (name.startsWith('url:')) {
     const url = URL.parse(name.slice('url:'.length))
-    // Omits the address, which may contain a key.
+    // The message omits the address, because it may contain a key.
     if (url?.protocol !== 'https:') throw new SourceListError('url: needs an https address')
     return { kind: 'url', url }
   }
   throw new SourceListError(
-    `unknown source ${JSON.stringify(name.slice(0, 40))}; known are ` +
+    `unknown source ${JSON.stringify(name.slice(0, 40))}; the sources are ` +
       `${Object.keys(PUBLIC_SOURCES).join(', ')}, file:<path>, url:<https address>, lastgood, snapshot`,
   )
 }
@@ -137,7 +137,7 @@ function isPublicSource(name: string): name is PublicSource {
 export interface SourceContext {
   readonly get: Get
   readonly now: () => number
-  /** The operator's key for Open Exchange Rates; null if not configured. */
+  /** The operator's key for Open Exchange Rates, or null if there is no key. */
   readonly openExchangeRatesAppId: string | null
 }
 
@@ -163,7 +163,7 @@ export function openSources(entries: readonly SourceEntry[], context: SourceCont
   })
 }
 
-/** Opens a public source. Errors: SourceListError if its key is missing. */
+/** Opens a public source. Errors: SourceListError if the key of the source is missing. */
 export function publicSource(name: PublicSource, context: SourceContext): RateSource {
   const source: HttpSource = PUBLIC_SOURCES[name]
   if (name !== 'openexchangerates') return httpSource(name, source, context)
@@ -189,7 +189,7 @@ function fileSource(name: string, path: string): RateSource {
 function httpSource(name: string, source: HttpSource, { get, now }: SourceContext): RateSource {
   const { family = name, refreshMs, isPartial = false, urls, parse } = source
   const { accept = 'application/json' } = source
-  /** Headers of the last good reply. They make the next request to the same address conditional. */
+  /** Headers of the last good reply, which make the next request to the same address conditional. */
   let validators: { url: string; etag: string | null; lastModified: string | null } | null = null
   const readAt = async (url: string): Promise<Quote | 'unchanged'> => {
     const known = validators?.url === url ? validators : null
@@ -204,7 +204,7 @@ function httpSource(name: string, source: HttpSource, { get, now }: SourceContex
       const message = `the source replied with status ${reply.status}`
       throw new SourceError('HTTP_STATUS', message, { retryAfterMs: retryMs, isTransient })
     }
-    // Reset before parsing, so that the next reply to a rejected body is not “unchanged”.
+    // Reset before parsing, so that the request after a rejected body is not conditional.
     validators = null
     const quote = parse(decodeUtf8(reply.body))
     const etag = short(reply.header('etag'))
@@ -233,7 +233,7 @@ function throwSourceError(error: unknown): never {
   throw new SourceError(error.code, error.message, { cause: error, isTransient })
 }
 
-/** Returns null for a header that is too long to be sent back. */
+/** Returns the value of a header, or null if the value is too long to be sent back in a request. */
 function short(header: string | null): string | null {
   return header === null || header.length > 256 ? null : header
 }
@@ -246,10 +246,10 @@ function decodeUtf8(body: Buffer): string {
   }
 }
 
-/** Maximum value of `Retry-After`; longer delays are reduced to it. */
+/** Maximum delay from a `Retry-After` header. Longer delays are reduced to this value. */
 const RETRY_AFTER_MAX_MS = 86_400_000
 
-/** Parses `Retry-After` (seconds or a date) into milliseconds; returns null if it is absent or invalid. */
+/** Parses `Retry-After` (seconds or a date) into milliseconds. Returns null if the header is absent or invalid. */
 export function retryAfterMs(header: string | null, now: number): number | null {
   if (header === null) return null
   const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - now
@@ -259,8 +259,8 @@ export function retryAfterMs(header: string | null, now: number): number | null 
 const FILE_BYTES_MAX = 1_048_576
 
 /**
- * Reads the quote in the vector file at `path`. Errors: SourceError, e.g. FILE_UNREADABLE for a pipe or a device,
- * because such a read may never end.
+ * Reads the quote in the vector file at `path`. Errors: SourceError. A pipe or a device gives FILE_UNREADABLE, because
+ * reading it may never end.
  */
 export async function readVectorFile(path: string): Promise<Quote> {
   const text = await readBounded(path).catch((error: unknown) => {
@@ -272,7 +272,7 @@ export async function readVectorFile(path: string): Promise<Quote> {
 }
 
 async function readBounded(path: string): Promise<string> {
-  // Without O_NONBLOCK, opening a pipe without a writer blocks forever.
+  // Without O_NONBLOCK, opening a pipe that has no writer would block forever.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     const stat = await file.stat()

@@ -6,13 +6,13 @@ export interface SampleApiDeps extends SampleServiceDeps {
   readonly logger: SampleLogger
   /** Version to show in the documentation. */
   readonly version: string
-  /** Mounts other routes on this listener, before the routes of the sample. */
+  /** Mounts other routes on this listener before the routes of the sample API. */
   readonly mountFirst: (app: HttpApp) => Promise<void>
 }
 
 /**
- * Component T of the specification, the token-gated sample. It shares its address with component B, which
- * `mountFirst` mounts.
+ * Returns the token-gated sample API. Its listener also serves the guarded path, which `mountFirst` mounts. Source:
+ * specification, components T and B.
  */
 export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
   const { version, mountFirst, logger } = deps
@@ -20,7 +20,7 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
     name: 'samples',
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
-    // All other error codes occur only at startup.
+    // All other error codes of this component occur only at startup.
     statusOf: { HASHING_BUSY: 429 },
     refusalReply: ({ message }) => ({
       contentType: 'application/json; charset=utf-8',

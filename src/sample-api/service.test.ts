@@ -9,7 +9,7 @@ async function started() {
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const users = await openUserDirectory({ file: null, folder: null, isLoopback: true })
   const service = new SampleService({ monotonic: clock, tokens, users })
-  /** Sends malformed logins: they count as failures of `address`, without the cost of a password check. */
+  /** Sends malformed logins, which count as failures of `address` without the cost of a password check. */
   const fail = async (address: string, times = 1) => {
     for (let count = 0; count < times; count += 1) await service.login(null, null, address)
   }
@@ -34,7 +34,7 @@ it.each([
   ['::1', '::1:0:0:0:1', false],
   ['::', '::1', true],
 ])(
-  'after failed logins from %s, a login from %s is throttled: %s (an IPv6 /64 counts as one client)',
+  'after 100 failed logins from %s, a login from %s is throttled: %s (an IPv6 /64 counts as one client)',
   async (failing, login, isThrottled) => {
     const { fail, outcome } = await started()
     await fail(failing, 99)

@@ -13,16 +13,17 @@ import { NAME_LENGTH_MAX, type User, type UserDirectory } from './users.ts'
 /** Lifetime of a session token: 24 hours. Source: specification, “Limits”. */
 const SESSION_SECONDS = 24 * 60 * 60
 /**
- * The `aud` claim of session tokens. Other components reject session tokens, and this component rejects other tokens.
+ * The `aud` claim of session tokens. Because of this claim, other components reject session tokens, and this component
+ * rejects other tokens.
  */
 const SESSION_AUDIENCE = 'daicho:samples'
-/** Replaces every password in replies. */
+/** Text that replaces every password in replies. */
 const PASSWORD_SHOWN = '********'
 
 const WINDOW_MS = 5 * 60 * 1000
-/** Limits wrong passwords for one name from one address. */
+/** Limits of failed logins for one name from one address. */
 const NAME_LIMITS = { failuresMax: 10, windowMs: WINDOW_MS, keysMax: 10_000 }
-/** Limits wrong passwords from one address for all names together. */
+/** Limits of failed logins from one address for all names together. */
 const ADDRESS_LIMITS = { failuresMax: 100, windowMs: WINDOW_MS, keysMax: 10_000 }
 
 export type Login =
@@ -37,7 +38,7 @@ export interface SampleServiceDeps {
   readonly users: UserDirectory
 }
 
-/** Issues and verifies tokens. Source: specification, “Authentication”, T; docs/decisions/0015-passwords.md. */
+/** Issues and verifies session tokens. Source: specification, “Authentication”, T; docs/decisions/0015-passwords.md. */
 export class SampleService {
   readonly #tokens: TokenService
   readonly #users: UserDirectory
@@ -53,8 +54,9 @@ export class SampleService {
   }
 
   /**
-   * Exchanges a name and a password, which may be any JSON values, for a token. An unknown name takes as long as a
-   * wrong password. Failures are counted per client `address`. Errors: HASHING_BUSY, SharedFileError.
+   * Exchanges a name and a password, which may be any JSON values, for a token. A login with an unknown name takes as
+   * long as a login with a wrong password. Failures are counted per client `address`. Errors: HASHING_BUSY,
+   * SharedFileError.
    */
   async login(name: unknown, password: unknown, address: string): Promise<Login> {
     const addressKey = clientOf(address)
@@ -82,7 +84,7 @@ export class SampleService {
     )
   }
 
-  /** Whether `token`, which may be any JSON value, is valid here. Errors: SharedFileError. */
+  /** Whether `token`, which may be any JSON value, is a valid session token. Errors: SharedFileError. */
   async accepts(token: unknown): Promise<boolean> {
     if (typeof token !== 'string') return false
     try {

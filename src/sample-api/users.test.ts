@@ -30,7 +30,7 @@ const fileOf = async (content: unknown) => {
 }
 
 describe('a list of users', () => {
-  it('contains each name once, and rejects changes of unknown users', () => {
+  it('contains each name at most once, and rejects changes of unknown users', () => {
     const one = addUser([], user('ada'))
     expect(() => addUser(one, user('ada'))).toThrow('the user ada already exists')
     expect(addUser(one, user('Ada')).map(({ name }) => name)).toEqual(['ada', 'Ada'])
@@ -82,7 +82,7 @@ describe('a list of users', () => {
 })
 
 describe("an operator's file of users", () => {
-  it('has its passwords hashed when it is read, and may contain password hashes', async () => {
+  it('may contain passwords, which are hashed when the file is read, and password hashes', async () => {
     const made = await hashPassword('b')
     const path = await fileOf([
       { name: 'ada', password: 'a', admin: true },

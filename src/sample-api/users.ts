@@ -19,7 +19,7 @@ type UserErrorCode =
   | 'USER_UNKNOWN'
   | 'USERS_FULL'
 
-/** Messages never contain a password or a hash. */
+/** An error about users. Its message never contains a password or a hash. */
 class UserError extends CodedError<UserErrorCode> {
   override readonly name = 'UserError'
 }
@@ -28,7 +28,7 @@ class UserError extends CodedError<UserErrorCode> {
 export const USERS_MAX = 1_000
 /** Maximum length of a user name in characters. */
 export const NAME_LENGTH_MAX = 128
-/** Maximum length of a reason in a message; it may contain member names of any length. */
+/** Maximum characters of a reason in an error message, because a reason may contain a member name of any length. */
 const REASON_LENGTH_MAX = 300
 
 export interface User {
@@ -37,16 +37,16 @@ export interface User {
   readonly passwordHash: string
   readonly admin: boolean
   /**
-   * Milliseconds since the Unix epoch, or 0 if unknown. Tokens issued earlier are invalid, so that changing a
-   * password, or removing and adding a name again, ends old sessions.
+   * Time of the last change of the password in milliseconds since the Unix epoch, or 0 if unknown. Tokens issued
+   * earlier are invalid, so that a new password, or another user with the same name, ends old sessions.
    */
   readonly since: number
 }
 
-/** Users in the order in which they were added; names are unique. */
+/** Users in the order in which they were added, each with a different name. */
 export type Users = readonly User[]
 
-/** Errors: USER_NAME_UNUSABLE, USER_EXISTS, USERS_FULL. */
+/** Returns `users` with another user. Errors: USER_NAME_UNUSABLE, USER_EXISTS, USERS_FULL. */
 export function addUser(users: Users, user: User): Users {
   const { name } = user
   if (name.length < 1 || name.length > NAME_LENGTH_MAX) {
@@ -67,13 +67,13 @@ export function addUser(users: Users, user: User): Users {
   return [...users, user]
 }
 
-/** Errors: USER_UNKNOWN. */
+/** Returns `users` without the user `name`. Errors: USER_UNKNOWN. */
 export function removeUser(users: Users, name: string): Users {
   assertKnown(users, name)
   return users.filter((user) => user.name !== name)
 }
 
-/** Errors: USER_UNKNOWN. */
+/** Returns `users` with another password for the user `name`. Errors: USER_UNKNOWN. */
 export function changePassword(
   users: Users,
   name: string,
@@ -88,7 +88,7 @@ function assertKnown(users: Users, name: string): void {
   throw new UserError('USER_UNKNOWN', `unknown user ${name}`)
 }
 
-/** Returns the users in `<folder>/users.json`, which `daicho user` changes. Errors of its methods: SharedFileError. */
+/** Returns the users in `<folder>/users.json`, which `daicho user` changes. Its methods throw SharedFileError. */
 export function usersInFolder(folder: string): SharedValue<Users> {
   return sharedFile({
     path: join(folder, 'users.json'),
@@ -113,9 +113,9 @@ function parseUsers(text: string): Users {
 }
 
 /**
- * Reads the operator's file of users once and hashes its passwords. It contains JSON: `[{"name": …, "password" or
- * "passwordHash": …, "admin": true or false (default)}]`. Errors: USERS_FILE_UNUSABLE, whose message contains the
- * path, the user's position and names, but no passwords.
+ * Reads the operator's file of users, and hashes the passwords. The file contains JSON: `[{"name": …, "password" or
+ * "passwordHash": …, "admin": true or false (default)}]`. Errors: USERS_FILE_UNUSABLE. The message contains the path
+ * of the file and the position of the user, but no passwords.
  */
 export async function readUsersFile(path: string): Promise<Users> {
   const fail = (why: string, cause?: unknown): never => {
@@ -126,7 +126,7 @@ export async function readUsersFile(path: string): Promise<Users> {
   try {
     list = parseStrictJson(bytes)
   } catch {
-    // Omits the cause: a parser's message quotes the text, which contains passwords.
+    // Omits the cause, because the parser's message quotes the text, which contains passwords.
     fail('is not JSON')
   }
   if (!Array.isArray(list)) return fail('is not a JSON array of users')
@@ -159,14 +159,14 @@ async function declaredUser(entry: Json): Promise<User> {
   return { name, passwordHash: await hashPassword(password), admin, since: 0 }
 }
 
-/** The only user if no user is configured and the address is loopback. */
+/** The only user if no user is configured and the listener has a loopback address. */
 export const PRESET_USER = { name: 'demo', password: 'demo' } as const
 
 const NO_USERS: Users = []
 
 /**
- * The current users: the users in the operator's file and the users added by `daicho user`, including later changes.
- * For equal names, the file takes precedence. If there are no users, the preset user.
+ * The current users: the users in the operator's file, and the users of `daicho user`, including later changes. If both
+ * have a user of the same name, the operator's file takes precedence. If there are no users, the preset user is used.
  */
 export class UserDirectory {
   readonly #declared: Users
@@ -184,7 +184,7 @@ export class UserDirectory {
   /** All users by name, in a stable order. */
   all(): ReadonlyMap<string, User> {
     const stored = this.#stored?.current() ?? NO_USERS
-    // `current` returns the same list until the file changes.
+    // Comparing the lists by reference is enough, because `current` returns the same list until the file changes.
     if (this.#merged?.stored === stored) return this.#merged.users
     const users = new Map(this.#declared.map((user) => [user.name, user]))
     for (const user of stored) if (!users.has(user.name)) users.set(user.name, user)
@@ -199,7 +199,7 @@ export class UserDirectory {
     return first !== undefined && first === this.#preset[0]
   }
 
-  /** Returns a hash that matches no password and costs as much to check as the hash of the first user. */
+  /** Returns a hash that matches no password. Checking it takes as long as checking the hash of the first user. */
   decoy(): string {
     const [first] = this.all().values()
     return decoyHash(first?.passwordHash)
@@ -208,7 +208,7 @@ export class UserDirectory {
 
 /**
  * Opens the users of this node. Errors: USERS_FILE_UNUSABLE; SharedFileError; USERS_NOT_CONFIGURED if there are no
- * users and the address is not loopback.
+ * users and the listener does not have a loopback address.
  */
 export async function openUserDirectory(sources: {
   /** Path of the operator's file, or null. */

@@ -61,7 +61,7 @@ it('runs a letter of credit from the application to the payment, readable only b
     expect((await party('POST', 'Approve', { letter: 'L1' }))[0]).toBe(200)
   expect((await imp('PUT', 'Letter/L1', { ...byHand, letterId: 'L1' }))[0]).toBe(403)
   expect((await imp('POST', 'Ship', { letter: 'L1', evidence: 'x' }))[1]).toBe(
-    'only the exporter ships',
+    'only the exporter can ship',
   )
   expect((await exp('POST', 'Ship', { letter: 'L1', evidence: 'bill of lading' }))[0]).toBe(200)
   expect((await east('POST', 'Sum', {}))[1]).toMatchObject({ open: 1, amount: 500 })
@@ -113,7 +113,7 @@ it('runs manual fund transfers and standing orders, and queries them', async () 
   const b = 'resource:org.example.funds.Current#b'
   expect((await post('Transfer', { amount: 10_000, from, to, reference: 'saved' }))[0]).toBe(200)
   expect((await post('Transfer', { amount: 51, from: b, to: from }))[1]).toBe(
-    'b has not enough money',
+    'the balance of b is too small',
   )
   expect((await post('Transfer', { amount: 1, from, to: from }))[1]).toBe(
     'a transfer needs two accounts',

@@ -1,4 +1,4 @@
-// LoopBack 4 with its memory connector: the same Commodities and paths. Prints its address.
+// LoopBack 4 with its memory connector, with the same Commodities and paths as the gateway. Prints its address.
 import {
   DefaultCrudRepository,
   defineModelClass,

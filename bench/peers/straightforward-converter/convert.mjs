@@ -1,5 +1,5 @@
-// A straightforward converter: decodes and resizes, creates one cell object per pixel, and passes all of them to a
-// library. Arguments: the image, the workbook, the number of columns. Prints one line of JSON.
+// A straightforward converter: decodes and resizes an image, creates a cell object for each pixel, and lets a library
+// write the cells. Arguments: the image, the workbook, the number of columns. Prints one line of JSON.
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Jimp } from 'jimp'

@@ -1,11 +1,11 @@
 const FUNDS = 'org.example.funds'
 const LARGE = 10_000
 
-/** The number of this transaction's paper: the same wherever it is run again. */
+/** The number of the receipt. A replay computes the same number, because the transaction seeds `Math.random`. */
 let number = ''
 
 /**
- * Runs for every transaction that moves money, before its own processor.
+ * Runs before the processor of every transaction that moves money.
  * @param {org.example.funds.Movements} movements
  * @transaction
  */
@@ -23,7 +23,7 @@ async function transfer({ from, to, amount, reference }) {
 }
 
 /**
- * Collects all standing orders of one day, the largest first; one that cannot be paid stops nobody.
+ * Collects all standing orders of one day, the largest first, and skips orders that cannot be paid.
  * @param {org.example.funds.CollectOrders} collect
  * @transaction
  */
@@ -35,7 +35,7 @@ async function collectOrders({ day, reference }) {
 }
 
 /**
- * What a customer owns, over all accounts.
+ * Returns the sum of the balances of a customer's accounts.
  * @param {org.example.funds.Worth} worth
  * @transaction
  */
@@ -51,7 +51,7 @@ async function worth({ customer }) {
 
 async function move(from, to, amount, reference) {
   if (from === to) throw new Error('a transfer needs two accounts')
-  if (from.balance < amount) throw new Error(`${from.accountId} has not enough money`)
+  if (from.balance < amount) throw new Error(`the balance of ${from.accountId} is too small`)
   note(from, -amount, to, reference)
   note(to, amount, from, reference)
   for (const account of [from, to]) {

@@ -1,12 +1,12 @@
 const NS = 'org.example.letters'
 
-/** Who takes part in a letter: also what the access rules ask. */
+/** Returns the four parties of a letter. */
 function partiesOf(letter) {
   const { importer, exporter } = letter
   return [importer, exporter, importer.bank, exporter.bank]
 }
 
-/** Whether `party` takes part in `letter`. */
+/** Whether `party` is a party of `letter`. The access rules call this function. */
 function takesPart(letter, party) {
   return partiesOf(letter).includes(party)
 }
@@ -30,7 +30,7 @@ function tell(letter) {
 }
 
 /**
- * An importer applies for a letter, and so approves it.
+ * Creates a letter for the calling importer. The importer's application counts as approval.
  * @param {org.example.letters.Apply} apply
  * @transaction
  */
@@ -45,7 +45,7 @@ async function apply(apply) {
 }
 
 /**
- * One of the four parties approves; the last one makes it so.
+ * Approves a letter for the calling party. The letter is approved after all four parties have approved.
  * @param {org.example.letters.Approve} approve
  * @transaction
  */
@@ -74,7 +74,7 @@ async function reject({ letter, reason }) {
  */
 async function ship({ letter, evidence }) {
   requireStatus(letter, 'APPROVED')
-  if (letter.exporter !== getCurrentParticipant()) throw new Error('only the exporter ships')
+  if (letter.exporter !== getCurrentParticipant()) throw new Error('only the exporter can ship')
   letter.evidence = evidence
   await changeTo(letter, 'SHIPPED')
 }
@@ -85,13 +85,14 @@ async function ship({ letter, evidence }) {
  */
 async function close({ letter }) {
   requireStatus(letter, 'SHIPPED')
-  if (letter.importer.bank !== getCurrentParticipant()) throw new Error('the bank that pays closes')
+  if (letter.importer.bank !== getCurrentParticipant())
+    throw new Error("only the importer's bank can close the letter")
   letter.closed = new Date()
   await changeTo(letter, 'CLOSED')
 }
 
 /**
- * What the letters come to that the caller takes part in.
+ * Returns the number and the total amount of the caller's open letters.
  * @param {org.example.letters.Sum} sum
  * @transaction
  */

@@ -1,5 +1,5 @@
 /**
- * Hands a commodity to its buyer, and tells everyone.
+ * Changes the owner of a commodity to the buyer, and emits an event.
  * @param {org.example.market.Sell} sell the sale
  * @transaction
  */

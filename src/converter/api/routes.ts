@@ -26,9 +26,9 @@ export const statusOf: Record<ConverterErrorCode, number> = {
 
 /** Maximum number of cells of a workbook. */
 const CELLS_MAX = 10_000_000
-/** Maximum number of concurrent requests. Each may hold a form of FORM_BYTES_MAX in memory. */
+/** Maximum number of concurrent requests, each with a form of up to FORM_BYTES_MAX in memory. */
 const UPLOADS_MAX = 16
-/** Maximum length of a JSON body. Source: specification, “Limits”. */
+/** Maximum bytes of a JSON body, which is read and rejected. Source: specification, “Limits”. */
 const JSON_BYTES_MAX = 10 * 1024 * 1024
 /** Value of `Retry-After` for 503, in seconds. */
 const RETRY_AFTER = '5'
@@ -58,7 +58,7 @@ export function converterRoutes(
   }
   const common = {
     onRequest: uploadLimit(),
-    // Fastify calls no parser if there is no body.
+    // Checked here, because Fastify calls no parser if there is no body.
     preValidation: async ({ body }: FastifyRequest) => {
       if (body === undefined || body === null) throw notAForm()
     },
@@ -119,14 +119,14 @@ function notAForm(): HttpRefusal {
   return new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'send the image as multipart/form-data')
 }
 
-/** Limits the concurrent requests before their bodies are read. */
+/** Returns a hook that rejects forms that are too large, and too many concurrent requests, before bodies are read. */
 function uploadLimit() {
   let uploads = 0
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const bytes = Number(request.headers['content-length'])
     if (bytes > FORM_BYTES_MAX) {
-      const most = `the file may have at most 10 MiB (${FILE_BYTES_MAX} bytes)`
-      throw new HttpRefusal(413, 'BODY_TOO_LARGE', `the form has ${bytes} bytes; ${most}`)
+      const most = `the maximum for the file is 10 MiB (${FILE_BYTES_MAX} bytes)`
+      throw new HttpRefusal(413, 'BODY_TOO_LARGE', `the form is ${bytes} bytes long; ${most}`)
     }
     if (uploads >= UPLOADS_MAX) {
       throw new ConverterError('BUSY', 'too many uploads at the same time; try again shortly')
@@ -148,7 +148,7 @@ function signalOf(reply: FastifyReply): AbortSignal {
   return controller.signal
 }
 
-/** Returns EXCEL, as specified, or OOXML if the client accepts only OOXML. */
+/** Returns the media type of the workbook: EXCEL, or OOXML if the client accepts OOXML but not EXCEL. */
 function mediaTypeFor(accept = ''): string {
   const accepted = accept.toLowerCase()
   return accepted.includes(OOXML) && !accepted.includes(EXCEL) ? OOXML : EXCEL

@@ -4,7 +4,7 @@ import type { Upload } from './upload.ts'
 
 /** The media type of a workbook. Source: specification, “Endpoints”, row C. */
 export const EXCEL = 'application/vnd.ms-excel'
-/** The registered type, for clients that accept it but not EXCEL. */
+/** The registered media type of a workbook, for clients that do not accept EXCEL. */
 export const OOXML = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
 
 const whole = (name: WholeNumberField, description: string) => ({
@@ -15,8 +15,8 @@ const whole = (name: WholeNumberField, description: string) => ({
 })
 
 /**
- * Documents the form. It is parsed and checked in `upload.ts` and `options.ts`. Source: specification, “C: converter
- * parameters”.
+ * The schema that documents the form. `upload.ts` and `options.ts` parse and check forms. Source: specification, “C:
+ * converter parameters”.
  */
 export const UploadForm = Type.Unsafe<Upload>({
   type: 'object',
@@ -75,7 +75,7 @@ export const PreviewReply = {
   content: { 'image/png': { schema: binary } },
 }
 
-/** The body of all errors. The specification (“Errors”, row C) does not define it. */
+/** The body of all error replies. The specification (“Errors”, row C) defines only the statuses. */
 export const Failure = Type.Object({
   status: Type.Literal(false),
   code: Type.String(),

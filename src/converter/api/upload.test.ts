@@ -29,7 +29,7 @@ describe('a form', () => {
     ['filename="C:\\dir\\x.png"; name="file"', 'C:\\dir\\x.png'],
     ['name="file"; filename=""', ''],
     ['name="file"', null],
-  ])('with the file name %s is parsed to the file name %j', (rest, fileName) => {
+  ])('with the parameters %s has the file name %j', (rest, fileName) => {
     const [part] = readForm(body([disposition(rest), 'x']), TYPE)
     expect(part).toMatchObject({ name: 'file', fileName })
   })

@@ -2,15 +2,15 @@ import { isUtf8 } from 'node:buffer'
 import { ConverterError } from '../errors.ts'
 import { OPTION_NAMES } from '../options.ts'
 
-// This replaces @fastify/multipart 10.1.9, which ends a file at a line that only starts like the boundary, ignores
-// `filename*`, garbles Latin-1 names, rejects fields named `__proto__` and JSON fields, and stores a body in many
-// small buffers. Here the body is one bounded buffer (`readBody`).
+// Parses multipart forms without @fastify/multipart, because version 10.1.9 has defects: it ends a file at a line that
+// only starts like the boundary, ignores `filename*`, garbles Latin-1 names, rejects JSON fields and fields named
+// `__proto__`, and stores a body in many small buffers. Here the body is one bounded buffer (`readBody`).
 
 /** Maximum size of a file: 10 MiB. Source: specification, “Limits”. */
 export const FILE_BYTES_MAX: number = 10 * 1024 * 1024
 /** Maximum size of a form with its fields and headers. */
 export const FORM_BYTES_MAX: number = FILE_BYTES_MAX + 64 * 1024
-/** Maximum length of a field; every valid value is shorter. */
+/** Maximum bytes of a field. Every valid value is shorter. */
 const FIELD_BYTES_MAX = 64
 /** Maximum number of parts, including fields that are ignored. */
 const PARTS_MAX = 64
@@ -27,7 +27,7 @@ export interface Upload {
   readonly bytes: Uint8Array
   /** The name of the file, as sent. */
   readonly name: string
-  /** The fields named in OPTION_NAMES. */
+  /** Fields whose names are in OPTION_NAMES, by name. */
   readonly fields: ReadonlyMap<string, string>
 }
 
@@ -58,7 +58,7 @@ export function readUpload(body: Buffer, contentType: string): Upload {
   const { length } = file.bytes
   if (length === 0) throw new ConverterError('FILE_EMPTY', 'the file is empty')
   if (length > FILE_BYTES_MAX) {
-    const message = `the file has ${length} bytes; it may have at most 10 MiB (${FILE_BYTES_MAX} bytes)`
+    const message = `the file is ${length} bytes long; the maximum is 10 MiB (${FILE_BYTES_MAX} bytes)`
     throw new ConverterError('FILE_TOO_LARGE', message)
   }
   return { ...file, fields }
@@ -66,7 +66,7 @@ export function readUpload(body: Buffer, contentType: string): Upload {
 
 interface FormPart {
   readonly name: string
-  /** The name of the file, as sent; null for a plain field. */
+  /** The name of the file as sent, or null for a field without a file. */
   readonly fileName: string | null
   /** A view into the body. */
   readonly bytes: Buffer

@@ -3,7 +3,7 @@
 import { language, t } from '{{assets}}/language.js'
 
 const FILE_BYTES_MAX = 10 * 1024 * 1024
-/** With more colours, LibreOffice is slow. */
+/** Number of colours above which LibreOffice opens a workbook slowly. */
 const COLORS_SLOW = 8_192
 /** Delay between the last change of an option and the request for a preview. */
 const PREVIEW_DELAY_MS = 250
@@ -21,7 +21,7 @@ let preview = null
 /** @type {XMLHttpRequest | null} */
 let download = null
 let previewTimer = 0
-/** Number of colours in the preview. */
+/** Number of colours in the last preview, and a guess before the first preview. */
 let colorsUsed = 10_000
 
 function showMessage(text, kind = '') {
@@ -36,7 +36,7 @@ function size(bytes) {
     : `${number.format(Math.round(bytes / 1e5) / 10)} MB`
 }
 
-/** The current fields. The file comes last, so that errors in the other fields are reported first. */
+/** Returns the fields to send. The file comes last, so that errors in the other fields are reported first. */
 function fields() {
   const data = new FormData()
   for (const [name, value] of new FormData(form)) {
@@ -55,7 +55,7 @@ function choose(chosen) {
     clearPreview()
     const has = size(chosen.size)
     showMessage(
-      t(`This file has ${has}; it may have at most 10 MiB.`, `${has} あります。10 MiB までです。`),
+      t(`This file is ${has}; the maximum is 10 MiB.`, `${has} あります。10 MiB までです。`),
       'bad',
     )
     return
@@ -121,7 +121,7 @@ function draw(picture, counts) {
   canvas.width = picture.width
   canvas.height = picture.height
   canvas.getContext('2d').drawImage(picture, 0, 0)
-  // Shows the picture in the size of the sheet, limited to the available space.
+  // Shows the picture as wide as the sheet. The style sheet limits the width to the available space.
   canvas.style.width = `${picture.width * px}px`
   canvas.hidden = false
   at('empty').hidden = true

@@ -4,9 +4,9 @@ import { RatesReply } from './schemas.ts'
 
 const INTEGER_DIGITS = 5
 
-/** Parses the body of `GET /?detail=1`; returns null if it is invalid. */
+/** Parses the body of `GET /?detail=1`. Returns null for an invalid body. */
 export async function parseRateDetail(text: string): Promise<RateDetail | null> {
-  // Loaded only for the command that needs it, because loading it takes longer than the rest of the module.
+  // Imported here, because only `daicho rates` needs this slow import.
   const { Value } = await import('typebox/value')
   try {
     const body: unknown = JSON.parse(text)

@@ -69,7 +69,7 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
 
 function currentRoute(app: HttpApp, feed: RateFeed): void {
   let sent: { detail: RateDetail; reply: CurrentReply } | null = null
-  // Untyped, because the handler sends serialized JSON.
+  // `unknown`, because a typed schema would not allow the handler to send serialized JSON.
   const replies: Readonly<Record<string, unknown>> = { 200: RatesReply, ...failures }
   app.get(
     '/',
@@ -95,9 +95,9 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
         const detail = current instanceof Promise ? await current : current
         if (sent?.detail !== detail) sent = { detail, reply: currentReply(detail) }
         const { headers, rawHeaders, body } = sent.reply
-        // A closing listener has set `Connection: close`, which must be sent too.
+        // A listener that is closing has set `Connection: close`, which only Fastify's reply sends.
         if (reply.hasHeader('connection')) return reply.headers(headers).send(body)
-        // Body and headers stay the same for a second, so they are written without Fastify's reply (decision 0012).
+        // Writes prepared headers and body without Fastify's reply, which is faster (decision 0012).
         reply.hijack()
         reply.raw.writeHead(200, rawHeaders).end(body)
         return reply
@@ -114,7 +114,7 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
 export interface CurrentReply {
   readonly body: string
   readonly headers: Readonly<Record<string, string>>
-  /** `headers` and `content-length`, as alternating names and values: the fastest format for Node. */
+  /** `headers` and `content-length` as alternating names and values, the fastest format for Node. */
   readonly rawHeaders: string[]
 }
 
@@ -137,7 +137,7 @@ export function currentReply({ result, meta }: RateDetail): CurrentReply {
   }
 }
 
-/** Returns the path, in the API of the ledger, of the block at `position` with its proof. */
+/** Returns the path in the ledger API that returns the block at `position` with its proof. */
 function proofPath(position: string): string {
   const [, serverId = '', height = ''] = /^(\d+)\/(\d+)\./.exec(position) ?? []
   return `/api/ledgers?serverid=${serverId}&offset=${height}&limit=1&proof=1`

@@ -11,12 +11,12 @@ function numbersNamed(names: readonly string[], description: string) {
   })
 }
 
-/** Returns the schema of an enum. Includes `type`, which documentation pages need to show the values. */
+/** Returns the schema of an enum. Includes `type`, because documentation pages need it to show the values. */
 function oneOf<Value extends string>(values: readonly Value[], description: string) {
   return Type.Unsafe<Value>({ type: 'string', enum: [...values], description })
 }
 
-/** The twenty rates. Source: specification, “R: rate feed response”. */
+/** The twenty rates, by pair. Source: specification, “R: rate feed response”. */
 const Rate = Type.Unsafe<Rates>(
   numbersNamed(PAIRS, 'Price of one unit of the first currency in units of the second one'),
 )
@@ -55,7 +55,7 @@ const metaFields = {
   nextRefresh: Type.Union([Instant, Type.Null()]),
 }
 
-/** The reply of `GET /`; `meta` is included with `detail=1`. */
+/** The reply of `GET /`. `meta` is present with `detail=1`. */
 export const RatesReply = Type.Object({
   status: Type.Literal(true),
   result: Result,
@@ -73,14 +73,14 @@ export const RatesQuery = Type.Object({
   detail: Type.Optional(oneOf<'0' | '1'>(['0', '1'], '1 adds `meta`, the origin of the rates')),
 })
 
-/** The body of all errors. Source: specification, “Errors”, row R. */
+/** The body of all error replies. Source: specification, “Errors”, row R. */
 export const Failure = Type.Object({
   status: Type.Literal(false),
   code: Type.String(),
   message: Type.String(),
 })
 
-/** Format of a date. Its parser checks whether the day exists. */
+/** Format of a date in the documentation. `history` checks whether the day exists. */
 const DATE = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$'
 
 export const HistoryParams = Type.Object({
@@ -118,7 +118,7 @@ export const HistoryReply = Type.Object({
   offset: Type.Integer(),
 })
 
-/** The reply of `GET /healthz`, with 200 and 503. */
+/** The reply of `GET /healthz`, with status 200 or 503. */
 export const HealthReply = Type.Object({
   status: Type.Boolean({ description: 'Whether GET / returns rates' }),
   health: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),

@@ -2,12 +2,12 @@
 // inserted only with textContent.
 import { language, t, timeText } from '{{assets}}/language.js'
 
-/** Polling interval. Rates change a few times a day, the state of the sources more often. */
+/** Polling interval. Rates change a few times a day, but the state of the sources changes more often. */
 const POLL_MS = 10_000
 const PAIR = /^(...)(...)$/
 
 const at = (id) => document.getElementById(id)
-/** A fixed number of decimals, so that the decimal points are aligned. */
+/** Returns a format with a fixed number of decimals, so that the decimal points are aligned. */
 const numberOf = (digits) =>
   new Intl.NumberFormat(language, {
     minimumFractionDigits: digits,

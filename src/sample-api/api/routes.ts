@@ -12,14 +12,14 @@ import {
 } from '../../http/index.ts'
 import type { SampleService } from '../service.ts'
 
-/** Logs logins with the id of the token, never the token itself. */
+/** The log for logins. An entry contains the id of the token, never the token itself. */
 export type SampleLogger = Pick<FastifyBaseLogger, 'info'>
 
 const LoginBody = Type.Object({
   name: Type.String({ examples: ['demo'] }),
   password: Type.String({ examples: ['demo'], format: 'password' }),
 })
-/** The body of all errors of this listener except errors under `/hello`. */
+/** The body of all error replies of this listener, except those of paths that start with `/hello`. */
 const Failure = Type.Object({ success: Type.Literal(false), message: Type.String() })
 const LoginReply = Type.Union([
   Type.Object({
@@ -36,7 +36,7 @@ const UsersReply = Type.Array(
 )
 
 const JSON_TYPE = 'application/json; charset=utf-8'
-/** Maximum number of times that a path is percent-decoded before it is compared. */
+/** Maximum number of times that a path is percent-decoded before `couldMeanApi` compares it. */
 const DECODINGS_MAX = 4
 const failure = (message: string) => JSON.stringify({ success: false, message })
 // The specification fixes these bytes (“Errors”, rows T).
@@ -44,9 +44,9 @@ const NO_TOKEN = failure('No token provided.')
 const INVALID_TOKEN = failure('Invalid token.')
 
 /**
- * Configures how this listener reads bodies: as JSON, as URL-encoded form, or else as an empty object, so that a
- * request without a token always gets the same reply. Also reads bodies of GET requests, which may contain a token;
- * Fastify ignores them by default.
+ * Configures how this listener reads bodies: JSON and URL-encoded forms are parsed, other types are read and ignored,
+ * so that a request without a token always gets the same reply. Bodies of GET requests are read too, unlike Fastify's
+ * default, because they may contain a token.
  */
 export function readBodies(app: HttpApp): void {
   app.addHttpMethod('GET', { hasBody: true, overrideExisting: true })
@@ -66,7 +66,7 @@ function parseBody(bytes: Buffer): Json {
     return parseStrictJson(bytes)
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error
-    // Replaces the parser's message, which may quote a password from the body.
+    // Replaces the parser's message, because it may quote a password from the body.
     const status = statusOfStrictJson[error.code]
     throw new HttpRefusal(status, error.code, 'the body is not valid JSON')
   }
@@ -96,8 +96,8 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
     reply.header('cache-control', 'no-store')
     return requireToken(service, request, reply)
   })
-  // The schemas below are only for the documentation. Wrong types do not cause a 400: a numeric password is a wrong
-  // password, and a list is an invalid token.
+  // The schemas below are only for the documentation, because wrong types must not cause a 400: a number counts as a
+  // wrong password, and a list as an invalid token.
   app.register(async (open: HttpApp) => {
     open.setValidatorCompiler(() => () => true)
     mountLogin(open, service, logger)
@@ -111,7 +111,7 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
   )
 }
 
-/** Sends an error unless the request has a valid token. */
+/** Sends an error reply unless the request has a valid token. */
 async function requireToken(
   service: SampleService,
   request: FastifyRequest,
@@ -124,8 +124,8 @@ async function requireToken(
 }
 
 /**
- * Whether some URL parser could treat `url`, which matches no route, as a path under `/api`. Decodes it up to
- * DECODINGS_MAX times, resolves empty and dot segments, treats backslashes as slashes, and ignores case.
+ * Whether a lenient URL parser could treat `url`, which matches no route, as a path under `/api`. Decodes the path up
+ * to DECODINGS_MAX times, resolves empty and dot segments, treats backslashes as slashes, and ignores case.
  */
 function couldMeanApi(url: string): boolean {
   let path = url.replace(/[?#].*$/s, '').replace(/^[a-z]+:\/\/[^/]*/i, '')
@@ -208,7 +208,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     },
     welcome,
   )
-  // Some clients append a slash. The documentation omits these routes.
+  // This route is for clients that append a slash. The documentation omits it.
   const hidden = { hide: true, response: { 200: WelcomeReply } }
   app.get('/', { prefixTrailingSlash: 'slash', schema: hidden }, welcome)
   app.get(
