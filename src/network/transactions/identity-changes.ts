@@ -113,9 +113,9 @@ async function revoked(id: string, guard: Guard, stamp: Stamp): Promise<Draft> {
  * everyone who may use the system types could become the administrator. Only the gateway's administrator can manage
  * identities of a NetworkAdmin.
  *
-  * `participant` is the owner of the identity, or null if the identity does not exist. `action` is the end of the
-  * error message “… does not have permission to …”. Errors: ACCESS_DENIED. Source of the message: Composer,
-  * `createIdentity`.
+ * `participant` is the owner of the identity, or null if the identity does not exist. `action` is the end of the
+ * error message “… does not have permission to …”. Errors: ACCESS_DENIED. Source of the message: Composer,
+ * `createIdentity`.
  */
 async function requireIssuer(
   { caller, definition: { model }, database }: Guard,
