@@ -63,7 +63,7 @@ interface Import {
   to: string
 }
 
-/** The specifiers of every import of `path`, including dynamic imports. */
+/** Returns the specifiers of every import of `path`, including dynamic imports. */
 function specifiersOf(path: string): string[] {
   const text = readFileSync(path, 'utf8')
   return [...text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(([, name]) => name ?? '')

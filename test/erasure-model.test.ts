@@ -18,7 +18,6 @@ import { timeFor } from './support/time-for.ts'
 const DB = 'fruit'
 const shaOf = (text: string) => hash('sha256', text, 'hex')
 
-/** An entry in the model. */
 interface Remembered {
   readonly position: string
   readonly method: string

@@ -431,7 +431,7 @@ describe('the page itself', () => {
     await node.send('POST', '/api/fruit', { id: 'plum' })
     const before = [['fruit'], ['plum']]
 
-    // Signs in to the node, so that the browser stores the credentials.
+    // Signs in first, because the attack is possible only with stored credentials.
     const { page } = await openPage(node)
     const context = page.context()
     const openAt = async (url: string) => {
@@ -458,7 +458,7 @@ describe('the page itself', () => {
       expect(results.filter((status) => status !== 'failed' && status !== 0)).toEqual([])
       await sendForm(evil, '/api/form')
       expect(await stored()).toEqual(before)
-      // The requests reach the node, which rejects them.
+      // Checks that the requests reached the node, which rejected them.
       const refused = lines.filter((line) => line.includes('"status":403'))
       expect(refused.filter((line) => line.includes('"/api/evil"')).length).toBeGreaterThan(0)
       expect(refused.filter((line) => line.includes('"/api/form"')).length).toBeGreaterThan(0)

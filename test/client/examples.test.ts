@@ -51,7 +51,7 @@ describe.each(['docs/reference/client.md'])('%s', (page) => {
       join(folder, 'tsconfig.json'),
       JSON.stringify({ ...options, compilerOptions: types }),
     )
-    // Rejects with the compiler's output.
+    // If the compiler fails, the error contains its output in `stdout`.
     const { stdout } = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', folder]).catch(
       (error) => error,
     )

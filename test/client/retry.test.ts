@@ -155,7 +155,7 @@ it('waits as long as `Retry-After` requires, up to 30 seconds', async () => {
   const timing = noted()
   await new LedgerClient(node.url, { timing }).database('fruit').create({ n: 1 })
   expect(timing.waits).toEqual([2_000, 30_000])
-  // As from a proxy in front of the node.
+  // Replies as a proxy in front of the node would.
   const proxy = await fakeNode((response) => {
     response.writeHead(429, { 'retry-after': '1' }).end('<h1>Too many requests</h1>')
   })

@@ -79,7 +79,7 @@ function expectNear(
   expect(Math.max(...off), JSON.stringify(actual)).toBeLessThanOrEqual(reach)
 }
 
-/** The motif as displayed, for each EXIF orientation. */
+/** The motif as it must be displayed for each EXIF orientation. */
 const UPRIGHT: Record<number, number[][]> = {
   1: [
     [R, G, B],

@@ -8,7 +8,6 @@ import type { RawReply } from '../support/raw-socket.ts'
 export const LISTENERS = ['ledger', 'gateway', 'converter', 'rates', 'samples'] as const
 export type ListenerName = (typeof LISTENERS)[number]
 
-/** A running listener. */
 export interface Served {
   readonly url: string
   readonly daicho: Daicho

@@ -99,7 +99,6 @@ export function loopbackGet(timeoutMs = 5_000): Get {
     )
 }
 
-/** A log that stores its lines. */
 export class MemoryLog {
   lines: string[] = []
   info = (_fields: object, message: string): void => {

@@ -6,7 +6,6 @@ import { mirrorFolder } from '../../src/ledger/peers/mirror.ts'
 import { openStoreReader, storePathIn, verifyStore } from '../../src/storage/index.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
-/** A node's copy of a chain. */
 export interface Copy {
   readonly at: SimulatedNode
   readonly isOwn: boolean

@@ -22,7 +22,6 @@ export interface Rollback {
   readonly acknowledged: number
 }
 
-/** State of a running world. */
 export interface Scene extends WorldContext {
   readonly kind: Kind
   readonly nodes: readonly SimulatedNode[]
@@ -120,7 +119,6 @@ function peersOf({ world, nodes, kind, victim }: Scene, node: SimulatedNode): Pe
   return peers
 }
 
-/** The address of a host. */
 function urlOf(host: string): string {
   return `http://${host}`
 }

@@ -63,7 +63,6 @@ export function temporaryFolder(finished: (remove: () => void) => void = onTestF
   return folder
 }
 
-/** Options of a test node. */
 export interface LedgerNodeOptions {
   /** Whether to serve the dashboard, which must be built. */
   readonly dashboard?: boolean

@@ -12,11 +12,9 @@ export interface RawExchange {
   readonly replies: readonly RawReply[]
   /** Bytes after the last complete reply. Empty unless the server closed the connection within a reply. */
   readonly rest: string
-  /** Whether the server closed the connection. */
   readonly closed: boolean
 }
 
-/** Options of an exchange. */
 export interface RawOptions {
   /** Number of replies after which to stop. Default: when the server closes the connection. */
   readonly replies?: number
