@@ -328,7 +328,7 @@ it('two nodes with one key and the mirrors of both store and show both heads, an
   await until('the evidence is found', async () => (await evidenceAt(node)).evidence !== null)
   const { evidence } = await evidenceAt(node)
   expect(evidence.notes).toEqual([noteNow, noteOfTwin])
-  expect(evidence.what).toContain('3 blocks that are not the first ones of this store')
+  expect(evidence.what).toContain('3 blocks that are not the first blocks of this store')
   const isRefused = async (at: LedgerNode) => {
     const refused = await at.send('POST', '/api/fruit', { id: 'e' })
     expect([refused.status, refused.json.code]).toEqual([503, 'CHAIN_DOUBTED'])

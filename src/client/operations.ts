@@ -55,7 +55,7 @@ export interface Operations {
       count?: number
     }
   }
-  /** Read one item, in its current state or as of a height */
+  /** Read one item, in its current state or as of a block */
   'GET /api/{db}/{id}': {
     input: { path: { db: string; id: string }; query?: { at?: number } }
     reply: {
@@ -390,7 +390,7 @@ export interface Operations {
       } | null
     }
   }
-  /** Mirror the chain of a node; has no effect if it is mirrored already */
+  /** Mirror the chain of a node; has no effect if this node already mirrors the chain */
   'POST /api/config/peers': {
     input: {
       body: {

@@ -12,7 +12,7 @@ export const ATTACHMENT_BYTES_MAX = 1024 * 1024 * 1024
 const UPLOADS_MAX = 64
 /** Attachments per page of a list. */
 const PAGE_ROWS = 500
-/** Maximum attempts to open a blob. A concurrent upload may replace an attachment after its metadata are read. */
+/** Maximum attempts to open a blob, because a concurrent upload may replace it after the metadata are read. */
 const OPEN_ATTEMPTS_MAX = 3
 
 /** Maximum characters of a `Content-Type`. */

@@ -35,7 +35,7 @@ const REQUEST_TIMEOUT_MS = 30_000
 /** Maximum open sockets: 1,000, as for other listeners, plus one per subscriber of the change feed. */
 const SOCKETS_MAX = 1_000 + FEED_BOUNDS.subscribersMax
 
-/** Codes with status 503 that need an operator. Errors with other codes and this status are temporary. */
+/** Codes with status 503 that need an operator. All other codes with status 503 are temporary. */
 const ALARMS = new Set(['WRITER_STOPPED', 'STORE_DAMAGED', 'STORE_FAILED', 'STORE_ROLLED_BACK'])
 
 /** Path of the API documentation, which needs no token. Source: specification, L 7. */
@@ -115,7 +115,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
           { name: 'items', description: 'JSON objects with an `id`' },
           { name: 'attachments', description: 'Bytes of any type that belong to an item' },
           { name: 'ledger', description: 'The chain of all changes' },
-          { name: 'log', description: 'Proofs for those who do not trust the node' },
+          { name: 'log', description: 'Proofs for clients that do not trust the node' },
           { name: 'operations', description: 'For operators of the node' },
         ],
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),

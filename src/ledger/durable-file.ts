@@ -14,7 +14,6 @@ export function writeDurably(path: string, content: string | Buffer): void {
   syncPath(dirname(path))
 }
 
-/** Syncs the file or directory at `path`. */
 export function syncPath(path: string): void {
   const file = openSync(path, 'r')
   fsyncSync(file)

@@ -5,8 +5,8 @@ import type { StoreReader } from '../storage/index.ts'
 /** Interval between polls for blocks of other processes, milliseconds. */
 const POLL_MS = 100
 /**
- * Number of consecutive polls that must miss a block before it counts as lost. A single poll is no proof, because a
- * former primary database server may answer until it is shut down.
+ * Number of consecutive polls that do not find a block before the block counts as lost. A single poll is no proof,
+ * because a former primary database server may answer until it is shut down.
  */
 const LOST_POLLS = 50
 
@@ -62,7 +62,7 @@ export class HeadFollower {
     return this.#next
   }
 
-  /** Called when a block of this process is durable; `last` is the packed position of its last entry. */
+  /** Must be called when a block of this process is durable. `last`: packed position of the last entry of the block. */
   committed(last: number): void {
     this.#advance(last, heightOf(last) === this.#next)
   }

@@ -31,9 +31,9 @@ import {
 import { LedgerWriter } from './writer/writer.ts'
 
 export interface OpenLedgerOptions {
-  /** Data folder; null for a temporary one that is removed when the process exits. */
+  /** Data folder; null for a temporary folder that is removed when the process exits. */
   readonly folder: string | null
-  /** Location of the store; default: in the folder. With a PostgreSQL store, the key and the signed head stay there. */
+  /** Location of the store; default: `folder`. The key and the signed head are always in `folder`. */
   readonly store?: StoreLocation | null
   /** Required number of leading zeros of block ids in hex, 0 to 4. */
   readonly difficulty: number
@@ -44,7 +44,7 @@ export interface OpenLedgerOptions {
   readonly feedBounds?: Partial<FeedBounds>
   /** Maximum bytes of one attachment; default: 1 GiB. */
   readonly attachmentBytesMax?: number
-  /** Nodes whose chains are mirrored here; default: none. */
+  /** Nodes whose chains this node mirrors; default: none. */
   readonly peers?: PeersOptions
   /** Witnesses that cosign the checkpoints of this node; default: none. */
   readonly witnesses?: WitnessesOptions

@@ -32,7 +32,7 @@ export interface ItemQuery {
   readonly docs: boolean
 }
 
-/** The items found. `index` is the path of the index that the search used, or null if it scanned all items. */
+/** The items found. `index` is the path of the index that the search used, or null if the search scanned all items. */
 export interface QueryResult {
   readonly index: string | null
   readonly pages: AsyncIterable<FoundItem[]>
@@ -48,7 +48,7 @@ export interface AggregationResult {
 
 /** Maximum milliseconds of a count or an aggregation, less than the usual timeouts of clients and proxies. */
 export const COUNT_MS_MAX = 20_000
-/** Characters of items to aggregate before yielding to the event loop, which takes about two milliseconds. */
+/** Number of characters of items to aggregate, in about two milliseconds, before yielding to the event loop. */
 const AGGREGATED_CHARACTERS = 131_072
 /** Maximum concurrent aggregations. Each can use some megabytes of memory. */
 export const AGGREGATIONS_MAX = 8

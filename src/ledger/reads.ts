@@ -68,7 +68,7 @@ export function itemPages<Row extends { created: number }>(
   return pagesOf<Row>(limit, pageRows, async (last, rows) => {
     const from = last === undefined ? { after, offset } : { after: last.created, offset: 0 }
     const page = await read({ ...from, limit: rows })
-    // In a damaged store, a page could end before its start. The next page would repeat items, and the list never end.
+    // In a damaged store, a page could end before its start. Then the list would repeat items and never end.
     if ((page.at(-1)?.created ?? Number.POSITIVE_INFINITY) > from.after) return page
     throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
   })

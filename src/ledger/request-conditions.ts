@@ -28,7 +28,7 @@ export interface RequestConditions {
   readonly unchanged?: { readonly db: string; readonly since: number }
 }
 
-/** Conditions of an upload. The fingerprint of an upload depends on the body, so it is not part of them. */
+/** Conditions of an upload before its body has arrived. They have no fingerprint, which depends on the body. */
 export interface UploadConditions {
   readonly precondition: Precondition | null
   readonly keyed: KeyedRequest | null
@@ -42,7 +42,7 @@ export interface KeyedRequest {
   with(body: string | null): IdempotencyKey
 }
 
-/** Returns whether a precondition holds for a resource. `tag` is its entity tag, or null if it does not exist. */
+/** Returns whether a precondition holds for a resource with the entity tag `tag`; null for a missing resource. */
 export function holds({ match, noneMatch }: Precondition, tag: string | null): boolean {
   return (
     (match === null || includes(match, tag)) && !(noneMatch !== null && includes(noneMatch, tag))

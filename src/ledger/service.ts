@@ -80,11 +80,10 @@ export interface ItemListRange extends ListRange {
   readonly after: string | null
 }
 
-/** Ids or items per page of a list. */
+/** Maximum ids or items per page of a list. */
 const IDS_PER_PAGE = 1_000
 const ITEMS_PER_PAGE = 256
 
-/** The parts of a ledger besides its items. */
 export interface LedgerParts {
   readonly location: StoreLocation
   /** The change feed of this node's chain. */
@@ -214,7 +213,6 @@ export class LedgerService
     return this.#count.size()
   }
 
-  /** Returns the disk usage of the store. */
   diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }> {
     return this.#store.diskUsage()
   }
@@ -245,7 +243,7 @@ export class LedgerService
   }
 
   /**
-   * Deletes the database with all its items; the ledger keeps every entry.
+   * Deletes the database with all its items. The ledger keeps every entry.
    * Errors: DATABASE_NOT_FOUND, DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
    */
   async deleteDatabase(db: string, conditions?: RequestConditions): Promise<Written> {

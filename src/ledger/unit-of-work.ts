@@ -142,7 +142,7 @@ function noId(): never {
   throw new LedgerError('ITEM_ID_INVALID', 'each created item must have an id')
 }
 
-/** Builds the operation for `change`; `newId` generates missing ids. Errors: DATABASE_NAME_…, ITEM_…. */
+/** Builds the operation for `change`. `newId` generates a missing id. Errors: DATABASE_NAME_…, ITEM_…. */
 export function operationOf(change: Change, newId: () => string): Operation {
   switch (change.method) {
     case 'create_db':

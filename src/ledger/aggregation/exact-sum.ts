@@ -1,6 +1,6 @@
 /** Sums are kept in units of 2^-SCALE, because every finite double is an integer multiple of 2^-1074. */
 const SCALE = 1_074
-/** Number of leading bits of a sum that determine its nearest double, if the last is set for any lower bit. */
+/** Number of leading bits of a sum that determine its nearest double. The last of them is set for any lower bit. */
 const ROUNDED_BITS = 64
 
 /**
@@ -10,7 +10,7 @@ const ROUNDED_BITS = 64
 export class ExactSum {
   /** Sum of safe integers, which most numbers are. `#scaled` includes a number that would make this sum unsafe. */
   #integers = 0
-  /** Sum of the other numbers, in units of 2^-1074. */
+  /** Sum of all numbers that `#integers` does not include, in units of 2^-1074. */
   #scaled = 0n
 
   add(value: number): void {
@@ -23,7 +23,7 @@ export class ExactSum {
     else this.#scaled += scaledOf(value)
   }
 
-  /** Returns the double nearest to the sum; an infinity if the sum is beyond the range of doubles. */
+  /** Returns the double nearest to the sum, or an infinity if the sum is beyond the range of doubles. */
   get value(): number {
     if (this.#scaled === 0n) return this.#integers
     const sum = this.#scaled + (BigInt(this.#integers) << BigInt(SCALE))

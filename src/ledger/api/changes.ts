@@ -36,7 +36,7 @@ const ChangesQuery = Type.Object({
   ),
 })
 
-/** Browsers send the id of the last event when they reconnect. */
+/** Header that browsers send when they reconnect. */
 const ChangesHeaders = Type.Object({
   'last-event-id': Type.Optional(Type.String({ description: 'Same as `since`' })),
 })
@@ -47,7 +47,7 @@ const ChangesStream = Type.String({
     '`{"position":…,"timestamp":…,"entry":{…}}`',
 })
 
-/** Mounts `GET /api/ledgers/{serverid}/changes` on `app`; subscriptions end when `app` closes. */
+/** Mounts `GET /api/ledgers/{serverid}/changes` on `app`. Subscriptions end when `app` closes. */
 export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
   app.addHook('preClose', async () => ledger.feed.close())
   app.get(
@@ -120,7 +120,7 @@ class EventStream implements Subscriber {
     this.#onFailure = onFailure
   }
 
-  /** Sends the head of the reply; the feed sends the first chunk later. */
+  /** Sends the headers of the reply. The feed sends the first chunk later. */
   open(subscription: Subscription): void {
     const response = this.#response
     this.#subscription = subscription
@@ -145,8 +145,8 @@ class EventStream implements Subscriber {
 
   end(error: Error | null): void {
     if (error !== null) this.#onFailure(error)
-    // Destroys a connection with unsent bytes, because they would keep it open. No event is lost, because the client
-    // resumes after the last event that it received.
+    // Destroys the connection if there are unsent bytes, because otherwise the client could keep the connection open.
+    // No event is lost, because the client resumes after the last event that it received.
     if (this.#response.writableLength > 0) this.#response.destroy()
     else this.#response.end()
   }

@@ -14,7 +14,7 @@ import {
 type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw' | 'caller'>
 
 /**
- * Returns the conditions of a request that changes one item or attachment; undefined if it has none.
+ * Returns the conditions of a request that changes one item or attachment, or undefined if the request has none.
  * Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID.
  */
 export function itemConditionsOf(request: Request): RequestConditions | undefined {

@@ -8,7 +8,7 @@ import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
 
-/** A reply is aborted after this number of request timeouts in which the client received nothing. */
+/** Number of request timeouts without progress of the client after which a reply is aborted. */
 const STALLED_WINDOWS_MAX = 2
 /** Values of `Sec-Fetch-Dest` for which a browser would execute the bytes or apply them to a page. */
 const EXECUTING_DESTINATIONS = new Set([
@@ -261,7 +261,7 @@ async function sendPieces(
           throw new LedgerError('ATTACHMENT_LOST', 'the stored blob has become shorter')
         }
         at += bytesRead
-        // Resolves when the previous bytes are written, so the other buffer is free.
+        // Resolves when the previous bytes are written, so the buffer `other` is free.
         await client.send(block.subarray(0, bytesRead))
         ;[block, other] = [other, block]
       }

@@ -139,9 +139,9 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
         operationId: 'eraseRevisions',
         summary: 'Erase former revisions of an item and its attachments',
         description:
-          'The commitments are kept: every other entry can still be proven, and so can the existence ' +
-          'of the erased entries. An attachment is erased together with the entry that deleted it, only ' +
-          'after the attachment that it replaced.',
+          'The commitments stay, so all other entries and the existence of the erased entries can still be ' +
+          'proven. The entry that deleted an attachment is erased together with the attachment. If an ' +
+          'attachment replaced another attachment, the replaced attachment must be erased before or with it.',
         params: ItemParams,
         querystring: TokenQuery,
         body: EraseBody,

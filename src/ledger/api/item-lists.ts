@@ -20,7 +20,6 @@ interface ListOptions extends ItemListRange {
   readonly count: boolean
 }
 
-/** Mounts the list of the items of a database. */
 export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/:db',

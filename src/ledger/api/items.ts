@@ -118,7 +118,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags: ['items'],
         operationId: 'readItem',
-        summary: 'Read one item, in its current state or as of a height',
+        summary: 'Read one item, in its current state or as of a block',
         params: ItemParams,
         querystring: ItemQuery,
         response: { 200: ItemReply, ...failures },
@@ -226,7 +226,7 @@ function isAbsent(body: unknown): body is undefined | null {
   return body === undefined || body === null
 }
 
-/** Creates a database, an item or several items; returns the changes and the text of the reply. */
+/** Creates a database, an item or several items. Returns the result and the text of the reply. */
 function create(
   ledger: LedgerService,
   db: string,

@@ -26,11 +26,7 @@ export function ledgerMetrics(app: HttpApp, registry: Registry, ledger: LedgerSe
 export function commitMetrics(registry: Registry): (block: CommittedBlock) => void {
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name, help, buckets, registers: [registry] })
-  const seconds = histogram(
-    'daicho_commit_seconds',
-    'Time until a block was on the disk',
-    BUCKETS_S,
-  )
+  const seconds = histogram('daicho_commit_seconds', 'Time until a block was durable', BUCKETS_S)
   const entries = histogram('daicho_commit_entries', 'Entries of a block', BUCKETS_ENTRIES)
   const bytes = histogram('daicho_commit_bytes', 'Bytes of the entries of a block', BUCKETS_BYTES)
   return (block) => {

@@ -190,7 +190,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
       schema: {
         tags: ['operations'],
         operationId: 'addPeer',
-        summary: 'Mirror the chain of a node; has no effect if it is mirrored already',
+        summary: 'Mirror the chain of a node; has no effect if this node already mirrors the chain',
         querystring: TokenQuery,
         body: PeerBody,
         response: { 200: DoneReply, ...failures },
@@ -277,7 +277,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
   app.get(
     '/api/ledgers/:serverid/attachments/:sha256',
     {
-      // Fastify's own HEAD route would read the whole file.
+      // Disabled, because Fastify's own HEAD route would read the whole file.
       exposeHeadRoute: false,
       schema: {
         tags: ['attachments'],
@@ -319,7 +319,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
     digests.set(request, digest)
   }
 
-  /** Checks the digest of the body; returns the peer and the body. */
+  /** Checks the digest of the body. Returns the peer and the body. */
   const pushed = (request: FastifyRequest) => {
     const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
     if (!matchesDigest(digests.get(request) ?? '', body)) {

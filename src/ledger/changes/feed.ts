@@ -31,7 +31,7 @@ const BYTES_PER_HEARTBEAT = 262_144
 
 /** The receiver of a subscription. */
 export interface Subscriber {
-  /** Sends events in wire format. The feed calls this again only after the subscriber has called `ready`. */
+  /** Sends events in wire format. The feed calls `send` again only after the subscriber has called `ready`. */
   send(events: Buffer): void
   /**
    * Sends a heartbeat. `passed` is the packed position of the last entry, or null while the subscriber is catching up.
@@ -104,7 +104,6 @@ export class ChangeFeed {
   #isActive = false
   /** Whether a block was committed since the last round began, except the block that started the round. */
   #isWritten = false
-  /** Chunks sent in this round. */
   #chunksSent = 0
   /** Event loop utilization, measured at the end of the last round. */
   #loopUse = performance.eventLoopUtilization()
@@ -124,7 +123,6 @@ export class ChangeFeed {
     return this.#idle.size + this.#due.size + this.#busy.size
   }
 
-  /** Number of ended subscriptions, by reason. */
   get ended(): Readonly<Record<EndReason, number>> {
     return this.#ended
   }
@@ -156,7 +154,7 @@ export class ChangeFeed {
    */
   async check(after: ChangesStart): Promise<void> {
     this.#expectCapacity()
-    // Another process may just have committed the entry at this position.
+    // Catches up, because another process may just have committed the entry at this position.
     if (after === 'now' || (typeof after === 'number' && after > (this.#last ?? -1))) {
       await this.#deps.catchUp?.()
     }

@@ -179,7 +179,7 @@ export async function* exportLines(
   return end
 }
 
-/** Checks that the export includes the entry that erased each erased entry, because otherwise an import rejects it. */
+/** Checks that the erasures of the entries of `block` are part of the export. Otherwise an import would reject it. */
 async function expectErasers(store: StoreReader, block: Block, size: number): Promise<void> {
   const { height } = block
   for (const index of erasedIn(block)) {

@@ -63,7 +63,6 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
   }
 }
 
-/** Options of an import under a new chain. */
 export interface NewChainImportOptions extends NewChainOptions, Pick<ImportOptions, 'chunks'> {}
 
 /**

@@ -24,7 +24,7 @@ const GUNZIP_CHUNK_BYTES = 256 * 1024
 
 /** A verified block, with the effects of its entries. */
 export interface ReadBlock extends DecodedBlock {
-  /** Number of its line in the export, counted from 1. */
+  /** Number of the block's line in the export, counted from 1. */
   readonly line: number
 }
 
@@ -32,7 +32,7 @@ export interface ReadBlock extends DecodedBlock {
 export interface ExportReceiver {
   /** Receives the header before any block. If the promise rejects, reading stops. */
   header(header: ExportHeader): Promise<void>
-  /** Receives the next verified blocks; `entries` is the total number so far. */
+  /** Receives the next verified blocks. `entries` is the total number of entries so far. */
   blocks(blocks: readonly ReadBlock[], entries: number): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-// Tests the log over HTTP. The tests verify it only with public data.
+// Tests the log over HTTP. The tests verify the log only with public data.
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import {

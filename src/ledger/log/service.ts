@@ -30,7 +30,7 @@ import type { SignerStart } from './thread.ts'
 import { type SignedNote, Witnesses, type WitnessesOptions } from './witnesses.ts'
 
 export interface SignedHeads {
-  /** Returns a recent signed head; `committed` is the number of blocks in the store. */
+  /** Returns a recent signed head. `committed` is the number of blocks in the store. */
   newest(committed: number): Promise<SignedNote>
   /** Returns a signed head of at least `size` blocks. */
   covering(size: number): Promise<SignedNote>

@@ -24,7 +24,6 @@ import type { NodeKey } from '../node-key.ts'
 /** File with the last signed head in a data folder. Backups exclude it. */
 export const SIGNED_HEAD_FILE = 'signed-head'
 
-/** The key that signs a log. */
 export interface LogKey {
   readonly verifier: VerifierKey
   readonly privateKey: KeyObject
@@ -94,7 +93,7 @@ export function temporaryHead(): SignedHead {
   }
 }
 
-/** Returns the root of the log of the first `size` blocks of `store`; these blocks must exist. */
+/** Returns the root of the log of the first `size` blocks of `store`, which must exist. */
 export async function rootAt(
   store: Pick<StoreReader, 'serverId' | 'treeNodes'>,
   size: number,

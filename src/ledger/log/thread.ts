@@ -47,9 +47,8 @@ export type FromSigner =
 
 export interface SignedHeadUpdate {
   readonly size: number
-  /** The signed note. */
   readonly note: string
-  /** Whether more blocks are committed than one signature covers. */
+  /** Whether the limit per signature was reached, so that further blocks may not be signed yet. */
   readonly isBehind: boolean
 }
 

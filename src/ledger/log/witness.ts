@@ -33,7 +33,7 @@ import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
 import { jsonMembers } from '../json-members.ts'
 
-// With this file, a node is a witness, which cosigns the logs of other nodes (c2sp.org/tlog-witness).
+// This node as a witness: cosigns the logs of other nodes (c2sp.org/tlog-witness).
 
 /** File with the key and the cosigned heads. Backups exclude it, because an older copy would allow a second history. */
 const FILE = 'witness.json'
@@ -56,7 +56,10 @@ export function verifierKeysOf(texts: readonly string[]): VerifierKey[] {
 
 type TreeHead = Pick<Checkpoint, 'size' | 'root'>
 
-/** The state of a witness. The key is stored with the heads, so a witness that loses its heads also loses its key. */
+/**
+ * The state of a witness. The key is stored with the heads. So a witness that loses its heads also loses the key, and
+ * cannot cosign a second history with that key.
+ */
 interface State {
   readonly privateKey: KeyObject
   /** The last cosigned head of each log, by origin. */

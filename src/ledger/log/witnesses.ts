@@ -19,8 +19,8 @@ const URL_LENGTH_MAX = 2_000
 /** Maximum time for one reply of a witness. */
 const REPLY_MS_MAX = 10_000
 /**
- * Maximum time that a request for a checkpoint waits for a witness. After a witness was slower or failed, requests do
- * not wait for it until it has answered in time again.
+ * Maximum time that a request for a checkpoint waits for a witness. Requests do not wait for a witness that has failed,
+ * or whose last answer was slower.
  */
 const WAIT_MS = 1_000
 /** Minimum time between two requests to one witness. */
@@ -80,7 +80,7 @@ export interface WitnessState {
   readonly error: string | null
 }
 
-/** The witnesses of a node. They get requests in parallel, but each witness gets only one request at a time. */
+/** The witnesses of a node. Different witnesses get requests in parallel, but each witness only one at a time. */
 export class Witnesses {
   readonly #clients: readonly WitnessClient[]
 

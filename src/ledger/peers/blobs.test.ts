@@ -153,7 +153,7 @@ function readIf(path: string): Buffer | null {
   return existsSync(path) ? readFileSync(path) : null
 }
 
-/** Creates a BlobSync. Its transfer finds no missing blob or, with `isMissing`, one that cannot be moved. */
+/** Creates a BlobSync whose transfer finds no missing blob or, with `isMissing`, a blob that cannot be moved. */
 function scanning({ tookMs = 0, isMissing = false }) {
   const clock = new HandClock()
   const sync = new BlobSync(clock)

@@ -18,8 +18,8 @@ const ROWS_PER_PAGE = 100
 const ROWS_MAX = 1_000
 const BLOBS_PER_PAGE = 16
 /**
- * Delays before all blobs are checked again: RETRY_MS while some blobs are missing, doubled each time up to
- * RETRY_MS_MAX; RESCAN_MS if none is missing.
+ * Delays before all blobs are checked again. If some blobs are missing, the delay is RETRY_MS, doubled each time up to
+ * RETRY_MS_MAX. If no blob is missing, the delay is RESCAN_MS.
  */
 const RETRY_MS = 500
 const RETRY_MS_MAX = 30_000
@@ -99,7 +99,7 @@ export class ChainBlobs {
 export interface BlobTransfer {
   /** Lists the next blobs that the receiver lacks. */
   absent(after: number, limit: number): Promise<MissingBlobs>
-  /** Moves a blob; returns whether the receiver has all of it. `isStopped` is called before each part. */
+  /** Moves a blob. Returns whether the receiver has the whole blob. `isStopped` is called before each part. */
   move(blob: MissingBlob, isStopped: () => boolean): Promise<boolean>
 }
 

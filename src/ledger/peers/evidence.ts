@@ -116,11 +116,9 @@ export function shownLog(
   return { ...readableLog(checkpoint, blocks), checkpoint }
 }
 
-/** This node's own chain. */
 export interface OwnChain {
   readonly checkpoints: CheckpointVerifier
   readonly store: StoreReader
-  /** The data folder. */
   readonly folder: string
   /** Returns the newest signed head of the node, or null if it is not available now. */
   readonly checkpoint: () => Promise<string | null>
@@ -145,7 +143,7 @@ export async function ownChainConflict(source: ChainSource, own: OwnChain): Prom
     )
   }
   if (equalBytes(await rootAt(own.store, head.size), head.root)) return null
-  const what = `the key has signed ${head.size} blocks that are not the first ones of this store`
+  const what = `the key has signed ${head.size} blocks that are not the first blocks of this store`
   // There is no evidence until this node has signed a head that covers the differing blocks. The next check tries
   // again.
   const ownNote = await own.checkpoint()

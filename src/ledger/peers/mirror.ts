@@ -44,7 +44,7 @@ import {
 } from './evidence.ts'
 import type { BlockPage, ChainSource } from './peer-client.ts'
 
-/** Name of the folder in a data folder that has one folder for each mirror. */
+/** Name of the subfolder of a data folder that contains one folder per mirror. */
 export const MIRRORS_FOLDER = 'mirrors'
 /** File with the verifier key of the mirrored chain. */
 export const VKEY_FILE = 'vkey'
@@ -97,7 +97,7 @@ export interface MirrorOptions {
   readonly durable: boolean
   /** Folder of the blobs; default: `folder`. */
   readonly blobsFolder?: string
-  /** Maximum bytes of a blob; default: no bound. */
+  /** Maximum bytes of a blob; default: no limit. */
   readonly blobBytesMax?: number
   readonly platform?: Pick<Platform, 'openStore'>
 }
@@ -279,7 +279,7 @@ export class Mirror {
 
   async close(): Promise<void> {
     const { folder, blobsFolder = folder } = this.#options
-    // If the blobs are in another folder, no row there refers to them yet. Opening that folder checks them later.
+    // If the blobs are in another folder, its store has no rows for these blobs yet. Opening that folder checks them.
     if (blobsFolder === folder) await this.#files.close()
     await this.#store.close()
   }
@@ -416,7 +416,7 @@ const BLOCKS_MAX = 1_024
 /** Target bytes of a page of blocks. */
 const PAGE_BYTES = 2 * 1024 * 1024
 
-/** Called after each page; `entries` is the number of entries in this sync. */
+/** Called after each page. `entries` is the number of entries that this sync has stored so far. */
 export type PullProgress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
 
 /** Number of blocks to request per page, adapted to their size. Shared by all syncs with a peer. */

@@ -38,7 +38,6 @@ export interface PeerStatus extends PeerState {
   readonly evidence: Evidence | null
 }
 
-/** A mirror, open for reading. */
 export interface OpenMirror {
   readonly reader: StoreReader
   readonly log: LedgerLog
@@ -54,7 +53,6 @@ export class Mirrors {
   readonly #platform: Platform
   readonly #states = new Map<string, PeerState>()
   readonly #open = new Map<number, OpenMirror>()
-  /** Mirrors that are being opened. */
   readonly #opening = new Map<number, Promise<void>>()
   /** Pushes in progress, by id. */
   readonly #pushes = new Map<number, (result: PushResult) => void>()
@@ -123,7 +121,7 @@ export class Mirrors {
     this.#sendPeers()
   }
 
-  /** Removes a peer; its mirror stays and is served. Errors: PEER_UNKNOWN, PEER_INVALID. */
+  /** Removes a peer. The mirror of its chain stays and is served. Errors: PEER_UNKNOWN, PEER_INVALID. */
   remove(serverId: number): void {
     this.#list.remove(serverId)
     this.#sendPeers()

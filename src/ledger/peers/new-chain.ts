@@ -69,7 +69,7 @@ export interface NewChain {
   readonly absent: number
 }
 
-/** Content of NOTE_FILE. `height` and `id` identify the last block of the new chain, and are null until it is built. */
+/** Content of NOTE_FILE. `height` and `id` are those of the last block of the new chain; null until it is built. */
 interface Note {
   readonly mirrored: number
   readonly height: number | null
@@ -81,10 +81,10 @@ interface Note {
  * Restores data whose node key is lost. `fill` creates or completes a mirror of the old chain in the given folder.
  * If the mirror verifies, its databases become the first blocks of a chain with a new key.
  *
- * A crash before NOTE_FILE is written changes nothing. A crash between this and the move of the store leaves NOTE_FILE,
- * a key that has signed nothing, a mirror with complete pages of verified blocks, and blobs to which no entry refers
- * yet. The next run continues with them. After a later crash, the store is complete, and NOTE_FILE identifies its last
- * block. The first start writes the signed head if it is missing.
+ * A crash before NOTE_FILE is written changes nothing. A crash before the store is moved leaves NOTE_FILE, a key that
+ * has signed nothing, a mirror with complete pages of verified blocks, and blobs to which no entry refers yet. The next
+ * run continues with them. A later crash leaves the complete store and NOTE_FILE, which identifies the last block. If
+ * the signed head is missing, the first start writes it.
  *
  * Errors: as for `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
  */
@@ -306,7 +306,7 @@ class DatabaseCopier {
   }
 }
 
-/** Yields the bytes of `blob`; each chunk is valid until the next chunk is requested. */
+/** Yields the bytes of `blob`. Each chunk is valid until the next chunk is requested. */
 async function* chunksOf(blob: OpenBlob): AsyncGenerator<Uint8Array> {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
   for (let at = 0; at < blob.length; ) {

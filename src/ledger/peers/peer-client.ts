@@ -63,10 +63,9 @@ export interface MissingBlob extends StoredBlob {
   readonly bytes: number
 }
 
-/** A page of missing blobs. */
 export interface MissingBlobs {
   readonly blobs: readonly MissingBlob[]
-  /** Packed position of the last entry that was checked. The next page begins after it. */
+  /** Packed position of the last entry that was checked. The next page begins after this entry. */
   readonly upTo: number
   readonly more: boolean
 }

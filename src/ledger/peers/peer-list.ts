@@ -149,7 +149,7 @@ function isSame(one: KnownPeer, other: KnownPeer): boolean {
 
 function expectOther({ serverId }: KnownPeer, ownServerId: number): void {
   if (serverId !== ownServerId) return
-  throw new PeerError('PEER_INVALID', "this is the node's own key: its chain is here already")
+  throw new PeerError('PEER_INVALID', "this is the node's own key; a node cannot be its own peer")
 }
 
 function tooMany(): PeerError {

@@ -77,7 +77,7 @@ export async function nextPush(
 ): Promise<Push> {
   const { serverId } = store
   if (mirror === null) return pushText({ from: 0, texts: [], note, proofs: {}, roots: {} }, 0)
-  // Does not verify the note, because this node has just signed it.
+  // The note is not verified, because this node has just signed the note.
   const { size } = checkpointOf(note.slice(0, note.lastIndexOf('\n\n') + 1))
   const texts: string[] = []
   let bytes = 0

@@ -58,7 +58,6 @@ export function signatureHeaders(
   }
 }
 
-/** Signs the requests of a node. */
 export class NodeSigner {
   readonly #keyId: string
   readonly #privateKey: KeyObject
@@ -76,7 +75,6 @@ export class NodeSigner {
     this.#random = random
   }
 
-  /** Returns the headers that sign one request. */
   headers(method: string, url: URL, body: Uint8Array): Record<string, string> {
     const { host: authority, pathname: path, search } = url
     const query = search === '' ? '?' : search

@@ -44,7 +44,6 @@ const MESSAGE_LENGTH_MAX = 300
 
 /** `workerData` of the thread. */
 export interface MirrorsStart {
-  /** The data folder. */
   readonly folder: string
   /** The node's own store. */
   readonly location: StoreLocation
@@ -62,13 +61,12 @@ export interface MirrorsStart {
   readonly blobBytesMax: number
 }
 
-/** An error as it is shown to users. */
+/** Code and message of an error, as users see them. */
 export interface ErrorSummary {
   readonly code: string
   readonly message: string
 }
 
-/** The state of a peer. */
 export interface PeerState {
   readonly serverId: number
   readonly url: string | null

@@ -72,7 +72,7 @@ export class ScheduledVerification {
     return this.#state
   }
 
-  /** Time of the last verification that passed, milliseconds since the Unix epoch; null if none has. */
+  /** Time of the last verification that passed, milliseconds since the Unix epoch, or null. */
   get lastPassed(): number | null {
     return this.#lastPassed
   }

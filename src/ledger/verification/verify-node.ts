@@ -14,7 +14,7 @@ import { type SigningFiles, signingFinding } from '../log/verify-signing.ts'
 export type NodeVerification = Verification & BlobVerification
 
 export interface VerifyNodeOptions {
-  /** Key and signed head, read before this call; null if there are none. */
+  /** Key and signed head, which must be read before this call; null to skip their check. */
   readonly signing: SigningFiles | null
   /** Whether the folder is a mirror. */
   readonly isMirror?: boolean
@@ -25,7 +25,7 @@ export interface VerifyNodeOptions {
 }
 
 const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
-/** Codes of errors that are no findings, because they do not concern the content of the store. */
+/** Codes of errors that are not findings, because they do not concern the content of the store. */
 const NO_FINDINGS = /^(STORE_(NOT_FOUND|TOO_\w+|UNAVAILABLE|UNSAFE)|FOLDER_\w+)$/
 
 /**

@@ -79,9 +79,9 @@ async function imported(text: string, from: string): Promise<string> {
 const SHARED = 'shared by ann and bob'
 
 /**
- * Records these blocks: 0 creates the database, 1 two items, 2 to 4 three attachments with one name. 5 deletes the last
- * of them, 6 adds an attachment with another name, 7 and 8 attach equal bytes to both items. 9 replaces the attachment
- * `card` of ann, 10 changes ann.
+ * Records these blocks: 0 creates the database; 1 creates two items; 2 to 4 attach three files with one name; 5 deletes
+ * this attachment; 6 attaches a file with another name; 7 and 8 attach equal bytes to both items as `card`; 9 replaces
+ * `card` of ann; 10 changes ann.
  */
 async function createHistory(node: LedgerNode) {
   const gone = ['first scan', 'second scan', 'third scan']

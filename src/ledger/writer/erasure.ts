@@ -29,7 +29,7 @@ interface ErasedItem {
   /** Packed position of the entry that created the item's database. */
   readonly database: number
   readonly id: string
-  /** Null if the item was deleted. */
+  /** The current item, or null if the item was deleted. */
   readonly current: StoredItem | null
 }
 
@@ -86,7 +86,7 @@ export async function plannedErasure(
   if (erasable.size > 0) {
     return { positions: [...erasable].sort((a, b) => a - b), freed: [...freed] }
   }
-  throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no such former revision`)
+  throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no former revision to erase`)
 }
 
 /** Returns the attachment of an entry, or null for an erased entry or an entry without an attachment. */

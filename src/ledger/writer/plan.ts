@@ -135,7 +135,7 @@ class Planner {
       if (unchanged) await this.#requireUnchanged(unchanged)
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
-        // Avoids `await` for operations that read nothing from the store, because it costs more than planning them.
+        // Most operations read nothing from the store. They need no `await`, which would cost more than the planning.
         if (!this.#createFresh(operation)) await this.#plan(operation)
       }
       if (idempotency) this.#records.add(idempotency, index, this.entries.length - index)
@@ -184,7 +184,7 @@ class Planner {
     }
   }
 
-  /** Returns the position of an item's last change; null if the item does not exist. */
+  /** Returns the packed position of an item's last change, or null if the item does not exist. */
   async #revision(view: View, db: string, id: string): Promise<number | null> {
     const changed = view.items.get(id)
     if (changed === null) return null

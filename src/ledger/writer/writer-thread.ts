@@ -189,7 +189,7 @@ class WriterThread {
     return { refused, reason: messageOf(error), stopped, unknown }
   }
 
-  /** Closes the store; later batches are rejected. */
+  /** Closes the store. Later batches are rejected. */
   async #stop(): Promise<void> {
     if (this.#stopped) return
     this.#stopped = true

@@ -20,7 +20,7 @@ function unitOf(entries: number, bytes = 0): UnitOfWork {
   return [{ ...first, text }, ...Array.from({ length: entries - 1 }, () => plain)]
 }
 
-/** Records the outcome of a promise. */
+/** Returns the result or the error of a promise. */
 function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.catch((error: unknown) => error)
 }

@@ -82,7 +82,7 @@ interface PendingIndexChange {
 /**
  * Batches concurrent changes into blocks and commits them in a worker thread (`writer-thread.ts`).
  *
- * A single write is committed immediately; concurrent writes share one fsync.
+ * A single write is committed immediately. Concurrent writes share one fsync.
  */
 export class LedgerWriter {
   readonly #clock: Clock
@@ -359,7 +359,7 @@ export class LedgerWriter {
     if (this.#closing) this.#next()
   }
 
-  /** Returns the error for a failure of the store; stops the writer if the failure is final. */
+  /** Returns the error for a failure of the store. Stops the writer if the failure is permanent. */
   #refusal({ refused, reason, stopped }: StoreRefusal, what: string): LedgerError {
     // Later errors have the first error as their cause, so that it is logged once.
     const error = new LedgerError(refused, `${what}: ${reason}`, { cause: this.#failed })
