@@ -1,4 +1,4 @@
-// Attachments: uploads and downloads of 1 GiB, their memory use, and resuming an interrupted download.
+// Measures uploads and downloads of attachments of 1 GiB, with their memory use, and resumes an interrupted download.
 //   npm run bench -- attachments [MiB]
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -89,7 +89,6 @@ async function measured(
   return { seconds, extraMb: Math.max(most, server.residentMb()) - before }
 }
 
-/** A server under comparison. */
 interface Side {
   readonly name: string
   readonly start: () => Promise<Server>

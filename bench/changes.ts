@@ -13,7 +13,7 @@ import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
 import type { Seen } from './support/subscribers.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8)
-/** Duration of a round. It is short, because every write is sent a thousand times, which takes ten times as long. */
+/** Duration of a round in seconds. Delivering the writes of one second to a thousand subscribers takes ten seconds. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
 /** Duration of a warm-up, because opening a thousand connections is not part of the cost of subscribing. */
 const SETTLING_SECONDS = 1

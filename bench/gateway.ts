@@ -18,7 +18,6 @@ const REQUESTS = 200
 const LATENCY_MS = 5_000
 const CONNECTIONS = 4
 
-/** The measured filters. */
 const CASES = [
   { name: 'mainExchange = …, limit 20', where: { mainExchange: 'X7' } },
   { name: 'quantity < 1,000, limit 20', where: { quantity: { lt: 1_000 } } },

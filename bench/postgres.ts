@@ -1,6 +1,6 @@
 // Compares the ledger on PostgreSQL with an application that inserts one row per request into the same server. Rounds
 // alternate; results are medians. BENCH_PG_URL is the URL of a server on which databases can be created. Without the
-// variable, the benchmark starts a server from the npm binaries, in memory if the computer has such a folder.
+// variable, the benchmark starts a server from the npm binaries, in a folder in memory if there is one.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'

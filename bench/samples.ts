@@ -10,13 +10,11 @@ import { fileURLToPath } from 'node:url'
 import { systemClock } from '../src/base/clock.ts'
 import { openTokens } from '../src/tokens/index.ts'
 
-/** Concurrent logins. */
 const LOGINS_AT_ONCE = 50
 /** Duration of the login load, milliseconds. */
 const LOAD_MS = 6_000
 /** Number of failed logins per round for a known name, and the same number for an unknown name. */
 const FAILURES_EACH = 30
-/** Number of measurement rounds. */
 const ROUNDS = 5
 
 type Kind = 'known' | 'unknown'
@@ -145,7 +143,8 @@ async function knownAndUnknown(port: number): Promise<void> {
   const together = compared(all)
   console.log(`\nFailed logins, ${FAILURES_EACH} of each kind, interleaved in every round`)
   console.table({ ...rows, 'all rounds': together })
-  // Other load on the computer makes single rounds slower for either name. A leak would make one name slower in all.
+  // Other load on the computer makes single rounds slower for either name. A leak would make the same name slower in
+  // all rounds.
   console.log(`unknown is ${together['slower %']} % slower; must be within 10 % either way`)
 }
 

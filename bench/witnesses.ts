@@ -15,7 +15,7 @@ const CONNECTIONS = 32
 const ROUNDS = 24
 const ROUND_S = 1
 
-/** Starts a witness that answers late and without a cosignature. Returns its element of `WITNESSES`. */
+/** Starts a witness that answers late and without a cosignature. Returns its entry for the setting WITNESSES. */
 async function slowWitness(number: number) {
   const state = { requests: 0 }
   const server = createServer((request, reply) => {
@@ -54,7 +54,7 @@ export async function run(): Promise<void> {
         ...{ url: `${servers[name].url}/api/bench`, method: 'POST', body: '{"name":"apple"}' },
         ...{ connections: CONNECTIONS, seconds: ROUND_S },
       })
-      // The first round warms up.
+      // The first round is a warm-up.
       if (round < 0) continue
       rates[name].push(perSecond)
       micros[name].push(((servers[name].cpuSeconds() - before) * 1e6) / (perSecond * ROUND_S))

@@ -3,7 +3,6 @@
 import { join } from 'node:path'
 import { buildIfChanged, ROOT } from './build-folder.ts'
 
-/** Builds the page unless it is up to date. */
 export function buildDashboard(): Promise<void> {
   return buildIfChanged({
     folder: 'src/dashboard/built',

@@ -21,7 +21,6 @@ const BROWSER = join(SRC, 'dashboard', 'browser')
 /** Files that pages with Swagger UI load. The build copies them, because their package depends on twenty others. */
 const SWAGGER_UI = ['static/swagger-ui.css', 'static/swagger-ui-bundle.js']
 
-/** Builds `dist/` unless it is up to date. */
 export async function buildPackage(): Promise<void> {
   await buildDashboard()
   await buildIfChanged({

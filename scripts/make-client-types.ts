@@ -1,5 +1,5 @@
 // Generates `src/client/operations.ts`, the types of every ledger operation, from the OpenAPI document that the
-// ledger serves. Run it after a change of a route or its schemas:
+// ledger serves. Run this script after a change of a route or its schemas:
 //   node scripts/make-client-types.ts
 // test/client/operations.test.ts fails if the file is out of date.
 import { spawnSync } from 'node:child_process'
@@ -49,7 +49,6 @@ interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
 }
 
-/** Returns the content of the generated file. */
 export async function operationsText(): Promise<string> {
   const { paths } = await documentOfLedger()
   const operations = Object.entries(paths).flatMap(([path, methods]) =>

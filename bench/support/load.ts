@@ -1,6 +1,5 @@
 import autocannon from 'autocannon'
 
-/** Result of one run. */
 export interface Run {
   readonly perSecond: number
   readonly p99Ms: number

@@ -21,7 +21,7 @@ const STATE_VERSION = 1
 /** Minimum time between two saves of the position, because replacing a file can take milliseconds. */
 const SAVE_MS = 500
 
-/** Arguments and input of a load. A resumed load must have the same. */
+/** Arguments and input of a load. A load can be resumed only with the same arguments and the same input. */
 export interface LoadIdentity {
   readonly db: string
   /** The URL of the running node, or the folder of the stopped node. */

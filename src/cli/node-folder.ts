@@ -46,8 +46,9 @@ function parseFolder(path: string): string {
 }
 
 /**
- * Returns the folder of the node that a command acts on. Errors: Exit (configuration) without a folder, or if the
- * folder does not exist and not `mayBeNew`, so that a mistyped name does not create a folder.
+ * Returns the folder of the node that a command acts on. Errors: Exit (configuration) if no folder is set, or if the
+ * folder does not exist. Only with `mayBeNew`, a missing folder is no error; otherwise a mistyped name would create a
+ * folder.
  */
 export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean }): string {
   const { SYSTEM_FOLDER: folder } = settings

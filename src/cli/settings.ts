@@ -97,7 +97,6 @@ function isOrigin(text: string): boolean {
   )
 }
 
-/** Maximum number of allowed origins. */
 const ORIGINS_MAX = 100
 const origins = (about: string): Setting<readonly string[]> => ({
   about,
@@ -271,7 +270,6 @@ export interface ShownSetting {
   readonly about: string
 }
 
-/** Returns all settings in printable form. */
 export function shownSettings(settings: Settings): ShownSetting[] {
   return Object.entries<Setting<unknown>>(SETTINGS).map(([name, { isSecret, fallback, about }]) => {
     const value = settings[name as keyof Settings]

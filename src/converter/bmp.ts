@@ -1,7 +1,6 @@
 import { ConverterError, undecodable } from './errors.ts'
 import type { ImageSize } from './options.ts'
 
-/** The header fields of a BMP. */
 interface Header extends ImageSize {
   readonly topDown: boolean
   readonly bitsPerPixel: number

@@ -13,7 +13,6 @@ const LEVEL_FAST = 1
 /** Minimum bytes of each piece of the product, except the last piece. */
 const PIECE_BYTES = 64 * 1024
 
-/** An image to convert, with its options. */
 export interface Job {
   /** Content of the image file. */
   readonly bytes: Uint8Array

@@ -5,7 +5,6 @@ import { ConverterError, undecodable } from './errors.ts'
 import type { ConversionOptions, Grid, ImageSize, Resample } from './options.ts'
 import { resample } from './resample.ts'
 
-/** Maximum pixels of an image. */
 const PIXELS_MAX = 100_000_000
 /** Maximum memory of a decoder that cannot decode an image row by row. */
 const DECODER_BYTES_MAX = 224 * 1024 * 1024
@@ -23,7 +22,6 @@ const TIFF_UNSUPPORTED = new RegExp(
 /** Maximum bytes of an uncompressed intermediate image. Larger images are compressed to save memory. */
 const PLAIN_BYTES_MAX = 48 * 1024 * 1024
 
-/** The options that affect decoding. */
 export type DecodeOptions = Pick<ConversionOptions, 'resample' | 'grayscale' | 'background'>
 
 /** A decoded image and the colours of its cells. */

@@ -1,6 +1,5 @@
 import { CodedError } from '../base/coded-error.ts'
 
-/** All error codes of the converter. */
 const CODES = [
   'FORM_MALFORMED', // the body is not a complete multipart form
   'FILE_MISSING', // the form has no file in the field `file`

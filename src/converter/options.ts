@@ -1,9 +1,8 @@
 import { ConverterError } from './errors.ts'
 import { COLORS_MAX } from './palette.ts'
 
-/** Maximum number of columns of a sheet: XFD. Source: Excel specifications. */
+/** Maximum number of columns of a sheet, up to column XFD. Source: Excel specifications. */
 export const COLUMNS_MAX = 16_384
-/** Maximum number of rows of a sheet. */
 export const ROWS_MAX = 1_048_576
 /** Maximum side of a cell in pixels, because a row can be 409.5 points high, and a pixel is 0.75 points. */
 export const PX_MAX = 546
@@ -19,7 +18,6 @@ export interface ConverterDefaults {
 /** Defaults without settings. Source: specification, “Limits”. */
 export const DEFAULTS: ConverterDefaults = { px: 2, width: 100 }
 
-/** The method of resizing. */
 export type Resample = 'cubic' | 'nearest'
 
 export interface ConversionOptions {

@@ -21,8 +21,8 @@ export interface Palette {
 /**
  * Creates the palette of a picture with three bytes per cell. The palette has the exact colours if there are at most
  * `colorsMax` (at least 1). Otherwise similar colours share a bin, and the bins are as small as COLORS_MAX allows, so
- * that no channel deviates by more than 3 of 255. If there are more than `colorsMax` bins, `varianceCut` merges them.
- * Source: decision 0010.
+ * that no channel deviates by more than 3 of 255. If there are more than `colorsMax` bins, `varianceCut` merges them
+ * further. Source: decision 0010.
  */
 export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   const exact = new ColorSet([1, 1, 1])

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest'
 import type { Resample } from './options.ts'
 import { resample } from './resample.ts'
 
-/** Returns gray pixels. */
 const grays = (...values: number[]) =>
   Uint8Array.from(values.flatMap((value) => [value, value, value]))
 

@@ -70,7 +70,7 @@ export class ZipWriter {
   }
 
   #deflate(chunk: Uint8Array, finishFlush: number): Buffer {
-    // Large enough for most results, so that zlib rarely has to join several buffers, which copies them.
+    // The size is enough for most results, because zlib would have to join several smaller buffers by copying.
     const chunkSize = Math.max(256, chunk.byteLength >> 2)
     return deflateRawSync(chunk, { level: this.#level, finishFlush, chunkSize })
   }

@@ -125,7 +125,7 @@ async function load(
 
 it('sends up to four batches of 1,000 records at the same time, and acknowledges them in order', async () => {
   const target = new FakeTarget()
-  // The first batches take longest.
+  // The first batches take longest, so the batches finish in the wrong order.
   target.before = async (number) => {
     for (let turns = 20 - 4 * number; turns > 0; turns -= 1) await turn()
   }

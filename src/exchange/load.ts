@@ -35,7 +35,7 @@ export const BATCH_RECORDS = 1_000
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
 /** Maximum bytes of attachments in memory per batch, unless a single record has more. */
 const BATCH_ATTACHMENT_BYTES_MAX = 16 * 1024 * 1024
-/** Maximum number of batches that are sent and not yet acknowledged. */
+/** Maximum number of batches that are being recorded at the same time. */
 const IN_FLIGHT_MAX = 4
 /** Maximum number of concurrent reads of existing items. */
 const READS_MAX = 16
@@ -114,7 +114,7 @@ type ItemOperation =
       readonly text: string
     }
 
-/** A change of one record. */
+/** The change that a record makes to an item. */
 interface PlannedChange {
   readonly kind: 'change'
   readonly place: Located
@@ -153,7 +153,7 @@ class Loader {
   readonly #target: LoadTarget
   readonly #options: LoadOptions
   readonly #databases = new Set<string>()
-  /** Batches that are not acknowledged, oldest first. */
+  /** Batches that were sent and are neither recorded nor failed yet, oldest first. */
   #inFlight: { readonly keys: ReadonlySet<string>; readonly settled: Promise<void> }[] = []
   /** Resolves when `acknowledged` was called for all batches sent so far. */
   #acknowledged: Promise<void> = Promise.resolve()
@@ -370,7 +370,7 @@ class Loader {
     }
   }
 
-  /** Returns `changes`, adapted to the items that exist: an existing item is updated, skipped, or ends the load. */
+  /** Resolves conflicts of `changes` with existing items: updates the item, skips the record, or ends the load. */
   async #resolved(changes: readonly PlannedChange[], tally: Tally): Promise<PlannedChange[]> {
     const existing = await this.#existing(changes)
     this.#expectsConflicts = existing.size > 0

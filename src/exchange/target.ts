@@ -4,7 +4,7 @@ import type { SourceAttachment } from './formats/record.ts'
 
 /** The ledger into which items are loaded: a running node, or a store that this process has opened. */
 export interface LoadTarget {
-  /** Creates the database unless it exists; returns whether it was created. */
+  /** Creates the database unless it exists. Returns whether the database was created. */
   createDatabase(db: string): Promise<boolean>
   /**
    * Records all changes of `unit` in one block, or no change. A unit with the `key` of an earlier unit is not recorded
@@ -12,7 +12,7 @@ export interface LoadTarget {
    */
   record(unit: UnitOfWork, key: string): Promise<void>
   exists(db: string, id: string): Promise<boolean>
-  /** Attaches bytes to an item, once per `key`. Errors: as for `record`. */
+  /** Attaches bytes to an item, once per `key`. Errors: those of `record`. */
   attach(db: string, id: string, attachment: SourceAttachment, key: string): Promise<void>
 }
 

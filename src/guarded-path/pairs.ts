@@ -16,7 +16,6 @@ class PairsError extends CodedError<PairsErrorCode> {
 /** Credentials by `id`. */
 export type Pairs = ReadonlyMap<string, Credentials>
 
-/** Maximum number of pairs in a file. */
 const PAIRS_MAX = 10_000
 /** Maximum length of an id, a name or a password, in UTF-16 units. */
 export const PART_LENGTH_MAX = 256

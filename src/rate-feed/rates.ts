@@ -248,7 +248,7 @@ const BAND = 0.1
 const BAND_PER_DAY = 0.01
 /** Maximum of BAND with its increases. */
 const BAND_MAX = 0.2
-/** Currencies that have moved by BAND_MAX in one day before, so BAND_MAX applies to them from the first day. */
+/** Currencies that have moved by BAND_MAX in a single day in the past. For them, BAND_MAX applies at once. */
 const VOLATILE: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
 /** Maximum relative difference at which two independent sources agree. */
 const AGREEMENT_MAX = 0.01
@@ -268,7 +268,7 @@ export function outOfBand(
   return null
 }
 
-/** Whether all values of the two vectors agree within `tolerance`. */
+/** Whether the rates of `left` and `right` differ by at most `tolerance`. */
 export function agree(left: RateVector, right: RateVector, tolerance = AGREEMENT_MAX): boolean {
   return CURRENCIES.every((code) => distance(left.perEur[code], right.perEur[code]) <= tolerance)
 }

@@ -67,7 +67,7 @@ export class RateFeed {
   /** The reply for the current second. */
   #cached: { served: ServedRates; second: number; detail: RateDetail } | null = null
 
-  /** Errors: SourceListError if the key of a source is missing. */
+  /** Opens the sources. Errors: SourceListError if the key of a source is missing. */
   constructor({ settings, clock, random, log, get, ledger, schedule }: RateFeedDeps) {
     const { sources, folder, openExchangeRatesAppId } = settings
     this.#settings = settings
@@ -113,7 +113,7 @@ export class RateFeed {
     else await Promise.all(local.map((poller) => poller.poll()))
   }
 
-  /** Requests the sources that are due, and waits for all of them. */
+  /** Refreshes the rates now, and also waits for the source of CNH. */
   refresh(): Promise<void> {
     return this.#current.refreshWithOverlay()
   }

@@ -24,7 +24,6 @@ class UserError extends CodedError<UserErrorCode> {
   override readonly name = 'UserError'
 }
 
-/** Maximum number of users in one file. */
 export const USERS_MAX = 1_000
 /** Maximum length of a user name in characters. */
 export const NAME_LENGTH_MAX = 128
@@ -46,7 +45,7 @@ export interface User {
 /** Users in the order in which they were added, each with a different name. */
 export type Users = readonly User[]
 
-/** Returns `users` with another user. Errors: USER_NAME_UNUSABLE, USER_EXISTS, USERS_FULL. */
+/** Returns `users` with `user` at the end. Errors: USER_NAME_UNUSABLE, USER_EXISTS, USERS_FULL. */
 export function addUser(users: Users, user: User): Users {
   const { name } = user
   if (name.length < 1 || name.length > NAME_LENGTH_MAX) {
@@ -73,7 +72,7 @@ export function removeUser(users: Users, name: string): Users {
   return users.filter((user) => user.name !== name)
 }
 
-/** Returns `users` with another password for the user `name`. Errors: USER_UNKNOWN. */
+/** Returns `users` with a new password hash for the user `name`. Errors: USER_UNKNOWN. */
 export function changePassword(
   users: Users,
   name: string,
@@ -181,7 +180,7 @@ export class UserDirectory {
     this.#preset = preset
   }
 
-  /** All users by name, in a stable order. */
+  /** Returns all users by name, in a stable order. */
   all(): ReadonlyMap<string, User> {
     const stored = this.#stored?.current() ?? NO_USERS
     // Comparing the lists by reference is enough, because `current` returns the same list until the file changes.

@@ -1,4 +1,4 @@
-// The commands that read and write data, on an empty chain and on a chain with deleted items.
+// Tests the commands that read and write data, on an empty chain and on a chain with deleted items.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'

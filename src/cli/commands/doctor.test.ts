@@ -99,7 +99,7 @@ it.each([
   [1_000, 999, false, 'warning'],
   [1_000, 1_001, true, 'problem'],
 ] as const)(
-  'the clock at %s ms, newest block at %s ms, synchronised %s: %s',
+  'for the clock at %s ms, the newest block at %s ms and NTP %s, the result is %s',
   (nowMs, newestMs, isSynchronised, state) => {
     expect(clockFinding(nowMs, newestMs, isSynchronised)).toMatchObject({ state })
   },

@@ -83,7 +83,7 @@ async function dump(db: string, flags: DumpFlags): Promise<void> {
   )
   const { items, height } = result
   const text = `Dumped: ${count(items, 'item')} of ${db} as of block ${height}.`
-  // stdout contains only the items.
+  // Printed to stderr, because stdout must contain only the items.
   if (out === '-') process.stderr.write(`${escapeControls(text)}\n`)
   else print(json, { status: true, db, out, items, height }, text)
 }

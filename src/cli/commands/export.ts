@@ -56,7 +56,7 @@ async function exportTo(from: string, { out, json }: ExportFlags): Promise<void>
     `head       ${headId ?? '(none)'}`,
     `time       ${seconds.toFixed(1)} s`,
   ].join('\n')
-  // stdout contains only the export.
+  // Printed to stderr, because stdout must contain only the export.
   if (out === '-') process.stderr.write(`${text}\n`)
   else print(json, { status: true, out, blocks, entries, headId }, text)
 }

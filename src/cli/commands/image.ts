@@ -90,7 +90,7 @@ function imageOptions(flags: ImageFlags) {
   }
 }
 
-/** Throws Exit (usage) if `to` is the image itself, or if `to` exists and not `isForced`. */
+/** Throws Exit (usage) if `to` is the image itself, or if `to` exists and `isForced` is false. */
 async function requireTarget(from: string, to: string, isForced: boolean): Promise<void> {
   const found = await statOrNull(to)
   if (found === null) return

@@ -20,7 +20,7 @@ import { VERSION } from '../version.ts'
 
 /** Time limit for closing everything after a signal. */
 const SHUTDOWN_MS = 10_000
-/** Signals closer together than this count as one: `timeout`, npm and terminals send several. */
+/** Time after the first signal in which more signals are ignored, because `timeout`, npm and terminals send several. */
 const REPEATED_SIGNAL_MS = 500
 
 export function serveCommand(): Command {

@@ -75,7 +75,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   const create: Record<ComponentName, () => Promise<HttpComponent>> = {
     ledger: async () => {
       const credentials = dashboardCredentials(context)
-      // The ledger is opened before the tokens, because it creates the tables that the tokens need in PostgreSQL.
+      // The ledger is opened before the tokens, because opening the ledger creates the PostgreSQL tables of both.
       const service = await ledger()
       const required = settings.TOKENS === 'required' ? await tokens() : null
       return createLedger(context, credentials, required, service)

@@ -24,7 +24,6 @@ export const statusOf: Record<ConverterErrorCode, number> = {
   WORKER_ENDED: 503,
 }
 
-/** Maximum number of cells of a workbook. */
 const CELLS_MAX = 10_000_000
 /** Maximum number of concurrent requests, each with a form of up to FORM_BYTES_MAX in memory. */
 const UPLOADS_MAX = 16

@@ -114,7 +114,7 @@ describe('an upload', () => {
     value,
   ]
 
-  it('consists of the file and the known fields', () => {
+  it('contains the file and the fields of the converter, without other fields', () => {
     const upload = readUpload(
       body(field('px', '3'), file, field('other', 'x'), field('__proto__', '1')),
       TYPE,

@@ -22,7 +22,6 @@ const BOUNDARY_LENGTH_MAX = 200
 const CRLF = Buffer.from('\r\n')
 const HEADERS_END = Buffer.from('\r\n\r\n')
 
-/** The file and the options of a form. */
 export interface Upload {
   readonly bytes: Uint8Array
   /** The name of the file, as sent. */
@@ -68,7 +67,7 @@ interface FormPart {
   readonly name: string
   /** The name of the file as sent, or null for a field without a file. */
   readonly fileName: string | null
-  /** A view into the body. */
+  /** The content, as a view into the body of the request. */
   readonly bytes: Buffer
 }
 

@@ -39,7 +39,6 @@ function locationIn({ message }: Error): { line: number; column: number } | null
   return line === undefined ? null : { line: Number(line), column: Number(column) }
 }
 
-/** A difference between two values. */
 export interface Difference {
   /** Path of the member, for example `grower.town` or `tags[0]`. Empty for the whole value. */
   readonly path: string

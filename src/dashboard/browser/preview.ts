@@ -1,4 +1,4 @@
-/** Maximum sizes of the images and texts that the page shows. */
+/** Maximum bytes of the images and texts that the page shows. */
 const IMAGE_BYTES_MAX = 5 * 1024 * 1024
 const TEXT_BYTES_MAX = 256 * 1024
 

@@ -132,7 +132,7 @@ export function parseRoute(hash: string): Route {
   }
 }
 
-/** Returns null for a page or a size out of range. */
+/** Parses the query of a list of items. Returns null if the page or the size is out of range. */
 function listIn(query: URLSearchParams): ItemList | null {
   const page = Number(query.get('page') ?? FIRST_PAGE.page)
   const size = Number(query.get('size') ?? FIRST_PAGE.size)

@@ -1,6 +1,5 @@
 import { isJsonObject } from '../../base/json.ts'
 
-/** An item as listed by the node. */
 export interface ListedItem {
   readonly id: string
   readonly [member: string]: unknown

@@ -275,7 +275,7 @@ function quoted(text: string): string {
 export class ColumnFinder {
   readonly #types = new Map<string, ColumnType>()
 
-  /** Errors: SourceError if there are more than COLUMNS_MAX members. */
+  /** Adds the members of `item`. Errors: SourceError if there are more than COLUMNS_MAX members in total. */
   add(item: JsonObject): void {
     for (const [name, value] of Object.entries(item)) {
       const type = typeOf(value)

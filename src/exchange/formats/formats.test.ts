@@ -6,7 +6,6 @@ import { recordsOf, type SourceFormat, type SourceOptions } from '../source.ts'
 import { plainObject } from './mongodb.ts'
 import type { SourceRecord } from './record.ts'
 
-/** Splits `bytes` into chunks of `size` bytes. */
 async function* chunked(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
 }

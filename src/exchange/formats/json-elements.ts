@@ -98,7 +98,7 @@ class Scanner {
     return pieces
   }
 
-  /** Errors: SourceError if the array has not ended. */
+  /** Must be called at the end of the input. Throws SourceError if the array has not ended. */
   end(): void {
     if (this.#elementDepth === null) throw this.#noArray()
     if (!this.#isDone || this.#depth > 0) {

@@ -47,7 +47,6 @@ export function reasonOf({ message }: Error): string {
   return message.replace(/^the body is/, 'it is').replace(/ \(line \d+ column \d+\)$/, '')
 }
 
-/** Whether a line has only white space. */
 function isBlank(bytes: Buffer | null): boolean {
   return bytes?.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d) ?? false
 }

@@ -70,7 +70,6 @@ export async function* linesOf(
   if (!open.isEmpty) yield [{ line, bytes: open.take() }]
 }
 
-/** Returns `bytes` without a carriage return at the end. */
 export function withoutReturn(bytes: Buffer): Buffer {
   return bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes
 }

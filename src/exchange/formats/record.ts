@@ -1,6 +1,5 @@
 import type { JsonObject } from '../../base/json.ts'
 
-/** An attachment inside a record. */
 export interface SourceAttachment {
   readonly name: string
   readonly contentType: string

@@ -118,7 +118,6 @@ export interface CurrentReply {
   readonly rawHeaders: string[]
 }
 
-/** Returns the reply of `GET /` for `detail`. */
 export function currentReply({ result, meta }: RateDetail): CurrentReply {
   const body = JSON.stringify({ status: true, result })
   const headers = {
@@ -143,7 +142,6 @@ function proofPath(position: string): string {
   return `/api/ledgers?serverid=${serverId}&offset=${height}&limit=1&proof=1`
 }
 
-/** Serves the metrics of `app` and `feed` at `GET /metrics`. */
 export function rateFeedMetrics(app: HttpApp, feed: RateFeed, now: () => number): void {
   const registry = new Registry()
   registerMetrics(app, registry)

@@ -187,7 +187,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
-  // This hook runs even for unknown paths and methods, before their 404 or 405.
+  // This hook also runs for unknown paths and methods, so a request without a token gets no 404 or 405.
   app.addHook('preHandler', (request, reply) => requireToken(service, request, reply))
   const gated = {
     tags: ['sample'],

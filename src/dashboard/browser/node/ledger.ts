@@ -20,7 +20,6 @@ const session = new Session({
 /** A client for the node that serves this page. */
 export const ledger = new LedgerClient(base, { fetch: session.fetch })
 
-/** A block as listed by the node. */
 export interface ListedBlock {
   readonly prev_id: string | null
   readonly body: readonly ListedEntry[]
@@ -29,7 +28,6 @@ export interface ListedBlock {
   readonly id: string
 }
 
-/** An entry as listed by the node. */
 export interface ListedEntry {
   readonly method: string
   readonly db: string
@@ -49,7 +47,7 @@ export async function blocksFrom(
   return ledgers as readonly ListedBlock[]
 }
 
-/** Returns the text at `path` below the chain of the node. Errors: ClientError. */
+/** Returns the text at `api/ledgers/<server id>/<path>` of the node. Errors: ClientError. */
 export async function textOfChain(path: string, signal?: AbortSignal): Promise<string> {
   const serverid = await ledger.serverId({ signal })
   return (await blobAt(`api/ledgers/${serverid}/${path}`, signal)).text()

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 
-/** An action started by the user. Only one action runs at a time. */
+/** An action that the user starts, such as saving an item, with its state. */
 export interface Action {
   readonly busy: boolean
   /** Error of the last run, or undefined if the last run succeeded. */
@@ -9,7 +9,6 @@ export interface Action {
   readonly run: (act: () => Promise<void>) => Promise<boolean>
 }
 
-/** Returns an action with its state, for a button or a form. */
 export function useAction(): Action {
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({
     busy: false,

@@ -24,7 +24,6 @@ export function ViewHead(props: {
   )
 }
 
-/** A text field with its label. */
 export function Field(
   props: { label: string; change: (value: string) => void } & JSX.IntrinsicElements['input'],
 ): JSX.Element {
@@ -44,7 +43,6 @@ export function Field(
   )
 }
 
-/** A choice between named values. */
 export function Choice(props: {
   label: string
   title?: string

@@ -19,7 +19,6 @@ function newWorker(): Worker {
   return new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' })
 }
 
-/** The result of the verification of a revision. */
 export interface ItemOutcome {
   readonly serverId: number
   readonly verdict: ItemVerdict

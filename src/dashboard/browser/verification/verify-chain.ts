@@ -265,7 +265,7 @@ function fault(code: FaultCode, height: number | null = null): Fault {
   return { code, height, index: null }
 }
 
-/** A check, named after its text. */
+/** The name of a check, which is also the name of its text. */
 export type CheckName = keyof Texts['checks']
 /** The result of a check; `none` if there was nothing to compare with. */
 export type CheckState = 'holds' | 'fails' | 'open' | 'none'

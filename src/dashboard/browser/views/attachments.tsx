@@ -11,7 +11,6 @@ import { Field } from '../parts/layout.tsx'
 import { Failure, showMessage, Waiting } from '../parts/notices.tsx'
 import { previewOf } from '../preview.ts'
 
-/** Maximum number of attachments shown. */
 const SHOWN_MAX = 200
 
 interface Item {
@@ -172,7 +171,6 @@ function AttachmentRow(props: {
   )
 }
 
-/** Attaches a file to the item. */
 function Upload(props: {
   item: Item
   names: readonly string[]

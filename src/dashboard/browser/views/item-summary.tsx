@@ -8,7 +8,6 @@ import { Choice } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { type ListedItem, memberPaths } from '../table.ts'
 
-/** Maximum number of groups shown. */
 const SHOWN_MAX = 100
 const VALUES = ['sum', 'avg', 'min', 'max'] as const
 

@@ -151,7 +151,6 @@ function textOf(read: ReadItem | null): string {
   return JSON.stringify(read?.item ?? {}, null, 2)
 }
 
-/** Asks for confirmation before an item is deleted. */
 export function DeleteItem(props: {
   db: string
   id: string

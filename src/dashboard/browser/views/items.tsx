@@ -138,7 +138,6 @@ function emptyText({ page, where }: ItemList): string {
   return where === null ? t().noItems : t().noMatches
 }
 
-/** Opens an item by its id. */
 function OpenItem({ db }: { db: string }): JSX.Element {
   const [id, setId] = useState('')
   return (

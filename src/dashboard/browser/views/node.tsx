@@ -92,7 +92,6 @@ export function Node(): JSX.Element {
   )
 }
 
-/** Lists the peers and their state. */
 function Peers(): JSX.Element {
   const now = nodeStatus.value
   return (

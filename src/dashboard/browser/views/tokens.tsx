@@ -14,7 +14,7 @@ type Token = Operations['GET /api/config/tokens']['reply']['tokens'][number]
 /** Number of tokens that are shown at first, and that each click adds. */
 const STEP = 20
 
-/** Lists the tokens in use, and revokes them. */
+/** Lists the tokens in use, and lets the user revoke them. */
 export function TokensSection(): JSX.Element {
   const [loaded, reload] = useLoaded('tokens', (signal) =>
     ledger.request('GET /api/config/tokens', {}, { signal }),
