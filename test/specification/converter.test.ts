@@ -305,7 +305,7 @@ describe('Authentication, errors, limits, versioning', () => {
     expect(exact.status).toBe(200)
     await exact.arrayBuffer()
     const over = await postImage(converter.url, image.subarray(0, most + 1), 'a.png')
-    expect(await over.clone().text()).toContain('at most 10 MiB (10485760 bytes)')
+    expect(await over.clone().text()).toContain('is 10 MiB (10485760 bytes)')
     expect(await refusal(over)).toEqual({ status: 413, code: 'FILE_TOO_LARGE' })
     const far = await postImage(converter.url, Buffer.alloc(most + 100_000), 'a.png')
     expect(await far.clone().text()).toContain('is 10 MiB (10485760 bytes)')
