@@ -21,6 +21,10 @@ it(`a witness that is killed ${RUNS} times at random moments cosigns only one ch
     const node = await serveLedger(folder, { WITNESS_OF: one.vkey })
     const url = `${node.url}/api/ledgers/witness`
     keys.add(await (await fetch(`${url}/vkey`)).text())
+    let onCosigned: () => void = () => {}
+    const firstCosigned = new Promise<void>((resolve) => {
+      onCosigned = resolve
+    })
     const client = async (n: number) => {
       while (size < SIZES - 2) {
         const [old, log] = [size, n % logs.length]
@@ -30,6 +34,7 @@ it(`a witness that is killed ${RUNS} times at random moments cosigns only one ch
         const text = await reply.text()
         if (reply.status === 200) {
           cosigned.push({ log, size: next })
+          onCosigned()
           size = Math.max(size, next)
         } else if (reply.status === 409) size = Math.max(size, Number(text))
         else expect(reply.status).toBe(422)
@@ -39,7 +44,8 @@ it(`a witness that is killed ${RUNS} times at random moments cosigns only one ch
     // A client ends when its connection breaks.
     const clients = Array.from({ length: CLIENTS }, (_, n) => client(n).catch(() => {}))
     if (run < RUNS) {
-      await delay(50 + Math.random() * 250)
+      await Promise.race([firstCosigned, Promise.all(clients)])
+      await delay(Math.random() * 250)
       node.child.kill('SIGKILL')
     }
     await Promise.all(clients)
