@@ -54,8 +54,8 @@ export class AttachmentService {
 
   /**
    * Attaches the uploaded bytes to an item, and replaces an attachment of the same name. When the promise resolves,
-   * the bytes and the entry are durable. When it rejects, nothing has changed, except that the entry may have been
-   * recorded before WRITER_STOPPED.
+   * the bytes and the entry are durable. When it rejects, nothing has changed, unless the code is
+   * OUTCOME_UNKNOWN or WRITER_STOPPED: then the entry may have been recorded.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, PRECONDITION_FAILED, DIGEST_MISMATCH,
    * UPLOADS_BUSY, STORE_FULL, STORE_FAILED, and the errors of `chunks`.
    */
