@@ -13,6 +13,17 @@ export function networkItemId(name: string): string {
   return itemIdOf({ type: systemType('Network'), id: name })
 }
 
+/**
+ * Returns the item that records the network of database `name`, or null. The database need not exist: another process
+ * may have deleted it since its name was read.
+ */
+export function readNetworkItem(
+  ledger: LedgerService,
+  name: string,
+): ReturnType<LedgerService['readItem']> {
+  return ledger.reader.readItem(name, networkItemId(name))
+}
+
 /** Returns the names of the databases whose network item was changed in the blocks of heights `from` to `to`. */
 async function changedNetworks(
   ledger: LedgerService,
@@ -48,7 +59,7 @@ export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> 
     for (const name of names) ledger.ownDatabase(name)
   })
   for (const name of await ledger.databases()) {
-    if ((await ledger.readItem(name, networkItemId(name))) !== null) ledger.ownDatabase(name)
+    if ((await readNetworkItem(ledger, name)) !== null) ledger.ownDatabase(name)
   }
 }
 

@@ -7,7 +7,7 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import { networkItemId } from '../ownership.ts'
+import { readNetworkItem } from '../ownership.ts'
 import { parseStatement } from '../queries/check.ts'
 import {
   entryOf,
@@ -335,7 +335,7 @@ export class BusinessNetwork {
     if (this.#pipeline.isRecorded) return true
     // Another process may have recorded this network, or a different database with the same name.
     const { name, sha256 } = this.#definition
-    const item = await this.#deps.ledger.readItem(name, networkItemId(name)).catch(() => null)
+    const item = await readNetworkItem(this.#deps.ledger, name).catch(() => null)
     return (
       item !== null &&
       !isTombstone(item.text) &&

@@ -61,3 +61,13 @@ it('passes the events of each block to each listener until the listener stops', 
   const emitted = { type: 'org.test.Moved', id: 'e1', content: event(1), text }
   expect(received).toEqual([{ height: 5, events: [emitted] }])
 })
+
+it('sends the events of a block once, even if the block is passed again after a failure', async () => {
+  const blocks = [1, 2, 3, 4].map((n) => [record('create', HISTORIAN, n)])
+  const feed = feedOf(...blocks)
+  const heights: number[] = []
+  feed.listen(({ height }) => heights.push(height))
+  await feed.follow(0, 2)
+  await feed.follow(0, 3)
+  expect(heights).toEqual([0, 1, 2, 3])
+})

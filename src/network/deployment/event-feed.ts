@@ -33,6 +33,8 @@ export type EventListener = (emitted: EmittedEvents) => void
 export class EventFeed {
   readonly #database: ResourceDatabase
   readonly #listeners = new Set<EventListener>()
+  /** Height after the last block whose events `follow` has sent. */
+  #followed = 0
 
   constructor(database: ResourceDatabase) {
     this.#database = database
@@ -52,13 +54,17 @@ export class EventFeed {
     this.#emit({ height, events: events.map(emittedEvent) })
   }
 
-  /** Sends the events recorded from height `from` up to and including height `to` to the listeners. */
+  /**
+   * Sends the events recorded from height `from` up to and including height `to` to the listeners, except those of
+   * earlier calls: the same blocks are passed again if an earlier call or another network has failed.
+   */
   async follow(from: number, to: number): Promise<void> {
-    for (let height = from; height <= to && this.#listeners.size > 0; ) {
+    for (let height = Math.max(from, this.#followed); height <= to && this.#listeners.size > 0; ) {
       const { emitted, next } = await this.recordedAt(height)
       for (const events of emitted) if (events.height <= to) this.#emit(events)
       if (next === height) return
       height = next
+      this.#followed = Math.min(next, to + 1)
     }
   }
 

@@ -4,7 +4,7 @@ import {
   type FollowedBlocks,
   followNetworks,
   type NetworkFollower,
-  networkItemId,
+  readNetworkItem,
 } from '../ownership.ts'
 import { removed } from '../resources/instances.ts'
 import { definitionInItem, isTombstone } from '../resources/network-item.ts'
@@ -69,7 +69,7 @@ export class Networks {
   /** Serves the network recorded in database `name`, in its current version. */
   async #serve(name: string): Promise<void> {
     const { ledger, warn } = this.#deps
-    const item = await ledger.readItem(name, networkItemId(name))
+    const item = await readNetworkItem(ledger, name)
     if (item === null) return
     const network = this.#networks.get(name)
     if (isTombstone(item.text)) {
