@@ -169,3 +169,18 @@ it('after a long maintenance step, leaves four fifths of the time to blocks, wit
   expect([100, 1_500, 15_000].map(pauseAfter)).toEqual([400, 6_000, 60_000])
   expect(pauseAfter(600_000)).toBe(60_000)
 })
+
+it('starts while another process writes the first blocks of the store', async () => {
+  let isWritten = false
+  const afterward = <Result>(before: Result, after: Result): Result => {
+    const result = isWritten ? after : before
+    isWritten = true
+    return result
+  }
+  const { sent, ask } = await startThread({
+    head: async () => afterward(null, { height: 0, id: 'a', timestamp: 1 }),
+    databases: async () => afterward([], [{ name: 'fruit', created: 0 }]),
+  })
+  expect(sent).toEqual([{ ready: true }])
+  await ask({ close: true })
+})

@@ -287,8 +287,9 @@ export async function serveWriter(
   const send = (message: FromWriter) => port.postMessage(message)
   try {
     const store = await platform.openStore(start)
-    const head = await store.head(start.serverId)
-    if (head === null && (await store.databases()).length > 0) {
+    // Reads the head last, because another process may write the first blocks in between.
+    const databases = await store.databases()
+    if (databases.length > 0 && (await store.head(start.serverId)) === null) {
       throw new StoreError('STORE_DAMAGED', 'the store has databases but no chain')
     }
     const writer = new WriterThread(store, start.difficulty, port, platform)
