@@ -183,6 +183,34 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     expect([isChanged, found]).toEqual([true, ['b']])
   })
 
+  it('a search finds all matches if its index is removed after it was chosen', async () => {
+    const location = await newDatabase()
+    const store = await open(location)
+    await appendEntries(store, [
+      entry.createDb('fruit'),
+      ...['a', 'b', 'c'].map((id, n) => entry.create('fruit', id, n)),
+    ])
+    await store.addIndex('fruit', 'n')
+    while (await store.maintain());
+    const connection = await Connection.open({ url: location, durable: true })
+    let isRemoved = false
+    const rows: Queries['rows'] = async (text, values) => {
+      if (!isRemoved && text.includes('FROM index_entries')) {
+        isRemoved = true
+        await store.removeIndex('fruit', 'n')
+        while (await store.maintain());
+      }
+      return connection.rows(text, values)
+    }
+    const reader = new PostgresReader(serverId, { rows }, () => connection.close())
+    onTestFinished(() => reader.close())
+    const where = filterOf({ filter: '{"where":{"n":{"inq":[1,2]}}}' })?.where ?? null
+    const database = (await reader.database('fruit'))?.created ?? -1
+    let count = 0
+    for await (const piece of (await reader.count(database, where)).pieces) count += piece
+    expect([isRemoved, count]).toEqual([true, 2])
+  })
+
   it('reports the first difference of the schema when it is opened for reading or writing', async () => {
     const location = await newDatabase()
     await (await open(location)).close()

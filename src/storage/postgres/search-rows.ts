@@ -13,19 +13,23 @@ const PIECE_ROWS = 1_000
 const COUNT_ROWS = 100_000
 
 /** Returns the SQL of a page of index rows, with one more row of nulls while the index ($1) exists. */
-function whileIndexed(columns: 'created' | 'created, key', rows: string, order: string): string {
+function whileIndexed(
+  columns: 'created' | 'created, key',
+  rows: string,
+  order: string | null,
+): string {
   const nulls =
     columns === 'created' ? 'NULL::int8 AS created' : 'NULL::int8 AS created, NULL AS key'
   return `SELECT ${columns} FROM (
       SELECT ${nulls} FROM indexes WHERE number = $1 AND path = $2 AND built = ${READY}
-      UNION ALL (${rows} LIMIT ${PIECE_ROWS})) AS found ORDER BY ${order}`
+      UNION ALL (${rows})) AS found ${order === null ? '' : `ORDER BY ${order}`}`
 }
 
 function inIndexOrder(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
   const order = `key ${direction}, created ${direction}`
   const rows = `SELECT created, key FROM index_entries
     WHERE number = $1 AND sorts AND (key, created) ${operator} ($3, $4)
-    ORDER BY ${order}`
+    ORDER BY ${order} LIMIT ${PIECE_ROWS}`
   return whileIndexed('created, key', rows, order)
 }
 
@@ -46,9 +50,10 @@ const COUNT_ALL = `SELECT count(*) AS count, max(created) AS last FROM
       ORDER BY created LIMIT ${COUNT_ROWS}) AS rows`
 
 function inRange({ fromIncluded, toIncluded }: KeyRange, elementsOnly: boolean): string {
-  return `SELECT created FROM index_entries WHERE number = $1
-    AND key ${fromIncluded ? '>=' : '>'} $2 AND key ${toIncluded ? '<=' : '<'} $3
-    ${elementsOnly ? 'AND NOT sorts' : ''} LIMIT $4`
+  const rows = `SELECT created FROM index_entries WHERE number = $1
+    AND key ${fromIncluded ? '>=' : '>'} $3 AND key ${toIncluded ? '<=' : '<'} $4
+    ${elementsOnly ? 'AND NOT sorts' : ''} LIMIT $5`
+  return whileIndexed('created', rows, null)
 }
 
 const SQL = {
@@ -60,7 +65,7 @@ const SQL = {
   atKey: whileIndexed(
     'created',
     `SELECT created FROM index_entries
-      WHERE number = $1 AND key = $3 AND created > $4 ORDER BY created`,
+      WHERE number = $1 AND key = $3 AND created > $4 ORDER BY created LIMIT ${PIECE_ROWS}`,
     'created',
   ),
   ascending: inIndexOrder('>', 'ASC'),
@@ -100,12 +105,12 @@ export class PostgresSearchRows implements SearchRows {
   }
 
   async positions(
-    { number }: ReadyIndex,
+    index: ReadyIndex,
     range: KeyRange,
     { elementsOnly, limit }: { elementsOnly: boolean; limit: number },
-  ): Promise<number[]> {
-    const values = [number, range.from, range.to, limit]
-    return this.#reads.all(inRange(range, elementsOnly), values, createdOf)
+  ): Promise<number[] | null> {
+    const sql = inRange(range, elementsOnly)
+    return (await this.#indexed(sql, index, [range.from, range.to, limit]))?.map(createdOf) ?? null
   }
 
   /** An item may change between two statements, so only a scan without conditions is exact. */

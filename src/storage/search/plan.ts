@@ -73,12 +73,15 @@ export interface SearchRows {
   readyIndexes(database: number): Promise<ReadyIndex[]>
   /** Returns whether an index has more than `count` entries with `key`. */
   hasMore(index: ReadyIndex, key: Uint8Array, count: number): Promise<boolean>
-  /** Returns the positions of at most `limit` entries in a range of keys, in any order. */
+  /**
+   * Returns the positions of at most `limit` entries in a range of keys, in any order; null if the index was removed
+   * after `readyIndexes`.
+   */
   positions(
     index: ReadyIndex,
     range: KeyRange,
     options: { readonly elementsOnly: boolean; readonly limit: number },
-  ): Promise<number[]>
+  ): Promise<number[] | null>
   scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan
   /**
    * Counts the rows of `access`, in pieces of bounded size. Reads indexes only.
@@ -196,11 +199,12 @@ async function listPositions(
   max: number,
 ): Promise<number[] | null> {
   const positions = new Set<number>()
+  let isIndexed = true
   const lookUp = async (range: KeyRange, elementsOnly: boolean) => {
     const limit = max + 1 - positions.size
-    for (const position of await rows.positions(index, range, { elementsOnly, limit })) {
-      positions.add(position)
-    }
+    const found = await rows.positions(index, range, { elementsOnly, limit })
+    for (const position of found ?? []) positions.add(position)
+    if (found === null) isIndexed = false
   }
   if (test.kind === 'equals' && test.values.length <= KEYS_MAX) {
     for (const key of test.values.map(keyOf)) {
@@ -219,7 +223,7 @@ async function listPositions(
   } else {
     return null
   }
-  if (positions.size > max) return null
+  if (positions.size > max || !isIndexed) return null
   return [...positions].sort((one, other) => one - other)
 }
 

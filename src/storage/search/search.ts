@@ -109,14 +109,18 @@ class Search {
       // If every position matches, items before the offset or after the limit are not read.
       const unread = isExact ? Math.min(skip, piece.length) : 0
       skip -= unread
-      const wanted = piece.slice(unread, isExact ? unread + left : undefined)
-      for await (const items of this.#read(wanted, this.#query.text)) {
-        const skipped = Math.min(skip, items.length)
-        skip -= skipped
-        const page = items.slice(skipped, skipped + left)
-        left -= page.length
-        yield page
-        if (left <= 0) return
+      for (let rest = piece.slice(unread); rest.length > 0; ) {
+        const wanted = isExact ? rest.slice(0, left) : rest
+        for await (const items of this.#read(wanted, this.#query.text)) {
+          const skipped = Math.min(skip, items.length)
+          skip -= skipped
+          const page = items.slice(skipped, skipped + left)
+          left -= page.length
+          yield page
+          if (left <= 0) return
+        }
+        // Items may have been deleted since their positions were read; others take their places in the limit.
+        rest = rest.slice(wanted.length)
       }
       yield []
     }
