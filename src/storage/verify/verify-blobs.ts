@@ -40,13 +40,14 @@ export async function verifyBlobs(
 ): Promise<BlobVerification> {
   const inventory = await openBlobInventory(location)
   try {
-    return await verifyIn(inventory, store, location, options)
+    return await verifyBlobsIn(inventory, store, location, options)
   } finally {
     await inventory.close()
   }
 }
 
-async function verifyIn(
+/** Like `verifyBlobs`, with the blobs of `inventory`. */
+export async function verifyBlobsIn(
   inventory: BlobInventory,
   store: StoreReader,
   location: StoreLocation,
@@ -59,8 +60,10 @@ async function verifyIn(
     const page = await store.attachments.blobs(after, BLOBS_PER_PAGE)
     for (const blob of page) {
       const { sha256, length } = blob
-      const fault = await faultOf(inventory, blob)
+      let fault = await faultOf(inventory, blob)
       const namedAt = fault === null ? null : await namedNow(location, sha256)
+      // Checks the blob again, because it may have been erased and uploaded again in the meantime.
+      if (namedAt !== null) fault = await faultOf(inventory, blob)
       if (fault === MISSING && namedAt !== null && isMirror) done.absent += 1
       else if (fault !== null && namedAt !== null) {
         const message = `blob ${sha256} ${fault}`
