@@ -7,7 +7,12 @@ const nextIteration = () => new Promise((resolve) => setImmediate(resolve))
 
 /** Creates a HeadFollower of a chain with two blocks of two entries each. */
 function following() {
-  const chain = { height: 1, isUnavailable: false, ids: (height: number) => `id ${height}` }
+  const chain = {
+    height: 1,
+    entries: 2,
+    isUnavailable: false,
+    ids: (height: number) => `id ${height}`,
+  }
   const reader = {
     serverId: 7,
     refresh() {},
@@ -16,7 +21,7 @@ function following() {
       return { height: chain.height, id: chain.ids(chain.height), timestamp: 1 }
     },
     headers: async (_: number, from: number) => [{ prevId: chain.ids(from - 1) }],
-    countEntries: async () => 2,
+    countEntries: async () => chain.entries,
   }
   const reported: NewBlocks[] = []
   // `reader` has only the members that HeadFollower uses.
@@ -125,4 +130,15 @@ it('continues after a block was missing only briefly', async () => {
     for (let n = 0; n < 49; n += 1) await poll()
   }
   expect([lost, reported.length]).toEqual([[], 3])
+})
+
+it('reports no block that was lost between the reads of the head and of its entries', async () => {
+  const { chain, reported, poll } = following()
+  chain.height = 3
+  chain.entries = 0
+  await poll()
+  expect(reported).toEqual([])
+  chain.entries = 2
+  await poll()
+  expect(reported).toEqual([{ from: 2, last: packPosition(3, 1), isOwn: false }])
 })

@@ -93,6 +93,8 @@ export class HeadFollower {
     if (head.height < this.#next) return
     const { height } = head
     const entries = await this.#reader.countEntries(serverId, height, height + 1)
+    // A failover between the two reads may have lost the block. The next poll reports that.
+    if (entries === 0) return
     this.#advance(packPosition(height, entries - 1), false)
   }
 

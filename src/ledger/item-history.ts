@@ -55,8 +55,9 @@ export class ItemHistory {
     id: string,
     height: number,
   ): Promise<{ revision: number; text: string } | null> {
-    const database = await requireDatabase(this.#store, db)
+    // Reads the head first: a database that is read later was not deleted in a block up to this head.
     const head = await this.#store.head(this.#store.serverId)
+    const database = await requireDatabase(this.#store, db)
     if (head === null || height > head.height) {
       throw new LedgerError('HEIGHT_UNKNOWN', `there is no block ${height} yet`)
     }

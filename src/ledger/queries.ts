@@ -92,13 +92,13 @@ export class LedgerQueries {
   }
 
   /**
-   * Aggregates the items of the database that was created at the packed position `database`. `signal` interrupts the
-   * aggregation.
-   * Errors: GROUPS_TOO_MANY, SUM_TOO_LARGE, AGGREGATIONS_BUSY; StoreError (SEARCH_TOO_LARGE,
+   * Aggregates the items of the database that was created at the packed position that `findDatabase` returns. `signal`
+   * interrupts the aggregation.
+   * Errors: those of `findDatabase`; GROUPS_TOO_MANY, SUM_TOO_LARGE, AGGREGATIONS_BUSY; StoreError (SEARCH_TOO_LARGE,
    * SEARCH_INTERRUPTED).
    */
   async aggregate(
-    database: number,
+    findDatabase: () => Promise<number>,
     query: AggregationQuery,
     signal: AbortSignal,
   ): Promise<AggregationResult> {
@@ -110,19 +110,21 @@ export class LedgerQueries {
     }
     this.#aggregations += 1
     try {
-      return await this.#aggregate(database, query, signal)
+      return await this.#aggregate(findDatabase, query, signal)
     } finally {
       this.#aggregations -= 1
     }
   }
 
   async #aggregate(
-    database: number,
+    findDatabase: () => Promise<number>,
     query: AggregationQuery,
     signal: AbortSignal,
   ): Promise<AggregationResult> {
     const until = this.#clock.now() + COUNT_MS_MAX
+    // Read before the database: a deletion of the database after this height makes the result inconsistent.
     const height = await this.#height()
+    const database = await findDatabase()
     const aggregation = new Aggregation(query)
     const search = { order: [], after: null, offset: 0, limit: null, text: true }
     const { pieces } = await this.#store.search(database, { where: query.where, ...search })

@@ -464,7 +464,7 @@ export class LedgerService
     query: AggregationQuery,
     signal: AbortSignal,
   ): Promise<AggregationResult> {
-    return this.queries.aggregate(await requireDatabase(this.#store, db), query, signal)
+    return this.queries.aggregate(() => requireDatabase(this.#store, db), query, signal)
   }
 
   /** Lists the blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
@@ -501,10 +501,11 @@ export class LedgerService
   }
 
   async #startOf(db: string, { after }: Pick<ItemListRange, 'after'>) {
+    const item = after === null ? null : await this.readItem(db, after)
     const database = await requireDatabase(this.#store, db)
     if (after === null) return { database, after: -1 }
-    const item = await this.readItem(db, after)
-    if (item !== null) return { database, after: item.created }
+    // An item that was created before the database belongs to an earlier database of this name.
+    if (item !== null && item.created > database) return { database, after: item.created }
     throw new LedgerError(
       'ITEM_NOT_FOUND',
       `there is no item ${after} in ${db}, so no list can start after it`,

@@ -55,7 +55,7 @@ async function plainReply(
   db: string,
   options: ListOptions,
 ): Promise<Readable> {
-  // The reads start together, so that a short list and its count come from one snapshot.
+  // The reads start together, so that on SQLite a short list and its count come from one snapshot.
   const ending = endOf(reply, ledger, db, null, options)
   if (options.docs) {
     const [pages, end] = await Promise.all([ledger.listItems(db, options), ending])

@@ -76,9 +76,8 @@ async function* listText<Row>(
 }
 
 /** Returns `pages`, and the number to show as `count` after the last page, or null. */
-function counted<Row>(pages: AsyncIterable<Row[]>, { count }: ListEnd) {
+function counted<Row>(pages: AsyncIterable<Row[]>, { count, offset }: ListEnd) {
   if (count === undefined) return { pages, count: null }
-  if (count !== 'listed') return { pages, count: () => count }
   let rows = 0
   async function* counting(): AsyncGenerator<Row[]> {
     for await (const page of pages) {
@@ -86,7 +85,9 @@ function counted<Row>(pages: AsyncIterable<Row[]>, { count }: ListEnd) {
       yield page
     }
   }
-  return { pages: counting(), count: () => rows }
+  // Items may have been deleted between the list and the count. The count is never lower than the list shows.
+  const shown = () => (rows === 0 ? 0 : offset + rows)
+  return { pages: counting(), count: () => (count === 'listed' ? rows : Math.max(count, shown())) }
 }
 
 /** Builds the reply of `GET /api/{db}`. */

@@ -54,7 +54,8 @@ type EntryVisitor = (position: number, timestamp: number, entry: string) => bool
 export class EntryPage {
   /** Packed position after the last block. */
   readonly end: number
-  readonly #first: number
+  /** Height of the first block. */
+  readonly first: number
   readonly #blocks: readonly Block[]
   /** For each block, the database of each entry, computed on demand. */
   readonly #databases: string[][] = []
@@ -64,7 +65,7 @@ export class EntryPage {
     const [first, last] = [blocks[0], blocks.at(-1)]
     assert(first !== undefined && last !== undefined)
     this.end = packPosition(last.height + 1, 0)
-    this.#first = first.height
+    this.first = first.height
     this.#blocks = blocks
   }
 
@@ -80,14 +81,14 @@ export class EntryPage {
 
   /** Returns whether an entry exists at `position`, which must be in the range of this page. */
   holds(position: number): boolean {
-    const block = this.#blocks[heightOf(position) - this.#first]
+    const block = this.#blocks[heightOf(position) - this.first]
     if (block === undefined) return false
     return position - packPosition(block.height, 0) < block.entries.length
   }
 
   /** Calls `visit` for the entries from packed position `from` on. Returns the position at which to continue. */
   walk(from: number, filter: DatabaseFilter | null, visit: EntryVisitor): number {
-    for (let at = heightOf(from) - this.#first; at < this.#blocks.length; at += 1) {
+    for (let at = heightOf(from) - this.first; at < this.#blocks.length; at += 1) {
       const block = this.#blocks[at]
       assert(block !== undefined)
       const start = packPosition(block.height, 0)
@@ -117,6 +118,8 @@ export class PageCache {
   readonly #pages: BoundedMap<number, EntryPage>
   /** Chunks by position and filter. */
   readonly #chunks: BoundedMap<string, Chunk>
+  /** Number of calls of `clear`. */
+  #clears = 0
 
   /** `bytesMax`: maximum memory, except that the newest page and chunk are always kept. */
   constructor(store: StoreReader, bytesMax: number) {
@@ -138,12 +141,14 @@ export class PageCache {
     const cached = this.#pages.get(height)
     if (cached !== undefined) return cached
     const count = Math.min(PAGE_BLOCKS, end - height)
+    const clears = this.#clears
     const blocks = await this.#store.blocks(this.#store.serverId, height, count)
     if (blocks[0]?.height !== height) {
       throw new StoreError('STORE_DAMAGED', `block ${height} is missing`)
     }
     const page = new EntryPage(blocks)
-    this.#pages.set(height, page)
+    // The page may contain entries that were erased while it was read.
+    if (this.#clears === clears) this.#pages.set(height, page)
     return page
   }
 
@@ -158,11 +163,12 @@ export class PageCache {
       return text.length < CHUNK_CHARACTERS
     })
     const chunk = { bytes: Buffer.from(text), next, holders: 0 }
-    this.#chunks.set(key, chunk)
+    if (this.#pages.get(page.first) === page) this.#chunks.set(key, chunk)
     return chunk
   }
 
   clear(): void {
+    this.#clears += 1
     this.#pages.clear()
     this.#chunks.clear()
   }

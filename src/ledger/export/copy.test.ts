@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
 import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
+import { tamper } from '../../../test/support/tampered.ts'
 import { type IdempotencyRecord, openStoreReader, type StoreLocation } from '../../storage/index.ts'
 import { copyStore } from './copy.ts'
 import { exportLines } from './export.ts'
@@ -142,4 +143,17 @@ it('rejects a source in which an attachment is missing', async () => {
   const [name = ''] = readdirSync(join(from, 'attachments')).filter((each) => each !== 'incoming')
   rmSync(join(from, 'attachments', name), { recursive: true })
   await expect(copy(from, temporaryFolder())).rejects.toMatchObject({ code: 'CHAIN_DAMAGED' })
+})
+
+it('reports a blob that was erased during the copy as erased', async () => {
+  const from = await usedFolder()
+  const progress = () => {
+    tamper(from, 'DELETE FROM attachments')
+    for (const name of readdirSync(join(from, 'attachments'))) {
+      rmSync(join(from, 'attachments', name), { recursive: true })
+    }
+  }
+  await expect(copyStore({ from, to: temporaryFolder(), threads: 1, progress })).rejects.toThrow(
+    'was erased during the copy; copy again',
+  )
 })

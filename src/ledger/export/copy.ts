@@ -257,9 +257,7 @@ async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promis
       for (const blob of page) {
         if ((await target.progress(blob)).isComplete) continue
         const file = await files.read(blob)
-        if (file === null) {
-          throw new ExportError('CHAIN_DAMAGED', `blob ${blob.sha256} is missing`)
-        }
+        if (file === null) throw await missingBlob(blob.sha256, from)
         try {
           await target.add(chunksOf(file), async ({ sha256 }) => sha256 === blob.sha256, {
             isRecorded: (isSame) => isSame,
@@ -274,6 +272,17 @@ async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promis
   } finally {
     await files.close()
     await target.close()
+  }
+}
+
+async function missingBlob(sha256: string, from: StoreLocation): Promise<ExportError> {
+  const current = await openStoreReader(from, { frozen: false })
+  try {
+    const isErased = (await current.attachments.namedAt(sha256)) === null
+    const what = isErased ? 'was erased during the copy; copy again' : 'is missing'
+    return new ExportError('CHAIN_DAMAGED', `blob ${sha256} ${what}`)
+  } finally {
+    await current.close()
   }
 }
 

@@ -232,3 +232,29 @@ it('checks missing blobs again after half a second, and doubles the delay up to 
   }
   expect(sync.missing).toBe(1)
 })
+
+it('opens a blob whose first row was erased between the reads, if a later entry names it', async () => {
+  const { folder, node, store } = await origin()
+  const type = { 'content-type': 'a/b' }
+  await node.send('PUT', '/api/files/a/attachments/between', Buffer.from('other'), type)
+  await node.send('PUT', '/api/files/a/attachments/y', BYTES, type)
+  await node.send('DELETE', '/api/files/a/attachments/x')
+  store.refresh()
+  const rows = new Proxy(store.attachments, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name)
+      if (typeof member !== 'function') return member
+      return async (...args: unknown[]) => {
+        const result: unknown = await member.apply(target, args)
+        await node.service.eraseRevisions('files', 'a', null).catch(() => {})
+        store.refresh()
+        return result
+      }
+    },
+  })
+  const files = await openBlobStore(folder, store, false)
+  const { blob, attachment } = await new ChainBlobs(rows, files).open(SHA256)
+  expect(attachment).toMatchObject({ sha256: SHA256, length: BYTES.length })
+  await blob.close()
+  await files.close()
+})

@@ -17,6 +17,8 @@ const ROWS_PER_PAGE = 100
 /** Maximum rows that one call of `absent` checks. */
 const ROWS_MAX = 1_000
 const BLOBS_PER_PAGE = 16
+/** Maximum attempts to read the first row that names a blob. */
+const ROW_ATTEMPTS_MAX = 3
 /**
  * Delays before all blobs are checked again. If some blobs are missing, the delay is RETRY_MS, doubled each time up to
  * RETRY_MS_MAX. If no blob is missing, the delay is RESCAN_MS.
@@ -88,9 +90,13 @@ export class ChainBlobs {
 
   /** Returns the blob if an entry of the chain refers to it. Errors: CONTENT_UNKNOWN. */
   async #blob(sha256: string): Promise<StoredBlob> {
-    const position = await this.#rows.namedAt(sha256)
-    const [row] = position === null ? [] : await this.#rows.byPosition(position - 1, 1)
-    if (row?.sha256 === sha256) return row
+    for (let attempt = 1; attempt <= ROW_ATTEMPTS_MAX; attempt += 1) {
+      const position = await this.#rows.namedAt(sha256)
+      if (position === null) break
+      // If this entry is erased in between, a later entry may refer to the blob.
+      const row = await this.#rows.at(position)
+      if (row !== null) return row
+    }
     throw new PeerError('CONTENT_UNKNOWN', `no entry of this chain refers to the blob ${sha256}`)
   }
 }

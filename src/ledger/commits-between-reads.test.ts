@@ -1,0 +1,79 @@
+// Results that combine several reads of a store, while another process commits between two of them. On a database
+// server, each read is a statement of its own and sees the newest commit.
+import { text } from 'node:stream/consumers'
+import { expect, it, onTestFinished } from 'vitest'
+import { HandClock, startLedgerNode, temporaryFolder } from '../../test/support/ledger-node.ts'
+import { openStoreReader, type StoreReader } from '../storage/index.ts'
+import { idListReply } from './api/replies.ts'
+import { LedgerService } from './service.ts'
+import type { LedgerWriter } from './writer/writer.ts'
+
+/** A ledger with item `fig` of database `fruit`, which is deleted and created again after the first read. */
+async function ledgerWithCommit(): Promise<LedgerService> {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', [{ id: 'fig' }, { id: 'plum' }])
+  const reader = await openStoreReader(folder, { frozen: false })
+  onTestFinished(async () => {
+    await reader.close()
+    await node.close()
+  })
+  const commit = async () => {
+    await node.send('DELETE', '/api/fruit')
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'fig' })
+    reader.refresh()
+  }
+  let isCommitted = false
+  const shared = new Proxy(reader, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name)
+      if (typeof member !== 'function') return member
+      return async (...args: unknown[]) => {
+        const result: unknown = await member.apply(target, args)
+        if (!isCommitted) {
+          isCommitted = true
+          await commit()
+        }
+        return result
+      }
+    },
+  })
+  // Reads use no other part of the ledger.
+  const parts = { location: folder } as ConstructorParameters<typeof LedgerService>[3]
+  return new LedgerService(shared as StoreReader, {} as LedgerWriter, new HandClock(), parts)
+}
+
+const { signal } = new AbortController()
+
+it('does not return an item of a deleted database for a height after the deletion', async () => {
+  const { history } = await ledgerWithCommit()
+  await expect(history.itemAt('fruit', 'fig', 4)).rejects.toMatchObject({ code: 'HEIGHT_UNKNOWN' })
+})
+
+it('does not call the groups of a deleted database consistent', async () => {
+  const ledger = await ledgerWithCommit()
+  const query = { where: null, group: [], functions: [] }
+  expect(await ledger.aggregate('fruit', query, signal)).toMatchObject({
+    height: 1,
+    consistent: false,
+  })
+})
+
+it('does not continue a list after an item of an earlier database of the same name', async () => {
+  const ledger = await ledgerWithCommit()
+  const range = { limit: 0, offset: 0, after: 'fig' }
+  await expect(ledger.listIds('fruit', range)).rejects.toMatchObject({ code: 'ITEM_NOT_FOUND' })
+})
+
+it('shows no count lower than the list, even if items were deleted after the list was read', async () => {
+  async function* pages() {
+    yield ['a', 'b']
+  }
+  const shown = (count: number, offset: number) =>
+    text(idListReply(pages(), { limit: 2, offset, count }))
+  expect(await shown(1, 0)).toBe('{"status":true,"items":["a","b"],"limit":2,"offset":0,"count":2}')
+  expect(await shown(3, 4)).toContain('"count":6}')
+  expect(await shown(9, 4)).toContain('"count":9}')
+})
