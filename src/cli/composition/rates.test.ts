@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
-import { type OpenLedger, openLedger } from '../../ledger/core.ts'
+import { LedgerError, type OpenLedger, openLedger } from '../../ledger/core.ts'
+import type { LedgerService } from '../../ledger/index.ts'
 import { PAIRS, RATES_DATABASE, type RateLedger, type VectorRecord } from '../../rate-feed/index.ts'
 import { rateLedgerIn } from './rates.ts'
 
@@ -70,4 +71,17 @@ describe('the rate ledger', () => {
     await opened.service.createItem(RATES_DATABASE, { id: '2026-10-08.fake', rate: 'none' })
     expect((await rates.history(all)).length).toBe(1)
   })
+})
+
+it('returns an empty history if the database of the rates is deleted while it is read', async () => {
+  const ledger = {
+    listIds: async () => [['2026-01-02 desk']],
+    async readItem() {
+      throw new LedgerError('DATABASE_NOT_FOUND', 'there is no database rates')
+    },
+    reader: { readItem: async () => null },
+  }
+  // The history calls only these methods.
+  const rates = rateLedgerIn(ledger as unknown as LedgerService)
+  expect(await rates.history({ from: null, to: null, limit: 9, offset: 0 })).toEqual([])
 })

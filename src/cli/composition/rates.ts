@@ -124,7 +124,8 @@ async function idsIn(ledger: LedgerService): Promise<AsyncIterable<string[]> | s
 }
 
 async function readIn(ledger: LedgerService, id: string): Promise<RecordedVector | null> {
-  const item = await ledger.readItem(RATES_DATABASE, id)
+  // Returns null if the database was deleted after the ids were listed.
+  const item = await ledger.reader.readItem(RATES_DATABASE, id)
   if (item === null) return null
   const value: Json = JSON.parse(item.text)
   const record = isJsonObject(value) ? vectorRecordOf(value) : null
