@@ -1,6 +1,6 @@
 import { type Attachment, attachmentText } from '../chain/index.ts'
 import type { BlobStore, OpenBlob, StoredAttachment, StoreReader } from '../storage/index.ts'
-import { LedgerError } from './errors.ts'
+import { LedgerError, mayBeRecorded } from './errors.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from './names.ts'
 import { type ListRange, pagesOf, requireDatabase } from './reads.ts'
 import type { RequestConditions, UploadConditions } from './request-conditions.ts'
@@ -228,9 +228,4 @@ function checkDigests(digests: readonly string[], sha256: string): void {
     'DIGEST_MISMATCH',
     `the received bytes have the SHA-256 ${sha256}, not ${other}`,
   )
-}
-
-/** Returns whether the entry may have been recorded despite `error`. */
-function mayBeRecorded(error: unknown): boolean {
-  return error instanceof LedgerError && error.code === 'WRITER_STOPPED'
 }

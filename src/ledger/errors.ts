@@ -80,3 +80,11 @@ export type LedgerErrorCode = keyof typeof statusOfLedger
 export class LedgerError extends CodedError<LedgerErrorCode> {
   override readonly name = 'LedgerError'
 }
+
+/**
+ * Returns whether the change may have been recorded although the writer rejected it with `error`. Until this is known,
+ * nothing that the change refers to may be removed.
+ */
+export function mayBeRecorded(error: unknown): boolean {
+  return error instanceof LedgerError && ['WRITER_STOPPED', 'OUTCOME_UNKNOWN'].includes(error.code)
+}
