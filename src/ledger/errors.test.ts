@@ -7,9 +7,6 @@ it.each([
   ['STORE_UNAVAILABLE', false],
   ['STORE_FULL', false],
   ['ITEM_NOT_FOUND', false],
-] as const)(
-  'an upload rejected with %s keeps its bytes, because its entry may have been recorded: %s',
-  (code, expected) => {
-    expect(mayBeRecorded(new LedgerError(code, 'message'))).toBe(expected)
-  },
-)
+] as const)('after %s, the change may have been recorded: %s', (code, expected) => {
+  expect(mayBeRecorded(new LedgerError(code, 'message'))).toBe(expected)
+})
