@@ -93,7 +93,7 @@ export function readBody(
   const announced = headers['content-length']
   const length = announced === undefined ? null : Number(announced)
   if (length !== null && length > bytesMax) return Promise.reject(TOO_LARGE)
-  // A request without a body is not a stream and emits nothing (`optimizeEmptyRequests`).
+  // With `optimizeEmptyRequests`, a request without a body emits no event, so the promise below would never settle.
   if (raw.readableEnded) return Promise.resolve(Buffer.alloc(0))
   return new Promise((resolve, reject) => {
     let buffer = Buffer.allocUnsafe(length ?? Math.min(FIRST_BYTES, bytesMax))
@@ -260,7 +260,7 @@ class BodyPieces {
     this.#pieces.push(piece)
     this.#countPiece()
     this.#request.pause()
-    // While the reader is busy with a body of tiny pieces, the socket is paused.
+    // While the reader is busy with a body of tiny pieces, pauses the socket, so that no pieces are buffered.
     this.#hasTinyPieces ||= piece.length < SMALL_PIECE_BYTES
     const { socket } = this.#request
     if (this.#hasTinyPieces && socket instanceof Socket) this.#release ??= holdSocket(socket)

@@ -41,7 +41,7 @@ it('lets a page of an allowed origin read replies, errors and their headers', as
   expect(await page('GET', vkey, APP)).toEqual({ status: 200, ...EXPOSED, ...vary })
 })
 
-it('answers a preflight request of an allowed origin without the route, and without credentials', async () => {
+it('answers a preflight request of an allowed origin, although it has no route and no credentials', async () => {
   const asking = {
     'access-control-request-method': 'PATCH',
     'access-control-request-headers': 'authorization,if-match',

@@ -21,7 +21,7 @@ it.each([
   [{ host: 'other.example' }, 'HOST_UNKNOWN'],
   [{ host: 'ledger.example:80' }, null],
   [{ host: 'ledger.example.' }, 'HOST_UNKNOWN'],
-])('answers a request with %j with the code %s', (headers, code) => {
+])('a request with %j gets a refusal with the code %s (null: no refusal)', (headers, code) => {
   expect(codeFor(headers)).toBe(code)
 })
 

@@ -99,7 +99,7 @@ export async function buildApp(
     bodyLimit: limits.bodyBytesMax,
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    // `drain` closes connections in use, after their pending replies were sent with `Connection: close`.
+    // `app.close` closes only idle connections. `drain` closes the others after their pending replies were sent.
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
@@ -137,7 +137,8 @@ export async function buildApp(
   // Components that accept bodies add parsers. All other bodies are read and discarded, because closing a connection
   // with unread bytes resets the connection, and the client may lose the reply.
   app.removeAllContentTypeParsers()
-  // No route accepts QUERY. By default, Fastify would refuse a QUERY without Content-Type before routing.
+  // No route accepts QUERY, so the reply must be 405, as for any other unsupported method. Fastify's own registration of
+  // QUERY would reply 400 if Content-Type is missing.
   app.addHttpMethod('QUERY', { hasBody: false, overrideExisting: true })
   app.addContentTypeParser('*', async (request: FastifyRequest) => void (await readBody(request)))
   app.setValidatorCompiler(validatorCompiler())
@@ -210,8 +211,8 @@ export async function buildApp(
     report(this, error)
   })
   app.setErrorHandler((error, request, reply) => {
-    // Fastify closes the connection after every body that it could not parse. `sendRefusal` closes the connection
-    // only if the body was not read to its end, so that later pipelined requests are answered.
+    // Fastify sets `Connection: close` for every body that it could not parse. This removes the header, so that later
+    // pipelined requests are answered. `sendRefusal` sets it again if the body was not read to its end.
     const isClosedByFastify = reply.getHeader('connection') === 'close' && !closing
     if (isClosedByFastify && reply.raw.shouldKeepAlive) reply.removeHeader('connection')
     return sendRefusal(component, request, reply, report(request, error))

@@ -110,7 +110,8 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
 
 /**
  * Completes the generated document:
- * - Renames `documentedPattern` to `pattern`. Handlers check these patterns, because a violation has a special code.
+ * - Renames `documentedPattern` to `pattern`. The schemas of routes do not use `pattern`, because handlers check these
+ *   patterns and return their own error codes.
  * - Gives the rest of a path, `*` in Fastify, the name `path`.
  * - Shows bytes of any type as `application/octet-stream`, because code generators do not support wildcards.
  * - Marks a body as optional if its schema accepts null, because Fastify represents a missing body as null.

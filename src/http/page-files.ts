@@ -33,7 +33,10 @@ const HASHED = '/assets/'
 /** Maximum bytes of a file that is compressed. Compressing a larger file would delay other requests. */
 const COMPRESSED_BYTES_MAX = 512 * 1024
 
-/** Returns a file for `path`, whose type depends on the extension of `name`. `read` is called on first use. */
+/**
+ * Returns a file for the URL path `path`. The extension of `name` determines its type. `read` is the content, or a
+ * function that returns the content and is called on first use.
+ */
 export function pageFile(path: string, name: string, read: string | (() => Buffer)): PageFile {
   let content: FileContent | null = null
   return {

@@ -114,7 +114,7 @@ export function brokenRequestRefuser(
     let left = complete.length
     const refuse = () => {
       if (!socket.writable) return
-      // The refusal of an incomplete body is already being sent.
+      // If a refusal of the incomplete body has already begun, a second refusal must not follow.
       if (pending.some(({ req, headersSent }) => !req.complete && headersSent)) socket.end()
       else refuseSocket(component, socket, brokenRequestRefusal(error))
     }

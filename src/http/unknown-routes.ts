@@ -36,7 +36,7 @@ export class RouteTable {
   }
 }
 
-/** Makes `app` support all HTTP methods except CONNECT, which is no request in Node. Returns these methods. */
+/** Makes `app` support all HTTP methods except CONNECT, which Node does not emit as a request. Returns them. */
 export function acceptAllMethods(app: HttpApp): string[] {
   const methods = METHODS.filter((method) => method !== 'CONNECT')
   for (const method of methods) {

@@ -21,7 +21,7 @@ describe('a password hash', () => {
     expect(await hashPassword('pässword')).not.toBe(hash)
   })
 
-  it('requires 1 to 1024 characters without control characters', async () => {
+  it('requires a password of 1 to 1024 characters without control characters', async () => {
     for (const bad of ['', 'x'.repeat(PASSWORD_LENGTH_MAX + 1), 'a\nb', 'a\u007fb', '\ud800']) {
       await expect(hashPassword(bad)).rejects.toMatchObject({ code: 'PASSWORD_UNUSABLE' })
     }

@@ -29,7 +29,7 @@ describe('a scope of one database', () => {
     )
   })
 
-  it.each(LEVELS)('the scope %s includes the levels below it and no level above', (level) => {
+  it.each(LEVELS)('with the level %s includes the lower levels, and no higher level', (level) => {
     const grant = grantOf(scopeClaim([`db:fruit:${level}`]))
     const every = grantOf(scopeClaim([`db:*:${level}`]))
     for (const [rank, required] of LEVELS.entries()) {

@@ -124,8 +124,9 @@ function canonicalScope(text: string): string {
   if (scope !== null) return `db:${scope.isEvery ? '*' : encodedName(scope.name)}:${scope.level}`
   throw new TokenError(
     'SCOPE_UNKNOWN',
-    `unknown scope ${JSON.stringify(text.slice(0, 200))}; known are db:<name>:read, write and admin ` +
-      `(<name> percent-encoded as in a path, or * for every database), ${NODE_SCOPES.join(', ')}`,
+    `unknown scope ${JSON.stringify(text.slice(0, 200))}; use db:<name>:read, db:<name>:write, db:<name>:admin, ` +
+      `${NODE_SCOPES.slice(0, -1).join(', ')} or ${NODE_SCOPES.at(-1)} ` +
+      '(<name>: a database name, percent-encoded as in a path, or * for every database)',
   )
 }
 

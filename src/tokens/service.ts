@@ -35,7 +35,8 @@ const TOKEN_LENGTH_MAX = 4096
 /** The `iss` claim of every token. */
 const ISSUER = 'daicho'
 /**
- * Three base64url parts without padding. The 32 bytes of the signature are 43 characters, the last with 4 used bits.
+ * Three base64url parts without padding. The 32 bytes of the signature are 43 characters. The last character has only
+ * 4 used bits, and the other bits must be 0.
  */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
@@ -279,7 +280,8 @@ const loadJose = () => import('jose')
 /** Returns the claims of a verified token. Errors: TOKEN_INVALID for a claim of the wrong type. */
 function verifiedOf(payload: JWTPayload): VerifiedToken {
   const { jti, sub, iat, exp } = payload
-  // The operator may use the secret for other tokens too, and jose checks only the types of iat and exp.
+  // The operator may use the secret for other tokens too, so a signed token can have claims of any type. jose checks
+  // only the types of iat and exp.
   if (typeof jti !== 'string' || typeof sub !== 'string')
     throw invalid('its jti or sub is not a string')
   if (iat === undefined || exp === undefined) throw invalid('its iat or exp is missing')

@@ -134,8 +134,8 @@ class EventStream implements Subscriber {
   }
 
   send(events: Buffer): void {
-    // Writes to the socket directly, because the response would delay the write until the feed has measured the time of
-    // the round.
+    // Writes to the socket directly, because the response would delay the write, and the time that the feed measures
+    // for the round would not include it.
     this.#response.socket?.write(events, () => this.#subscription?.ready())
   }
 

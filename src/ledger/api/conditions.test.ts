@@ -153,7 +153,8 @@ describe('Idempotency-Key', () => {
     ['POST', FRUIT, { id: 'plum' }],
     ['POST', FRUIT, [{ id: 'a' }, {}, { id: 'b' }]],
     ['POST', FIG, { n: 7 }],
-    // Erases only revision 1.0, which was created without a key: an erasure removes the fingerprint of the request.
+    // Erases only revision 1.0, which was created without a key. Erasing a revision that was created with a key would
+    // remove the fingerprint of its request, so the repeated request would not match.
     ['POST', `${FIG}/erase`, {}],
     ['PATCH', FIG, { ripe: true }],
     ['PUT', `${FIG}/attachments/a.json`, '{'],

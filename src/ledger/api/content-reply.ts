@@ -8,7 +8,7 @@ import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
 
-/** Number of request timeouts without progress of the client after which a reply is aborted. */
+/** A reply is aborted if the client makes no progress for this number of request timeouts. */
 const STALLED_WINDOWS_MAX = 2
 /** Values of `Sec-Fetch-Dest` for which a browser would execute the bytes or apply them to a page. */
 const EXECUTING_DESTINATIONS = new Set([

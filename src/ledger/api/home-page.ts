@@ -16,7 +16,7 @@ import {
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
 import { failures, okReply } from './schemas.ts'
 
-/** Limits for wrong passwords: after 20 from one address in 5 minutes, further attempts are delayed. */
+/** Limits for wrong passwords: after 20 from one address in 5 minutes, the address gets 429 until the 5 minutes end. */
 const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
 
 /** Rejects a request without the node's own credentials. Errors: HttpRefusal (401, 429). */
@@ -96,7 +96,8 @@ export interface SessionDeps {
 
 /**
  * Mounts `POST /session`, with which the dashboard exchanges the node's own credentials for a token with every scope.
- * The cross-origin check of the listener rejects requests from pages of other sites.
+ * The cross-origin check of the listener rejects requests from pages of other sites, so they cannot get a token with
+ * credentials that the browser has stored.
  */
 export function sessionRoutes(app: HttpApp, { check, tokens, subject, logger }: SessionDeps): void {
   app.post(

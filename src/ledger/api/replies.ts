@@ -49,7 +49,7 @@ function listStream(
   count: (() => number) | null = null,
 ): Readable {
   async function* parts(): AsyncGenerator<string> {
-    // Sent together with the first text, so that the reply to an earlier error can still have an error status.
+    // Sent together with the first text, so that an error before the first text can still get an error status.
     let opening = '{"status":true,'
     for await (const text of texts) {
       yield opening + text
@@ -85,7 +85,8 @@ function counted<Row>(pages: AsyncIterable<Row[]>, { count, offset }: ListEnd) {
       yield page
     }
   }
-  // Items may have been deleted between the list and the count. The count is never lower than the list shows.
+  // Items of the list may have been deleted before the count. So `count` is at least the number of items that precede
+  // the end of the list.
   const shown = () => (rows === 0 ? 0 : offset + rows)
   return { pages: counting(), count: () => (count === 'listed' ? rows : Math.max(count, shown())) }
 }

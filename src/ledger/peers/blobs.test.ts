@@ -84,7 +84,7 @@ it.each(LOSSES)(
   },
 )
 
-it('counts a blob that the source lacks once, and fetches it when the source has it again', async () => {
+it('counts a blob as one missing blob even if several checks miss it, and fetches it when the source has it again', async () => {
   const { store } = await origin()
   const folder = temporaryFolder()
   const files = await openBlobStore(folder, store, false)
@@ -153,7 +153,7 @@ function readIf(path: string): Buffer | null {
   return existsSync(path) ? readFileSync(path) : null
 }
 
-/** Creates a BlobSync whose transfer finds no missing blob or, with `isMissing`, a blob that cannot be moved. */
+/** Creates a BlobSync whose checks find no missing blob or, with `isMissing`, one blob that cannot be moved. */
 function scanning({ tookMs = 0, isMissing = false }) {
   const clock = new HandClock()
   const sync = new BlobSync(clock)
@@ -213,7 +213,7 @@ it.each([
   ['a minute', MINUTE_MS, 10 * MINUTE_MS + MINUTE_MS],
   ['a day', 1_440 * MINUTE_MS, (1_440 + 60) * MINUTE_MS],
 ])(
-  'after a check that took %s, pauses for ten times as long, but at most an hour, and at least until a minute after its start',
+  'after a check that took %s, pauses for ten times as long, but at most an hour, and at least until a minute after the check started',
   async (_, tookMs, nextMs) => {
     const { scansAt } = scanning({ tookMs })
     await scansAt(-MINUTE_MS)
@@ -233,7 +233,7 @@ it('checks missing blobs again after half a second, and doubles the delay up to 
   expect(sync.missing).toBe(1)
 })
 
-it('opens a blob whose first row was erased between the reads, if a later entry names it', async () => {
+it('opens a blob even if the first entry that names it is erased during the call, if a later entry names it too', async () => {
   const { folder, node, store } = await origin()
   const type = { 'content-type': 'a/b' }
   await node.send('PUT', '/api/files/a/attachments/between', Buffer.from('other'), type)

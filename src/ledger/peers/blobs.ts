@@ -45,7 +45,7 @@ export class ChainBlobs {
 
   /**
    * Opens a blob, which the caller must close. Name and type of the returned attachment are placeholders, because
-   * several entries may refer to the blob. Errors: CONTENT_UNKNOWN, CONTENT_ABSENT.
+   * several entries may refer to the blob with different names and types. Errors: CONTENT_UNKNOWN, CONTENT_ABSENT.
    */
   async open(sha256: string): Promise<{ attachment: Attachment; blob: OpenBlob }> {
     const { length } = await this.#blob(sha256)
@@ -93,7 +93,7 @@ export class ChainBlobs {
     for (let attempt = 1; attempt <= ROW_ATTEMPTS_MAX; attempt += 1) {
       const position = await this.#rows.namedAt(sha256)
       if (position === null) break
-      // If this entry is erased in between, a later entry may refer to the blob.
+      // No row: the entry was erased after its position was read. A later entry may refer to the blob, so tries again.
       const row = await this.#rows.at(position)
       if (row !== null) return row
     }
@@ -131,7 +131,8 @@ export class BlobSync {
   }
 
   /**
-   * Moves blobs until all entries are checked or `isStopped` returns true. After an error, the next call continues.
+   * Moves blobs until all entries are checked or `isStopped` returns true. After an error, the next call
+   * continues at the page that failed.
    * Errors: PeerError, OutboundError, StoreError.
    */
   async run(transfer: BlobTransfer, isStopped: () => boolean = () => false): Promise<void> {
@@ -139,7 +140,7 @@ export class BlobSync {
     const isRescan = startedMs >= this.#rescanAtMs
     if (isRescan) {
       this.#upTo = -1
-      // Set before the rescan, so that a rescan that fails midway continues at its position.
+      // Set before the rescan: if the rescan fails midway, the next call continues at `#upTo` and does not start again.
       this.#rescanAtMs = startedMs + RESCAN_MS
     }
     const failed = await this.#scan(transfer, isStopped)
@@ -227,7 +228,7 @@ export function pushingBlobs(
 
 /**
  * Moves a blob part by part. `movePart` moves the part at offset `from`, and returns the number of bytes that the
- * receiver then has, or null to give up. Returns whether the receiver has the whole blob.
+ * receiver then has, or null if the blob cannot be moved. Returns whether the receiver has the whole blob.
  */
 async function moveParts(
   { length, bytes }: Pick<MissingBlob, 'length' | 'bytes'>,

@@ -8,7 +8,7 @@ export type PeerErrorCode =
   | 'LOG_UNPROVEN' // no valid proof shows that the data are in the signed log
   | 'MIRROR_FROZEN' // two signed heads contradict each other, so nothing is added any more
   | 'MIRROR_FAILED' // the store of the mirror failed
-  | 'PEER_INVALID' // not a verifier key, or a wrong address
+  | 'PEER_INVALID' // the verifier key or the URL is invalid, or a peer of the settings was to be removed
   | 'SIGNATURE_REFUSED' // the request is not signed by the key of a peer, or its signature expired
   | 'PUSH_INVALID' // the pushed data do not have the expected format
   | 'PUSH_GAP' // the pushed blocks do not begin where the mirror ends
@@ -26,7 +26,7 @@ export class PeerError extends CodedError<PeerErrorCode> {
   override readonly name = 'PeerError'
 }
 
-/** HTTP statuses of the codes that a request can get. CONTENT_DIFFERS is a code of the store. */
+/** HTTP statuses of the error codes in replies. CONTENT_DIFFERS is a StoreError code that a pushed blob can cause. */
 export const statusOfPeers = {
   SIGNATURE_REFUSED: 401,
   PUSH_INVALID: 400,

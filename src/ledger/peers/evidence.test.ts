@@ -43,7 +43,7 @@ it(`remembers at most ${CHECKPOINTS_MAX} notes`, async () => {
   expect(await verifier.open(note)).toBe(await verifier.open(note))
 })
 
-it('reads evidence files of earlier versions, and keeps only the first file', () => {
+it('reads an evidence file of an earlier version, and does not replace stored evidence', () => {
   const folder = temporaryFolder()
   expect(readEvidence(folder)).toBeNull()
   const notes: [string, string] = ['one', 'other']

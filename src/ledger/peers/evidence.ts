@@ -31,7 +31,10 @@ const FILE = 'evidence.json'
 /** Maximum number of verified notes in memory. */
 export const CHECKPOINTS_MAX = 64
 
-/** Returns the evidence in `folder`, or null. A file that cannot be read counts as evidence. */
+/**
+ * Returns the evidence in `folder`, or null. A file that cannot be read counts as evidence, so that a damaged file does
+ * not unfreeze a mirror.
+ */
 export function readEvidence(folder: string): Evidence | null {
   const path = join(folder, FILE)
   if (!fileExists(path)) return null
@@ -125,14 +128,15 @@ export interface OwnChain {
 }
 
 /**
- * Compares this node's own chain with the copy of a peer. If the store lacks blocks of the signed head of the copy, an
- * older copy of the disk was restored, or another node has the same key. New blocks would then create a second history.
+ * Compares this node's own chain with the copy of a peer. Signed blocks of the copy that are not in this node's store
+ * are a conflict: an older copy of the disk was restored, or another node has the same key. New blocks of this node
+ * would then create a second history.
  * Returns a message about the conflict, or null if there is none. Errors: the errors of the source; ProofError if the
  * head is not signed by the node's key.
  */
 export async function ownChainConflict(source: ChainSource, own: OwnChain): Promise<string | null> {
   const head = await own.checkpoints.open(await source.checkpoint())
-  // Refreshes the store after the reply, so that the store includes everything that this node has signed so far.
+  // Refreshes the store after the reply, so that the store includes all blocks that this node had signed before it.
   own.store.refresh()
   const last = await own.store.head(own.store.serverId)
   const size = last === null ? 0 : last.height + 1
@@ -144,8 +148,8 @@ export async function ownChainConflict(source: ChainSource, own: OwnChain): Prom
   }
   if (equalBytes(await rootAt(own.store, head.size), head.root)) return null
   const what = `the key has signed ${head.size} blocks that are not the first blocks of this store`
-  // There is no evidence until this node has signed a head that covers the differing blocks. The next check tries
-  // again.
+  // Evidence needs a head of this node that covers the differing blocks. If there is no such head yet, the next check
+  // tries again.
   const ownNote = await own.checkpoint()
   if (ownNote !== null) {
     const ownLog = storedLog(await own.checkpoints.open(ownNote), own.store)

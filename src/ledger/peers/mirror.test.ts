@@ -18,7 +18,7 @@ import { compare, Mirror, pull } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
 import { nodeOfKey } from './peer-list.ts'
 
-/** Waits until the node has signed its whole chain; the node pauses between signed heads. */
+/** Waits until the node has signed its whole chain, because a node does not sign each block at once. */
 async function signed({ service }: LedgerNode): Promise<void> {
   const { blocks } = await service.chainSize()
   await service.log.consistency(0, blocks)
@@ -126,11 +126,11 @@ it('rejects a block that was changed or belongs to another chain, and does not s
     expect(mirror.size).toBe(8)
     await mirror.close()
   }
-  // `rawBlocks` accepts 14 of the manipulated pages. A node would never write a page like the others.
+  // `rawBlocks` accepts 14 of the manipulated pages. The others do not have the text form that a node writes.
   expect(cuts).toBe(14)
 })
 
-it('rejects a chain with correct hashes that the key has not signed', async () => {
+it('rejects a chain whose signed head is signed by another key, forged or malformed', async () => {
   const node = await nodeWith(3)
   const other = await nodeWith(12)
   const source = sourceOf(node)
@@ -215,7 +215,7 @@ it('a mirror applies an erasure, and still passes verification', async () => {
   }
 })
 
-it('a mirror continues while a reader uses erased bytes, and overwrites the bytes after the reader has closed', async () => {
+it('a mirror adds blocks while an open reader delays the overwriting of erased bytes, and overwrites the bytes later', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -329,7 +329,7 @@ it('stores no evidence if a source contradicts a signed head without signing a s
   await mirror.close()
 })
 
-it('stops adding blocks if the head of another mirror contradicts its own head', async () => {
+it('freezes if the head of another mirror contradicts its own head, but not if the head is only older or newer', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 9; n += 1) await twin.send('POST', `/api/twin${n}`)
   await signed(twin)
@@ -384,7 +384,7 @@ it('stores no evidence if another mirror returns forged or malformed data', asyn
   await mirror.close()
 })
 
-it('freezes if a block contradicts a signed head, even if the mirror has fewer blocks than that head', async () => {
+it('freezes if the head of another mirror contradicts its blocks, even if it lacks blocks of its own newest head', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 30; n += 1) await node.send('POST', '/api/fruit', { n })
   await signed(node)

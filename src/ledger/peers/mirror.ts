@@ -52,7 +52,7 @@ export const VKEY_FILE = 'vkey'
 const CHECKPOINT_FILE = 'checkpoint'
 /** File with the newest signed head that was accepted, even if some blocks of this head are still missing. */
 const SEEN_FILE = 'seen'
-/** Maximum maintenance steps at once. The next change or sync continues. */
+/** Maximum maintenance steps of the store after a change or a sync. The next change or sync continues. */
 const MAINTENANCE_STEPS_MAX = 64
 
 /** Returns the folder of the mirror of the chain of `serverId`. */
@@ -93,7 +93,7 @@ export interface MirrorOptions {
   readonly folder: string
   readonly serverId: number
   readonly key: VerifierKey
-  /** False for a temporary folder. */
+  /** Whether changes must survive a power cut; false for a temporary folder. */
   readonly durable: boolean
   /** Folder of the blobs; default: `folder`. */
   readonly blobsFolder?: string
@@ -123,7 +123,7 @@ export class Mirror {
   readonly blobs: ChainBlobs
   readonly #options: MirrorOptions
   readonly #store: Store
-  /** Reads the store when no append is in progress, because the store must not be used during an append. */
+  /** Reads the store, but waits for an append in progress, because the store must not be used during an append. */
   readonly #idleStore: StoredBlocks
   /** The append in progress, or null. */
   #appending: Promise<void> | null = null
@@ -132,7 +132,7 @@ export class Mirror {
   #head: Head | null
   #frontier: Frontier
   #seen: SignedCheckpoint | null
-  /** The note last written to the checkpoint file in this run. */
+  /** The note in the checkpoint file if this object has written it, otherwise null. */
   #checkpointNote: string | null = null
 
   private constructor(options: MirrorOptions, opened: OpenedMirror) {
@@ -220,7 +220,7 @@ export class Mirror {
       throw new PeerError('LOG_UNPROVEN', 'the stored blocks do not give the signed root')
     }
     if (seen === null) return
-    // A head that is smaller than `seen` also needs a proof, because the mirror does not have all its blocks yet.
+    // A head that is smaller than `seen` also needs a proof, because the mirror does not have all blocks of `head` yet.
     const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
     const proof = from.size === to.size ? [] : await prove(from.size, to.size)
     if (!verifyConsistency(from, to, proof)) throw unproven(from.size, to.size)
@@ -279,7 +279,8 @@ export class Mirror {
 
   async close(): Promise<void> {
     const { folder, blobsFolder = folder } = this.#options
-    // If the blobs are in another folder, its store has no rows for these blobs yet. Opening that folder checks them.
+    // Blobs in another folder stay as they are, because its store has no rows for them yet. The node checks them when
+    // it opens that folder.
     if (blobsFolder === folder) await this.#files.close()
     await this.#store.close()
   }
@@ -355,7 +356,7 @@ export class Mirror {
     const freed = await this.#erasedBlobs(decoded)
     if (freed.length === 0) return append()
     const erase = () => append().then(() => ({ result: undefined, freed }))
-    // After any error, the next start checks whether entries still refer to the blobs.
+    // `() => true`: after any error, the erasure may be stored, so the next start must check the freed blobs.
     return this.#files.eraseRows(erase, () => true)
   }
 

@@ -19,7 +19,7 @@ import { MIRRORS_FOLDER, mirrorFolder, storedCheckpoint, VKEY_FILE } from './mir
 import { type KnownPeer, nodeOfKey, type Peer, type PeerList } from './peer-list.ts'
 import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from './thread.ts'
 
-/** Maximum time that the start waits for the peers' copies of the node's own chain. */
+/** Maximum time that the start of the node waits for replies of peers about the node's own chain. */
 const OWN_CHAIN_CHECK_MS = 3_000
 /** Memory limits of the thread, MB. If the replies of peers exceed them, the thread stops, but not the node. */
 const OLD_MB = 512
@@ -104,7 +104,7 @@ export class Mirrors {
     })
   }
 
-  /** Number of mirrored chains of peers that are frozen. */
+  /** Number of frozen mirrors among the chains of the peers. */
   get frozenCount(): number {
     const frozen = this.peers().filter(({ evidence }) => evidence !== null)
     return new Set(frozen.map(({ serverId }) => serverId)).size
@@ -115,7 +115,7 @@ export class Mirrors {
     return readEvidence(this.#start.folder)
   }
 
-  /** Errors: PEER_INVALID, PEERS_TOO_MANY. */
+  /** Adds a peer, and starts to mirror its chain. Errors: PEER_INVALID, PEERS_TOO_MANY. */
   add(peer: Peer): void {
     this.#list.add(peer)
     this.#sendPeers()
@@ -208,7 +208,7 @@ export class Mirrors {
     return worker
   }
 
-  /** Fails pending pushes and schedules a new thread. The stores of the failed thread are consistent. */
+  /** Fails pending pushes, and schedules a new thread, which can use the stores because transactions are atomic. */
   #workerFailed({ message }: Error): void {
     this.#worker = null
     this.#onPeersChecked()

@@ -37,11 +37,11 @@ import {
 
 /** File in a data folder that identifies the old chain from which the databases were restored. */
 const NOTE_FILE = 'restored.json'
-/** Folder in which the new chain is built. It is emptied at the start, and empty or removed at the end. */
+/** Folder in which the new chain is built. It is emptied before the build, and removed after it. */
 const SIDE_FOLDER = 'rebuild.partial'
 /** Bytes of a blob that are copied at once. */
 const CHUNK_BYTES = 256 * 1024
-/** Number of operations or characters at which a unit of work, and so a block, is complete. */
+/** A unit of work, and so its block, is complete when it has this number of operations or characters. */
 const OPERATIONS_MAX = 1_024
 const UNIT_CHARACTERS = 4 * 1024 * 1024
 const ITEMS_PER_PAGE = 256
@@ -69,7 +69,10 @@ export interface NewChain {
   readonly absent: number
 }
 
-/** Content of NOTE_FILE. `height` and `id` are those of the last block of the new chain; null until it is built. */
+/**
+ * Content of NOTE_FILE. `mirrored` is the server id of the old chain. `height` and `id` are those of the last block of
+ * the new chain; null until the chain is built, and if it is empty.
+ */
 interface Note {
   readonly mirrored: number
   readonly height: number | null
@@ -246,7 +249,7 @@ class DatabaseCopier {
   }
 
   async *#operations(): AsyncGenerator<Operation> {
-    // Skips the search for attachments of each item if there are none, as in most chains.
+    // Most chains have no attachments. In this case, skips the search for attachments of each item.
     const hasBlobs = (await this.#store.attachments.countBlobs()).blobs > 0
     for (const database of await this.#store.databases()) {
       const { name: db } = database
@@ -284,7 +287,7 @@ class DatabaseCopier {
     }
   }
 
-  /** Returns whether the complete blob is now durable in the data folder. */
+  /** Copies a blob to the data folder. Returns whether the complete blob is durable there. */
   async #copyBlob(sha256: string, length: number): Promise<boolean> {
     if ((await this.#target.progress({ sha256, length })).isComplete) return true
     try {

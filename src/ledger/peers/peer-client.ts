@@ -163,11 +163,12 @@ export class PeerClient {
     if (!isPage || !blobs.every((blob) => blob !== null)) {
       throw malformed('the reply is not a list of missing blobs')
     }
-    // Never returns a smaller position than `after`, although a mirror may have fewer entries than this node.
+    // A mirror with fewer entries than this node may reply with a position before `after`, or with none. Returns
+    // `after` instead, so that the caller does not check the same entries again.
     return { blobs, upTo: Math.max(after, upTo ?? -1), more }
   }
 
-  /** Sends a part of a blob. Returns the number of bytes that the other node then has, or null for a rejected blob. */
+  /** Sends a part of a blob. Returns the number of bytes that the other node then has, or null if it rejects the blob. */
   async sendBlobPart(sha256: string, from: number, part: Uint8Array): Promise<number | null> {
     const path = this.#path(`attachments/${sha256}?offset=${from}`)
     const headers = { 'content-type': 'application/octet-stream' }

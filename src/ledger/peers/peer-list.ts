@@ -121,7 +121,7 @@ export class PeerList {
     this.#store([...this.#added, known])
   }
 
-  /** Removes the peers with the chain of `serverId`. Errors: PEER_UNKNOWN, PEER_INVALID. */
+  /** Removes the peers with the chain of `serverId`. Errors: PEER_UNKNOWN; PEER_INVALID for a peer of the settings. */
   remove(serverId: number): void {
     const rest = this.#added.filter((peer) => peer.serverId !== serverId)
     if (this.#fixed.some((peer) => peer.serverId === serverId)) {

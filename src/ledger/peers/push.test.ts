@@ -15,7 +15,10 @@ import { existingNodeKey } from '../node-key.ts'
 import { nextPush } from './push.ts'
 import { type Signer, signatureHeaders } from './signed-request.ts'
 
-/** Starts a node with six blocks, and a target that accepts the pushes of the node. */
+/**
+ * Starts a node with six blocks, and a target that accepts the pushes of the node. `twinFolder` is a copy of the node's
+ * folder after its first block.
+ */
 async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -53,7 +56,7 @@ function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Sign
   return signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, signer)
 }
 
-it('stores a push, ignores a repeated push, and rejects a push that leaves a gap with the current size of the mirror', async () => {
+it('stores a push, ignores a repeated push, and replies to a push that leaves a gap with PUSH_GAP and the mirror’s size', async () => {
   const { target, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const body = await push()
@@ -162,7 +165,7 @@ it.each([
   ['a history of the same length, with a push without blocks', 6, null],
   ['a longer history', 9, { size: 6, seen: 6 }],
   ['a longer history, pushed from its first block', 9, { size: 0, seen: 6 }],
-])('keeps evidence of a second history that is only pushed: %s', async (_, blocks, to) => {
+])('stores evidence of a second history that arrives only in a push: %s', async (_, blocks, to) => {
   const { target, signer, push, serverId, twinFolder, note, verifier } = await pair()
   const path = `/api/ledgers/${serverId}`
   const post = async (body: Buffer) =>
@@ -173,7 +176,7 @@ it.each([
   const twin = await twinOf(twinFolder, blocks)
   const body = await twin.push(to)
   if (to !== null) {
-    // A root without a proof is not evidence.
+    // A root that its proof does not confirm is not evidence.
     const lie = JSON.parse(body.toString())
     lie.roots[6] = randomBytes(32).toString('base64')
     const refused = await post(Buffer.from(JSON.stringify(lie)))
@@ -184,7 +187,7 @@ it.each([
   expect([reply.status, reply.json.code]).toEqual([409, 'MIRROR_FROZEN'])
   const stored = await evidence()
   expect(stored.notes).toEqual([note, twin.note])
-  // The second history was sent without its blocks, so the roots prove the contradiction.
+  // Evidence from a push contains no blocks (`fork` is null). Its roots and proofs show the contradiction.
   const verified = await verifyEvidence(nodeVerifySignature, verifier, JSON.stringify(stored))
   expect(verified).toMatchObject({ checkpoints: [{ size: 6 }, { size: blocks }], fork: null })
   expect((await target.send('GET', `${path}/checkpoint`)).text).toBe(note)

@@ -66,8 +66,8 @@ interface Push {
  * Creates the next push of this node's chain:
  * - as many of the missing blocks as fit, up to the last block that `note` covers;
  * - proofs that these blocks and the mirror's blocks are in the log of `note`;
- * - the roots at which the proofs begin. If the mirror has a different root there, the proof is evidence against
- *   the key.
+ * - the roots of the log at the sizes at which the proofs begin. If the mirror has a different root at such a size, the
+ *   proof is evidence against the key.
  * If `mirror` is null, the push has no blocks and requests the state of the mirror.
  */
 export async function nextPush(
@@ -129,7 +129,7 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
   const head = await mirror.opened(push.checkpoint)
   const log = pushedLog(head, push)
   if (blocks.length === 0) {
-    // A longer log is checked when its blocks are pushed.
+    // A head that covers more blocks than the mirror has is checked when these blocks are pushed.
     if (head.size > mirror.size) return
     await mirror.detectFork(log, () => mirror.acceptHead(head, prove))
     return

@@ -27,8 +27,8 @@ export type RestoreSource = ChainSource & BlobSource
 
 export interface RestoreOptions extends Omit<NewChainOptions, 'vkey'> {
   /**
-   * A data folder with the key of the chain's node and without a store. If `vkey` is given, a data folder without key
-   * and store. Then the data are restored under a new chain, and the old chain becomes a mirror.
+   * A data folder without a store, with the key of the chain's node or, if `vkey` is given, without a key. Without the
+   * key, the data are restored into a new chain, and the old chain becomes a mirror.
    */
   readonly folder: string
   readonly serverId: number
@@ -163,7 +163,8 @@ async function verified(side: string, { folder, threads }: RestoreOptions): Prom
   const verification = await verifyIn(side, threads)
   const { finding } = verification
   if (finding === null) return verification
-  // Discards all data. The source may, for example, have left out entries as if they were erased.
+  // Discards all data, because a new attempt would not replace wrong data. For example, the source may have left out
+  // entries as if they were erased.
   removeFolder(side)
   const where = finding.height === null ? '' : `block ${finding.height}: `
   throw new PeerError(

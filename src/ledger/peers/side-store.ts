@@ -13,7 +13,7 @@ import { syncPath } from '../durable-file.ts'
 
 // Restores and imports build a store in a side folder and move it into place when it is complete.
 
-/** Returns whether `folder` has a store, or a leftover WAL, which would be applied to a new store. */
+/** Returns whether `folder` has a store, or a leftover WAL, which SQLite would apply to a new store. */
 export function hasStore(folder: string): boolean {
   const path = storePathIn(folder)
   return fileExists(path) || fileExists(`${path}-wal`)

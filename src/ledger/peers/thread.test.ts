@@ -18,7 +18,10 @@ async function signed({ service }: LedgerNode): Promise<void> {
   await service.log.consistency(0, blocks)
 }
 
-/** Mirrors `source`. `first` is the delay after the first sync. `round` runs a sync, and returns the delay after it. */
+/**
+ * Starts to mirror `source`. Returns `first`, the delay after the first sync, and `round`, which runs one sync and
+ * returns the delay after it.
+ */
 async function startMirroring(source: LedgerNode) {
   const folder = temporaryFolder()
   const own = await startLedgerNode({ folder })
@@ -57,7 +60,7 @@ async function startMirroring(source: LedgerNode) {
     blobBytesMax: 1_024,
   }
   let ended: () => void = () => {}
-  // `port` has only the members that the program uses.
+  // `port` has only the members that `serveMirrors` uses.
   await serveMirrors(start, port as unknown as ThreadPort, platform, () => ended())
   const round = (trigger: () => void): Promise<number> =>
     new Promise((resolve) => {
@@ -80,7 +83,7 @@ async function startMirroring(source: LedgerNode) {
   }
 }
 
-it('synchronizes again soon after it has received blocks, otherwise after the interval', async () => {
+it('synchronizes again 100 ms after a sync that received blocks, otherwise after the interval', async () => {
   const source = await startLedgerNode({})
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')

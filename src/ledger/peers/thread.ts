@@ -35,11 +35,14 @@ import { NodeSigner } from './signed-request.ts'
 
 /** Maximum delay between two syncs with a peer that fails. */
 const RETRY_MS_MAX = 30_000
-/** Delay after a sync that moved blocks, because more blocks are likely. A node does not sign more often than this. */
+/**
+ * Delay after a sync that moved blocks: short, because more blocks are likely. A shorter delay would find nothing new,
+ * because a node does not sign more often than this.
+ */
 const SOON_MS = 100
-/** Maximum chains of other nodes that are compared with a peer at once. The next comparison continues after them. */
+/** Maximum mirrors that one call of `#compareChains` compares. The next call continues with the others. */
 const COMPARED_PER_ROUND_MAX = 16
-/** Maximum characters of an error message that users see, because peers can influence some messages. */
+/** Maximum characters of an error message that users see. Limited, because peers can influence some messages. */
 const MESSAGE_LENGTH_MAX = 300
 
 /** `workerData` of the thread. */
@@ -47,7 +50,7 @@ export interface MirrorsStart {
   readonly folder: string
   /** The node's own store. */
   readonly location: StoreLocation
-  /** False for a temporary folder. */
+  /** Whether mirrors must survive a power cut; false for a temporary folder. */
   readonly durable: boolean
   /** The verifier key of this node. */
   readonly ownKey: string
@@ -70,7 +73,7 @@ export interface ErrorSummary {
 export interface PeerState {
   readonly serverId: number
   readonly url: string | null
-  /** Number of blocks that this node has stored. */
+  /** Number of stored blocks of the chain. */
   readonly blocks: number
   /** Number of blocks of the newest signed head of the chain that this node has seen. */
   readonly ofBlocks: number
@@ -237,7 +240,7 @@ class MirrorsThread {
     }
   }
 
-  /** Closes the stores. Aborts a sync in progress, which leaves consistent data. */
+  /** Closes the stores. Aborts a sync in progress; its stored data are consistent. */
   async close(): Promise<void> {
     this.#closing = true
     for (const rounds of this.#rounds.values()) rounds.isStopped = true
@@ -286,7 +289,7 @@ class MirrorsThread {
         this.#send({ kind: 'stored', serverId: peer.serverId })
         void this.#report(peer, { currentMs, error: null })
       }
-      // Pushes first, because the peer may be unable to reach this node. Pulls even if the push is rejected.
+      // The push comes first, because a peer that cannot reach this node depends on it. Pulls even if the push fails.
       const pushError = (await pusher?.push(pushed).then(() => null, errorSummary)) ?? null
       const pullError = await this.#pull(peer, source, pulled, limit).then(() => null, errorSummary)
       if (rounds.isStopped) return
@@ -399,7 +402,10 @@ class MirrorsThread {
     }
   }
 
-  /** Returns the mirrored chains that are not fetched from the URL of `peer`; none if an earlier peer has this URL. */
+  /**
+   * Returns the mirrored chains that are not fetched from the URL of `peer`. If an earlier peer has the same URL,
+   * returns none, because the rounds of that peer compare them.
+   */
   #chainsToCompare({ serverId, url }: KnownPeer): KnownPeer[] {
     const there = this.#peers.filter((one) => one.url === url).map((one) => one.serverId)
     if (there[0] !== serverId) return []
@@ -427,7 +433,7 @@ class MirrorsThread {
     const mirror = Mirror.open({ folder, serverId, key, durable, blobBytesMax, platform })
     const shared = { mirror, lastTask: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
-    // The next call opens the mirror again, because the cause, such as a full disk, can be temporary.
+    // If opening fails, the next call tries again, because the cause, such as a full disk, can be temporary.
     mirror.catch(() => this.#mirrors.delete(serverId))
     return shared
   }
@@ -470,6 +476,6 @@ function errorSummary(error: unknown): ErrorSummary {
 }
 
 if (parentPort !== null) {
-  // Ends only this thread. Pending replies of peers are discarded.
+  // In a worker thread, `process.exit` ends only the thread, without waiting for pending replies of peers.
   await serveMirrors(workerData as MirrorsStart, parentPort, systemPlatform, () => process.exit())
 }
