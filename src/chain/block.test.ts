@@ -46,7 +46,7 @@ function seal(of: Case, made: ReadonlyMap<string, Block>): Block {
   return sealBlock(previous === undefined ? null : headOf(previous), content, of.difficulty)
 }
 
-it('seals each frozen example of format version 1 to the same bytes in every release', () => {
+it('seals each stored example of format version 1 to the same bytes as in all earlier releases', () => {
   const made = new Map<string, Block>()
   for (const one of cases) {
     const block = seal(one, made)
@@ -257,7 +257,7 @@ it('treats an entry as erased only if its blind is 32 zero bytes, and then uses 
   expect([...erasedIn(gone)]).toEqual([1])
   expect(verifyBlock(gone, null, erasedIn(gone))).toBeNull()
   expect(verifyBlock(gone, null)).toMatchObject({ index: 1 })
-  // An erasure must change nothing else, in particular not the commitment.
+  // The block is invalid if the commitment of an erased entry is changed, because the root no longer matches.
   const changed = Buffer.from(block.commitments).fill(7, 32, 64)
   expect(verifyBlock({ ...gone, commitments: changed }, null, erasedIn(gone))?.what).toBe(
     'the root does not match the commitments',

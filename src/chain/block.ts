@@ -29,7 +29,7 @@ export interface Block {
   readonly commitments: Uint8Array
 }
 
-/** The parts of the last block on which the next block depends. */
+/** The part of a block that is needed to seal or to verify the block after it. */
 export interface Head {
   readonly height: number
   readonly id: string
@@ -136,9 +136,10 @@ export interface BlockFault {
 const NONE_ERASED: ReadonlySet<number> = new Set()
 
 /**
- * Returns the first fault of `block` as the successor of `head`, or null. Recomputes every commitment, the root and
- * the id, and compares the link and the timestamps. Does not check the content of the entries. For the entries in
- * `erased` (see `erasedIn`), uses the stored commitments, so the caller must check that these entries may be erased.
+ * Returns the first fault of `block` as the successor of `head`, or null. Recomputes every commitment, the root and the
+ * id, and checks the link to `head` and the order of the timestamps. Does not check the content of the entries. For the
+ * entries in `erased` (see `erasedIn`), uses the stored commitments, so the caller must check that these entries may be
+ * erased.
  */
 export function verifyBlock(
   block: Block,
@@ -175,7 +176,10 @@ export function verifyBlock(
   return null
 }
 
-/** Returns the first fault in the number of entries, timestamps and blinds, or in the order of the timestamps. */
+/**
+ * Returns the first fault in the numbers of entries, timestamps and blinds, or in the order of the timestamps; null if
+ * there is no fault.
+ */
 function shapeFault(
   { entries, timestamps, blinds }: BlockContent,
   head: Head | null,

@@ -154,8 +154,8 @@ export interface Position {
 }
 
 /**
- * Packs a position into one integer that sorts in chain order. A stored packed position identifies a database or the
- * creation of an item, and is equal on every node that replays the chain.
+ * Packs a position into one integer that sorts in chain order. In a store, the packed position of the entry that
+ * created a database or an item identifies it. This position is equal on every node that replays the chain.
  */
 export function packPosition(height: number, index: number): number {
   return height * POSITIONS_PER_BLOCK + index
@@ -169,7 +169,7 @@ export function heightOf(packed: number): number {
   return Math.floor(packed / POSITIONS_PER_BLOCK)
 }
 
-/** Formats a packed position as `<height>.<index>`, as in headers and messages. */
+/** Formats a packed position as `<height>.<index>`, as in HTTP headers and messages. */
 export function positionText(packed: number): string {
   return `${heightOf(packed)}.${packed % POSITIONS_PER_BLOCK}`
 }

@@ -36,7 +36,10 @@ export function commitmentPath(hashes: Uint8Array, index: number): Uint8Array[] 
   return path
 }
 
-/** Computes the levels in one buffer, and calls `onLevel` for each level below the root. */
+/**
+ * Computes the root from `hashes`, level by level in one buffer. Calls `onLevel` with the hashes of each level below
+ * the root.
+ */
 function rootThrough(hashes: Uint8Array, onLevel: (level: Uint8Array) => void): Uint8Array {
   let level = new Uint8Array(hashes.length)
   const leaf = new Uint8Array(1 + HASH_BYTES)
@@ -62,8 +65,8 @@ function rootThrough(hashes: Uint8Array, onLevel: (level: Uint8Array) => void): 
 }
 
 /**
- * A complete node of the log, which never changes. It covers 2^level leaves from `index` · 2^level on. Level 0
- * contains the leaf hashes.
+ * A complete node of the log, which never changes. It covers 2^level leaves, starting with leaf `index` · 2^level.
+ * Level 0 contains the leaf hashes.
  */
 export interface TreeNode {
   readonly level: number
@@ -77,8 +80,8 @@ export interface LeafRange {
 }
 
 /**
- * The state of a growing tree: its size, and the hashes of its largest complete subtrees from left to right, one
- * for each 1 in the binary size.
+ * The state of a growing tree: its size, and the hashes of its largest complete subtrees from left to right, one for
+ * each 1 in the binary form of the size.
  */
 export interface Frontier {
   readonly size: number
@@ -121,14 +124,14 @@ export function nodePlace({ level, index }: TreeNode): {
 
 /**
  * Returns the complete nodes that cover `range`, from left to right; `folded` gives the hash of the range. `range.from`
- * must be a multiple of every power of two below the length of the range. All ranges of proofs satisfy this.
+ * must be a multiple of every power of two that is at most the length of the range. All ranges of proofs satisfy this.
  */
 export function nodesOf({ from, to }: LeafRange): TreeNode[] {
   const nodes: TreeNode[] = []
   let at = from
   while (at < to) {
     const level = Math.floor(Math.log2(to - at))
-    // `Math.log2` of a large number may be rounded up to the next integer.
+    // `Math.log2` of a large number can be rounded up to the next integer.
     const fitting = 2 ** level > to - at ? level - 1 : level
     nodes.push({ level: fitting, index: at / 2 ** fitting })
     at += 2 ** fitting

@@ -195,7 +195,7 @@ it.each([
   ['{"10":1,"2":2,"id":"x"}', true],
   ['{"a":100000000000000000000,"id":"x"}', true],
   ['{"a":"😀","id":"x"}', true],
-  // Valid, but left to the decoder:
+  // Valid items, but `rawEntry` leaves escapes and deep nesting to the ordinary decoder:
   ['{"a":"\\n","id":"x"}', false],
   [`{"a":${'['.repeat(65)}${']'.repeat(65)},"id":"x"}`, false],
   // Not items:

@@ -101,7 +101,7 @@ class Stage {
     )
   }
 
-  /** Adds `text`, and does not record it. */
+  /** Adds `text`, but `record` rejects it. */
   refuse(text: string): Promise<void> {
     const refusing = () => Promise.reject(new Error('refused'))
     return this.blobs.add(chunksOf(text), refusing, RECORDED)
@@ -192,7 +192,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.blobs.read({ sha256: sha256OfText('none'), length: 0 })).toBeNull()
     })
 
-    it('are found when they are damaged, and are repaired by another upload', async () => {
+    it('are reported by a verification if they are damaged, and are repaired by another upload', async () => {
       await stage.put('one', 'precious')
       await stage.under.damage(sha256OfText('precious'), Buffer.from('precioux'))
       expect(await stage.finding()).toContain('does not match its SHA-256')
@@ -217,7 +217,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toBeNull()
     })
 
-    it('stay while another upload of the same bytes has recorded them or will record them', async () => {
+    it('stay after a rejected upload if another upload of the same bytes has recorded them or will record them', async () => {
       const steps: string[] = []
       let goOn = () => {}
       const halted = new Promise<void>((resolve) => {
@@ -250,7 +250,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       expect(await stage.finding()).toBeNull()
     })
 
-    it('stay if the outcome of their entry is unknown, until a process starts later', async () => {
+    it('stay if it is unknown whether their entry was recorded, until the next start removes those without an entry', async () => {
       const unknown = { isRecorded: () => true, mayBeRecorded: () => true }
       const record = async ({ sha256 }: StoredBlob) => {
         if (sha256 === sha256OfText('recorded')) await stage.record('n', 'recorded')
@@ -307,7 +307,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
 
       beforeEach(() => stage.record('n', text))
 
-      it('are in place only after their last part', async () => {
+      it('can be read only after their last part has arrived', async () => {
         expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })
         expect(await add(0, text.slice(0, 4))).toBe(4)
         expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 4 })

@@ -53,7 +53,7 @@ export interface AttachmentEffect {
 }
 
 /**
- * Returns the effect of `entry` at `position`. Only this function determines the databases of a chain, so that a replay
+ * Returns the effect of `entry` at `position`. The databases of a chain depend only on these effects, so that a replay
  * gives the same databases as the original writes.
  */
 export function effectOf(entry: Entry, position: number): Effect {

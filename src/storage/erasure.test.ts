@@ -58,7 +58,7 @@ it('requires for each erased entry a later entry that erases the same item', () 
   expect(gone(check, 5, [entry.erase('fruit', 'a', ['3.1'])])).toMatchObject({ index: 0 })
 })
 
-it('rejects an erasure of an entry that still contains more than its id', () => {
+it('rejects an erasure if the item in the erased entry still has members besides its id', () => {
   const check = new ErasureCheck()
   const more = LEFT.replace('"id":"a"', '"id":"a","n":1')
   expect(check.block(sealedLike(blockOf(0, [more], [0])), [])).toBeNull()

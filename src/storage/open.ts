@@ -67,8 +67,7 @@ export async function openStoreReader(
 
 /**
  * Opens the blobs to which the entries of `store` refer. `location` may differ from the location of `store`; `durable`
- * is
- * false for a temporary store, which is never synced.
+ * is false for a temporary store, which is never synced.
  */
 export async function openBlobStore(
   location: StoreLocation,

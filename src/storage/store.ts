@@ -35,7 +35,7 @@ export interface StoredDatabase {
   readonly created: number
 }
 
-/** A page of a database, in creation order. */
+/** Selects a page of the items of a database, in creation order. */
 export interface ItemRange {
   /** Only items created after this position. */
   readonly after?: number
@@ -165,7 +165,7 @@ export interface AttachmentReader {
   at(position: number): Promise<AttachmentRow | null>
   /** Returns at most `limit` rows of an item, in any order. */
   ofItem(database: number, id: string, limit: number): Promise<AttachmentRow[]>
-  /** Returns the position of the row of this blob that the entry at `position` ended, or null. */
+  /** Returns the position of the row that refers to this blob and that the entry at `position` ended, or null. */
   endedBy(position: number, sha256: string): Promise<number | null>
 }
 
@@ -257,7 +257,7 @@ export interface StoreReader {
   droppedDatabases(): Promise<number[]>
   /** Runs the engine's check of its own tables and indexes; returns a description of the damage, or null. */
   fileDamage(): Promise<string | null>
-  /** Like `fileDamage`, but then also compares the declared indexes with the items. */
+  /** Like `fileDamage`, and then compares the declared indexes with the items. */
   damage(): Promise<string | null>
   /** Returns the last block of the chain of `serverId`, or null if the chain is empty. */
   head(serverId: number): Promise<Head | null>
@@ -272,8 +272,8 @@ export interface StoreReader {
   /** Returns the hashes of complete nodes of the Merkle log. Errors: STORE_DAMAGED. */
   treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]>
   /**
-   * Returns, for at most `limit` leaves from leaf `from` on, the concatenated hashes that each leaf completed
-   * (`grown`).
+   * Returns one element for each of at most `limit` leaves, starting with leaf `from`: the concatenated hashes of the
+   * nodes that the leaf completes (see `grown`).
    */
   treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]>
   /** Returns the position of the entry that erased the entry at `position`, or null. */
@@ -286,7 +286,10 @@ export interface StoreReader {
    * or no read has failed.
    */
   readFailure(): StoreError | null
-  /** Call after the writer has acknowledged an append, before clients are notified. */
+  /**
+   * Makes later reads see all acknowledged appends. Call after the writer has acknowledged an append, and before
+   * clients are notified.
+   */
   refresh(): void
   close(): Promise<void>
 }
@@ -346,8 +349,7 @@ export interface Store extends StoreReader {
    * Does one step of maintenance between appends and returns whether more is due. Maintenance builds indexes, frees the
    * space of deleted databases, removes expired idempotency records, and checkpoints the engine's log. After an
    * erasure, maintenance rewrites the files, which may contain erased bytes until then. Each step is bounded, except
-   * for the
-   * rewriting.
+   * for the rewriting.
    */
   maintain(): Promise<boolean>
 }

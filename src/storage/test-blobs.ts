@@ -13,7 +13,7 @@ import type { Store, StoredBlob, StoreReader } from './store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { verifyBlobs } from './verify/verify-blobs.ts'
 
-/** The outcome of an upload whose result means recorded, and whose error means not recorded. */
+/** The outcome of `record` in `add`: if it resolves, the blob is recorded; if it rejects, the blob is not recorded. */
 export const RECORDED = { isRecorded: () => true, mayBeRecorded: () => false }
 
 /** Returns the name of the blob with this text. */

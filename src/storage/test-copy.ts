@@ -7,7 +7,7 @@ import { onTestFinished } from 'vitest'
 /** The file of a store in its folder. */
 export const FILE = 'ledger.db'
 
-/** Runs `work` on a copy of the store in `folder`, and returns the folder of the copy. */
+/** Runs `work` on a copy of the store in `folder`, and returns the folder of the copy and the result of `work`. */
 export function inCopy<Result>(folder: string, work: (copy: DatabaseSync) => Result) {
   const path = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(path, { recursive: true, force: true }))

@@ -52,7 +52,7 @@ const value = fc.letrec<{ value: Json }>((tie) => ({
 })).value
 export const item = fc.dictionary(name, value, { maxKeys: 4 })
 const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((names) => names.join('.'))
-/** Usually a value that occurs in the items. */
+/** A path. Usually a single name, because most items have a value there. */
 export const shortPath = fc.oneof({ arbitrary: name, weight: 3 }, { arbitrary: path, weight: 2 })
 const ordered = scalar.filter((given) => typeof given === 'number' || typeof given === 'string')
 const operators: fc.Arbitrary<Json> = fc.oneof(

@@ -223,7 +223,7 @@ export function describeVerify(
         blinds: randomBytes(64),
       })
       const position = 6 * 16_384
-      // The second entry has no effect, because a forger need not make a valid change.
+      // The second entry is stored without its effect, because a forger need not apply it.
       await store.append(block, [{ kind: 'create_db', position, db: 'before' }])
       await store.close()
       expect(await findingIn(location)).toEqual({ height: 6, index: 1, what })

@@ -157,8 +157,9 @@ it('reports a roll-back if the log is shorter than before', async () => {
 
 it('reports a fork if the log does not continue the last audit', async () => {
   const before = after(longest.slice(0, 300))
-  // The first log has the same size. The other logs are longer; their block 300 has another predecessor, or the audited
-  // block as its predecessor.
+  // The first log has the size of the audited log. The other two logs are longer: block 300 of the second log has a
+  // predecessor that was not audited; block 300 of the third log has the audited predecessor, but earlier blocks
+  // differ.
   expect(await findingOf(audit(logOf(headersOf(300, 299)), { before }))).toBe(
     'LOG_FORKED: the log does not continue the 300 audited blocks',
   )

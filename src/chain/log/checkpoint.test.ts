@@ -76,7 +76,8 @@ it('opens a note signed by the key, even if the note has 16 other signatures', a
     (_, n) => `— witness/${n} ${toBase64(Buffer.alloc(76, n))}\n`,
   )
   expect(await openNote(nodeVerifySignature, key, own + others.join(''))).toBe('text\n')
-  // The text of a note ends at the last empty line, so a prefix with an empty line becomes part of the text.
+  // The text of a note ends at the last empty line, so a prefix with an empty line becomes part of the text, and the
+  // signature is wrong for this text.
   expect(await codeOf(() => openNote(nodeVerifySignature, key, `x\n\n${own}`))).toBe('NOTE_FORGED')
   const text = 'first\n\n— second QUJDREVGR0g=\n'
   const nested = signedNote(key, text, (message) => sign(null, message, privateKey))

@@ -57,7 +57,7 @@ export function algorithmOf(publicKey: Uint8Array): 'Ed25519' | 'ML-DSA-44' {
   return publicKey.length === KEY_BYTES[COSIGNATURE_ML_DSA] ? 'ML-DSA-44' : 'Ed25519'
 }
 
-/** The headers of public keys in DER (RFC 8410, RFC 9881). */
+/** The bytes before the raw public key in its DER encoding (RFC 8410, RFC 9881). */
 const SPKI_PREFIXES = {
   Ed25519: fromHex('302a300506032b6570032100'),
   'ML-DSA-44': fromHex('30820532300b06096086480165030403110382052100'),

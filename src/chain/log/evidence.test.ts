@@ -111,7 +111,7 @@ it('creates evidence from the hashes of the larger log alone', async () => {
     expect(evidence?.proof).toMatchObject({ root: expect.any(String) })
     expect(await verified(evidenceText(evidence as Evidence))).toMatchObject({ fork: null })
   }
-  // Only the larger log can provide this proof.
+  // Without the hashes of the larger log, there is no proof.
   const gone = { ...larger, log: { ...unread, checkpoint: larger.log.checkpoint } }
   expect(await evidenceOf(smaller, gone)).toBeNull()
   // Two heads of equal size contradict each other by their roots alone.

@@ -269,7 +269,7 @@ function textOf(value: Json | undefined): string {
   throw malformed()
 }
 
-/** Returns an empty array for a malformed hash, because an empty array equals no hash. */
+/** Decodes a hash from base64. Returns an empty array for a malformed hash, because an empty array equals no hash. */
 function hashOf(text: string): Uint8Array {
   const bytes = fromBase64(text)
   return bytes?.length === HASH_BYTES ? bytes : new Uint8Array()

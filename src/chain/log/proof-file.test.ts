@@ -245,7 +245,7 @@ it('requires that the opening is UTF-8 and canonical JSON', async () => {
 it('accepts a proof file of 32 MiB, and rejects a longer file', async () => {
   const lengths: number[] = []
   const outcomes: string[] = []
-  // Four characters of Base64 are three bytes of the entry.
+  // A file has four characters per three bytes of the entry, so three more bytes make the longest valid file too long.
   for (const bytes of [0, 3]) {
     const entry = (text: string) => entryText.item('create_item', SERVER, 'd', `{"id":"${text}"}`)
     const fileOf = async (text: string) => {

@@ -13,8 +13,8 @@ import { noteOf, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { HASHES_MAX, verifyConsistency } from './proofs.ts'
 
 /**
- * Maximum number of items whose latest position is remembered. Above it, the item that was remembered least recently is
- * forgotten.
+ * Maximum number of items whose latest position is remembered. If there are more, the reader forgets the item whose
+ * position was noted least recently.
  */
 const ITEMS_MAX = 10_000
 
@@ -85,8 +85,9 @@ export class VerifyingReader {
   }
 
   /**
-   * Returns the proven item, or null if the server replies that the item does not exist. If the item was read before,
-   * its deletion is proven; the absence of any other item is not proven. Errors: ProofError; as for `fetch`.
+   * Returns the proven item, or null if the server replies that the item does not exist. If this reader has read the
+   * item before, null is proven (by the deletion of the item); otherwise null is not proven. Errors: ProofError; as for
+   * `fetch`.
    */
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.#seen.get(nameOf(db, id))
@@ -107,8 +108,8 @@ export class VerifyingReader {
   }
 
   /**
-   * Returns the entry at `<height>.<index>`, which must concern this item. If the entry is erased, only its position
-   * is proven. Errors: as for `readItem`.
+   * Returns the entry at `<height>.<index>`, which must concern item `id` of `db`. If the entry is erased, only its
+   * position is proven. Errors: as for `readItem`.
    */
   async readEntry(
     db: string,
@@ -216,7 +217,8 @@ export class VerifyingReader {
         `the node has signed two different logs of ${next.size} blocks`,
       )
     }
-    // Replies can arrive out of order. The last checkpoint must then continue `next`.
+    // Replies can arrive out of order, so `next` can be older than the last checkpoint, which must then continue
+    // `next`.
     if (last !== null && next.size < last.size) {
       await this.#expectContinued(next, last, known.signal)
       return

@@ -200,7 +200,7 @@ it('two backups at the same time get different names, and old backups are remove
   expect(await dropOldBackups(to, 2)).toEqual([])
 })
 
-it('rejects a backup during another backup to the folder, and creates nothing for a missing store', async () => {
+it('rejects a backup while another backup to the same folder is running, and creates nothing for a missing store', async () => {
   const { folder, to } = await testFolders()
   const other = lockFolder(join(to, '.partial'))
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })

@@ -42,7 +42,7 @@ export interface BackupOptions {
   readonly progress: BackupProgress
 }
 
-/** Called at intervals; `share` is 0..1. */
+/** Called at intervals during a backup. `share` is the completed fraction, from 0 to 1. */
 export type BackupProgress = (share: number, phase: string) => void
 
 export interface Backup {
@@ -111,8 +111,8 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   })
   for (const one of contents) {
     copied += await copyMissingBlobs(one)
-    // The copy may have blobs to which its store does not refer. A node that finds this folder at its start recovers as
-    // after a kill, and removes such blobs.
+    // Creates the incoming folder in the copy too: a node that finds it at its start recovers as after a kill, and
+    // removes the blobs to which no entry refers. The copy may have such blobs.
     if (fileExists(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
   }
   for (const name of files) {

@@ -83,7 +83,7 @@ export class BlobFiles implements BlobInventory {
 
   /**
    * Moves a synced incoming file to its final name. Replaces an existing file, which repairs a damaged blob. Syncs both
-   * directories, even if another upload created them, because that upload may not have synced them yet.
+   * directories, even if another upload created them, because that upload might not have synced them yet.
    */
   async moveIntoPlace(incomingName: number | string, sha256: string): Promise<void> {
     await withDiskErrors(async () => {

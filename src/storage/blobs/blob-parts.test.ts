@@ -17,7 +17,7 @@ describe('a blob that arrives in parts', () => {
 
   beforeEach(() => stage.recordAttachment('n', text))
 
-  it('is in place only after its last part', async () => {
+  it('gets its final name only after its last part has arrived', async () => {
     expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })
     expect(await add(0, text.slice(0, 4))).toBe(4)
     expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 4 })

@@ -27,8 +27,8 @@ export interface BlobStore {
   /** Removes the leftovers of a killed process. Must be called before all other methods. */
   recover(): Promise<void>
   /**
-   * Recovers when the rows do not exist yet: removes incomplete uploads, and keeps complete and partial blobs. The next
-   * start, which has rows, removes the blobs to which no row refers.
+   * Like `recover`, but for a store whose rows of attachments do not exist yet: removes incomplete uploads, and keeps
+   * complete and partial blobs. The next start, which has rows, removes the blobs to which no row refers.
    */
   recoverWithoutRows(): Promise<void>
   /**

@@ -19,8 +19,8 @@ const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
  * So no entry ever refers to a missing blob.
  *
  * Renames and removals of one blob run one after another. A blob that an upload has renamed is pinned until its entry
- * is durable or rejected. A removal checks the rows when it runs. So no file is lost to equal uploads or a concurrent
- * removal.
+ * is durable or rejected. A removal checks the rows when it runs. So neither another upload of the same bytes nor a
+ * concurrent removal removes a file that an entry needs.
  */
 export class FileBlobStore implements BlobStore {
   readonly #files: BlobFiles
@@ -112,7 +112,7 @@ export class FileBlobStore implements BlobStore {
     mayBeRecorded: (error: unknown) => boolean,
   ): Promise<Result> {
     return this.#tasks.run(async () => {
-      // While the incoming folder exists, the next start can detect a crash.
+      // Creates the incoming folder, by which the next start detects a crash during the erasure.
       await this.#createFolders()
       const { result, freed } = await erase().catch((error: unknown) => {
         if (mayBeRecorded(error)) this.#needsRecovery = true

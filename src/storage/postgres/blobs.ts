@@ -191,7 +191,8 @@ class PostgresBlobs implements BlobStore, BlobInventory {
   ): Promise<Result> {
     return this.#tasks.run(async () => {
       await this.#recoverIfDue()
-      // Tells a verification after a crash that a blob may have no entry.
+      // Adds an upload without bytes. After a crash during the erasure, it tells a verification that a blob may have no
+      // entry.
       const mark = randomUUID()
       await this.#rows(SQL.begin, [mark, null, false])
       const { result, freed } = await erase().catch(async (error: unknown) => {
@@ -199,7 +200,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
         throw error
       })
       for (const sha256 of freed) await this.#removeUnlessNamed(sha256)
-      // If this fails, the upload expires later.
+      // If this fails, the upload `mark` expires later.
       await this.#rows(SQL.discard, [mark]).catch(() => {})
       return result
     })
@@ -349,7 +350,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
     for (const row of await this.#rows(SQL.read, [sha256, at, target.length])) {
       const start = Math.max(integer(row[0], 'start'), at)
       const bytes = bytesOf([row[1]], 'bytes')
-      // Stops before a missing row.
+      // Stops if a row is missing, so that the result is too short instead of wrong.
       if (start !== at + filled) break
       const count = Math.min(bytes.length, target.length - filled)
       target.set(bytes.subarray(0, count), filled)

@@ -44,8 +44,9 @@ export interface Before {
 }
 
 /**
- * Returns the statements that store a block, and the frontier of the log with this block. Effects up to an erasure,
- * which reads their rows, are written at once, in the transaction of `session`. For `careful`, see `Changes.of`.
+ * Returns the statements that store a block, and the frontier of the log with this block. The effects before an erasure
+ * are written at once, in the transaction of `session`, because the erasure reads their rows. For `careful`, see
+ * `Changes.of`.
  * Errors: EFFECT_IMPOSSIBLE.
  */
 export async function blockStatements(

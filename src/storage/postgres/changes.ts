@@ -44,7 +44,8 @@ const SQL = {
     SELECT * FROM unnest($1::int8[], $2::text[])`,
   removeDatabases: 'DELETE FROM databases WHERE created = ANY($1::int8[])',
   addDropped: 'INSERT INTO dropped (db) SELECT * FROM unnest($1::int8[])',
-  // Canonical texts contain no line feed; one long text is cheaper to send than an array.
+  // The items are sent as the lines of one text, because canonical texts contain no line feed, and one text is cheaper
+  // to send than an array.
   addItems: `INSERT INTO items (created, db, id, revision, item)
     SELECT * FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[], string_to_array($5, E'\\n'))`,
   updateItems: `UPDATE items AS i SET revision = u.revision, item = u.item
@@ -351,7 +352,7 @@ function column<Entry>(
   convert: (entry: Entry) => string | number | null,
 ): Value {
   const values = entries.map(convert)
-  // The driver quotes and escapes texts; numbers need neither.
+  // Only a list of texts is left to the driver, which quotes and escapes them; numbers need neither.
   if (values.some((value) => typeof value === 'string')) return values.map(String)
   return `{${values.map((value) => value ?? 'NULL').join(',')}}`
 }

@@ -99,7 +99,8 @@ export class Connection implements Queries {
       try {
         return await Connection.#openAt(url, options)
       } catch (error) {
-        // Another host may be the primary, but an unsafe primary is not replaced.
+        // A StoreError, for example an unsafe primary, ends the search. After any other error, another host may be the
+        // primary.
         if (error instanceof StoreError) throw error
         failure ??= error
       }

@@ -79,7 +79,9 @@ async function entriesDiffer(queries: Queries): Promise<string | null> {
   return null
 }
 
-/** Looks up every entry that an item should have, and compares the number of entries. */
+/**
+ * Compares an index with its items: looks up every entry that an item should have, and compares the number of entries.
+ */
 async function indexDiffers(queries: Queries, index: Index): Promise<string | null> {
   let count = 0
   for (let after = -1; ; ) {

@@ -6,9 +6,9 @@ import { ERASED_FINGERPRINT, idempotencyDigest } from '../store.ts'
 import { Connection, type ConnectionOptions, type Queries } from './connection.ts'
 
 // Erasure on PostgreSQL. Once the block of the erasure is committed, no query returns the content. The old rows remain
-// in the files until VACUUM removes them, which `compact` requests, and their bytes until the server reuses the space.
-// Copies in the write-ahead log, its archive, standbys and backups remain until they expire by the rules of the
-// server's operator.
+// in the files until `compact` removes them with VACUUM; their bytes remain until the server reuses the space. Copies
+// in the write-ahead log, its archive, standbys and backups remain until they expire by the rules of the server's
+// operator.
 
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = $1',
@@ -43,7 +43,7 @@ export async function erase(
   queries: Queries,
   { position: eraser, db, of, positions }: Extract<Effect, { kind: 'erase_item' }>,
 ): Promise<boolean> {
-  // False if the entries of a restored chain were erased before, so that this database never contained the content.
+  // Whether this database contained the content. It did not if the entries of a restored chain were erased before.
   let hadContent = false
   const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
   for (const [height, positionsInBlock] of byHeight) {

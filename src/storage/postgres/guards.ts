@@ -8,7 +8,7 @@ export interface ServerState {
   readonly warning: string | null
 }
 
-/** First version of the server whose `split_part` can count from the end. */
+/** Minimum version of the server: the first in which `split_part` can count from the end. */
 const VERSION_MIN = 140_000
 
 // Settings that a server does not have are null.

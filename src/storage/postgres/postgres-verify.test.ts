@@ -28,7 +28,10 @@ async function filled(also: readonly Entry[] = []): Promise<FilledStore & { clie
   return { location, client, tamper: async (sql) => void (await client.query(sql)) }
 }
 
-/** Changes one bit in the last or first byte of a value. In a number, changes a bit in which adjacent numbers agree. */
+/**
+ * Changes one bit in the last or first byte of a value. In a number, changes bit 20 or 30, so that the result is not an
+ * adjacent number, which could be valid.
+ */
 function changed(value: unknown, last: boolean): unknown {
   if (typeof value === 'boolean') return !value
   if (typeof value === 'string') {
@@ -68,7 +71,7 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
       const { rows } = await client.query(`SELECT ctid, * FROM ${table}`)
       expect([table, rows.length > 0]).toEqual([table, true])
       for (const row of rows) {
-        // The rows of a deleted database are being removed, and cannot be read.
+        // Skips the rows of a deleted database and of its index, because no request can read them.
         if ((table === 'items' || table === 'superseded') && row.db === '0') continue
         if (table === 'index_entries' && row.number === '1') continue
         let ctid = row.ctid

@@ -55,8 +55,8 @@ import { checkReadable } from './schema.ts'
 import { PostgresSearchRows } from './search-rows.ts'
 
 /**
- * Limits the rows of `source`, sorted by `order`, to one page: includes a row if the rows before it are
- * together shorter than a page. `size` is the number of bytes of a row, an upper bound of its characters.
+ * Limits the rows of `source`, sorted by `order`, to one page: includes a row if the rows before it are together
+ * shorter than a page. `size` is the SQL of the number of bytes of a row, which is an upper bound of its characters.
  */
 function page(source: string, { size, order }: { size: string; order: string }): string {
   return `SELECT * FROM (
@@ -113,8 +113,8 @@ const SQL = {
   countItems: 'SELECT count(*) FROM items WHERE db = $1',
   countIds: 'SELECT count(*) FROM items WHERE db = $1 AND id >= $2 AND id < $3',
   // Composes, from the rows of one height, the entries that would have created these rows, and compares the entries
-  // with the block. Checks the size of the rows first. There is one row per position: $8 rows from the first to the
-  // last position.
+  // with the block. Compares the sizes first, so that the composed text is not much longer than the block. Requires one
+  // row for each of the $8 positions from $1 on.
   plainCreations: `WITH found AS (
       SELECT i.created, i.revision, i.id, i.item, i.db, d.name
       FROM items AS i JOIN databases AS d ON d.created = i.db
@@ -236,7 +236,7 @@ export class PostgresReader implements StoreReader {
     const text = newestFirst ? SQL.newestFirst : SQL.oldestFirst
     return this.reads.all(text, [database, id, after, limit], (row) => {
       const [position, body, timestamp, blinds] = [integerOf(row, 'position'), ...row.slice(1)]
-      // Both are empty if the block or the entry is missing.
+      // `body` and `timestamp` are empty if the block or the entry is missing.
       if (!body || !timestamp) throw revisionMissing(id, position)
       const block = { ...bodyOf([body, timestamp]), blinds: bytesOf([blinds], 'blinds') }
       return revisionOf(id, position, { height: 0, ...block }, 0)

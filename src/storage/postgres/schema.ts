@@ -82,8 +82,8 @@ const SQL = {
 } as const
 
 /**
- * Applies the missing migrations, and makes `serverId` the owner of the store unless the store has an owner. Harmless
- * to repeat, because a crash leaves either the old or the new version.
+ * Applies the missing migrations, and makes `serverId` the owner of the store unless the store has an owner. A crash
+ * leaves either the old or the new version, so the call can be repeated.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW; STORE_DAMAGED if the schema differs; errors of the server.
  */
 export async function prepareSchema(connection: Connection, serverId: number): Promise<void> {

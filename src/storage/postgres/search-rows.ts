@@ -12,7 +12,10 @@ const PIECE_ROWS = 1_000
 /** Maximum index entries counted by one statement. */
 const COUNT_ROWS = 100_000
 
-/** Returns the SQL of a page of index rows, with one more row of nulls while the index ($1) exists. */
+/**
+ * Returns the SQL of a page of index rows, plus a row of nulls if the index ($1) still exists. Without this row, the
+ * index was removed, and the page may be incomplete.
+ */
 function whileIndexed(
   columns: 'created' | 'created, key',
   rows: string,

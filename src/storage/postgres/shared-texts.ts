@@ -116,7 +116,7 @@ class PostgresSharedText implements SharedText {
 
   #take(row: Row): void {
     const version = Number(row[0])
-    // An answer may arrive after the answer to a later read.
+    // Ignores an answer that arrives after the answer to a later read.
     if (version <= this.#version) return
     this.#version = version
     this.#text = textOf(row)

@@ -196,8 +196,8 @@ class PostgresStore extends PostgresReader implements Store {
       try {
         if (!this.#session.isInTransaction) await this.#begin()
         if (isUnknown && (await this.#session.blockId(block.height)) === block.id) {
-          // The server's log contains the lock of this transaction after the block. So the acknowledgment of this
-          // commit, also by the standbys, covers the block.
+          // The block is stored, but a standby might lack it. The lock of this transaction is after the block in the
+          // server's log, so the acknowledgment of this commit, also by the standbys, covers the block.
           await this.#session.commit()
           this.#session.pin(block)
           return

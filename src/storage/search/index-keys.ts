@@ -22,7 +22,7 @@ const TYPE = {
 
 export interface IndexKey {
   readonly key: Uint8Array
-  /** Whether this key sorts the item in an order. Each item has exactly one such key. */
+  /** Whether this key is the key by which an order sorts the item. Each item has exactly one such key. */
   readonly sorts: boolean
 }
 
@@ -58,7 +58,10 @@ export function keyOf(value: SortValue): Buffer {
   return text
 }
 
-/** Encodes a big-endian binary64. Flips the sign bit of a positive number, and all bits of a negative number. */
+/**
+ * Encodes a big-endian binary64. Flips the sign bit of a positive number, and all bits of a negative number, so that
+ * the bytes compare like the numbers.
+ */
 function numberKey(value: number): Buffer {
   const key = Buffer.allocUnsafe(9)
   key[0] = TYPE.number

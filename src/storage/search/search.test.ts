@@ -6,7 +6,7 @@ import { searchItems } from './search.ts'
 
 const everything = { where: null, order: [], after: null, offset: 0, limit: null, text: false }
 
-/** Rows of items with one position each; `deleted` are deleted after their positions were read. */
+/** A store whose scan gives the positions in `pieces`. The items at `deleted` no longer exist when items are read. */
 function rowsOf(
   pieces: readonly (readonly number[])[],
   deleted: readonly number[],

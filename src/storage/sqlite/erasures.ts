@@ -48,7 +48,7 @@ export class Erasures {
    */
   erase(effect: Extract<Effect, { kind: 'erase_item' }>): boolean {
     const { position: eraser, db, of, positions } = effect
-    // False if the entries of a mirrored chain were erased before, so that these files never contained the content.
+    // Whether these files contained the content. They did not if the entries of a mirrored chain were erased before.
     let isContentErased = false
     const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
     for (const [height, positionsInBlock] of byHeight) {

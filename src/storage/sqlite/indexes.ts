@@ -21,7 +21,7 @@ const SQL = {
   setBuilt: 'UPDATE indexes SET built = ? WHERE number = ?',
   addEntry: 'INSERT INTO index_entries (number, key, created, sorts) VALUES (?, ?, ?, ?)',
   removeEntry: 'DELETE FROM index_entries WHERE number = ? AND key = ? AND created = ?',
-  // An index without entries needs no purge.
+  // Adds no row for an index without entries, because there is nothing to purge.
   drop: `INSERT INTO dropped_indexes (number)
     SELECT ? WHERE EXISTS (SELECT 1 FROM index_entries WHERE number = ?)`,
   dropped: 'SELECT number FROM dropped_indexes LIMIT 1',
@@ -177,7 +177,7 @@ export class Indexes {
   }
 }
 
-/** Returns the expected `mark` of a declaration. */
+/** Returns the `mark` that a declaration must have: a hash, by which a verification detects a changed declaration. */
 export function declarationMark(number: number, database: number, path: string): string {
   return createHash('sha256').update(`${number} ${database} ${path}`).digest('hex').slice(0, 16)
 }

@@ -17,13 +17,14 @@ export const NO_VIEW: View = { begin() {}, end() {} }
 /** Shares one view among all reads of an event-loop iteration. */
 export function viewPerIteration(connection: DatabaseSync): View {
   const begin = connection.prepare('BEGIN')
-  // Not COMMIT, which would report the failure of a read a second time. After reads, ROLLBACK has the same effect.
+  // Ends the transaction with ROLLBACK, because COMMIT would report the failure of a read a second time. After reads,
+  // both have the same effect.
   const rollback = connection.prepare('ROLLBACK')
   let isOpen = false
   const leave = () => {
     if (!isOpen) return
     isOpen = false
-    // SQLite itself rolls back after SQLITE_IOERR.
+    // There is no transaction after SQLITE_IOERR, because SQLite itself has rolled back.
     if (connection.isTransaction) rollback.run()
   }
   return {

@@ -63,7 +63,7 @@ const BLOCKS_AND_ITEMS = `
  * - `index_entries`: the values of each item (`search/index-keys.ts`), in the order of their keys.
  * - `dropped_indexes`: removed indexes whose entries still take space. Maintenance removes the entries step by step.
  * - `tree`: the Merkle log over the headers. The row of a block contains the hashes of the nodes that its leaf
- *   completed, two on average, starting with the leaf. A row never changes.
+ *   completes (two on average), starting with the leaf hash. A row never changes.
  * - `erasures`: the erased entries, each with the position of the entry that erased it.
  * - `uncompacted`: the erasing entries since the file was last rewritten.
  */
@@ -224,7 +224,7 @@ function definitionsIn(database: DatabaseSync): Map<string, string> {
   const rows = database.prepare(
     'SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid',
   )
-  // The index of a PRIMARY KEY or UNIQUE clause has no definition.
+  // The index of a PRIMARY KEY or UNIQUE clause has no definition, so its table is listed instead.
   return new Map(
     rows.all().map(({ type, name, tbl_name, sql }) => {
       const definition = sql === null ? `part of table ${tbl_name}` : String(sql)

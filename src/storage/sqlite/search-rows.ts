@@ -17,7 +17,8 @@ const COUNT_ROWS = 20_000
 const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 
 /**
- * A scan over rows: creation position, bytes of the item, whether the item matches, and in some scans `id` or `key`.
+ * A scan over rows with the columns: creation position, bytes of the item, whether the item matches, and in some scans
+ * `id` or `key`.
  */
 interface RowScan {
   /** Returns at most PIECE_ROWS rows after the current row. */
@@ -220,7 +221,7 @@ export class SqliteSearchRows implements SearchRows {
     let { from, to } = range
     // Includes `from` until a row has been read.
     let operator = '>='
-    // Without a predicate, the index of ids contains all columns of the query.
+    // Without a predicate, the sizes are not needed, and the query reads only the index of ids.
     const bytes = where === null ? '0' : 'octet_length(i.item)'
     return {
       rows: () =>

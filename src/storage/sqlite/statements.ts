@@ -37,7 +37,7 @@ export class Query {
     try {
       return statement.iterate(...values) as unknown as Iterable<Row>
     } catch {
-      // The driver may report an error of the previous iteration here, which that iteration has already thrown.
+      // Tries again, because the driver can report here an error that the previous iteration has already thrown.
       return statement.iterate(...values) as unknown as Iterable<Row>
     }
   }

@@ -187,9 +187,9 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   /**
-   * Closes the store. The last connection to close checkpoints the WAL and removes it. After a failure, the WAL must
-   * stay for the next start, because it may have the only copy of pages that seem to be checkpointed. So a read-only
-   * connection, which cannot checkpoint, closes last.
+   * Closes the store. When its last connection closes, SQLite checkpoints the WAL and removes it. After a failure, the
+   * WAL must stay for the next start, because it may have the only copy of pages that seem to be checkpointed. In this
+   * case, a read-only connection, which cannot checkpoint, is closed last.
    */
   override async close(): Promise<void> {
     await this.#checkpointer.close()
@@ -411,8 +411,8 @@ export interface SqliteStoreOptions {
  * - during the checkpoint: the WAL is complete, because it is only truncated after the file was synced.
  * - after the checkpoint: the file is complete. A WAL that reappears untruncated contains the same pages.
  *
- * The WAL is rewritten before SQLite opens it, because SQLite overwrites pages of the file after a sync of the WAL that
- * may report success for pages that are not on disk.
+ * The WAL is rewritten before SQLite opens it. Otherwise a checkpoint could overwrite pages of the file after a sync of
+ * the WAL that reported success, although pages of the WAL are not on disk.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL.
  */
 export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions): Store {
@@ -460,7 +460,8 @@ function closeWithoutCheckpoint(database: DatabaseSync | null, path: string): vo
 
 /**
  * Checkpoints the whole WAL, syncs the file and truncates the WAL. A reader of old frames prevents the truncation, and
- * a full disk prevents the checkpoint. Then the WAL, which is durable since `rewriteWal`, is checkpointed later.
+ * a full disk prevents the checkpoint. In both cases, the WAL, which is durable since `rewriteWal`, is checkpointed
+ * later.
  * Errors: errors of the driver.
  */
 function checkpointAll(database: DatabaseSync): void {

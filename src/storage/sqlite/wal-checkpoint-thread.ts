@@ -4,7 +4,10 @@ import { parentPort, workerData } from 'node:worker_threads'
 // Thread that checkpoints the WAL on a separate connection. PASSIVE never blocks the writer or a reader. A
 // crash loses nothing: SQLite reuses the WAL only after all of it is checkpointed.
 
-/** Result of a checkpoint. `failed` is the error message, or null. With `isDisk`, the state of the file is unknown. */
+/**
+ * Result of a checkpoint. `failed` is the error message, or null. `isDisk` means that the disk failed, so the state of
+ * the file is unknown.
+ */
 export interface CheckpointResult {
   readonly failed: string | null
   readonly isDisk: boolean

@@ -49,7 +49,7 @@ export class WalCheckpointer {
     // Keeps the process alive until the worker has exited.
     this.#worker.ref()
     this.#worker.postMessage('close')
-    // If the last checkpoint fails, the last connection to close checkpoints the WAL.
+    // If this checkpoint fails, SQLite checkpoints the WAL when the last connection of the store closes.
     await once(this.#worker, 'exit').catch(() => {})
   }
 
@@ -66,7 +66,8 @@ export class WalCheckpointer {
         this.#state = 'done'
         return
       }
-      // Also after a full disk, because the WAL is unchanged, and the next checkpoint copies the same frames.
+      // Allows a retry even after a full disk, because the WAL is unchanged, and the next checkpoint copies the same
+      // frames.
       this.#retryLater()
       if (isDisk) {
         this.#failure ??= new StoreError('STORE_FAILED', `checkpointing the WAL failed: ${failed}`)

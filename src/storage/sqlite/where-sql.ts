@@ -113,7 +113,7 @@ function somewhere(item: string, path: Path, test: (holder: string, steps: Path)
         ...[step, step, step],
       ),
     )
-    // A value of another type has no members, and its text may not be JSON.
+    // A value that is not an object counts as an object without members, because its text need not be JSON.
     holder = `(CASE h${at}.type WHEN 'object' THEN h${at}.value ELSE '{}' END)`
   }
   return join(

@@ -44,11 +44,11 @@ it('requires that an attachment is erased together with its deletion, and after 
     return found.filter((finding) => finding !== '')
   }
   expect(await findings([], [])).toEqual([])
-  // Only a deletion removes a stored attachment.
+  // Without the deletion (entry 4), the chain ends one attachment, but the store has ended two.
   expect(await findings([], [4])).toEqual([
     '2 attachments are stored as replaced or deleted; the chain has 1',
   ])
-  // First only the replaced attachment is erased, then the deleted attachment too.
+  // First only the replaced attachment (entry 2) is erased, then the deleted attachment (entry 3) too.
   expect(await findings([2], [2])).toEqual([])
   expect(await findings([2], [])).toEqual(['attachment n of item a of fruit is missing'])
   expect(await findings([2, 3], [2, 3])).toEqual([

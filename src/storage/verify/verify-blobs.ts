@@ -31,7 +31,7 @@ export interface VerifyBlobsOptions {
  *
  * The node may be running, so a difference is checked against the current store before it is reported. A file without
  * an entry is accepted while an upload may be running, or after a kill. A missing blob is accepted in a mirror, because
- * it may not be transferred yet, or the source may lack it.
+ * it might not be transferred yet, or the source might lack it.
  */
 export async function verifyBlobs(
   store: StoreReader,

@@ -8,7 +8,8 @@ import { ERASING, filledFolder, findingIn } from '../test-filled.ts'
 const PAGE_BYTES = 4096
 
 /**
- * Flips one bit in the last or first byte of a text or BLOB. In a number, flips a bit in which adjacent numbers agree.
+ * Flips one bit in the last or first byte of a text or BLOB. In a number, flips bit 20 or 30, so that the result is not
+ * an adjacent number, which could be valid.
  */
 function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
   if (typeof value === 'number') {

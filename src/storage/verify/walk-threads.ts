@@ -61,7 +61,7 @@ export class WalkThreads {
   readonly #results = new Map<number, RangeResult>()
   /** First height that is not assigned to a task yet. */
   #assigned = 0
-  /** The correct blocks from height `#next` on. */
+  /** The correct blocks from height `#next` on; null for a block that is not plain. */
   readonly #plain: (PlainBlock | null)[] = []
   /** Height of the next block to return. */
   #next = 0
