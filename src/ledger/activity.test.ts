@@ -4,7 +4,7 @@ import { Activity } from './activity.ts'
 const MINUTE = 60_000
 const START = 1_800_000_000_000
 
-it('counts blocks, entries and bytes per minute, and records the store size at the first block of each minute', async () => {
+it('counts blocks, entries and bytes per minute, and records the size of the store at the first block of each minute', async () => {
   let now = START + 5
   let size = 100
   const activity = new Activity({ now: () => now }, async () => size)
@@ -34,7 +34,7 @@ it('lists at most 1,440 minutes, and omits minutes that are older than a day', (
   expect(activity.minutes().map(({ time }) => time)).toEqual([START + 1_499 * MINUTE])
 })
 
-it('counts a block in the latest minute if the clock was set back, and reports the size null if the store does not answer', async () => {
+it('counts a block in the latest minute if the clock was set back, and reports null as the size of the store if the store does not answer', async () => {
   let now = START
   const activity = new Activity({ now: () => now }, () => Promise.reject(new Error('no answer')))
   activity.note({ entries: 1, bytes: 1 })

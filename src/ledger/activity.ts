@@ -16,7 +16,7 @@ export interface ActiveMinute {
   readonly storeBytes: number | null
 }
 
-/** Counts the changes of the last 24 hours per minute, in memory, but only since the start of this process. */
+/** Counts the changes of the last 24 hours per minute. The counts are in memory, so they begin with this process. */
 export class Activity {
   readonly #clock: Clock
   readonly #storeBytes: () => Promise<number>
@@ -40,7 +40,7 @@ export class Activity {
   note({ entries, bytes }: { readonly entries: number; readonly bytes: number }): void {
     const now = this.#clock.now()
     let minute = this.#minutes.at(-1)
-    // A clock that was set back does not start an earlier minute.
+    // If the clock was set back, counts the block in the latest minute, so that `#minutes` stays in order.
     if (minute === undefined || now >= minute.time + MINUTE_MS) {
       const added = { time: now - (now % MINUTE_MS), blocks: 0, entries: 0, bytes: 0 }
       minute = { ...added, storeBytes: null }

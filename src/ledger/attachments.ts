@@ -12,7 +12,10 @@ export const ATTACHMENT_BYTES_MAX = 1024 * 1024 * 1024
 const UPLOADS_MAX = 64
 /** Attachments per page of a list. */
 const PAGE_ROWS = 500
-/** Maximum attempts to open a blob, because a concurrent upload may replace it after the metadata are read. */
+/**
+ * Maximum attempts to open an attachment. An attempt fails if the attachment is replaced, and its old blob erased,
+ * after its metadata were read.
+ */
 const OPEN_ATTEMPTS_MAX = 3
 
 /** Maximum characters of a `Content-Type`. */
@@ -36,7 +39,10 @@ export interface Upload {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** Reads and changes the attachments of items. Their bytes are outside the chain, which contains their SHA-256. */
+/**
+ * Reads and changes the attachments of items. Their bytes are stored outside the chain. The chain contains only their
+ * SHA-256.
+ */
 export class AttachmentService {
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
@@ -160,7 +166,7 @@ export class AttachmentService {
   }
 
   /**
-   * Runs `erase`, which records an erasure and returns the SHA-256 of the blobs of the erased entries in `freed`.
+   * Runs `erase`, which records an erasure and returns, in `freed`, the SHA-256 of the blobs of the erased entries.
    * Then removes each of these blobs unless another entry refers to it. Errors: as for `erase`; STORE_FAILED.
    */
   erasing<Result>(
@@ -187,8 +193,8 @@ export class AttachmentService {
   }
 
   /**
-   * Rejects an upload that cannot succeed before its bytes arrive. The writer checks again after the upload. Does not
-   * reject a repeated request, because changes after the first request must not change the reply.
+   * If an upload cannot succeed, rejects it before its bytes arrive. The writer checks again after the upload. Does not
+   * reject a repeated request, which must get the original reply even if the item or attachment has changed since.
    */
   async #refuseEarly(
     db: string,
@@ -201,8 +207,8 @@ export class AttachmentService {
       if (precondition === null) return
       checkAttachment(precondition, await this.#store.attachments.current(db, id, name))
     } catch (error) {
-      // Reads the idempotency record after the check. If the first copy of this request made the check fail, its record
-      // was committed in the same block, so this read finds it.
+      // Reads the idempotency record only after the check. If the check failed because an earlier copy of this request
+      // has succeeded, the record of that copy was committed in the same block as its change, so this read finds it.
       if (keyed === null || (await this.#store.idempotencyRecord(keyed.key)) === null) throw error
     }
   }

@@ -47,12 +47,12 @@ async function ledgerWithCommit(): Promise<LedgerService> {
 
 const { signal } = new AbortController()
 
-it('does not return an item of a deleted database for a height after the deletion', async () => {
+it('rejects the height of a later deletion instead of returning the deleted item for it', async () => {
   const { history } = await ledgerWithCommit()
   await expect(history.itemAt('fruit', 'fig', 4)).rejects.toMatchObject({ code: 'HEIGHT_UNKNOWN' })
 })
 
-it('does not call the groups of a deleted database consistent', async () => {
+it('returns `consistent: false` if the database is deleted and created again during an aggregation', async () => {
   const ledger = await ledgerWithCommit()
   const query = { where: null, group: [], functions: [] }
   expect(await ledger.aggregate('fruit', query, signal)).toMatchObject({
@@ -61,13 +61,13 @@ it('does not call the groups of a deleted database consistent', async () => {
   })
 })
 
-it('does not continue a list after an item of an earlier database of the same name', async () => {
+it('rejects a list that starts after an item of an earlier database of the same name', async () => {
   const ledger = await ledgerWithCommit()
   const range = { limit: 0, offset: 0, after: 'fig' }
   await expect(ledger.listIds('fruit', range)).rejects.toMatchObject({ code: 'ITEM_NOT_FOUND' })
 })
 
-it('shows no count lower than the list, even if items were deleted after the list was read', async () => {
+it('returns no count lower than the number of listed and skipped items, even if items were deleted after the list was read', async () => {
   async function* pages() {
     yield ['a', 'b']
   }

@@ -69,7 +69,8 @@ people. Every change accepts an \`Idempotency-Key\`; items and attachments accep
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const { ledger } = deps
   const registry = new Registry()
-  // Registered here and not in `register`, because networks record blocks before the listener starts.
+  // Called here and not in `register`, because the blocks that networks record before the listener starts must be
+  // counted too.
   const observe = commitMetrics(registry)
   const activity = new Activity(deps.clock, async () => {
     const { fileBytes, walBytes } = await ledger.diskUsage()

@@ -21,7 +21,10 @@ export interface DecodedBlock {
   readonly effects: readonly Effect[]
 }
 
-/** The reason why a value is not a valid block. `index` is the index of the invalid entry, or null. */
+/**
+ * The reason why a value is not a valid block. `index` is the index of the invalid entry, or null if no single entry is
+ * the reason.
+ */
 export interface UndecodableBlock {
   readonly index: number | null
   readonly what: string
@@ -84,7 +87,7 @@ function effectIn(value: Json | RawEntry, serverId: number, position: number): E
   }
 }
 
-/** Like `effectOf`, for a raw entry of the node's own chain. */
+/** Like `effectOf`, for a `RawEntry`, whose server id is already checked. */
 function rawEffect({ method: kind, db, id, itemText: text }: RawEntry, position: number): Effect {
   return { kind, position, db, id, text }
 }

@@ -7,6 +7,6 @@ it.each([
   ['STORE_UNAVAILABLE', false],
   ['STORE_FULL', false],
   ['ITEM_NOT_FOUND', false],
-] as const)('after %s, the change may have been recorded: %s', (code, expected) => {
+] as const)('for %s, `mayBeRecorded` returns %s', (code, expected) => {
   expect(mayBeRecorded(new LedgerError(code, 'message'))).toBe(expected)
 })

@@ -30,7 +30,7 @@ export const statusOfLedger = {
   DATABASE_CHANGED: 503, // another process has just changed the database of a network
   SERVERID_INVALID: 400,
   SERVERID_UNKNOWN: 404,
-  POSITION_INVALID: 400, // not `<height>.<index>`, or not of an entry of the item
+  POSITION_INVALID: 400, // malformed, or the position of an entry that does not belong to the item
   POSITION_UNKNOWN: 404, // no entry at this position
   FEED_UNAVAILABLE: 503, // too many subscribers, or the node is closing
   FILTER_AFTER_ORDER: 400, // `after` combined with another order
@@ -50,13 +50,13 @@ export const statusOfLedger = {
   STORE_FAILED: 503, // the disk or the system refused a file operation
   STORE_UNAVAILABLE: 503, // the database server cannot be reached; nothing was written
   OUTCOME_UNKNOWN: 503, // the connection was lost during a commit
-  NOTHING_TO_ERASE: 409, // the item has no former revision that is not erased
+  NOTHING_TO_ERASE: 409, // the item has no former revisions, or all of them are erased already
   REVISION_CURRENT: 409, // the current revision is not erased: change or delete the item first
-  REVISION_NEEDED: 409, // the revision ended an attachment that is not erased
+  REVISION_NEEDED: 409, // the revision replaced or deleted an attachment, which must be erased first
   REVISION_ERASED: 410, // the revision at this height was erased
   SIZE_UNKNOWN: 404, // the log has not reached this size, or never had exactly this size
   TILE_UNKNOWN: 404, // the log does not have this tile, or not yet
-  LOG_BEHIND: 503, // too many entries to sign them in time
+  LOG_BEHIND: 503, // the requested blocks could not be signed in time
   LOG_STOPPED: 503, // the signing thread failed, or the node is closing
   LOG_CONTRADICTED: 503, // the stored chain differs from the signed one
   LOG_HEAD_DAMAGED: 500, // the file of the signed head is malformed
@@ -83,7 +83,7 @@ export class LedgerError extends CodedError<LedgerErrorCode> {
 
 /**
  * Returns whether the change may have been recorded although the writer rejected it with `error`. Until this is known,
- * nothing that the change refers to may be removed.
+ * the blobs to which the change refers must not be removed.
  */
 export function mayBeRecorded(error: unknown): boolean {
   return error instanceof LedgerError && ['WRITER_STOPPED', 'OUTCOME_UNKNOWN'].includes(error.code)

@@ -98,7 +98,7 @@ it.each([
   ['2 (id 2…) was stored, but differs', 2, (height: number) => `other ${height}`],
   ['2 (id 2…) was stored, but differs', 5, (height: number) => `other ${height}`],
 ])(
-  'reports once, after 50 polls, that block %s, and then reports no later blocks',
+  'reports once, after 50 polls, that block %s, and reports no later blocks',
   async (what, height, ids) => {
     const { chain, reported, lost, poll } = following()
     chain.height = 2

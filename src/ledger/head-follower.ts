@@ -5,8 +5,8 @@ import type { StoreReader } from '../storage/index.ts'
 /** Interval between polls for blocks of other processes, milliseconds. */
 const POLL_MS = 100
 /**
- * Number of consecutive polls that do not find a block before the block counts as lost. A single poll is no proof,
- * because a former primary database server may answer until it is shut down.
+ * Number of consecutive polls without finding a block after which the block counts as lost (about 5 s). Fewer polls are
+ * no proof, because a former primary database server, which lacks the newest blocks, may answer until it is shut down.
  */
 const LOST_POLLS = 50
 
@@ -42,8 +42,8 @@ export class HeadFollower {
   #isClosed = false
 
   /**
-   * `size`: number of blocks at the start of the chain that are not reported. `lost` is called if the chain no longer
-   * contains a block that was read before, for example after a failover. Polls report nothing while a block is missing.
+   * `size`: number of existing blocks, which are not reported. `lost` is called if the chain no longer contains a block
+   * that was read before, for example after a failover. Polls report nothing while a block is missing.
    */
   constructor(
     reader: StoreReader,
@@ -57,7 +57,9 @@ export class HeadFollower {
     this.#lost = lost
   }
 
-  /** Height of the next block to report: all earlier blocks were reported, or need no report. */
+  /**
+   * Height of the next block to report. All earlier blocks were reported, or existed when this follower was created.
+   */
   get size(): number {
     return this.#next
   }
@@ -84,7 +86,8 @@ export class HeadFollower {
   async catchUp(): Promise<void> {
     const { serverId } = this.#reader
     this.#reader.refresh()
-    // Saved before the head is read, because `committed` may report later blocks during the read.
+    // Saved before the head is read. During the read, `committed` may report later blocks, which `head` does not
+    // contain although they are not lost.
     const before = { size: this.#next, seen: this.#seen }
     const head = await this.#reader.head(serverId)
     this.#lostBlock = await this.#missingIn(head, before)
@@ -93,7 +96,8 @@ export class HeadFollower {
     if (head.height < this.#next) return
     const { height } = head
     const entries = await this.#reader.countEntries(serverId, height, height + 1)
-    // A failover between the two reads may have lost the block. The next poll reports that.
+    // If a failover between the two reads has lost the block, reports nothing. The next poll finds that the block is
+    // missing.
     if (entries === 0) return
     this.#advance(packPosition(height, entries - 1), false)
   }

@@ -55,7 +55,8 @@ export class ItemHistory {
     id: string,
     height: number,
   ): Promise<{ revision: number; text: string } | null> {
-    // Reads the head first: a database that is read later was not deleted in a block up to this head.
+    // Reads the head first. If the database still exists after that, no block up to this head has deleted it, so its
+    // revisions up to `height` are valid.
     const head = await this.#store.head(this.#store.serverId)
     const database = await requireDatabase(this.#store, db)
     if (head === null || height > head.height) {

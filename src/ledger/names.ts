@@ -39,7 +39,8 @@ export function checkAttachmentName(name: string): void {
 
 function isPathPart(text: string, bytesMax: number): boolean {
   if (text === '' || text === '.' || text === '..') return false
-  // A UTF-16 unit is at most three bytes of UTF-8, so the bytes of most names need not be counted.
+  // One UTF-16 code unit becomes at most three bytes of UTF-8. So for most names, the length shows that they are short
+  // enough.
   if (text.length * 3 > bytesMax && Buffer.byteLength(text) > bytesMax) return false
   return !UNSAFE.test(text) && text.isWellFormed()
 }

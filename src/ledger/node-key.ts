@@ -24,8 +24,8 @@ export function temporaryNodeKey(): NodeKey {
 /**
  * Returns the key in `folder` (PKCS #8 PEM, mode 0600). Generates a key if there is none and `mayCreate` is true.
  *
- * A crash leaves a complete key or none, because the file is synced under another name and then renamed. Create the
- * store only after this call.
+ * A crash leaves a complete key or none, because the file is synced under another name and then renamed. Must be called
+ * before the store is created, because a store without its key is an error.
  * Errors: FOLDER_KEY_MISSING if the key is missing and `mayCreate` is false, or if it is malformed or unreadable.
  */
 export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {

@@ -119,7 +119,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   })
   const blockListeners = new Set<(blocks: NewBlocks) => void>()
   const report = (blocks: NewBlocks) => {
-    // Another process may have erased an entry that the feed has cached.
+    // Clears the cache of the feed, because another process may have erased an entry in it.
     if (!blocks.isOwn) feed.erased()
     signing.onCommit()
     feed.committed(blocks.last)
@@ -194,7 +194,8 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
       witnesses.close()
       await signing.close()
       await blobs.close()
-      // The writer closes last, because the last connection to close checkpoints the WAL.
+      // The writer closes after the reader, because SQLite checkpoints the WAL when the last connection is closed, and
+      // the reader cannot do this.
       await reader.close()
       await writer.close()
       folder.release()

@@ -32,7 +32,7 @@ const built = async () => {
   while ((await indexes()).some(({ state }: { state: string }) => state !== 'ready'));
 }
 
-it('accepts a filter of a list in bracket notation or as JSON, and returns the usual reply format', async () => {
+it('accepts the filter of a list in bracket notation or as JSON, and replies in the format of lists without a filter', async () => {
   expect((await node.send('GET', '/api/fruit?filter[where][qty][lt]=9')).text).toBe(
     '{"status":true,"items":["a","b"],"limit":0,"offset":0}',
   )

@@ -48,7 +48,9 @@ export interface AggregationResult {
 
 /** Maximum milliseconds of a count or an aggregation, less than the usual timeouts of clients and proxies. */
 export const COUNT_MS_MAX = 20_000
-/** Number of characters of items to aggregate, in about two milliseconds, before yielding to the event loop. */
+/**
+ * Number of characters of items after which an aggregation yields to the event loop. They take about two milliseconds.
+ */
 const AGGREGATED_CHARACTERS = 131_072
 /** Maximum concurrent aggregations. Each can use some megabytes of memory. */
 export const AGGREGATIONS_MAX = 8
@@ -122,7 +124,7 @@ export class LedgerQueries {
     signal: AbortSignal,
   ): Promise<AggregationResult> {
     const until = this.#clock.now() + COUNT_MS_MAX
-    // Read before the database: a deletion of the database after this height makes the result inconsistent.
+    // Read before the database, so that `consistent` is false if the database is deleted after this height.
     const height = await this.#height()
     const database = await findDatabase()
     const aggregation = new Aggregation(query)
@@ -251,7 +253,10 @@ async function* pagesOf(
   }
 }
 
-/** Reads the first page before the promise resolves. Returns all pages. */
+/**
+ * Returns all pages. Reads the first page before the promise resolves, so that its errors occur before the reply
+ * starts.
+ */
 export async function withFirst<Page>(
   pages: AsyncGenerator<Page, void>,
 ): Promise<AsyncGenerator<Page>> {

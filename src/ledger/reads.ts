@@ -56,8 +56,8 @@ export async function* pagesOf<Row>(
 }
 
 /**
- * Reads a range of items or ids, page by page. Each page after the first starts at a position, so its cost does not
- * grow with the offset.
+ * Reads a range of items or ids, page by page. Each page after the first starts after the last row of the previous
+ * page, so its cost does not grow with the offset.
  */
 export function itemPages<Row extends { created: number }>(
   { limit, offset }: ListRange,

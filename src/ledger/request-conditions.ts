@@ -28,7 +28,9 @@ export interface RequestConditions {
   readonly unchanged?: { readonly db: string; readonly since: number }
 }
 
-/** Conditions of an upload before its body has arrived. They have no fingerprint, which depends on the body. */
+/**
+ * Conditions of an upload before its body has arrived. They contain no fingerprint yet, because it depends on the body.
+ */
 export interface UploadConditions {
   readonly precondition: Precondition | null
   readonly keyed: KeyedRequest | null
@@ -42,7 +44,10 @@ export interface KeyedRequest {
   with(body: string | null): IdempotencyKey
 }
 
-/** Returns whether a precondition holds for a resource with the entity tag `tag`; null for a missing resource. */
+/**
+ * Returns whether a precondition holds for a resource with the entity tag `tag`, which is null if the resource does not
+ * exist.
+ */
 export function holds({ match, noneMatch }: Precondition, tag: string | null): boolean {
   return (
     (match === null || includes(match, tag)) && !(noneMatch !== null && includes(noneMatch, tag))

@@ -110,8 +110,8 @@ export interface LedgerParts {
 /**
  * The ledger database. It is independent of HTTP and of the storage engine.
  *
- * Changes accept request conditions. Their errors then include PRECONDITION_FAILED and IDEMPOTENCY_KEY_REUSED, and a
- * repeated request returns its original result.
+ * All methods that record changes accept `conditions`. With conditions, the errors include PRECONDITION_FAILED and
+ * IDEMPOTENCY_KEY_REUSED, and a repeated request returns its original result.
  */
 export class LedgerService
   implements Omit<LedgerParts, 'location' | 'blockListeners' | 'knownBlocks' | 'catchUp'>
@@ -475,7 +475,9 @@ export class LedgerService
     throw new LedgerError('SERVERID_UNKNOWN', `this node has no chain of server id ${serverId}`)
   }
 
-  /** Returns the log of the chain of `serverId`, given as in a path. Errors: SERVERID_UNKNOWN. */
+  /**
+   * Returns the log of the chain of `serverId`, which is text from the path of a request. Errors: SERVERID_UNKNOWN.
+   */
   logOf(serverId: string): LedgerLog {
     const log =
       serverId === `${this.serverId}`

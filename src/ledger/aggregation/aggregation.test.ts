@@ -103,7 +103,7 @@ it('rejects malformed paths, repeated paths and too many paths', () => {
   }
 })
 
-it('gives the results of a simple reference computation, in any order of the items', () => {
+it('returns the same results as a simple reference computation, for any order of the items', () => {
   const scalar = fc.constantFrom('a', 'b', 'é', null, true, 0, 1, -2)
   const item = fc.record(
     { g: scalar, h: scalar, v: fc.oneof(scalar, fc.integer()) },

@@ -79,7 +79,7 @@ function invalid(reason: string): LedgerError {
   return new LedgerError('AGGREGATION_INVALID', reason)
 }
 
-/** Accumulates the results of one group. `values` are the values that its items share. */
+/** Accumulates the results of one group. `values` are the values that all its items have at the group paths. */
 class GroupValues {
   readonly values: readonly Scalar[]
   count = 0

@@ -9,7 +9,7 @@ const sumOf = (values: readonly number[]): number => {
 }
 const double = fc.double({ noNaN: true, noDefaultInfinity: true })
 
-it('rounds the exact sum once', () => {
+it('rounds only the exact sum, not the intermediate sums', () => {
   const cases: [readonly number[], number][] = [
     [[], 0],
     [[1, 2, 3], 6],
@@ -30,7 +30,7 @@ it('rounds the exact sum once', () => {
   for (const [values, sum] of cases) expect([values, sumOf(values) + 0]).toEqual([values, sum])
 })
 
-it('the order of the numbers does not change the sum', () => {
+it('returns the same sum for any order of the numbers', () => {
   fc.assert(
     fc.property(
       fc.array(double, { maxLength: 20 }),
@@ -42,7 +42,7 @@ it('the order of the numbers does not change the sum', () => {
   )
 })
 
-it('adds two numbers like binary64 arithmetic', () => {
+it('adds two numbers with the same result as the operator +', () => {
   fc.assert(
     fc.property(double, double, (a, b) => {
       expect(sumOf([a, b]) + 0).toBe(a + b + 0)
@@ -50,7 +50,7 @@ it('adds two numbers like binary64 arithmetic', () => {
   )
 })
 
-it('numbers and their opposites add up to zero', () => {
+it('returns zero as the sum of numbers and their negatives', () => {
   fc.assert(
     fc.property(fc.array(double), (values) => {
       expect(sumOf([...values, ...values.map((value) => -value)]) + 0).toBe(0)

@@ -1,6 +1,12 @@
-/** Sums are kept in units of 2^-SCALE, because every finite double is an integer multiple of 2^-1074. */
+/**
+ * Sums are integers in units of 2^-SCALE. This is possible because every finite double is an integer multiple of
+ * 2^-1074.
+ */
 const SCALE = 1_074
-/** Number of leading bits of a sum that determine its nearest double. The last of them is set for any lower bit. */
+/**
+ * Number of leading bits of a sum from which its nearest double is computed. The last of these bits is also set if any
+ * lower bit of the sum is set.
+ */
 const ROUNDED_BITS = 64
 
 /**
@@ -8,7 +14,10 @@ const ROUNDED_BITS = 64
  * numbers. Only the result is rounded, to the nearest double.
  */
 export class ExactSum {
-  /** Sum of safe integers, which most numbers are. `#scaled` includes a number that would make this sum unsafe. */
+  /**
+   * Sum of the safe integers among the numbers. If a number would make this sum unsafe, it is added to `#scaled`
+   * instead.
+   */
   #integers = 0
   /** Sum of all numbers that `#integers` does not include, in units of 2^-1074. */
   #scaled = 0n
@@ -30,7 +39,8 @@ export class ExactSum {
     const magnitude = sum < 0n ? -sum : sum
     const shift = Math.max(0, bitLength(magnitude) - ROUNDED_BITS)
     const upper = magnitude >> BigInt(shift)
-    // Sets the last bit if any lower bit is set, because then the sum is above a tie and must not be rounded to even.
+    // Sets the last bit if any lower bit is set. Otherwise a sum just above the middle of two doubles would look like
+    // the exact middle, which is rounded to even.
     const rounded = upper << BigInt(shift) === magnitude ? upper : upper | 1n
     return (sum < 0n ? -1 : 1) * timesPowerOfTwo(Number(rounded), shift - SCALE)
   }
@@ -52,7 +62,7 @@ function scaledOf(value: number): bigint {
   return value < 0 ? -magnitude : magnitude
 }
 
-/** Returns `value` × 2^`exponent`. Multiplies twice, because 2^`exponent` may be less than the smallest double. */
+/** Returns `value` × 2^`exponent`. Multiplies twice, because 2^`exponent` can be less than the smallest double. */
 function timesPowerOfTwo(value: number, exponent: number): number {
   const first = Math.trunc(exponent / 2)
   return value * 2 ** first * 2 ** (exponent - first)

@@ -60,7 +60,7 @@ async function subscribed(
   return { schedule, commit: (height) => feed.committed(packPosition(height, 0)) }
 }
 
-it('sends a single entry at once, and is ready for the next entry soon after', async () => {
+it('sends a single entry at once, and pauses only for the duration of the round', async () => {
   const { schedule, commit } = await subscribed()
   for (let height = 0; height < 3; height += 1) {
     commit(height)
@@ -89,7 +89,7 @@ it.each([
   },
 )
 
-it('if the event loop is busy, adds a pause for each sent chunk', async () => {
+it('extends the pause by 6 ms for each sent chunk if the event loop is busy and blocks are committed', async () => {
   const { schedule, commit } = await subscribed('a')
   commit(0)
   await schedule.run()

@@ -11,7 +11,7 @@ export interface FeedBounds {
   readonly subscribersMax: number
   /** Maximum bytes of cached pages and chunks. */
   readonly cacheBytesMax: number
-  /** Maximum bytes of chunks that connections have not accepted yet. A chunk of several subscribers counts once. */
+  /** Maximum bytes of chunks that connections have not accepted yet. A chunk for several subscribers counts once. */
   readonly heldBytesMax: number
   /** Interval of heartbeats to a subscriber to which nothing else is sent. */
   readonly heartbeatMs: number
@@ -24,9 +24,9 @@ export const FEED_BOUNDS: FeedBounds = {
   heartbeatMs: 15_000,
 }
 
-/** Maximum duration of a round of deliveries. A longer round ends after the current subscriber. */
+/** Duration of a round of deliveries after which the round serves no further subscriber. */
 const ROUND_MS = 10
-/** Minimum bytes that a connection must accept between two heartbeats. */
+/** Bytes that a connection must accept per heartbeat interval. A slower connection counts as stalled. */
 const BYTES_PER_HEARTBEAT = 262_144
 
 /** The receiver of a subscription. */
@@ -78,9 +78,8 @@ export interface FeedDeps {
 /**
  * Delivers the entries of a chain to subscribers, each entry once and in order.
  *
- * A subscription is a position in the chain. Entries that were not sent stay in the store, so a slow subscriber costs
- * no more memory than one chunk. All subscribers share the pages that were read, and nothing is read without
- * subscribers.
+ * A subscription is a position in the chain. Entries that were not sent yet are only in the store, so a slow subscriber
+ * costs no more memory than one chunk. Pages are read only while there are subscribers, and all subscribers share them.
  *
  * Writers have priority: the feed works in delivery rounds of at most ROUND_MS, and pauses after each round
  * (`pauseMs`). Entries that are written while the feed is idle are sent at once.
@@ -93,8 +92,8 @@ export class ChangeFeed {
   /** Packed position after the last block. */
   #end: number
   /**
-   * The subscriptions by state: up to date (idle), with entries to send (due), with a busy connection (busy). Oldest
-   * first.
+   * The subscriptions by state: up to date (`#idle`), with entries to send (`#due`), or with a chunk that the
+   * connection has not accepted yet (`#busy`). Each set is in the order in which the subscriptions entered the state.
    */
   readonly #idle = new Set<Slot>()
   readonly #due = new Set<Slot>()
@@ -102,7 +101,7 @@ export class ChangeFeed {
   #heldBytes = 0
   /** Whether a round or the pause after it is running or scheduled. */
   #isActive = false
-  /** Whether a block was committed since the last round began, except the block that started the round. */
+  /** Whether a block was committed since the last round ended, not counting a block that started a new round. */
   #isWritten = false
   #chunksSent = 0
   /** Event loop utilization, measured at the end of the last round. */
@@ -127,12 +126,14 @@ export class ChangeFeed {
     return this.#ended
   }
 
-  /** Bytes of chunks that a connection has not accepted yet. A chunk of several subscribers counts once. */
+  /** Bytes of chunks that connections have not accepted yet. A chunk for several subscribers counts once. */
   get heldBytes(): number {
     return this.#heldBytes
   }
 
-  /** Called when the block of the entry at packed position `last` is durable and visible to the reader. */
+  /**
+   * Must be called when a new block is durable and visible to the reader. `last`: packed position of its last entry.
+   */
   committed(last: number): void {
     this.#last = last
     this.#end = packPosition(heightOf(last) + 1, 0)
@@ -257,7 +258,7 @@ export class ChangeFeed {
     this.#deps.schedule.after(0, () => void this.#round())
   }
 
-  /** Serves due subscriptions until there are none or the time is up, then pauses. */
+  /** Serves due subscriptions until none is due or ROUND_MS has passed, then pauses. */
   async #round(): Promise<void> {
     const startedAt = performance.now()
     const loopShare = performance.eventLoopUtilization(this.#loopUse).utilization
@@ -274,7 +275,8 @@ export class ChangeFeed {
       }
       if (performance.now() - startedAt > ROUND_MS) break
     }
-    // All subscribers are up to date, so nobody needs the cached pages. V8 frees them cheaply while they are young.
+    // If all subscribers are up to date, nobody needs the cached pages. They are freed now, because V8 frees young
+    // objects cheaply.
     if (this.#due.size + this.#busy.size === 0) this.#cache.clear()
     const pause = pauseMs(performance.now() - startedAt, {
       isWritten: this.#isWritten,
@@ -296,7 +298,7 @@ export class ChangeFeed {
     if (chunk.bytes.length > 0) this.#hold(slot, chunk)
     this.#enqueue(slot)
     if (chunk.bytes.length > 0) slot.subscriber.send(chunk.bytes)
-    // The subscriber that has been busy for longest is the slowest.
+    // If connections hold too many bytes, ends the slowest subscriptions: those that have been busy for longest.
     for (const slowest of this.#busy) {
       if (this.#heldBytes <= this.#deps.bounds.heldBytesMax) break
       this.#endSubscription(slowest, 'crowded', null)
@@ -340,19 +342,19 @@ export class ChangeFeed {
   }
 }
 
-/** Load since the end of the last round. */
+/** The load from the end of the previous round to the end of this round. It determines the pause after this round. */
 export interface RoundLoad {
-  /** Whether blocks were committed. */
+  /** Whether blocks were committed in this time, not counting a block that started this round. */
   readonly isWritten: boolean
-  /** Share of the event loop that was in use, 0 to 1. */
+  /** Share of the time between the two rounds in which the event loop was busy, 0 to 1. */
   readonly loopShare: number
-  /** Chunks sent in the round. */
+  /** Number of chunks sent in this round. */
   readonly chunks: number
 }
 
 /** Pause as a multiple of the previous round, if no blocks are committed. */
 const PAUSE_FACTOR = 1
-/** Pause as a multiple of the previous round while blocks are committed: nine tenths of the time are for writers. */
+/** Pause as a multiple of the previous round while blocks are committed. Writers get nine tenths of the time. */
 const PAUSE_FACTOR_WRITES = 9
 /** Pause as a multiple of the previous round while blocks are committed whose entries no subscriber receives. */
 const PAUSE_FACTOR_UNWANTED = 29

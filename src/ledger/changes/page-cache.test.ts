@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { StoreReader } from '../../storage/index.ts'
 import { PageCache } from './page-cache.ts'
 
-it('does not keep a page, nor its chunks, that was read while the cache was cleared after an erasure', async () => {
+it('does not cache a page or its chunks if an erasure cleared the cache while the page was read', async () => {
   let entry = '{"db":"a","item":{"id":"x","secret":1}}'
   let onRead = () => {}
   const store = {
@@ -13,7 +13,7 @@ it('does not keep a page, nor its chunks, that was read while the cache was clea
       return [block]
     },
   }
-  // Only the members that PageCache uses.
+  // `store` has only the members that PageCache uses.
   const cache = new PageCache(store as unknown as StoreReader, 1_000_000)
   onRead = () => {
     entry = '{"db":"a","item":{"id":"x"}}'

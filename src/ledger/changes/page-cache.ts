@@ -86,7 +86,10 @@ export class EntryPage {
     return position - packPosition(block.height, 0) < block.entries.length
   }
 
-  /** Calls `visit` for the entries from packed position `from` on. Returns the position at which to continue. */
+  /**
+   * Calls `visit` for each entry that matches `filter`, from packed position `from` on, until `visit` returns false.
+   * Returns the packed position at which to continue.
+   */
   walk(from: number, filter: DatabaseFilter | null, visit: EntryVisitor): number {
     for (let at = heightOf(from) - this.first; at < this.#blocks.length; at += 1) {
       const block = this.#blocks[at]
@@ -147,7 +150,8 @@ export class PageCache {
       throw new StoreError('STORE_DAMAGED', `block ${height} is missing`)
     }
     const page = new EntryPage(blocks)
-    // The page may contain entries that were erased while it was read.
+    // If an erasure has cleared the cache during the read, does not cache the page, because it may contain erased
+    // entries.
     if (this.#clears === clears) this.#pages.set(height, page)
     return page
   }

@@ -91,7 +91,7 @@ describe.skipIf(postgres.missing !== null)(`a PostgreSQL database${postgres.note
     await expect(copy(from, database.url)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
   })
 
-  it('accepts a new copy after an interrupted copy', async () => {
+  it('receives a complete copy after an interrupted copy', async () => {
     const from = await usedFolder()
     await using database = await postgres.newDatabase()
     const interrupted = copyStore({
@@ -105,7 +105,7 @@ describe.skipIf(postgres.missing !== null)(`a PostgreSQL database${postgres.note
   })
 })
 
-it('replaces the leftovers of an interrupted copy', async () => {
+it('replaces the side folder of an interrupted copy, and keeps its blobs', async () => {
   const from = await usedFolder()
   const to = temporaryFolder()
   mkdirSync(join(to, 'copy.partial'))

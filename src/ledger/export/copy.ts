@@ -64,10 +64,11 @@ export type Copied = Verification & BlobVerification
  * - A target folder has no store, but may have a side folder and blobs. The next copy replaces the side folder and
  *   keeps the blobs. The store is moved into the folder only after its verification.
  * - A target database has no blocks, but may have blobs, which the next copy keeps. All blocks are written in one
- *   transaction. After this transaction, the store is complete except for its indexes, and the next copy rejects it.
+ *   transaction. After this transaction, the store is complete except for its indexes, and the next copy fails with
+ *   COPY_OVER_STORE.
  *
  * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK if the
- * folder has signed more blocks.
+ * signed head in the target folder covers more blocks than the source has.
  */
 export async function copyStore(options: CopyOptions): Promise<Copied> {
   const { from, to } = options

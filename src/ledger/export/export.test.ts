@@ -193,7 +193,7 @@ it('rejects a chain with correct hashes if it contains an entry that a node coul
   expect(await findingOf(nonsense)).toMatchObject({ index: 1, what: 'it is not an entry' })
 })
 
-it('reports an impossible change in an import, and leaves the folder unchanged', async () => {
+it('rejects the import of a chain with an impossible change, and leaves the folder unchanged', async () => {
   const folder = temporaryFolder()
   const { serverId: serverid } = nodeKeyIn(folder, true)
   const before = readdirSync(folder)

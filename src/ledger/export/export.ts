@@ -15,8 +15,8 @@ import {
 import type { StoreReader } from '../../storage/index.ts'
 import { existingNodeKey } from '../node-key.ts'
 
-// An export is a chain as lines of JSON: a header, a line for each block (`provenBlockJson`), and an end
-// line, which shows that the file is complete. Every line has exactly one valid text.
+// An export is a chain as lines of JSON: a header, a line for each block (`provenBlockJson`), and an end line, which
+// shows that the file is complete. For its content, each line has exactly one valid text.
 // Source: docs/reference/export.md.
 
 export const EXPORT_VERSION = 1
@@ -57,7 +57,10 @@ export function endLine({ blocks, entries, headId }: ExportEnd): string {
   return JSON.stringify({ daicho: 'end', blocks, entries, head: headId })
 }
 
-/** Returns the header in `value`, or null. If the version is newer than EXPORT_VERSION, other members may be wrong. */
+/**
+ * Returns the header in `value`, or null if it is not a header. If the version is newer than EXPORT_VERSION, the other
+ * members may have another meaning.
+ */
 export function headerOf(value: Json): ExportHeader | null {
   if (!isJsonObject(value) || value.daicho !== 'export') return null
   const { version, serverid, size, head = null, public_key = null } = value
@@ -179,7 +182,10 @@ export async function* exportLines(
   return end
 }
 
-/** Checks that the erasures of the entries of `block` are part of the export. Otherwise an import would reject it. */
+/**
+ * Checks that each erased entry of `block` is erased by an entry of the first `size` blocks, which are the export. An
+ * import would reject an erased entry without its erasure.
+ */
 async function expectErasers(store: StoreReader, block: Block, size: number): Promise<void> {
   const { height } = block
   for (const index of erasedIn(block)) {

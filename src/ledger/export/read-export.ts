@@ -67,7 +67,7 @@ export async function readExport(
         if (block !== null) blocks.push(block)
       }
     } finally {
-      // The receiver also gets the blocks before a damaged line.
+      // If a line is damaged, the receiver still gets the blocks before it.
       if (blocks.length > 0) await receiver.blocks(blocks, verifier.entries)
     }
   }
@@ -116,7 +116,7 @@ async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<LineB
 
 async function* decompressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const source = chunks[Symbol.asyncIterator]()
-  // Reads at least two bytes, because a pipe may deliver the first byte alone.
+  // Reads the two bytes that identify gzip. This may need two chunks, because a pipe may deliver the first byte alone.
   const opening: Uint8Array[] = []
   let bytes = 0
   while (bytes < GZIP_MAGIC.length) {

@@ -113,7 +113,7 @@ export class LedgerLog {
     return verifierKeyText(this.#verifier)
   }
 
-  /** Returns a recent checkpoint as a signed note, with the cosignatures that exist already. Errors: LOG_…. */
+  /** Returns a recent checkpoint as a signed note, with the cosignatures that arrive in time. Errors: LOG_…. */
   async checkpoint(): Promise<string> {
     return this.#cosigned(await this.#newest())
   }
@@ -135,8 +135,8 @@ export class LedgerLog {
   }
 
   /**
-   * Proves that the log of `to` blocks begins with the log of `from` blocks. If `to` is null, uses a recent signed
-   * head. Errors: SIZE_UNKNOWN, LOG_….
+   * Proves that the log of `to` blocks begins with the log of `from` blocks. If `to` is null, uses the size of a recent
+   * signed head. Errors: SIZE_UNKNOWN, LOG_….
    */
   async consistency(from: number, to: number | null): Promise<Consistency> {
     const size = to ?? (await this.#newest()).size

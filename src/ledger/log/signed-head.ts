@@ -58,9 +58,9 @@ export function headOfFile(content: string): Checkpoint {
 }
 
 /**
- * Returns the signed head in a data folder. The file is separate from the store and not part of backups, so that an
- * older store that was restored contradicts it. The file contains the signed note. A file of an earlier version
- * contains only the text of the note until the next signature replaces it.
+ * Returns the signed head in a data folder. The file is separate from the store and not part of backups. So if an older
+ * store is restored, the signed head shows that blocks are missing. The file contains the signed note. A file of an
+ * earlier version contains only the text of the note until the next signature replaces it.
  */
 export function signedHeadIn(folder: string): SignedHead {
   const path = join(folder, SIGNED_HEAD_FILE)
@@ -146,9 +146,9 @@ export function expectNoHead(folder: string, kept: SignedHead): void {
 }
 
 /**
- * Stores the head of the empty log if no head is stored yet. Every log continues the empty log, so a store that is
- * lost later is detected even if nothing was signed. After a crash before this call, the store has no blocks, and
- * the next start calls this function again.
+ * Stores the head of the empty log if no head is stored yet. Every log continues the empty log. With this head,
+ * `expectNoHead` detects a store that is lost later, even if no block was signed. After a crash before this call, the
+ * store has no blocks, and the next start calls this function again.
  */
 export function storeEmptyHead(kept: SignedHead, key: NodeKey): void {
   if (kept.read() === null) kept.write(signHead(logKeyOf(key), EMPTY_FRONTIER))

@@ -53,7 +53,8 @@ export class LogSigning {
   }
 
   /**
-   * Returns a signed head of all `committed` blocks, or a head that was signed less than REST_MS ago.
+   * Returns the last signed head if it covers all `committed` blocks or was signed less than REST_MS ago. Otherwise
+   * signs newer blocks, and returns the new head.
    * Errors: as for `covering`.
    */
   newest(committed: number): Promise<SignedHeadUpdate> {

@@ -76,7 +76,7 @@ const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHe
 ]
 
 it.each(FAULTS)(
-  'after a kill %s, the next signer contradicts no published head',
+  'contradicts no published head if the signer was killed %s',
   async (_, isKept, fault) => {
     const { folder, node, write, key } = await writtenFolder()
     const store = await openStoreReader(folder, { frozen: false })
@@ -303,7 +303,7 @@ it('signs heads under load with pauses in between, and each head continues the p
   await node.close()
 })
 
-it('fails if the signed head cannot be read, instead of starting without it', () => {
+it('throws if the signed head cannot be read, instead of treating it as missing', () => {
   const folder = temporaryFolder()
   expect(signedHeadIn(folder).read()).toBeNull()
   // Reading a symbolic link to itself fails, as on a failing disk.

@@ -21,7 +21,9 @@ import {
 // Program of the worker thread that recomputes the chain and signs the log, so that requests and commits do not wait
 // for this work.
 
-/** Number of entries after which no further page of blocks is recomputed for a signature: a few tenths of a second. */
+/**
+ * Number of entries after which a signature recomputes no further page of blocks. They take a few tenths of a second.
+ */
 const ENTRIES_PER_SIGNATURE = 50_000
 /** Maximum milliseconds for signing on shutdown. The remaining blocks are signed after the next start. */
 const LAST_MS_MAX = 2_000
@@ -126,7 +128,7 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
   const signedHead = durable ? signedHeadIn(folder) : temporaryHead()
   const store = await openStoreReader(location, { frozen: false })
   let opened: Promise<LogSigner> | null = null
-  // Opening the store can fail temporarily, so the next request tries again.
+  // `LogSigner.open` can fail temporarily, so the next request tries again.
   const signer = () => {
     opened ??= LogSigner.open(store, signedHead, { verifier, privateKey }).catch(
       (error: unknown) => {

@@ -6,7 +6,7 @@ import { LedgerError } from '../errors.ts'
 import { existingNodeKey, type NodeKey } from '../node-key.ts'
 import { expectSignedHead, headOfFile, SIGNED_HEAD_FILE } from './signed-head.ts'
 
-/** The files of a data folder that belong to the signatures of its node. */
+/** The files of a data folder that concern the signatures of its node: the key and the signed head. */
 export interface SigningFiles {
   readonly key: NodeKey | 'missing' | 'malformed'
   /** Content of `signed-head`, or null. */
@@ -16,7 +16,8 @@ export interface SigningFiles {
 }
 
 /**
- * Reads the files. Must be called before the store is opened, so that the store has all blocks of the signed head.
+ * Reads the files. Must be called before the store is opened, so that the store contains all blocks of the signed head
+ * even if a node is writing.
  * Errors: the errors of the system if a file exists but cannot be read.
  */
 export function readSigningFiles(folder: string): SigningFiles {

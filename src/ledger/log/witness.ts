@@ -35,7 +35,10 @@ import { jsonMembers } from '../json-members.ts'
 
 // This node as a witness: cosigns the logs of other nodes (c2sp.org/tlog-witness).
 
-/** File with the key and the cosigned heads. Backups exclude it, because an older copy would allow a second history. */
+/**
+ * File with the key and the cosigned heads. Backups exclude it, because a witness with older heads could cosign a
+ * second history.
+ */
 const FILE = 'witness.json'
 const LOGS_MAX = 256
 /** Maximum bytes of a request, which is enough for the longest note and a proof. */
@@ -66,7 +69,10 @@ interface State {
   readonly heads: ReadonlyMap<string, TreeHead>
 }
 
-/** The signature line, or the size that the witness has last cosigned if the request assumed a different size. */
+/**
+ * The cosignature line. If the request assumed a wrong old size, `conflict` is the size that the witness has last
+ * cosigned.
+ */
 export type WitnessAnswer = { readonly line: string } | { readonly conflict: number }
 
 export interface LogWitnessOptions {
@@ -82,9 +88,9 @@ export interface LogWitnessOptions {
 /**
  * Cosigns a checkpoint if it continues the last cosigned checkpoint of the same log.
  *
- * Each request is decided, stored and signed in one event-loop iteration, so two requests cannot both continue the same
- * head. The new head is durable before its signature exists. So a crash leaves either the old head, without a new
- * signature, or the new head, which the log can submit again to get the signature.
+ * The decision, the storage of the head and the signature happen without an `await` in between, so two requests cannot
+ * both continue the same head. The new head is durable before its signature exists. So a crash leaves either the old
+ * head, without a new signature, or the new head, which the log can submit again to get the signature.
  */
 export class LogWitness {
   readonly #options: LogWitnessOptions
@@ -154,7 +160,7 @@ export class LogWitness {
       )
     }
     const next = { privateKey, heads: new Map(heads).set(origin, { size, root }) }
-    // If storing fails, the next request reads the state from the disk again.
+    // Forgets the state first. If storing fails, the next request then reads the state from the disk.
     this.#state = null
     this.#store(next)
     this.#state = next
@@ -257,7 +263,10 @@ function keyIn(pem: string): KeyObject | null {
   }
 }
 
-/** Returns null if any head is malformed, because the witness must not treat its log as a new log. */
+/**
+ * Returns the heads by origin, or null if any head is malformed. If a malformed head were left out, the witness would
+ * treat its log as a new log.
+ */
 function headsIn(logs: JsonObject): Map<string, TreeHead> | null {
   const heads = new Map<string, TreeHead>()
   for (const [origin, head] of Object.entries(logs)) {

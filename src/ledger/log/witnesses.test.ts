@@ -177,7 +177,7 @@ it.each([
   },
 )
 
-it('serves checkpoints with the other cosignatures while one witness is silent', async () => {
+it('serves checkpoints with the cosignatures of the other witnesses while one witness does not answer', async () => {
   const [good, silent] = [await witnessNode(), await witnessNode()]
   const hung = await fakeWitness(silent.witness.key, () => {})
   const { node, key } = await startNode([good.witness, hung], [good.of])

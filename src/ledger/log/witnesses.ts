@@ -19,8 +19,8 @@ const URL_LENGTH_MAX = 2_000
 /** Maximum time for one reply of a witness. */
 const REPLY_MS_MAX = 10_000
 /**
- * Maximum time that a request for a checkpoint waits for a witness. Requests do not wait for a witness that has failed,
- * or whose last answer was slower.
+ * Maximum time that a request for a checkpoint waits for a witness. Requests do not wait at all for a witness whose
+ * last answer was an error or took longer.
  */
 const WAIT_MS = 1_000
 /** Minimum time between two requests to one witness. */
@@ -74,7 +74,7 @@ type Prove = (from: number, to: number) => Promise<readonly Uint8Array[]>
 
 export interface WitnessState {
   readonly name: string
-  /** Number of blocks of the newest checkpoint that the witness has cosigned, as far as this node has learned. */
+  /** Number of blocks of the newest checkpoint that the witness has cosigned, as far as this node knows. */
   readonly size: number
   /** Reason why the witness has not cosigned the newest checkpoint, or null. */
   readonly error: string | null
@@ -256,8 +256,8 @@ class WitnessClient {
   }
 
   /**
-   * Sends one request. Returns a number if the witness has last cosigned a different size than `#size`.
-   * Rejects with any error.
+   * Sends one request. If the witness has last cosigned another size than `#size`, returns that size. Rejects if the
+   * proof cannot be read or the connection fails.
    */
   async #request({ size, note }: SignedNote): Promise<Answer | number> {
     const proof = await this.#prove(this.#size, size)

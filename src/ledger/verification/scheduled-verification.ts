@@ -2,7 +2,9 @@ import type { WorkerOptions } from 'node:worker_threads'
 import type { Clock, Schedule } from '../../base/clock.ts'
 import type { VerificationResult, VerificationStart } from './verification-thread.ts'
 
-/** Maximum delay of the first verification. The delay prevents the verification from slowing down the start. */
+/**
+ * Maximum delay between the start of the node and the first verification, which would otherwise slow down the start.
+ */
 export const FIRST_VERIFICATION_MS = 5 * 60_000
 /** V8 young generation of the thread; see `WalkThreads`. */
 const YOUNG_GENERATION_MB = 12
@@ -20,7 +22,10 @@ export type FinishedVerification = VerificationResult & {
 export type VerificationState = { readonly result: 'pending' } | FinishedVerification
 
 export interface VerificationOptions {
-  /** Delay between the end of a verification and the start of the next, milliseconds; at most 24 days. */
+  /**
+   * Delay between the end of a verification and the start of the next, milliseconds; at most 24 days, because longer
+   * timers are impossible in Node.js.
+   */
   readonly everyMs: number
   /** Called after each verification. */
   readonly report: (state: FinishedVerification) => void

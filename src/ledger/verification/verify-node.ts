@@ -20,7 +20,7 @@ export interface VerifyNodeOptions {
   readonly isMirror?: boolean
   readonly threads?: VerifyOptions['threads']
   readonly progress?: VerifyOptions['progress']
-  /** Called with the share and the number of verified blobs. */
+  /** Called with the share of the bytes that were read, 0 to 1, and the number of verified blobs. */
   readonly blobProgress?: (share: number, done: { readonly contents: number }) => void
 }
 

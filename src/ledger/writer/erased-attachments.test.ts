@@ -177,7 +177,7 @@ it('erasing a deleted item erases its attachments, and a new item with the same 
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
 })
 
-it('erases an attachment only together with its deletion, not before the attachment that it replaced, and not while it is current', async () => {
+it('erases an attachment together with its deletion; rejects current attachments, and attachments that replaced an attachment that is not erased', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
   // Rejects the current attachment, and deletions or replacements without the attachments that they removed.
@@ -262,7 +262,7 @@ it('a replay of a chain with erased attachments, by import or mirror, restores t
   await again.close()
 })
 
-it('an entry without its attachment is rejected unless the entry is erased', async () => {
+it('rejects an entry without its attachment metadata unless the entry is erased', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   await createHistory(node)

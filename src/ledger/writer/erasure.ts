@@ -52,7 +52,8 @@ export async function plannedErasure(
   const erasable = new Set<number>()
   const freed = new Set<string>()
   let block: Block | undefined
-  // Iterates in ascending order, so that a replaced attachment comes before the entry that replaced it.
+  // Iterates in ascending order, so that a replaced attachment is in `erasable` before the entry that replaced it is
+  // checked.
   for (const position of [...new Set(requested)].sort((a, b) => a - b)) {
     const { height, index } = unpackPosition(position)
     if (block?.height !== height) [block] = await store.blocks(store.serverId, height, 1)
@@ -137,7 +138,7 @@ function tooMany(id: string): LedgerError {
   )
 }
 
-/** Returns whether an attachment row of the item's database is currently attached to the item. */
+/** Returns whether the attachment of `row`, a row of the item's database, is currently attached to the item. */
 function isAttached(
   { current }: ErasedItem,
   row: { readonly ended: number | null; readonly position: number },
@@ -169,7 +170,7 @@ async function relatedEntries(
   return {
     isCurrent: row.database === item.database && isAttached(item, row),
     former: before?.ended === position ? before.position : null,
-    // A row at `ended` belongs to an attachment that replaced this attachment.
+    // If there is a row at `ended`, another attachment replaced this attachment, so there was no deletion.
     deletion: ended !== null && (await rows.at(ended)) === null ? ended : null,
   }
 }

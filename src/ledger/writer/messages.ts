@@ -10,9 +10,9 @@ export interface WriterStart extends StoreOptions {
 }
 
 /**
- * A unit of work in the queue. `postMessage` clones a short unit. A long unit is packed as bytes at once, and the bytes
- * are transferred to the thread without a copy. Otherwise large texts would use most of a node's memory while lists
- * arrive, because V8 collects them late. Layout: the length of the head, the head (the operations in V8's
+ * A unit of work in the queue. `postMessage` clones a short unit. A long unit is packed as bytes before it enters the
+ * queue, and the bytes are transferred to the thread without a copy. Otherwise the texts of long lists would use most
+ * of a node's memory, because V8 frees them late. Layout: the length of the head, the head (the operations in V8's
  * serialization, with the length of each text instead of the text), then the texts as UTF-8.
  */
 export type PackedUnit = UnitOfWork | Uint8Array<ArrayBuffer>
@@ -58,7 +58,7 @@ function unpackBytes(packed: Uint8Array): UnitOfWork {
   return unit
 }
 
-/** The members of each kind of operation except `kind`, in the order of their values in a batch. */
+/** The names of the members of each kind of operation, except `kind`, in the order of their values in a batch. */
 const MEMBERS: { readonly [Kind in Operation['kind']]: readonly string[] } = {
   create_db: ['db'],
   delete_db: ['db'],

@@ -135,7 +135,7 @@ const batch = fc.array(
   { maxLength: 8 },
 )
 
-it('a batch has the same result as its units executed one after another, and a rejected unit has no effect', async () => {
+it('plans a batch with the same result as its units executed one after another; a rejected unit has no effect', async () => {
   const codes = new Set<string>()
   const property = fc.asyncProperty(batch, async (units) => {
     let databases = stored()

@@ -25,9 +25,9 @@ import { plannedErasure } from './erasure.ts'
 import { IdempotencyRecords } from './idempotency.ts'
 
 /**
- * Maximum characters of the entries of a block, more than any unit of work has. A patch is small in the queue, but its
- * entry contains the whole item. Without this limit, a few dozen patches of large items would make a block too large
- * to store.
+ * Maximum characters of the entries of a block: twice the maximum size of a unit of work. A patch is small in the
+ * queue, but its entry contains the whole item. Without this limit, a few dozen patches of large items would make a
+ * block too large to store.
  */
 const BLOCK_CHARACTERS_MAX = 2 * UNIT_BYTES_MAX
 /** Number of blocks that are read at once to find changes by other processes. */
@@ -49,7 +49,7 @@ interface BatchContext {
   readonly conditions: ReadonlyMap<number, RequestConditions> | undefined
 }
 
-/** A database as the batch sees it: the store, overlaid with the changes of the batch. */
+/** The state of a database after the changes that were planned so far. */
 interface View {
   readonly exists: boolean
   /**
@@ -65,7 +65,7 @@ interface View {
  * unit that would make the block too large gets WRITER_BUSY. Units whose index is in `refused` are not planned, because
  * their outcome is already known.
  *
- * Changes nothing. The caller seals `entries` at `height` and appends them with `effects`.
+ * Writes nothing. The caller seals `entries` at `height` and appends them with `effects`.
  */
 export async function planBatch(
   store: StoreReader,
@@ -135,7 +135,8 @@ class Planner {
       if (unchanged) await this.#requireUnchanged(unchanged)
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
-        // Most operations read nothing from the store. They need no `await`, which would cost more than the planning.
+        // `#createFresh` plans most operations without reading the store. An `await` for them would cost more than the
+        // planning.
         if (!this.#createFresh(operation)) await this.#plan(operation)
       }
       if (idempotency) this.#records.add(idempotency, index, this.entries.length - index)
@@ -162,7 +163,10 @@ class Planner {
     }
   }
 
-  /** Checks the items of `unit`. Ignores a missing item, because its change is rejected anyway. */
+  /**
+   * Checks `precondition` for each item that `unit` changes. Ignores a missing item, because its change is rejected
+   * anyway.
+   */
   async #check(precondition: Precondition, unit: UnitOfWork): Promise<void> {
     for (const operation of unit) {
       if (!('id' in operation)) continue
@@ -196,8 +200,9 @@ class Planner {
   }
 
   /**
-   * Plans the creation of an item with a newly generated id without reading the store, because no such item exists.
-   * Returns false for any other operation, and until the batch has read or created the database.
+   * If `operation` creates an item with a newly generated id, plans it and returns true. Does not read the store,
+   * because no such item exists. Returns false for any other operation, and if the batch has not read or created the
+   * database yet.
    */
   #createFresh(operation: Operation): boolean {
     if (operation.kind !== 'create_item' || !operation.assigned) return false
@@ -315,9 +320,9 @@ class Planner {
     // Searches the changes of the batch backwards. They are few, and usually none has an attachment.
     for (const effect of this.effects.toReversed()) {
       if (effect.db !== db) continue
-      // The batch created or deleted the database or the item, so it has no earlier attachments.
+      // The batch has created or deleted the database (here) or the item (below), so there are no earlier attachments.
       if (effect.kind === 'create_db' || effect.kind === 'delete_db') return null
-      // An erasure does not change the current state.
+      // Ignores other items, and changes that have no effect on current attachments, such as erasures.
       if (!('id' in effect) || effect.id !== id || effect.kind === 'update_item') continue
       if (!('attachment' in effect)) return null
       if (effect.attachment.name !== name) continue

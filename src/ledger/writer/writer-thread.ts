@@ -197,7 +197,7 @@ class WriterThread {
     await this.#store.close().catch(() => {})
   }
 
-  /** Runs due maintenance step by step, between blocks. */
+  /** Schedules the next maintenance step, which runs between two blocks. */
   scheduleMaintenance(): void {
     this.#cancelMaintenance ??= this.#platform.schedule.after(
       Math.max(MAINTENANCE_DELAY_MS, this.#pauseMs),
@@ -287,7 +287,8 @@ export async function serveWriter(
   const send = (message: FromWriter) => port.postMessage(message)
   try {
     const store = await platform.openStore(start)
-    // Reads the head last, because another process may write the first blocks in between.
+    // Reads the head after the databases. In the other order, another process could write the first blocks in between,
+    // so that the store would seem to have databases but no chain.
     const databases = await store.databases()
     if (databases.length > 0 && (await store.head(start.serverId)) === null) {
       throw new StoreError('STORE_DAMAGED', 'the store has databases but no chain')

@@ -61,7 +61,7 @@ it('reports the reason if the writer cannot start', async () => {
 })
 
 describe('blocks', () => {
-  it('contain concurrent changes, with the time and the preconditions of their requests', async () => {
+  it('contain concurrent changes, and are sent with the time and the preconditions of the requests', async () => {
     const idempotency = { key: 'k', fingerprint: 'f' }
     void writer.record(unitOf(1))
     void writer.record(unitOf(1), { precondition: null, idempotency })

@@ -30,12 +30,12 @@ const BLOCK_BYTES_MAX = 4 * 1024 * 1024
 /** V8 young generation of the writer thread. The default (48 MB) would dominate the node's memory. */
 const YOUNG_GENERATION_MB = 12
 
-// Group commit, tuned with `npm run bench -- ledger single` (docs/decisions/0004-group-commit.md). Clients
-// that wait for each reply would otherwise synchronize: the event loop idles while the thread commits, and
-// vice versa. So a block closes when it contains BATCH_FRACTION of the concurrent requests. Then the thread commits
-// one block while the event loop fills the next. With fewer than BATCH_MIN concurrent requests, blocks are not
-// split. While no block is in flight, a block stays open as long as every event-loop iteration brings more
-// requests, because one large block costs far less than several small blocks.
+// Group commit, tuned with `npm run bench -- ledger single` (docs/decisions/0004-group-commit.md). A block closes when
+// it contains BATCH_FRACTION of the concurrent requests, so that the thread commits one block while the event loop
+// fills the next. Otherwise clients that wait for each reply would synchronize: the event loop would idle while the
+// thread commits, and vice versa. With fewer than BATCH_MIN concurrent requests, blocks are not split. While no block
+// is in flight, a block stays open as long as every event-loop iteration brings more requests, because one large block
+// costs far less than several small blocks.
 const BATCH_FRACTION = 0.4
 const BATCH_MIN = 8
 /** Maximum event-loop iterations to wait for more requests before a block closes. */
@@ -156,7 +156,7 @@ export class LedgerWriter {
     return new LedgerWriter(worker, clock)
   }
 
-  /** The last write failure, or null. */
+  /** The reason why changes are rejected, or why the last block was not stored; null if there is none. */
   get failure(): LedgerError | null {
     return this.#stopped ?? this.#suspended ?? this.#failed
   }
@@ -240,7 +240,8 @@ export class LedgerWriter {
   }
 
   /**
-   * Sends a block once an event-loop iteration brings no more requests. A single write waits one iteration.
+   * Sends a block after an event-loop iteration that brings no more requests, or after BATCH_DELAY_ITERATIONS_MAX
+   * iterations. A single write waits one iteration.
    */
   #openBatch(): void {
     if (this.#inFlight.length > 0 || this.#isBatchOpen) return
@@ -361,7 +362,7 @@ export class LedgerWriter {
 
   /** Returns the error for a failure of the store. Stops the writer if the failure is permanent. */
   #refusal({ refused, reason, stopped }: StoreRefusal, what: string): LedgerError {
-    // Later errors have the first error as their cause, so that it is logged once.
+    // Later errors have the first error as their cause, because the HTTP listener logs each cause only once.
     const error = new LedgerError(refused, `${what}: ${reason}`, { cause: this.#failed })
     if (stopped) this.#stop(reason, refused, error)
     return error
