@@ -146,7 +146,7 @@ it('evaluates an UPDATE rule with the stored resource, not with the new version'
   expect((await node.send('GET', '/api/Account/a')).json.owner).toContain('#bob')
 })
 
-it('applies a rule with a transaction only during that transaction, which its condition can read', async () => {
+it('applies a rule with a transaction clause only during such a transaction, and its condition can read the transaction', async () => {
   const within = {
     participant: '"ANY"',
     operation: 'READ, UPDATE',
@@ -182,7 +182,7 @@ it('applies the first rule that matches, even if it is a DENY before an ALLOW', 
 })
 
 it.each(['(a.nothing.there)', '((() => { for (;;); })())', '(process.exit())', '(a = {}, a.b.c)'])(
-  'denies if a condition fails: %s',
+  'applies a DENY rule and skips an ALLOW rule if the condition fails: %s',
   async (condition) => {
     const about = {
       participant: '"org.test.Person"',

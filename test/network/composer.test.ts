@@ -181,8 +181,8 @@ describe('resources that a processor creates', () => {
   })
 })
 
-describe('fields of a filter', () => {
-  it('apply to a request for a single resource', async () => {
+describe('`fields` in a filter', () => {
+  it('applies to a request for a single resource', async () => {
     await send('POST', '/api/Thing', { id: 'f', tags: ['x'], parts: ['a'] })
     const read = async (filter: object) =>
       (await send('GET', `/api/Thing/f?filter=${encodeURIComponent(JSON.stringify(filter))}`)).json

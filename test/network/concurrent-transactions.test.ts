@@ -102,7 +102,7 @@ it('hides the script state and the writes of a failed transaction from later tra
 
 it('hides a rejected write from transactions that started later', async () => {
   const { submitAll, account, finding } = await started()
-  // The transaction runs on speculatively until the host rejects its write. By then, later transactions have run.
+  // The script continues as if `add` had succeeded, until the host rejects `add`. By then, later transactions have run.
   const refused = `${registry} tx.account.balance += 100
     try { await registry.add(tx.account) }
     catch { tx.account.balance -= 99; await registry.update(tx.account) }`
@@ -181,7 +181,7 @@ it('lets a transaction refer to a resource that an earlier concurrent transactio
   const { network, account, finding } = await started()
   const add = `${registry} const made = getFactory().newResource('org.ahead', 'Account', 'b')
     made.balance = 5; await registry.add(made)`
-  // The transaction resolved its relationship before it writes 7, so the relationship still has the value 5.
+  // `tx.account` was resolved before the script writes 7 to b, so `tx.account.balance` is still 5.
   const look = `${registry} const other = getFactory().newResource('org.ahead', 'Account', 'b')
     other.balance = 7; await registry.update(other)
     const one = await registry.get('a'); one.balance = tx.account.balance; await registry.update(one)`

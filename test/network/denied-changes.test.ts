@@ -111,7 +111,7 @@ it('reports the resource as missing if neither READ nor the change is allowed', 
   for (const [method, body] of [
     ['GET', undefined],
     ['PUT', {}],
-    // The body is validated only if the caller may read the resource, so an invalid body changes nothing here.
+    // An invalid body gets the same reply, because the body is validated only if the caller may read the resource.
     ['PUT', { size: 'large' }],
     ['PATCH', {}],
     ['DELETE', undefined],

@@ -61,7 +61,7 @@ describe('types', () => {
     ])
   })
 
-  it('accept a $class that extends the declared concept', () => {
+  it('accept values of a subtype with its $class where a concept is declared, and reject values of other concepts', () => {
     const size = { $class: 'org.test.Box', width: 1, depth: 2 }
     expect(kept(network, 'org.test.Crate', { ...crate, size })).toMatchObject({ size })
     expect(
@@ -375,7 +375,7 @@ function f() {}`
     ])
   })
 
-  it('include a warning if permissions.acl is missing, which allows everything', () => {
+  it('include a warning that everything is allowed if permissions.acl is missing', () => {
     const { findings, definition } = checkNetwork({
       packed: null,
       files: new Map([

@@ -130,7 +130,7 @@ it('executes a transaction on the results of earlier transactions before these a
   const made = watched(create(network))
   const trades = ['bob', 'eve'].map((name) => watched(trade(network, name)))
   const first = await next()
-  // All requests have the results of earlier requests, although no block is on the disk yet.
+  // This request is executed on the results of the earlier requests, so it fails, although no block is stored yet.
   const refused = watched(create(network))
   await decided(4)
   const all = () => [made, ...trades, refused].map(({ state }) => state)

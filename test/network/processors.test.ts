@@ -254,7 +254,7 @@ it('throws in the script at the line of a rejected write', async () => {
   expect(
     (await run(`await (await things()).remove('none'); throw new Error('later')`)).error.message,
   ).toBe("Object with ID 'none' in collection with ID 'Asset:org.test.Thing' does not exist")
-  // The processor runs again after the rejected write, but its output is logged only once.
+  // Each of the first three transactions runs again after its rejected write, but its output is logged only once.
   expect(logged).toEqual(['begin', 'taken', 'begin', 'taken', 'begin', 'taken'])
 })
 

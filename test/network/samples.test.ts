@@ -62,7 +62,7 @@ describe.each(networks)('%s', (name) => {
         }),
         { numRuns: RUNS },
       )
-      // The test compares something only if both outcomes occur.
+      // Checks that the generator produced both accepted and rejected instances.
       expect(taken).toBeGreaterThan(RUNS / 10)
       expect(taken).toBeLessThan(RUNS * 0.95)
     },

@@ -62,7 +62,7 @@ it.each(['gone', 'hidden'])(
   },
 )
 
-it('treats a property of a property by the same rule', async () => {
+it('treats a relationship of a related resource in the same way if its target does not exist', async () => {
   const ask = await started()
   expect(
     await ask('there', 'return [thing.colour, thing.next.id, typeof thing.next.size]'),

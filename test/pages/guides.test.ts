@@ -18,7 +18,7 @@ itPrintsWhatPagesSay([
   ['docs/reference/ledger/tokens.md', 8],
 ])
 
-it('every command in console text is run by a test', () => {
+it('`stepsIn` finds every command in the console blocks of a page, so that a test runs each command', () => {
   for (const path of ['README.md', 'docs/tour.md', 'docs/reference/ledger/items.md']) {
     const page = readFileSync(path, 'utf8')
     const blocks = [...page.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map(([, text]) => text)

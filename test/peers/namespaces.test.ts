@@ -34,7 +34,7 @@ class HostedNode {
   readonly #url: string
   #daicho: Daicho | null = null
 
-  /** A hidden node listens only on an address that the other hosts cannot reach. */
+  /** `isHidden`: the node listens only on an address that the other hosts cannot reach. */
   constructor(networks: Namespaces, host: string, isHidden: boolean) {
     this.#networks = networks
     this.host = host

@@ -79,7 +79,7 @@ it.each([
   ['of one size', 4, 4],
   ['of two sizes', 3, 9],
 ])(
-  'honest mirrors of two histories %s detect the fork, and remember the evidence across restarts',
+  'honest mirrors of two histories %s detect the fork, and keep the evidence across restarts',
   async (_, a, b) => {
     const { liar, one, other, folders, serverId } = await split(a, b)
     await mirror(one, other)

@@ -116,7 +116,7 @@ export interface FailoverOptions {
   /** A new folder for the data folders of the nodes. */
   readonly folder: string
   readonly rounds: number
-  /** Number of acknowledged requests between two failovers. */
+  /** Number of requests that the nodes must acknowledge before each failover, half of them each. */
   readonly requests: number
   /**
    * Whether a standby must confirm each commit. If false, the standbys are stopped before the only failover,

@@ -12,7 +12,10 @@ export interface KillOptions {
   /** A new folder for the data folders of the nodes. */
   readonly folder: string
   readonly kills: number
-  /** Number of acknowledged requests of each node before a kill, and of the other node after the kill. */
+  /**
+   * Number of further requests that each node must acknowledge before a kill, and that the surviving node must
+   * acknowledge after it.
+   */
   readonly requests: number
   readonly log: (line: string) => void
 }

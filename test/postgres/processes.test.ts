@@ -140,7 +140,7 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     expect(await guarded.ended).toMatchObject({ code: 0 })
   })
 
-  it('refuse a process with a different key, which does not start', async () => {
+  it('do not let a third process with a different key start', async () => {
     const starting = serveLedger(temporaryFolder(), { STORE: database.url })
     await expect(starting).rejects.toThrow(/FOLDER_KEY|node\.key|server id/)
   })

@@ -26,8 +26,9 @@ export const PASSWORD = 'secret'
 
 /**
  * Shell program that waits until the process that started it exits for any reason. Then it stops the servers
- * in the folder $1 and removes the folder. The number in a pid file counts only if the command line of the
- * process contains the folder. SIGQUIT stops a server within 5 seconds.
+ * in the folder $1 and removes the folder. It stops the process of a pid file only if the command line of the
+ * process contains the folder, because another process may have this pid now. It waits up to 7 seconds for each
+ * server, because SIGQUIT stops a server within 5 seconds.
  */
 const GUARD = `
 read -r _

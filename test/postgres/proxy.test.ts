@@ -5,7 +5,7 @@ import { queryOnce } from './server.ts'
 import { sharedPostgres } from './shared.ts'
 
 const postgres = await sharedPostgres()
-/** Other connections whose last statement is not the finished INSERT. */
+/** Finds connections that have not finished an INSERT. When there are none, the server has completed all statements. */
 const UNFINISHED = `SELECT query FROM pg_stat_activity WHERE datname = current_database()
   AND pid <> pg_backend_pid() AND NOT (state = 'idle' AND query LIKE 'INSERT%')`
 

@@ -84,7 +84,7 @@ it('accepts an honest server while the log grows, and keeps its newest head', as
   await node.close()
 })
 
-/** Returns the proof file with its opening changed. */
+/** Returns the proof file with `change` applied to the decoded content of its line `extra`. */
 const withExtra = (file: string, change: (extra: string) => string) =>
   file.replace(/^extra (\S+)$/m, (_, encoded: string) => {
     const extra = change(Buffer.from(encoded, 'base64').toString())
@@ -157,7 +157,7 @@ it('detects a changed or dropped old block, a fork, a rollback and another key',
   for (const node of [truth, changed, dropped, forked, other]) await node.close()
 })
 
-it('detects an outdated proof, even of an older revision under the newest head', async () => {
+it('detects an older head, an older revision under the newest head, and a missing proof of consistency', async () => {
   const [node] = await sameKeyNodes(1)
   if (node === undefined) throw new Error('no node')
   await record(node, [plum(1)])
@@ -170,7 +170,6 @@ it('detects an outdated proof, even of an older revision under the newest head',
   await record(node, [filler(1)])
   options.fetch = (path) => asking(node)(path.endsWith('/proof') ? `${path}?position=1.0` : path)
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
-  // A client rejects a server that cannot prove that the new log continues the previous log.
   await record(node, [filler(2)])
   options.fetch = async (path) =>
     path.includes('consistency') ? { status: 200, text: '{"proof":[1]}' } : asking(node)(path)

@@ -229,8 +229,8 @@ it('returns 503 for a body that exceeds the memory budget of all bodies', async 
   const first = connect(Number(port), '127.0.0.1')
   first.write(head('POST', '/api/a', lines))
   first.write(half)
-  // The node reserves memory for the first request when it has parsed the head. Until then, it may accept this
-  // request.
+  // The node reserves memory for `first` when it has parsed its head. Until then, it may accept the requests of this
+  // loop, so the loop ends only when a request is rejected.
   for (;;) {
     const { replies } = await exchange(bounded.url, [head('POST', '/api/a', lines), long], {
       replies: 1,

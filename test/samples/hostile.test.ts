@@ -318,7 +318,7 @@ describe('an invalid request', () => {
         calls += 1
         const answer = await samples.call(method, path, {
           headers,
-          // Sends from many addresses, because login failures would block one address.
+          // Sends from many addresses, because login failures would block a single address.
           localAddress: `127.1.${calls >> 8}.${(calls % 254) + 1}`,
           ...(body === undefined ? {} : { body }),
         })

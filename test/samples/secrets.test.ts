@@ -67,7 +67,7 @@ it('shows no password, hash, key or token in a log line, an error body, a list o
       basic('bob', wrong).authorization ?? '',
       basic('bob', pairPassword).authorization ?? '',
     ]
-    // Checks that the logs contain every request, because secrets could otherwise not be found in them.
+    // Checks that the logs contain the requests. Without them, the next check could not find a logged secret.
     expect(samples.logs.filter((line) => line.includes('"answered"')).length).toBeGreaterThan(15)
     for (const secret of secrets) {
       expect(shown.filter((text) => text.includes(secret))).toEqual([])

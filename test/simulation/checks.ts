@@ -59,8 +59,8 @@ async function checkChain(scene: Scene, node: SimulatedNode): Promise<boolean> {
   })
   const isForked = histories.some((one) => histories.some((other) => !fits(one, other)))
   if (isForked && !isForkable(scene, node)) world.fault(`there are two histories of ${node.host}`)
-  // If the node has left, other nodes may have a signed head without its blocks, which proves nothing. `heal`
-  // compares the blocks of the mirrors.
+  // After `isLiarGone`, nodes need not detect the fork here, because a signed head without its blocks proves nothing.
+  // `heal` then compares the blocks of the mirrors.
   if (isForked && !isFound(scene, node) && !scene.isLiarGone) {
     world.fault(`there are two histories of ${node.host}, and no node has detected this`)
   }
@@ -89,7 +89,7 @@ async function checkEvidence(
   { evidence, ids, isOwn, at, seen }: Copy,
 ): Promise<void> {
   const key = verifierKeyOf(node.identity.vkey)
-  // A node may lack the blocks of a signed head that it has seen. Then its evidence has no proof for others.
+  // If the node lacks blocks of a signed head that it has seen, its evidence has no proof that others can verify.
   const isPrivate = evidence?.proof === null && !isOwn && evidence.notes[0] === seen
   const seenSize = signed.find(({ note }) => note === seen)?.ids.length ?? 0
   const verified = evidence && verifyEvidence(nodeVerifySignature, key, evidenceText(evidence))

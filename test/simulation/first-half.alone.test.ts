@@ -5,7 +5,7 @@ import { runSeed } from './run.ts'
 import { runSeeds } from './seeds.ts'
 
 const TITLE =
-  'no write is lost, and a key signs two histories only if it was copied or rolled back, which is detected'
+  'no acknowledged write is lost, a key signs two histories only after a copy or a rollback, and nodes detect this'
 const SEEDS_MS = 600_000
 
 for (let from = 1; from <= 200; from += 50) {
@@ -32,7 +32,7 @@ it(
 )
 
 it(
-  'the checks detect a simulated disk that acknowledges syncs too early',
+  'the checks detect a disk that reports writes as stored before they are stored',
   async () => {
     let lost = 0
     for (let seed = 1; seed <= 15; seed += 1) {

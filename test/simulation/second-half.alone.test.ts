@@ -6,7 +6,7 @@ const SEEDS_MS = 600_000
 
 for (let from = 201; from <= 400; from += 50) {
   it(
-    `seeds ${from} to ${from + 49}: no invariant is violated, even by copied keys that sign two histories and by restored nodes`,
+    `seeds ${from} to ${from + 49}: no invariant is violated, even with copied keys that sign two histories and with restored nodes`,
     async () => {
       const { forks, restored } = await runSeeds(from, from + 49)
       expect(forks).toBeGreaterThan(0)

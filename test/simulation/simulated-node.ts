@@ -79,7 +79,7 @@ export interface WorldContext {
   /** Folder that contains the folders of the nodes. */
   readonly base: string
   readonly signed: SignedHistory[]
-  /** Kind of the disks. A hasty disk reports a write as stored too early, which the checks must detect. */
+  /** `hasty`: the disks report writes as stored before they are stored, which the checks must detect. */
   readonly disks: 'honest' | 'hasty'
   /** Promises of stopped nodes that still close their files. */
   readonly closing: Promise<void>[]

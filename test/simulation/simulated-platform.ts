@@ -17,7 +17,7 @@ export interface Owner {
   stored(height: number, id: string): void
   /** Returns the probability that a commit finds the disk full. */
   fullness(): number
-  /** Whether the disk reports writes as stored too early. */
+  /** Whether the disk reports writes as stored before they are stored. */
   readonly isHasty: boolean
 }
 
@@ -30,7 +30,7 @@ export class SimulatedPlatform implements Platform {
   readonly #owner: Owner
   readonly #timers = new Map<() => void, () => void>()
   #hasEnded = false
-  /** Resolves after the last step of a start, in which the node starts its peers. */
+  /** Resolves when the node starts its `mirrors` thread, which is the last step of its start. */
   readonly begun: Promise<void>
   #begin: () => void = () => {}
 
@@ -74,7 +74,10 @@ export class SimulatedPlatform implements Platform {
   async openStore(options: StoreOptions): Promise<Store> {
     const store = await openStore({ ...options, durable: false })
     let isTransaction = false
-    /** The last block that a hasty disk has reported as stored too early, or null. */
+    /**
+     * The last block that the disk has reported as stored, possibly before it was stored. Null if no block was
+     * reported, or if the disk is not hasty.
+     */
     let hasty: Block | null = null
     const commit = async (work: () => Promise<void>) => {
       await this.#disk()

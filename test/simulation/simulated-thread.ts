@@ -10,7 +10,7 @@ import type { World } from './world.ts'
 /** Value of `threadId` after a Node thread has exited. */
 const ENDED = -1
 
-/** The ends of a simulated thread, whose program runs in this event loop. */
+/** The two ends of a simulated thread: `outer` is for the node, and `inner` is for the program of the thread. */
 interface Ends {
   readonly outer: EventEmitter & { threadId: number }
   readonly inner: EventEmitter

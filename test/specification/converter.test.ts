@@ -103,7 +103,7 @@ describe('C: converter parameters', () => {
     expect(await refusal(response)).toEqual({ status: 400, code: 'FIELD_INVALID' })
   })
 
-  it('“configurable by environment variable DEFAULT_PX … DEFAULT_WIDTH”: both arrive as arguments', async () => {
+  it('“configurable by environment variable DEFAULT_PX … DEFAULT_WIDTH”: the service gets both as arguments', async () => {
     const other = await startConverter({ defaults: { px: 14, width: 7 } })
     try {
       const response = await postImage(other.url, await png(7, 3), 'a.png')

@@ -128,7 +128,7 @@ describe('What the service does', () => {
 })
 
 describe('Resources', () => {
-  it('"Database. It is identified by a name (string)", in any script', async () => {
+  it('"Database. It is identified by a name (string)", in any writing system', async () => {
     for (const name of ['台帳', 'a b', 'ünï', '100%', 'a.b-c_d', '🍎']) {
       const path = `/api/${encodeURIComponent(name)}`
       expect((await node.send('POST', path)).json).toEqual({ status: true })

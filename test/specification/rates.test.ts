@@ -232,7 +232,7 @@ describe('the origin of the rates, which is not in the specification', () => {
     })
   })
 
-  it('/healthz reports each source’s last success, as-of and back-off', async () => {
+  it('/healthz reports the last success, the date of the rates, and the back-off of each source', async () => {
     server.answer = (request, response) => {
       if (request.url === '/ecb') response.writeHead(429, { 'retry-after': '600' }).end()
       else response.end(JSON.stringify({ base: 'EUR', date: '2026-10-08', rates: PER_EUR }))

@@ -61,7 +61,7 @@ export class FeedClient {
   }
 
   leave(): void {
-    // Otherwise the client would still report data that arrived before the pause.
+    // Without this, a paused client would still read the data that arrived before `leave`.
     this.#socket.removeAllListeners('data')
     this.#socket.destroy()
   }

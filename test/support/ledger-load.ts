@@ -26,7 +26,7 @@ export class Dice {
 /** Content of an item, or null if the item does not exist. */
 export type ItemState = Record<string, unknown> | null
 
-/** A request, and the items that it changes as they are afterwards, by id. */
+/** A request, and the new state of each item that it changes, by id. */
 interface Step {
   readonly method: string
   readonly path: string
@@ -99,7 +99,7 @@ export class LoadClient {
   /**
    * Compares the items of this client with the database. Each acknowledged item must be unchanged, and the
    * request without a reply must be complete or have no effect. Then records the current state as
-   * acknowledged.
+   * acknowledged. Returns whether the request without a reply was applied; `nothing` if there is none.
    */
   settle(stored: ReadonlyMap<string, Record<string, unknown>>): 'nothing' | 'done' | 'undone' {
     const own = [...stored].filter(([id]) => id.startsWith(`${this.#name}-`))

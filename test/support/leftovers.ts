@@ -1,4 +1,4 @@
-// Runs with every test file in this folder.
+// Runs with every test file in `test/`, except the files named `.alone`.
 import { afterAll, vi } from 'vitest'
 import { running } from './daicho.ts'
 

@@ -135,7 +135,10 @@ it('rejects requests to every route without a token, with an invalid token or wi
   }
 })
 
-/** Returns all scopes that do not include `needed`, also the level below `needed`. */
+/**
+ * Returns scopes that do not include `needed`. For a database scope, these are all other kinds of scopes, a scope
+ * for another database, and the level below `needed`.
+ */
 function allBut(needed: string): string[] {
   const below = { read: [], write: ['db:*:read'], admin: ['db:*:write'] }[
     needed.split(':')[2] ?? ''
