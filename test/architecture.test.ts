@@ -27,8 +27,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
 }
 /**
- * Public files of each module that has more than `index.ts`. The second file serves programs without Node, a
- * listener or a network.
+ * Public files of each module that has a second public file beside `index.ts`. The second file exists for code that
+ * must not load the whole module, because the code runs in browsers, or needs no listener or no network.
  */
 const PUBLIC_API: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
@@ -88,7 +88,7 @@ function cyclesIn(next: ReadonlyMap<string, Iterable<string>>): string[] {
   return [...next.keys()].flatMap((node) => walk(node, []))
 }
 
-it('src contains only folders, and each is a listed module', () => {
+it('src contains only folders, and each is a module in MAY_IMPORT', () => {
   for (const name of readdirSync(src)) {
     expect(statSync(join(src, name)).isDirectory(), `${name} is not a folder`).toBe(true)
     expect(Object.keys(MAY_IMPORT)).toContain(name)
@@ -99,7 +99,7 @@ it('the import scanner finds static and type imports', () => {
   expect(imports.length).toBeGreaterThan(files.length)
 })
 
-it('modules import only the modules listed for them', () => {
+it('modules import only the modules that MAY_IMPORT allows', () => {
   const wrong = imports.filter(({ from, to }) => {
     const name = moduleOf(from)
     return (
@@ -109,7 +109,7 @@ it('modules import only the modules listed for them', () => {
   expect(wrong.map(shown)).toEqual([])
 })
 
-it('other modules are imported only through their public API, except base, which is imported file by file', () => {
+it('modules import other modules only through their public API, except base, whose files they import directly', () => {
   const wrong = imports.filter(({ from, to }) => {
     const name = moduleOf(to)
     if (name === moduleOf(from) || name === 'base' || !to.startsWith(src)) return false
@@ -124,7 +124,7 @@ it('files import each other without a cycle', () => {
   expect(cyclesIn(next)).toEqual([])
 })
 
-it('the files and folders inside each folder of a module import each other without a cycle', () => {
+it('in each folder of a module, the files and subfolders import each other without a cycle', () => {
   const folders = new Map<string, Map<string, Set<string>>>()
   for (const { from, to } of imports) {
     if (isTest(from)) continue
@@ -152,7 +152,7 @@ it('only component.ts and index.ts import from an api/ folder', () => {
   expect(wrong.map(shown)).toEqual([])
 })
 
-it('threads and commands without a listener do not load the listener', () => {
+it('threads and commands that do not listen load neither the listener nor the script engine', () => {
   const loadedBy = (from: string): string[] => {
     const text = readFileSync(from, 'utf8').replaceAll(/(?:import|export) type [^']*/g, '')
     const found = text.matchAll(/^(?:import|export|\}) (?:[^']* )?from '(\.[^']+)'/gm)

@@ -12,7 +12,7 @@ import {
 } from './support/ledger-node.ts'
 import { timeFor } from './support/time-for.ts'
 
-/** A schedule in which a heartbeat is sent only when a test triggers it. */
+/** A schedule whose timers of 10 seconds or more, such as heartbeats, fire only when a test calls `beat`. */
 class HandBeats implements Schedule {
   #waiting: (() => void)[] = []
 
@@ -56,7 +56,7 @@ async function follow(
 /** Returns every entry of the chain in the form of a change-feed event. */
 async function chainOf(node: LedgerNode) {
   const { json } = await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)
-  // biome-ignore lint/suspicious/noExplicitAny: blocks as they came
+  // biome-ignore lint/suspicious/noExplicitAny: blocks as received
   return json.ledgers.flatMap((block: any, height: number) =>
     block.body.map((entry: unknown, index: number) => ({
       position: `${height}.${index}`,
@@ -80,7 +80,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect(client.head).toContain('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream')
   })
 
-  it('starts with new entries, after a given position, or at the first entry, and prefers the header to the query', async () => {
+  it('starts with new entries, after a given position, or at the first entry, and prefers the Last-Event-ID header to the query', async () => {
     const node = await start()
     await node.send('POST', '/api/a')
     await node.send('POST', '/api/a', [{ id: '0' }, { id: '1' }, { id: '2' }])
@@ -188,7 +188,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     const client = await follow(node)
     const stalled = await follow(node)
     stalled.stall()
-    // The item is larger than the socket buffers of the operating system.
+    // The items exceed the socket buffers of the operating system, so the node cannot send all of them to `stalled`.
     const item = { text: 'x'.repeat(1_000_000) }
     for (let count = 0; count < 16; count += 1) await node.send('POST', '/api/a', item)
     await client.until(({ entries }) => entries.length === 16)
@@ -238,8 +238,8 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     const item = { text: 'x'.repeat(1_000_000) }
     for (let count = 0; count < 32; count += 1) {
       await node.send('POST', count % 2 === 0 ? '/api/a' : '/api/b', item)
-      // `client` has read everything before the next entry comes, so a stalled connection always has the larger
-      // buffer.
+      // `client` reads each entry before the next one is written, so the connection with the most buffered data is
+      // always a stalled one.
       await client.until(({ entries }) => entries.length === count + 1)
     }
     expect(node.service.feed.ended.crowded).toBeGreaterThan(0)

@@ -10,8 +10,8 @@ import { MAIN } from './support/program.ts'
 
 const NOBODY = 65_534
 /**
- * Cache folder for compiled code that every user can write. It halves the start time of the commands that run
- * as another user.
+ * Folder of Node's compile cache, writable for every user. The cache halves the start time of the commands that
+ * run as another user.
  */
 let compiled: string
 beforeAll(() => {
@@ -20,7 +20,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(compiled, { recursive: true, force: true }))
 
-/** Runs `daicho <args>` as a user who owns no files. Returns null if this process cannot switch the user. */
+/** Runs `daicho <args>` as NOBODY, who owns no files, if this process is root; otherwise as the current user. */
 function runAsOther(args: readonly string[], folder: string | null) {
   const isRoot = process.getuid?.() === 0
   const other = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
@@ -69,7 +69,7 @@ it('exits with code 78 and a one-line message for a folder or file that another 
   chmodSync(store, 0o000)
   refused(['verify', folder], store)
   chmodSync(store, 0o666)
-  // A file that cannot be read is not reported as missing or invalid.
+  // An unreadable key is reported as unreadable (EACCES), not as missing or invalid.
   chmodSync(join(folder, 'node.key'), 0o000)
   refused(['serve', '--only', 'ledger', '--port', '0'], join(folder, 'node.key'))
   expect(readdirSync(out)).toEqual([])

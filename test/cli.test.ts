@@ -119,7 +119,7 @@ describe('configuration', () => {
   ])(
     'with %s=%j, the node does not start, exits with code 78, and names the variable in a one-line message',
     async (name, value) => {
-      // `config` also reports errors that do not need a start, in a tenth of the time.
+      // `config` reports the errors that do not need a start too, in a tenth of the time of `serve`.
       const needsStart = name === 'HOST' || name === 'SYSTEM_FOLDER'
       const credentials = { BASIC_USERNAME: 'u', BASIC_PASSWORD: 'p' }
       const ended = needsStart
@@ -226,7 +226,7 @@ describe('serve', () => {
     expect(line).toMatch(/^ledger http:\/\/127\.0\.0\.1:\d+$/)
     const url = line.slice('ledger '.length)
     expect((await request(`${url}/api/dbs?token=SECRET`)).status).toBe(200)
-    // In a terminal, the program receives a signal twice, because it goes to the program and to its process group.
+    // Sends two signals, because in a terminal, the program and its process group each receive one.
     daicho.child.kill('SIGINT')
     daicho.child.kill('SIGTERM')
     const { code, stderr } = await daicho.ended
@@ -377,7 +377,7 @@ describe('verify', () => {
     expect(JSON.parse(chain.stdout).finding).toMatchObject({ height: 1, index: 1 })
   })
 
-  it('names a store file that is no longer a store', async () => {
+  it('reports a store file whose header is overwritten', async () => {
     const folder = await usedNodeFolder()
     const store = join(folder, 'ledger.db')
     tamper(folder, 'PRAGMA wal_checkpoint(TRUNCATE)')
@@ -402,7 +402,8 @@ describe('verify', () => {
       readdirSync(folder)
         .sort()
         .filter((name) => statSync(join(folder, name)).size > 0)
-        // Omits `-shm`, which is an index of the WAL and not data. SQLite deletes an empty WAL.
+        // Omits `ledger.db-shm`, which is an index of the WAL and not data. Empty files are omitted too, because SQLite
+        // deletes an empty WAL.
         .filter((name) => !name.endsWith('-shm'))
         .map((name) => [name, readFileSync(join(folder, name)).toString('base64')])
     const before = picture()

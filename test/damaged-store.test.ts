@@ -43,12 +43,12 @@ async function fill(folder: string): Promise<void> {
 }
 
 interface Page {
-  /** Name of the table or index, then the page type. */
+  /** Name of the table or index, then the page type, for example `items leaf`. */
   readonly kind: string
   readonly number: number
 }
 
-/** Returns the middle page of each kind. */
+/** Returns one page of each kind: the middle one of the pages of that kind. */
 function pagesOf(folder: string): Page[] {
   const database = new DatabaseSync(join(folder, FILE))
   const rows = database
@@ -63,7 +63,7 @@ function pagesOf(folder: string): Page[] {
 }
 
 /**
- * Overwrites the first eight bytes of the b-tree page. The first page of a file starts with the file header
+ * Overwrites the first eight bytes of a b-tree page. On the first page of the file, these follow the file header
  * of 100 bytes.
  */
 function damage(folder: string, page: number): void {
@@ -138,7 +138,7 @@ const WRITES: readonly (readonly [string, string, unknown?])[] = [
 ]
 
 describe('with a damaged page of any kind', () => {
-  it('refuses to start, or rejects exactly the requests that need the page with STORE_DAMAGED', async () => {
+  it('refuses to start, or rejects with STORE_DAMAGED exactly the requests that need the page', async () => {
     let refusals = 0
     let refusedStarts = 0
     for (const { kind, number } of pages) {
@@ -154,7 +154,7 @@ describe('with a damaged page of any kind', () => {
       }
       const send = async (method: string, path: string, body?: unknown): Promise<void> => {
         const where = path.replace('SERVER', `${node.service.serverId}`)
-        // The node closes the connection if it finds the damage after it has sent a part of a list.
+        // If the node finds the damage after it has sent a part of a list, it closes the connection: `reply` is null.
         const reply: Reply | null = await node.send(method, where, body).catch(() => null)
         const answer = `${kind}: ${method} ${path} ${reply?.status} ${reply?.text.slice(0, 200)}`
         if (reply === null || reply.status >= 500) refusals += 1
@@ -242,7 +242,7 @@ describe('with a damaged page of items', () => {
     )
   })
 
-  it('sends the whole change feed, which does not read the page', async () => {
+  it('sends the whole change feed, because the feed does not read the page', async () => {
     const { node } = await damagedNode()
     const last = (await node.service.readItem('fruit', 'last'))?.created
     for await (const { position } of await entriesOf(node.service, { after: 'start' })) {
@@ -295,7 +295,7 @@ it('ends a change feed with an error at an unreadable block, and serves the next
   await node.close()
 })
 
-it('answers 503 for the damaged resources of a network, and executes its other transactions', async () => {
+it('answers 503 for damaged resources of a network, and executes transactions on intact resources', async () => {
   const folder = temporaryFolder()
   const before = await startGateway({ folder })
   const trader = (n: number) => ({ tradeId: `t${n}`, firstName: 'x'.repeat(60), lastName: 'y' })

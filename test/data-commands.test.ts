@@ -302,7 +302,8 @@ it('a killed backup, export or import leaves no incomplete result, and can be st
     else expect([args[0], code]).toEqual([args[0], 0])
   }
   expect(await verifyFolder(target)).toMatchObject({ finding: null, entries: 40_001 })
-  // If the kill came after the import moved the store into place, the next start writes the signed head.
+  // Ignores `signed-head`. It is missing if the import was killed after it had moved the store into place; then the
+  // next start of a node writes it.
   const left = readdirSync(target).filter((name) => name !== 'signed-head')
   expect(left.sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
 })
@@ -324,8 +325,8 @@ it('a backup copies every file of a node except store, lock and signed head', as
   all.child.kill('SIGTERM')
   await all.ended
   const taken = [...DATA_FILES, ...BLOB_FOLDERS].map(({ name }) => name)
-  // The store is copied through the engine, not as a file. Each process creates its own lock. A backup omits the
-  // signed head, because its purpose is to detect an older store.
+  // Files that a backup does not copy: the store, because the engine copies it; the lock, because each process creates
+  // its own; and the signed head, because with it a node would reject the backup as an older store.
   const left = ['ledger.db', 'ledger.lock', 'signed-head']
   expect(readdirSync(folder).filter((name) => ![...taken, ...left].includes(name))).toEqual([])
 })

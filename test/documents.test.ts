@@ -28,14 +28,14 @@ const pages = [
     .map((name) => join(root, name)),
   ...filesBelow(join(root, 'docs'), /\.md$/),
 ]
-/** Reference pages for users. */
+/** The manual: the reference and the how-to pages. */
 const manual = pages.filter((path) => /docs\/(?:reference|how-to)\/.*\.md$/.test(path))
 const manualText = manual.map(textOf).join('\n')
 const sources = filesBelow(join(root, 'src'), /\.(?:tsx?|js)$/).filter(
   (path) => !/\.test\.tsx?$|-contract\.ts$|test-world/.test(path),
 )
 const sourceText = sources.map(textOf).join('\n')
-/** Other programs of the repository, whose variables are documented in CONTRIBUTING.md. */
+/** Source of the other programs of the repository. CONTRIBUTING.md documents their variables. */
 const otherText = ['test', 'bench', 'scripts', 'packaging']
   .flatMap((name) => filesBelow(join(root, name), /\.(?:m?ts|mjs|yaml|service)$/))
   .filter((path) => path !== fileURLToPath(import.meta.url))
@@ -146,7 +146,7 @@ it('the manual lists every error code that users can receive', () => {
   expect(missing(INSIDE, (code) => codes.includes(code))).toEqual([])
 })
 
-it('documents name only variables and codes of the program', () => {
+it('every variable and code that a document names exists in the source', () => {
   const inSource = names(sourceText)
   const inOther = names(otherText)
   const named = pages.flatMap((page) =>
@@ -195,7 +195,7 @@ it('the manual gives the status that the node sends for each code', () => {
 })
 
 it('the manual and /metrics list the same metrics', () => {
-  // Excludes `daicho_schema`, which is a table.
+  // Excludes `daicho_schema`, which is a database table, not a metric.
   const metricNames = (text: string) => new Set(text.match(/\bdaicho_(?!schema\b)[a-z_]+[a-z]\b/g))
   const inSource = metricNames(sourceText)
   expect(inSource.size).toBeGreaterThan(15)
@@ -220,7 +220,7 @@ it('the manual lists every path of the ledger', async () => {
   expect(missing(paths, (path) => known.has(path))).toEqual([])
 })
 
-/** Returns all commands by name, as typed. */
+/** Returns all commands by the name that users type, for example `network list`. */
 async function commandsOf(): Promise<Map<string, Command>> {
   const list = textOf(join(root, 'src/cli/command-list.ts'))
   const found = new Map<string, Command>()

@@ -1,6 +1,6 @@
-// Compares random histories of items, attachments, erasures and restarts with a model of every entry. Compared are
-// the results and refusals of erasures, the ledger and the files afterwards, and the rows of the store after a replay
-// of an export. The store must also verify.
+// Compares random histories of items, attachments, erasures and restarts with a model that remembers every entry. The
+// result of each step must match the model, and so must the ledger and the files at the end. The store must verify,
+// and a replay of its export must give the same rows.
 import { hash } from 'node:crypto'
 import { copyFileSync, existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,11 +21,11 @@ const shaOf = (text: string) => hash('sha256', text, 'hex')
 interface Remembered {
   readonly position: string
   readonly method: string
-  /** Empty for entries of databases and erasures. */
+  /** Id of the item. Empty for entries of databases and erasures. */
   readonly id: string
   readonly name: string
   readonly text: string
-  /** Number of databases with this name that had been created when the entry was recorded. */
+  /** How many times the database had been created when the entry was recorded. */
   readonly life: number
   /** For the creation of an attachment: the entry that replaced or deleted it. */
   ended: Remembered | null
@@ -108,7 +108,7 @@ function erased(model: Model, of: string, named: readonly Remembered[]): Remembe
   return model.entries.filter((entry) => taken.has(entry))
 }
 
-/** Returns all past revisions and attachments of the item in the current database. */
+/** Returns all former revisions and attachments of the item since the database was last created. */
 function formerOf(model: Model, of: string): Remembered[] {
   const item = model.items.get(of)
   return model.entries.filter(
@@ -130,7 +130,7 @@ function picked(model: Model, of: string, at: readonly number[]): Remembered[] {
   )
 }
 
-/** Applies the step to the model. Returns the erased entries, an error code, or success. */
+/** Applies the step to the model. Returns the positions of the erased entries, an error code, or `done`. */
 function expected(model: Model, step: Step): readonly string[] | string {
   if (step.kind === 'reopen') return 'done'
   const add = (method: string, of = '', called = '', content = ''): Remembered => {
@@ -182,7 +182,7 @@ function expected(model: Model, step: Step): readonly string[] | string {
     item.held.delete(step.name)
   } else {
     const entry = add('create_attachment', step.id, step.name, step.text)
-    // Also finds attachments of a deleted item with this id.
+    // The new attachment replaces one with the same name, even one of a deleted item with the same id.
     const open = model.entries.find(
       (one) =>
         one !== entry &&
@@ -286,7 +286,7 @@ async function expectAgreement(model: Model, node: Node): Promise<void> {
 /** Returns all rows that were derived from the chain, sorted. */
 function rowsOf(folder: string): string[] {
   const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
-  // Ignores rows of deleted databases, which an import may remove later.
+  // Ignores rows of deleted databases, because they can still exist after an import.
   const alive = 'db IN (SELECT created FROM databases)'
   const selects = ['attachments', `items WHERE ${alive}`, `superseded WHERE ${alive}`, 'erasures']
   const rows = selects.flatMap((from) => database.prepare(`SELECT '${from}', * FROM ${from}`).all())

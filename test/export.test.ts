@@ -47,7 +47,7 @@ function pathOf(db: string): string {
   return `/api/${encodeURIComponent(db)}`
 }
 
-/** Sends every documented read. Returns the replies as text, with the headers of items. */
+/** Sends every documented read request. Returns the replies as text, with the headers of items. */
 async function replies(node: LedgerNode): Promise<string[]> {
   const texts: string[] = []
   const read = async (path: string) => {

@@ -27,7 +27,7 @@ it.each([
 ])('rejects an upload with 503 while %s, and accepts uploads afterwards', async (_, path) => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
-  // A file with this name keeps the node from creating a folder.
+  // A file at this path keeps the node from creating a folder there.
   mkdirSync(join(folder, path, '..'), { recursive: true })
   writeFileSync(join(folder, path), '')
   expect(await put(node)).toMatchObject({
@@ -76,7 +76,7 @@ it('returns 503 for a download whose file cannot be opened', async () => {
   ])
 })
 
-it('returns 503 for a checkpoint while the signed head cannot be written, and signs afterwards', async () => {
+it('returns 503 for a checkpoint while the signed head cannot be written, and a signed checkpoint afterwards', async () => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
   const checkpoint = `/api/ledgers/${node.service.serverId}/checkpoint`

@@ -9,12 +9,12 @@ import { temporaryFolder, verifyFolder } from './support/ledger-node.ts'
 const MB = 1_000_000
 const TEXT = 'x'.repeat(100_000)
 /**
- * Maximum size of the WAL in these tests: twice the size at which a checkpoint starts (CHECKPOINT_FRAMES
- * pages of 4 KiB).
+ * Twice the WAL size at which a checkpoint starts (CHECKPOINT_FRAMES pages of 4 KiB). The WAL must stay below twice
+ * this size.
  */
 const WAL_BYTES = 32 * 1024 * 1024
 
-/** Fills the disk except for `left` bytes. The node may use some space during this. */
+/** Fills the disk except for `left` bytes. Ignores ENOSPC, because the node can use space in the meantime. */
 function fill(disk: string, left = 0): void {
   const { bavail, bsize } = statfsSync(disk)
   try {
@@ -24,8 +24,8 @@ function fill(disk: string, left = 0): void {
   }
 }
 
-// After 1 write, the WAL index has its minimum size. After 110 writes, the WAL index has grown and a checkpoint will
-// start soon.
+// Number of writes before the disk is full. After 1 write, the WAL index has its minimum size. After 110 writes, the
+// WAL index has grown and a checkpoint will start soon.
 it.for([1, 110])(
   'a node whose disk is full after %i writes returns 507 until there is space, then accepts writes, and keeps its WAL small',
   async (before, { skip }) => {
@@ -68,8 +68,8 @@ it.for([1, 110])(
       rmSync(join(disk, 'filler'))
       const store = join(folder, 'ledger.db')
       const had = statSync(store).size
-      // The node waits at least a second before it repeats a failed checkpoint, and a fast computer writes much in a
-      // second.
+      // Writes until the store has grown, instead of a fixed number of times, because the node waits at least a second
+      // before it repeats a failed checkpoint.
       const checkpointed = async () => {
         expect(await write()).toBe(200)
         return statSync(store).size
@@ -99,7 +99,7 @@ const post = (url: string, body: unknown) =>
     body: JSON.stringify(body),
   })
 
-it('a node that was killed on a full disk serves reads, and accepts writes when there is space; a node that has no space to start prints one line', async ({
+it('after a kill on a full disk, a node serves reads, and accepts writes when there is space; without space to start, it prints one line', async ({
   skip,
 }) => {
   const disk = temporaryFolder()

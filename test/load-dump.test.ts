@@ -15,7 +15,7 @@ const lines = (count: number) =>
   Array.from({ length: count }, (_, at) => `{"id":"i${at}","n":${at}}\n`).join('')
 
 describe('load and dump with a data folder', () => {
-  it('store the items of a file and return the same items, and a load with refused lines lists these and exits with code 1', async () => {
+  it('store the items of a file and return the same items; a load that refuses lines lists them and exits with code 1', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)
@@ -183,7 +183,7 @@ describe('load and dump with a running node', () => {
     ...{ newId: () => 'new', acknowledged() {} },
   }
 
-  it('store items, replace existing items, and return the state after one block', async () => {
+  it('store and replace items; a dump returns the items at one height, and fails if they change during the dump', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
     const once = { ...options, onConflict: 'fail' as const }

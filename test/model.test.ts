@@ -1,5 +1,5 @@
 // Compares random histories of one node with a model made of maps (`model/state.ts`). The node has a real folder,
-// uses real HTTP, and is restarted while its clock moves. Items, lists, filters, histories, items at any height,
+// uses real HTTP, is restarted, and its clock advances. Items, lists, filters, histories, items at any height,
 // attachments, their files and the ledger must match the model. Each request with an idempotency key must be applied
 // once. The store must verify at the end.
 import fc from 'fast-check'
@@ -89,8 +89,8 @@ const text = (value: unknown) =>
   )
 
 /**
- * Returns the positions that the next entry can have: in a new block, or in the last block after its last
- * entry (null if there is none).
+ * Returns the two positions that the next entry can have. `own`: the first position of a new block. `same`: the
+ * position after the last entry, in the same block, or null if there is no entry.
  */
 function nextIn({ entries }: State): { readonly own: Position; readonly same: Position | null } {
   const last = entries.at(-1)?.at
@@ -107,9 +107,9 @@ function positionOf({ position }: Answer): Position {
 }
 
 /**
- * Sends requests concurrently and compares their replies with the model. Taken in the order of their
- * positions, each request must have been applied to the result of the requests before it. Each refusal must
- * be correct for one of these states.
+ * Sends requests concurrently, and compares their replies with the model. In the order of their positions, each
+ * accepted request must have been applied to the state after the request before it. Each refusal must be correct in
+ * one of these states.
  */
 async function ask(model: Model, real: Real, together: readonly UntaggedRequest[]): Promise<void> {
   const requests = together.map((meant) => withTags(model.state, meant))
@@ -137,8 +137,8 @@ async function ask(model: Model, real: Real, together: readonly UntaggedRequest[
       continue
     }
     expect(answer).toEqual(expected.answer)
-    // An entry that shares a block with an earlier entry of these requests follows it directly. A block that existed
-    // before these requests gets no more entries.
+    // A request starts a new block, or directly follows an earlier request of this call in the same block. A block
+    // that existed before this call gets no more entries.
     const { own, same } = nextIn(state)
     expect([own, same?.height === undefined || same.height < height ? own : same]).toContainEqual(
       at,
@@ -167,7 +167,7 @@ const commands = fc.oneof(
     ),
   },
   {
-    // Sends one request several times concurrently. Without an idempotency key, each is a request of its own.
+    // Sends one request several times concurrently. Without an idempotency key, each copy is a new request.
     weight: 4,
     arbitrary: fc.tuple(requests, fc.integer({ min: 2, max: 4 })).map(
       ([one, times]) =>

@@ -13,7 +13,7 @@ const skipped = installed
   ? ''
   : ' (skipped: node_modules differs from package-lock.json; run npm ci)'
 
-/** Starts a ledger with `npm start`. After the test, kills all processes that this started. */
+/** Starts a ledger with `npm start`. After the test, kills npm and its child processes. */
 async function npmStart() {
   const args = ['start', '-s', '--', '--only', 'ledger', '--port', '0', '--json']
   const npm = spawn('npm', args, {
@@ -38,15 +38,18 @@ async function npmStart() {
   return { npm, url, logged }
 }
 
-it.skipIf(!installed)(`stopping npm start shuts the node down cleanly${skipped}`, async () => {
-  const { npm, url, logged } = await npmStart()
-  npm.kill('SIGTERM')
-  expect(await logged).toContain('"signal":"SIGTERM","msg":"closing"')
-  await expect(fetch(`${url}/api/dbs`)).rejects.toThrow('fetch failed')
-})
+it.skipIf(!installed)(
+  `if npm receives SIGTERM, the node of npm start shuts down cleanly${skipped}`,
+  async () => {
+    const { npm, url, logged } = await npmStart()
+    npm.kill('SIGTERM')
+    expect(await logged).toContain('"signal":"SIGTERM","msg":"closing"')
+    await expect(fetch(`${url}/api/dbs`)).rejects.toThrow('fetch failed')
+  },
+)
 
 it.skipIf(!installed || process.platform !== 'linux')(
-  `killing npm start shuts the node down cleanly${skipped}`,
+  `if npm is killed, the node of npm start shuts down cleanly${skipped}`,
   async () => {
     const { npm, url, logged } = await npmStart()
     npm.kill('SIGKILL')

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import { MAIN } from './support/program.ts'
 
-it('the installed command runs with the same V8 flags as a cloned repository', () => {
+it('the installed command has the same V8 flags as the command in a cloned repository', () => {
   const main = readFileSync(MAIN, 'utf8')
   expect(main.split('\n')[0]).toBe(`#!/usr/bin/env -S node ${NODE_FLAGS.join(' ')}`)
 })
@@ -55,7 +55,7 @@ it('the package scripts use no shell syntax, so that they run on Windows too', (
   }
 })
 
-/** Path of a Node on PATH that is too old for daicho. */
+/** Path of a Node on PATH that is too old for daicho, or undefined if PATH has none. */
 const old = (process.env.PATH ?? '')
   .split(delimiter)
   .map((folder) => join(folder, 'node'))

@@ -131,7 +131,7 @@ it('distinguishes a missing blob from a blob that no entry refers to, and accept
   expect(await absentAt(node, serverId, '?limit=1')).toMatchObject({ after: '2.0', more: true })
   expect(await absentAt(node, serverId, '?after=2.0')).toMatchObject({ absent: [], after: '3.0' })
 
-  // A mirror reports the same blob as missing at its source, and fetches the blob when the source has it again.
+  // A mirror of `node` reports this blob as missing, and fetches it when `node` has it again.
   const mirror = await start()
   await peer(mirror, node)
   await until('the blob is listed as missing', async () => {
@@ -150,7 +150,7 @@ it('distinguishes a missing blob from a blob that no entry refers to, and accept
   })
 })
 
-it('verify counts missing blobs of a mirror, but reports damaged blobs and missing blobs of the node itself as faults', async () => {
+it("verify only counts a mirror's missing blobs, but reports damaged blobs, and missing blobs of the node's own chain, as faults", async () => {
   const [folder, ownFolder] = [temporaryFolder(), temporaryFolder()]
   const node = await origin({ folder: ownFolder })
   const { serverId } = node.service
@@ -300,7 +300,7 @@ it('resumes an interrupted blob transfer, even after a restart', async () => {
   await until('the mirror has the blob', () => isAt(first, serverId, sha256))
   await first.send('DELETE', `/api/config/peers/${serverId}`)
   await first.close()
-  // Creates the state after a kill at this point.
+  // Creates the folder of a mirror that was killed after it had received `have` bytes of the blob.
   const have = 2 * PART_BYTES + 12
   const contents = join(folder, 'mirrors', `${serverId}`, 'attachments')
   expect(existsSync(join(contents, 'incoming'))).toBe(false)

@@ -55,7 +55,7 @@ it('three nodes that write concurrently end with equal copies of three chains, a
   await Promise.all(nodes.map((node) => node.close()))
 })
 
-it('a node mirrors a chain from another mirror, without contact to the node of the chain', async () => {
+it('a node mirrors a chain from another mirror, without contact to the node that writes the chain', async () => {
   const [first, middle, last] = [
     await startLedgerNode({ peers: PEERS }),
     await startLedgerNode({ peers: PEERS }),
@@ -156,7 +156,7 @@ it('a node that was restored from an old backup rejects writes until it has its 
   expect((await returned.send('GET', '/api/fruit')).json.items).toEqual([])
   await returned.close()
 
-  // Keeps only the key in the folder.
+  // Removes the store, so that the folder contains only the key, as for a restore.
   rmSync(join(old, 'ledger.db'))
   const restore = () =>
     restoreChain({
@@ -220,7 +220,7 @@ it('a node shows the pushed height after a restart, even without further pushes'
   await again.close()
 })
 
-it('an unreachable node pushes its chain, and reads the chain of the other node', async () => {
+it('an unreachable node pushes its chain to its peer, and reads the chain of the peer', async () => {
   const options = { peers: PEERS, clock: systemClock }
   const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
   const { serverId } = hidden.service
@@ -277,7 +277,7 @@ it('nodes that require tokens mirror each other with signed requests', async () 
   await Promise.all([one.close(), other.close()])
 })
 
-it('two nodes with one key and the mirrors of both store and show both heads, and accept no more changes', async () => {
+it('two nodes with one key, and their mirrors, store and show both heads, and accept no more changes', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')

@@ -9,7 +9,7 @@ import { PAIRS } from '../src/rate-feed/index.ts'
 import { runDaicho } from './support/daicho.ts'
 import { temporaryFolder } from './support/ledger-node.ts'
 
-/** Units of each currency per EUR, without CNH. */
+/** Units of each currency per EUR. CNH is missing, so the feed uses CNY instead. */
 const perEur = {
   ...{ USD: 1.1, JPY: 176, GBP: 0.88, SEK: 11, CHF: 0.935, NOK: 10.78, TRY: 55.42 },
   ...{ AUD: 1.614, CAD: 1.606, CNY: 7.5554, HKD: 8.8438, MXN: 20.2217, NZD: 2.0061, ZAR: 18.58 },
@@ -42,7 +42,7 @@ beforeAll(async () => {
   asJson = (await runDaicho(['rates', '--json'], { RATES_SOURCES: 'snapshot' })).stdout
 })
 
-it('prints one aligned line for each pair, and marks pairs that use a substitute', async () => {
+it('prints one aligned line for each pair, and names the pairs that are computed with a substitute currency', async () => {
   const { code, stdout, stderr } = await runDaicho(['rates'], fromFile(today()))
   expect([code, stderr]).toEqual([0, ''])
   const [head = '', empty, ...lines] = stdout.trimEnd().split('\n')

@@ -22,7 +22,7 @@ const perEur = {
 
 const read = async (url: string) => JSON.parse(await (await fetch(url)).text())
 
-it('returns a recorded rate at its ledger path, and the block there contains the rate', async () => {
+it('returns a recorded rate with the path of its block in the ledger, and the block contains the rate', async () => {
   const folder = temporaryFolder()
   const asOf = new Date().toISOString().slice(0, 10)
   const vector = join(folder, 'vector.json')

@@ -26,7 +26,7 @@ function compileReply(reply: unknown): number {
   return schemas.length
 }
 
-/** Compiles the schema of a part of a request, for which it validates a value. Returns 1. */
+/** Compiles the schema of a part of a request by validating a value. Returns 1, the number of schemas. */
 function compilePart(schema: unknown, httpPart: string): number {
   void validators({ schema: schema as object, httpPart, ...route })({})
   return 1
