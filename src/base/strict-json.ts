@@ -202,7 +202,7 @@ function countMembers(value: Json): number {
     return count
   }
   for (const name in value) {
-    // `parseJson` makes `__proto__` an own member.
+    // This loop finds `__proto__`, because `parseJson` makes it an own member.
     if (name === '__proto__') {
       throw new StrictJsonError('JSON_FORBIDDEN_MEMBER', 'a member must not be named __proto__')
     }

@@ -8,8 +8,8 @@ export interface FieldType {
   /** End of the error message “must be …”. */
   readonly expected: string
   /**
-   * Converts the operand `given` to the value to compare with. Returns undefined for null and for a value of another
-   * type. `fromText` means that `given` is from the bracket form, where every value is a text.
+   * Converts the operand `value` to the value to compare with. Returns undefined for null and for a value of another
+   * type. `fromText` means that `value` is from the bracket form, where every value is a text.
    */
   read(value: Json, fromText: boolean): Exclude<Scalar, null> | undefined
 }

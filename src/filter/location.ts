@@ -32,8 +32,8 @@ export class FilterLocation {
 }
 
 /**
- * Returns the elements of a list. In bracket form, an object with indexes as names is a list too, and a single text
- * is a list of one element. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE beyond `max`.
+ * Returns the elements of a list. A single text is a list of one element, except in the JSON form of `where`. In
+ * bracket form, an object with indexes as names is a list too. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE beyond `max`.
  */
 export function listOf(value: Json, location: FilterLocation, max: number): Json[] {
   const list = elementsOf(value, location)

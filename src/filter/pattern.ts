@@ -56,7 +56,7 @@ export function regexpPattern(text: string): Pattern {
     throw new PatternError(`the flags ${flags} are not supported, only i`)
   }
   try {
-    // JavaScript's parser gives better error messages than RE2.
+    // Parses with JavaScript first, because its error messages are better than those of RE2.
     new RegExp(inner, 'u')
   } catch (error) {
     throw new PatternError(error instanceof Error ? error.message : String(error))

@@ -109,7 +109,7 @@ describe('with a model', () => {
     expect(json({ where: { owner: { exists: true } } }, options)?.where).not.toBeNull()
   })
 
-  it('an integer field can be compared by order, and a fraction is rejected', () => {
+  it('accepts a range for an integer field, and rejects a fraction for it and a word for a boolean field', () => {
     const above = (value: number) => ({
       ...{ kind: 'condition', path: ['count'], negated: false },
       test: { kind: 'range', from: { value, inclusive: false }, to: null },
@@ -175,7 +175,7 @@ describe('with a model', () => {
   })
 })
 
-it('parses every operator into its comparison', () => {
+it('parses every operator into its test, negated if necessary', () => {
   const value = (kind: string, more: object) => ({ kind, ...more })
   const five = (inclusive: boolean) => ({ value: 5, inclusive })
   const cases: [string, unknown, boolean, object][] = [

@@ -117,8 +117,8 @@ function wrong({ location }: Operand, expected: string): FilterError {
 }
 
 /**
- * Returns the values to compare with. A text in bracket form that is also a JSON literal gives the literal and the
- * text.
+ * Returns the values to compare with. Without a model, a text in bracket form that is also a JSON literal gives two
+ * values: the literal and the text.
  */
 function valuesOf(operand: Operand): Scalar[] {
   const { given, location, type } = operand
@@ -145,7 +145,7 @@ function literalIn(text: string): Exclude<Scalar, string> | undefined {
   return number === undefined ? undefined : (withoutSign(number) as number)
 }
 
-/** Replaces -0 by 0, because canonical JSON has no negative zero. */
+/** Replaces -0 with 0, because canonical JSON has no negative zero. */
 function withoutSign<Value extends Scalar>(value: Value): Value | 0 {
   return value === 0 ? 0 : value
 }

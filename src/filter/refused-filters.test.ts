@@ -177,7 +177,7 @@ it('accepts any input or rejects it with a code and a pointer', () => {
   )
 })
 
-it('accepts brackets as deep as the deepest filter needs, and no deeper', () => {
+it('accepts the deepest filter in bracket form, and rejects 22 pairs of brackets', () => {
   const deepest = `filter[where]${'[and][0]'.repeat(FILTER_LIMITS.depth)}[a][inq][0]=x`
   expect(refusal(() => brackets(deepest))).toBe('taken')
   const reasonOf = (count: number) => {

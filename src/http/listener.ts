@@ -137,8 +137,8 @@ export async function buildApp(
   // Components that accept bodies add parsers. All other bodies are read and discarded, because closing a connection
   // with unread bytes resets the connection, and the client may lose the reply.
   app.removeAllContentTypeParsers()
-  // No route accepts QUERY, so the reply must be 405, as for any other unsupported method. Fastify's own registration of
-  // QUERY would reply 400 if Content-Type is missing.
+  // No route accepts QUERY, so the reply must be 405, as for any other unsupported method. Fastify's own registration
+  // of QUERY would reply 400 if Content-Type is missing.
   app.addHttpMethod('QUERY', { hasBody: false, overrideExisting: true })
   app.addContentTypeParser('*', async (request: FastifyRequest) => void (await readBody(request)))
   app.setValidatorCompiler(validatorCompiler())

@@ -168,7 +168,7 @@ export class PeerClient {
     return { blobs, upTo: Math.max(after, upTo ?? -1), more }
   }
 
-  /** Sends a part of a blob. Returns the number of bytes that the other node then has, or null if it rejects the blob. */
+  /** Sends a part of a blob. Returns the number of bytes that the other node then has; null if it rejects the blob. */
   async sendBlobPart(sha256: string, from: number, part: Uint8Array): Promise<number | null> {
     const path = this.#path(`attachments/${sha256}?offset=${from}`)
     const headers = { 'content-type': 'application/octet-stream' }
