@@ -39,6 +39,6 @@ export interface Aggregated {
   readonly groups: readonly Group[]
   /** Height of the newest block when reading began. */
   readonly height: number
-  /** Whether no block was added during reading, so that the result is exact for `height`. */
+  /** True if no block was added during reading. Only then is the result exact for `height`. */
   readonly consistent: boolean
 }

@@ -68,7 +68,7 @@ export async function* changesOf(
   } satisfies Call
   let last = ''
   for (let failures = 0; ; ) {
-    // Closes the connection when the loop exits.
+    // Aborted when the caller leaves the loop, which closes the connection.
     const left = new AbortController()
     const headers: Record<string, string> = last === '' ? {} : { 'last-event-id': last }
     try {
@@ -113,7 +113,7 @@ async function* livelyBytes(
 
 function changeIn(data: string): Change {
   try {
-    // The type is declared by the schema of the node and not checked.
+    // The cast is not checked: the schema of the node declares the type.
     return parseJson(data) as Change
   } catch (error) {
     throw new ClientError('REPLY_MALFORMED', 200, 'an event that is not JSON', { cause: error })
@@ -162,7 +162,7 @@ export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerato
 async function* linesIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
-  // A CR at the end of a part may be half of a CRLF.
+  // A CR at the end of a part is kept for the next part, because it can be the first half of a CRLF.
   let half = ''
   for await (const part of bytes) {
     const text = half + decoder.decode(part, { stream: true })

@@ -239,7 +239,7 @@ export class DatabaseClient<Item extends object> {
     if (!(pageSize >= 1)) throw valueInvalid(`pageSize must be 1 or more, but is ${pageSize}`)
     const pageMax = Math.min(pageSize, PAGE_MAX)
     const convert = jsonWithLists<Page<Doc>>('items', ...(docs ? ['docs' as const] : []))
-    // If the filter has an order, pages continue after a number of items instead of an item.
+    // If the filter has an order, `offset` (a number of items) selects the next page; otherwise `after` (an id) does.
     const isOrdered = (filter?.order?.length ?? 0) > 0
     let left = limit
     let offset = 0

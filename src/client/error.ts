@@ -44,10 +44,10 @@ export function unverifiable(subject: string): VerificationError {
   )
 }
 
-/** Codes of errors without a reply after which a retry may succeed. */
+/** Codes of errors without a reply. After these errors, a retry can succeed. */
 const NO_REPLY: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMEOUT'])
 
-/** Maximum `Retry-After` for which the client waits, milliseconds. After a longer one, the request fails. */
+/** Maximum `Retry-After` for which the client waits, milliseconds. If it is longer, the request fails at once. */
 const RETRY_AFTER_MS_MAX = 30_000
 
 /** Whether a retry may succeed soon, because there was no reply or the node is busy. */

@@ -79,7 +79,7 @@ export function filterText<Item, Field extends MemberName<Item>>({
   order,
   fields,
 }: QueryFilter<Item, Field>): string {
-  // Refuses a condition that is undefined, because it would select all items.
+  // Refuses a condition that is undefined: JSON would omit it, so the filter would select too many items.
   if (where !== undefined) jsonText(where, 'filter/where', 'refused')
   return jsonText({ where, order, fields }, 'filter')
 }

@@ -49,7 +49,7 @@ export async function textOf(reply: Response): Promise<string> {
 
 /** Returns the body of a reply with server-sent events. */
 export async function eventStreamOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
-  // Otherwise an HTML page from a proxy would be read as a stream without events.
+  // Refuses other types, because an HTML page from a proxy would be read as a stream without events.
   if (!hasType(reply, 'text/event-stream')) throw malformed(reply)
   return bytesOf(reply)
 }
@@ -96,7 +96,7 @@ export function isRedirect({ type, status }: Response): boolean {
 }
 
 export async function redirected(reply: Response, url: string): Promise<ClientError> {
-  // Otherwise the connection would stay open.
+  // Cancels the body, because otherwise the connection would stay open.
   await reply.body?.cancel()
   const location = reply.headers.get('location')
   const target = location === null ? '' : ` to ${location}`

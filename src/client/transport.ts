@@ -156,7 +156,7 @@ export class Transport {
 
   /** Sends a change and converts the reply with `convert`. */
   write<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
-    // A stream can be sent only once.
+    // Does not retry, because a stream can be sent only once.
     if (call.content instanceof ReadableStream)
       return this.#attempt(call, call.headers ?? {}, convert)
     return this.#withRetries(call, { 'idempotency-key': newKey(), ...call.headers }, convert)
@@ -179,7 +179,10 @@ export class Transport {
     }
   }
 
-  /** Sends the `content` of `call`, not the `body`. Errors of the `token` function are passed on unchanged. */
+  /**
+   * Sends `call` once. Sends only `content`, because `#withRetries` has converted `body` to `content`. Errors of the
+   * `token` function are passed on unchanged.
+   */
   async #attempt<Result>(
     call: Call,
     headers: Readonly<Record<string, string>>,
@@ -244,7 +247,7 @@ function baseOf(url: string | URL): string {
     )
   }
   const { origin, pathname, username, password, search, hash } = parsed
-  // The message does not contain the URL, which has a password.
+  // The message must not contain the URL, because the URL contains a password.
   if (username !== '' || password !== '') {
     throw new TypeError(`the URL of a node has no user name or password, as in ${EXAMPLE}`)
   }
@@ -278,7 +281,7 @@ function initOf({ method, content }: Call): RequestInit {
     ...(bytes instanceof ReadableStream ? { duplex: 'half' as const } : {}),
     // Redirects are not followed, because a redirect could send the token to another server.
     redirect: 'manual',
-    // Otherwise a browser could answer a read with a cached reply.
+    // With other values of `cache`, a browser could answer a read with a cached reply.
     cache: 'no-store',
   }
 }
@@ -294,7 +297,7 @@ function reasonOf(error: unknown): string {
 export function pathOf(template: string, parts: Readonly<Record<string, string | number>>): string {
   return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const text = String(parts[name] ?? '')
-    // URLs resolve these path segments even if they are escaped.
+    // Refuses an empty segment, `.` and `..`, because URLs resolve `.` and `..` even if they are escaped.
     if (!['', '.', '..'].includes(text) && text.isWellFormed()) return encodeURIComponent(text)
     throw new ClientError('NAME_INVALID', 0, `${JSON.stringify(text)} cannot be used as ${name}`)
   })

@@ -128,7 +128,7 @@ export class Verification {
     }
   }
 
-  /** Returns the reader, which starts with the stored checkpoint. Errors: VerificationError if this is not signed. */
+  /** Returns the reader, which starts with the stored checkpoint. Errors: VerificationError if it is not signed. */
   #opened(): Promise<VerifyingReader> {
     this.#reader ??= this.#open().catch((error) => {
       this.#reader = null

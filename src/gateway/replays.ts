@@ -26,7 +26,7 @@ export interface EventPage {
 export interface ReplaySource {
   /** Number of blocks whose events were sent live to this caller so far. */
   readonly sent: number
-  /** Reads the events of consecutive blocks from `height`, up to a bounded size. */
+  /** Reads one page: the events of consecutive blocks, starting with the block at `height`. */
   read(height: number): Promise<EventPage>
 }
 

@@ -54,7 +54,7 @@ export class GatewayService {
     return this.#summary(network.definition.name)
   }
 
-  /** Replaces a network by the network in a `.bna`. Errors: NETWORK_NOT_FOUND, NETWORK_INVALID. */
+  /** Replaces a network with the network in a `.bna`. Errors: NETWORK_NOT_FOUND, NETWORK_INVALID. */
   async upgrade(
     name: string,
     archive: Buffer,

@@ -9,7 +9,7 @@ export type NetworkErrorCode =
   | 'NETWORK_EXISTS'
   | 'NETWORK_NOT_FOUND'
   | 'NETWORK_REMOVED'
-  | 'NETWORK_NAME_TAKEN' // another database of the ledger has this name
+  | 'NETWORK_NAME_TAKEN' // a removed network, or a database without a network, has this name
   | 'NETWORK_VERSION_SAME' // an upgrade to an archive that is already deployed
   | 'UPGRADE_INVALID' // stored resources are invalid in the new model; see `problems`
   | 'TYPE_NOT_FOUND'
@@ -17,7 +17,7 @@ export type NetworkErrorCode =
   | 'RESOURCE_EXISTS'
   | 'RESOURCE_INVALID' // not a valid instance of its type; see `problems`
   | 'RESOURCE_ID_MISMATCH' // the ids in the body and the path differ
-  | 'RESOURCE_CHANGED' // `If-Match` contains another revision
+  | 'RESOURCE_CHANGED' // `If-Match` does not contain the current revision
   | 'TRANSACTION_FAILED' // a processor threw; the message comes from its error
   | 'PROCESSOR_DEADLINE' // the processors of a transaction took too long
   | 'PROCESSOR_MEMORY' // the processors of a transaction used too much memory

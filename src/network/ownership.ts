@@ -36,7 +36,7 @@ async function changedNetworks(
       if (height > to) return names
       height += 1
       for (const text of entries) {
-        // Skips most entries without parsing, because most entries do not belong to a network.
+        // Skips most entries without parsing them, because most entries do not record a network.
         if (!text.includes(NETWORK_TYPE)) continue
         const { db, item } = objectIn(text)
         const id = isJsonObject(item) ? item.id : null

@@ -216,7 +216,7 @@ class Failures(unittest.TestCase):
         )
         self.assertEqual(self.delays, [0.1, 0.2, 0.4, 0.1])
 
-    def test_reports_a_page_of_a_proxy_in_place_of_changes(self) -> None:
+    def test_reports_a_proxy_page_that_arrives_instead_of_changes(self) -> None:
         ledger = self.node(reply(200, {"status": True, "serverid": 7}), reply(200, "Sign in"))
         changes = ledger.changes()
         self.assertEqual(self.refusal_of(lambda: next(changes)).code, "REPLY_MALFORMED")

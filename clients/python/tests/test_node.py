@@ -149,7 +149,7 @@ class RealNode(unittest.TestCase):
             with self.assertRaisesRegex(SystemExit, "^DIFFERENCE: "):
                 main(str(path), key)
 
-    def test_requires_a_token_where_the_node_does(self) -> None:
+    def test_sends_its_token_to_a_node_that_requires_one(self) -> None:
         url = os.environ["DAICHO_URL_WITH_TOKENS"]
         with self.refused("TOKEN_NEEDED", 401):
             LedgerClient(url).databases()

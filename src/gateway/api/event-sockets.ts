@@ -21,7 +21,7 @@ const SUBSCRIBERS_MAX = 2_000
 const MESSAGE_BYTES_MAX = 1_024
 /** Maximum unsent bytes of a connection. Above this, the client is too slow and the connection is closed. */
 const PENDING_BYTES_MAX = 1024 * 1024
-/** Maximum unsent bytes during a replay. The events of a single block may be longer. */
+/** Maximum unsent bytes during a replay, unless the events of a single block are longer. */
 const REPLAY_BYTES = 128 * 1024
 /** Makes `ws` send a buffer as a text frame. Events are buffers, because all sockets share them. */
 const TEXT = { binary: false } as const

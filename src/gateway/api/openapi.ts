@@ -157,7 +157,7 @@ function collectionPath(
   const created =
     returned === null
       ? json('The stored resource', one)
-      : json('The return value of its processors', returnedSchema(returned))
+      : json('The return value of the transaction', returnedSchema(returned))
   const schema = isTransaction ? one : { oneOf: [one, { ...all, minItems: 1 }] }
   const content = {
     'application/json': { schema, example },

@@ -44,7 +44,7 @@ export interface RouteDeps extends SystemDeps {
   readonly service: GatewayService
   readonly access: Access
   readonly serverId: number
-  /** Requests in progress. A request continues when its client disconnects. */
+  /** Requests in progress, for which `close` waits, because a request continues after its client has disconnected. */
   readonly inProgress: Set<Promise<unknown>>
 }
 

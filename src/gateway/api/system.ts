@@ -113,7 +113,7 @@ async function answerQuery(networkRequest: NetworkRequest): Promise<FastifyReply
     throw invalid('/parameters', 'WRONG_TYPE', 'parameters must be an object')
   }
   if (unknown !== undefined) {
-    const message = `unknown member ${unknown.slice(0, 64)}; known are query and parameters`
+    const message = `unknown member ${unknown.slice(0, 64)}; use query and parameters`
     throw invalid(pointer('', unknown), 'UNKNOWN_PROPERTY', message)
   }
   return sendListing(reply, await network.queryText(text, parameters, query, caller))

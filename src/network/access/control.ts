@@ -12,7 +12,7 @@ export interface AccessRule {
   readonly resource: Bound
   /** If set, the rule applies only while a matching transaction is processed. */
   readonly transaction: Bound | null
-  /** A JavaScript expression over the rule's variables, or null. */
+  /** A JavaScript expression that can use the variables of the rule; null if the rule has no condition. */
   readonly condition: string | null
   readonly allows: boolean
 }
@@ -48,7 +48,7 @@ export function checkRules(
   }
 }
 
-/** Whether a READ rule refers to the type of `event` or to a supertype of that type. Wildcards do not count. */
+/** Whether a READ rule names the type of `event`, a supertype of that type, or the id of `event`. Ignores wildcards. */
 export function namesEvent(
   rules: readonly AccessRule[] | null,
   event: Target,

@@ -22,7 +22,7 @@ export interface NetworkPackage {
   readonly name: string
   readonly version: string
   readonly description: string
-  /** Whether an Integer property rejects 1.5. */
+  /** Whether the values of Integer and Long properties must be integers. If not, 1.5 is accepted. */
   readonly strictNumbers: boolean
   /** Whether the targets of relationships must exist. */
   readonly strictReferences: boolean

@@ -16,7 +16,7 @@ export interface NetworkSource {
 /** Maximum total size of the files of a network. */
 const NETWORK_BYTES_MAX = 10 * 1024 * 1024
 const NETWORK_FILES_MAX = 500
-/** Maximum characters of an error message, because a message can quote a path of any length. */
+/** Maximum characters of an error message. Longer messages, which quote a long path, are truncated. */
 const MESSAGE_LENGTH_MAX = 1_000
 
 const SINGLE = ['package.json', 'README.md', 'permissions.acl', 'queries.qry']
@@ -242,7 +242,7 @@ function readDirectory(root: string): NetworkFiles {
       if (entry.isDirectory()) {
         if (canContainFiles(path, dependencies)) walk(path)
       } else if (entry.isSymbolicLink() && (isWanted || FOLDERS.includes(path))) {
-        // Following a link could record any file of this computer in the ledger.
+        // Rejects the link, because following it could record any file of this computer in the ledger.
         throw unreadable(`${path} is a symbolic link; use a regular file or folder`)
       } else if (entry.isFile() && isWanted) {
         const file = join(root, path)
@@ -273,7 +273,7 @@ function dependenciesOf(path: string): string[] {
     const { dependencies }: { dependencies?: object } = parseJson(readFileSync(path, 'utf8'))
     return Object.keys(dependencies ?? {})
   } catch {
-    // `readPackage` reports an invalid file.
+    // The file is missing or invalid, which is reported elsewhere (`FileSet.files`, `readPackage`).
     return []
   }
 }

@@ -89,7 +89,8 @@ export class BusinessNetwork {
       database: ledger.ownDatabase(name),
       clock,
       startThread: (recorded: boolean) => this.#startThread(this.#definition, recorded),
-      // If several processes change the network, `EventFeed.follow` reads its events from the chain, in chain order.
+      // Publishes nothing here if several processes change the network. Then `Networks` calls `EventFeed.follow`, which
+      // reads the events from the chain, in chain order.
       publish: ledger.isShared ? () => {} : this.events.publish.bind(this.events),
       known: deps.known,
       isOvertaken: (error: Error) => this.#isOvertaken(error),
@@ -117,7 +118,7 @@ export class BusinessNetwork {
   }
 
   /**
-   * Returns the results of the named query `name`. `query` contains its parameters and the parameters of a filter.
+   * Returns the results of the named query `name`. `query` contains the parameters of the named query and of a filter.
    * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
    */
   async query(name: string, query: ParameterTexts, caller: Caller): Promise<Listing> {
@@ -147,7 +148,7 @@ export class BusinessNetwork {
     const { name, archive, model } = this.#definition
     const target = { type: systemType('Network'), id: name }
     const stored = await this.#database.read(target)
-    // Until its first change, the default network has no record in the ledger.
+    // Before its first change, the default network is not in the ledger, so its resource is created here.
     const content = () =>
       stored === null ? { $class: target.type, networkId: name } : objectIn(stored.text)
     if (await this.#guard(caller).allows('READ', target, content)) return archive
@@ -193,8 +194,9 @@ export class BusinessNetwork {
   }
 
   /**
-   * Returns the events that the caller may receive: events that the caller may READ, and, unless `strictEvents` is
-   * set, events that no READ rule mentions, if the caller may submit the transaction that emitted them.
+   * Returns the events that the caller may receive, which are all events that the caller may READ. Unless
+   * `strictEvents` is set, the caller also receives an event that no READ rule names (see `namesEvent`), provided that
+   * the caller may submit the transaction that emitted the event.
    */
   async receivableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
     const { model, rules, strictEvents } = this.#definition
@@ -237,7 +239,7 @@ export class BusinessNetwork {
   }
 
   /**
-   * Replaces the network by `next` if all stored resources are valid in the new model; `defaults` fill new fields.
+   * Replaces the network with `next` if all stored resources are valid in the new model; `defaults` fill new fields.
    * One block contains the new archive and all updates. Other requests wait until the upgrade is finished.
    * Errors: NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
@@ -333,7 +335,8 @@ export class BusinessNetwork {
     if (error.code !== 'DATABASE_CHANGED' && error.code !== 'DATABASE_EXISTS') return false
     await this.#deps.catchUp()
     if (this.#pipeline.isRecorded) return true
-    // Another process may have recorded this network, or a different database with the same name.
+    // Another process has recorded either this network or a different database with the same name. Only in the first
+    // case can the requests be decided again.
     const { name, sha256 } = this.#definition
     const item = await readNetworkItem(this.#deps.ledger, name).catch(() => null)
     return (

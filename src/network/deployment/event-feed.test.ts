@@ -35,7 +35,7 @@ async function since(feed: EventFeed, height: number): Promise<[number, string[]
   return next === height ? [] : [...found, ...(await since(feed, next))]
 }
 
-it('reads past events from newly created historian records only', async () => {
+it('reads past events only from entries that create a historian record', async () => {
   const feed = feedOf(
     [record('create', HISTORIAN, 1)],
     [record('create', 'org.test.Diary', 7), record('update', HISTORIAN, 8)],
@@ -62,7 +62,7 @@ it('passes the events of each block to each listener until the listener stops', 
   expect(received).toEqual([{ height: 5, events: [emitted] }])
 })
 
-it('sends the events of a block once, even if the block is passed again after a failure', async () => {
+it('sends the events of a block once, even if `follow` receives the block again after a failure', async () => {
   const blocks = [1, 2, 3, 4].map((n) => [record('create', HISTORIAN, n)])
   const feed = feedOf(...blocks)
   const heights: number[] = []

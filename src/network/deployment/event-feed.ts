@@ -33,7 +33,7 @@ export type EventListener = (emitted: EmittedEvents) => void
 export class EventFeed {
   readonly #database: ResourceDatabase
   readonly #listeners = new Set<EventListener>()
-  /** Height after the last block whose events `follow` has sent. */
+  /** Height of the first block whose events `follow` has not sent yet. */
   #followed = 0
 
   constructor(database: ResourceDatabase) {
@@ -55,8 +55,8 @@ export class EventFeed {
   }
 
   /**
-   * Sends the events recorded from height `from` up to and including height `to` to the listeners, except those of
-   * earlier calls: the same blocks are passed again if an earlier call or another network has failed.
+   * Sends the events of the blocks from height `from` to height `to` (inclusive) to the listeners. Skips the blocks
+   * that earlier calls have sent, because after a failure the caller passes the same blocks again.
    */
   async follow(from: number, to: number): Promise<void> {
     for (let height = Math.max(from, this.#followed); height <= to && this.#listeners.size > 0; ) {
@@ -69,7 +69,7 @@ export class EventFeed {
   }
 
   /**
-   * Reads the recorded events of the blocks from `height`, up to a bounded size. `next` is the height after the last
+   * Reads one page of the recorded events, starting with the block at `height`. `next` is the height after the last
    * block read, or `height` if there is no such block.
    */
   async recordedAt(height: number): Promise<RecordedEvents> {

@@ -48,7 +48,8 @@ export class NetworkThread {
     })
     this.#timer = setInterval(() => this.#check(), CHECK_MS).unref()
     this.#worker.on('message', (message: FromThread) => this.#events?.message(message))
-    // Without a listener, an error (for example, out of memory) would end the process. The event `exit` follows.
+    // Ignores the error, because the event `exit` follows. Without a listener, an error such as out of memory would end
+    // the process.
     this.#worker.on('error', () => {})
     this.#worker.on('exit', () => {
       clearInterval(this.#timer)
@@ -96,7 +97,7 @@ export class NetworkThread {
     await this.#worker.terminate()
   }
 
-  /** Terminates a thread whose guest is past its deadline, because some scripts evade the engine's own deadline. */
+  /** Terminates the thread GRACE_MS after its guest's deadline, because some scripts evade the engine's deadline. */
   #check(): void {
     const stopAt = Atomics.load(this.#stopAt, 0)
     if (stopAt === 0n || process.hrtime.bigint() < stopAt + BigInt(GRACE_MS) * NANOSECONDS) return

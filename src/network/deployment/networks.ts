@@ -141,14 +141,14 @@ export class Networks {
   }
 
   /**
-   * Serves `definition` as a network that is recorded with its first change.
+   * Serves `definition` at once. The network is recorded in the ledger together with its first change.
    * Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN.
    */
   async ship(definition: NetworkDefinition): Promise<BusinessNetwork> {
     return this.#register(definition, await this.#deps.ledger.databases())
   }
 
-  /** Serves `definition`. Awaits nothing, so that of two concurrent calls with one name, the second one is refused. */
+  /** Serves `definition`. Must not await anything, because then two concurrent calls could register the same name. */
   #register(definition: NetworkDefinition, databases: readonly string[]): BusinessNetwork {
     const { name } = definition
     if (this.#networks.has(name)) {
@@ -167,7 +167,7 @@ export class Networks {
     return network
   }
 
-  /** Serves `definition` and records it at once. Errors: as for `ship`; NETWORK_INVALID. */
+  /** Serves `definition` after recording it in the ledger. Errors: as for `ship`; NETWORK_INVALID. */
   async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
     const { name } = definition
     const databases = await this.#deps.ledger.databases()

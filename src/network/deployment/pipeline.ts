@@ -18,7 +18,7 @@ import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 const REQUESTS_MAX = 10_000
 /** Maximum operations per block. A decision with more operations gets a block of its own. */
 const OPERATIONS_MAX = 1_000
-/** Maximum attempts to decide one request. Each time another process changes the database first, an attempt fails. */
+/** Maximum attempts to decide one request. An attempt fails if another process records a change before the decision. */
 const ATTEMPTS_MAX = 8
 /** Maximum characters of a block's operations. A longer decision gets a block of its own. */
 const CHARACTERS_MAX = 4 * 1024 * 1024
@@ -255,10 +255,11 @@ export class Pipeline {
     }
   }
 
-  /** Called before a request that builds on durable resources only. */
+  /** Sets `#known`. Called before a request is decided on top of durable resources only. */
   #begin(): void {
     const known = this.#parts.known()
-    // `known()` may not count the newest blocks of this process yet. `#known`, set by `record` and `#written`, does.
+    // `known()` can lag behind the newest blocks of this process. `#known`, which `record` and `#written` set, includes
+    // these blocks.
     this.#known = known === null ? null : Math.max(known, this.#known ?? 0)
   }
 
@@ -382,7 +383,7 @@ export class Pipeline {
     // The thread's state contains the refused changes, so the next request starts a new thread.
     void this.exchange(null)
     void this.#retried(undone, error).then(() => this.#advance())
-    // Called at once too, because `#retried` may wait for an exclusive task that `#advance` starts.
+    // Also called now, because `#retried` can wait for an exclusive task that only `#advance` starts.
     this.#advance()
   }
 

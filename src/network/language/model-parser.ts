@@ -216,7 +216,8 @@ class ModelParser {
     while (!tokens.is('}')) {
       const ended = tokens.ended
       if (ended || (STARTS.has(tokens.current.text) && !tokens.is('@'))) {
-        // Reports the error without throwing, so that the declaration is kept and uses of its name are not reported.
+        // Reports the error without throwing, so that the declaration is kept. Otherwise, each use of its name would be
+        // reported too.
         tokens.unexpected('“}”')
         return
       }

@@ -250,7 +250,8 @@ class QueryParser {
     if (kind === 'string' || kind === 'number') {
       const { end } = tokens.take()
       const { current } = tokens
-      // `Tokens` reads a hexadecimal number as two tokens, because only queries can contain hexadecimal numbers.
+      // `Tokens` reads a hexadecimal number such as `0x1f` as two tokens, `0` and `x1f`, which are joined here. Only
+      // queries can contain hexadecimal numbers.
       const isHex = text === '0' && current.start === end && HEX_DIGITS.test(current.text)
       const digits = isHex ? text + tokens.take().text : text
       return { kind: 'value', value: kind === 'string' ? text : Number(digits), at }

@@ -19,7 +19,7 @@ export interface Finding {
 
 /** Maximum number of findings in a report. */
 const FINDINGS_MAX = 1_000
-/** Maximum characters of a message, because a message may contain names of any length. */
+/** Maximum characters of a message. Longer messages, which contain a long name, are truncated. */
 const MESSAGE_LENGTH_MAX = 1_000
 
 /** Collects the findings of a network, up to FINDINGS_MAX. */
@@ -31,7 +31,7 @@ export class Findings {
     this.#add({ severity: 'error', path: file.path, ...positionAt(file.text, offset), message })
   }
 
-  /** Adds a warning about the file at `path`, which may be missing. */
+  /** Adds a warning about the file at `path`, which need not exist. */
   warning(path: string, message: string): void {
     this.#add({ severity: 'warning', path, line: 0, column: 0, message })
   }
@@ -249,7 +249,7 @@ export function scriptErrorOf(text: string): ScriptError | null {
     new Script(text, { filename: SCRIPT_NAME })
     return null
   } catch (error) {
-    // Deeply nested brackets exceed the stack of V8's parser.
+    // V8's parser throws a RangeError if deeply nested brackets exceed its stack.
     if (error instanceof RangeError) return { message: 'nested too deeply', line: 1, column: 1 }
     if (!(error instanceof SyntaxError)) throw error
     // Only the stack has the position: “script:<line>”, then the source line, then carets below the error.

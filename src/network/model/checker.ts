@@ -29,8 +29,8 @@ class Scope {
   }
 
   /**
-   * Returns the scope of `file`, in order of precedence: its own types, types imported by name, the four system
-   * types, and types imported with a star.
+   * Returns the scope of `file`. If a short name could refer to several types, the first of these applies: a type of
+   * the file, a type imported by name, a type in SYSTEM_ROOTS, a type imported with a star.
    */
   static of(
     file: ModelFile,
@@ -421,7 +421,7 @@ function checkIdentifying(draft: Draft, field: string, at: number, findings: Fin
   const { node, file, name } = draft
   const property = draft.properties.get(field)
   if (property === undefined) {
-    // The property is declared but invalid, which was reported already.
+    // The property is declared but invalid, which `checkedProperty` has already reported.
     if (node.properties.some((declared) => declared.name === field)) return
     findings.error(file, at, `${name} is identified by ${field}, but has no such property`)
   } else if (property.primitive !== 'String' || property.array) {

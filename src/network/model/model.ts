@@ -81,9 +81,10 @@ export function typeText({ primitive, type, array }: Property): string {
 }
 
 /**
- * Returns the property at `path` in instances of `type`, through concepts and nested resources; null if there is no
- * such property. If a step of the path can have several types, the next step may belong to any of these types. A path
- * cannot continue after a relationship, because a relationship is a string.
+ * Returns the property at `path` in instances of `type`; null if there is no such property. A path such as
+ * `address.city` leads through concepts and nested resources. A nested value can be an instance of a subtype, so the
+ * next name of the path can also be a property of a subtype. A path cannot continue after a relationship, because a
+ * relationship is a string.
  */
 export function propertyAt(
   model: Model,
@@ -105,7 +106,7 @@ function subtypes(model: Model, type: TypeDeclaration): TypeDeclaration[] {
   return [...model.types()].filter((each) => isA(each, type))
 }
 
-/** The type and id of a resource, which may not exist. */
+/** The type and id of a resource, which need not exist. */
 export interface Target {
   /** Qualified name of the type. */
   readonly type: string

@@ -16,7 +16,7 @@ describe('instantOf', () => {
     ['2026-11-20T12:00:00.5+09:00', '2026-11-20T03:00:00.500Z'],
     ['2026-11-20t12:00:00,123456789z', '2026-11-20T12:00:00.123Z'],
     ['+012026-11-20T00:00:00Z', '+012026-11-20T00:00:00.000Z'],
-  ])('normalizes %j to %j, and again in a second call', (text, instant) => {
+  ])('normalizes %j to %j, also in a second call', (text, instant) => {
     expect([instantOf(text), instantOf(text)]).toEqual([instant, instant])
   })
 
@@ -26,7 +26,7 @@ describe('instantOf', () => {
   })
 })
 
-it('matches patterns like `RegExp.test`, for short and long strings and for simple and complex patterns', () => {
+it('`matchesPattern` returns the same as `RegExp.test`, for simple and complex patterns and for long strings', () => {
   const patterns = [/^[a-z]*$/, /^(ab)+$/i, /^\p{L}{1,3}(?=x)/u, /(.)\1/, /^a?b?c?d?$/]
   const texts = ['', 'abab', 'ABab', 'éx', 'aa', 'abcd', 'a'.repeat(300), `${'ab'.repeat(200)}x`]
   for (const pattern of patterns) {
@@ -40,7 +40,7 @@ it('matches patterns like `RegExp.test`, for short and long strings and for simp
   }
 })
 
-it('aborts catastrophic backtracking and still matches the next text', () => {
+it('`matchesPattern` returns null for catastrophic backtracking, and still matches the next text', () => {
   for (const pattern of [/^(a+)+$/, /^(a|aa)*$/, /^(?:[a-z]+\s?)*$/]) {
     expect(matchesPattern(pattern, `${'a'.repeat(200)}!`)).toBeNull()
     expect(matchesPattern(pattern, 'aaa')).toBe(true)

@@ -65,7 +65,7 @@ export function instantOf(text: string): string | null {
   const local = new Date(
     `${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.slice(0, 3).padEnd(3, '0')}Z`,
   )
-  // `Date` turns 30 February into 2 March.
+  // Compares the day, because `Date` turns a date that does not exist (30 February) into another date (2 March).
   if (Number.isNaN(local.getTime()) || local.getUTCDate() !== Number(day)) return null
   const offset = offsetMs(zone)
   const instant = offset === null ? null : new Date(local.getTime() - offset)
@@ -123,7 +123,7 @@ function isQuick(source: string): boolean {
 }
 
 export interface Strictness {
-  /** Whether an Integer or a Long rejects 1.5. */
+  /** Whether the values of Integer and Long properties must be integers. If not, 1.5 is accepted. */
   readonly strictNumbers: boolean
 }
 

@@ -78,7 +78,10 @@ class QueryChecker {
     }
   }
 
-  /** Returns the property at `path`. A path may continue after a relationship, although no resource matches then. */
+  /**
+   * Returns the property at `path`, or reports an error and returns null. A path that continues after a relationship
+   * is accepted with a warning, because no resource matches it.
+   */
   property(path: readonly string[], holder: TypeDeclaration, at: number): Property | null {
     const property = this.#find(path, holder)
     if (property === null) this.#wrong(at, `${holder.name} has no property ${path.join('.')}`)
@@ -128,7 +131,7 @@ class QueryChecker {
     const name = path.join('.')
     const property = this.#find(path, holder)
     if (property === null) {
-      // Like Composer, accepts an unknown property, unless the property's type is needed for a parameter.
+      // Like Composer, accepts an unknown property, unless its type is needed for a parameter or a nested condition.
       if (where !== null || values.some(({ kind }) => kind === 'parameter')) {
         this.#wrong(at, `${holder.name} has no property ${name}`)
       } else this.#warn(`${holder.name} has no property ${name}`)
@@ -149,7 +152,7 @@ class QueryChecker {
     for (const value of values) this.#operand(value, property, false)
   }
 
-  /** Checks a value compared with `property`. A value of another type is an error if `strict`, else a warning. */
+  /** Checks a value compared with `property`. If the value has a wrong type, adds an error (`strict`) or a warning. */
   #operand(operand: Operand, property: Property, strict: boolean): void {
     if (operand.kind === 'parameter') {
       this.parameters.set(operand.name, property)

@@ -63,7 +63,7 @@ export type Arguments = ReadonlyMap<string, readonly string[]>
 
 /** A condition of a query with the values of its parameters. */
 export interface Predicate {
-  /** Evaluated by the store. Unless `exact`, each match must also be checked with `holds`. */
+  /** Evaluated by the store. If `exact` is false, `where` matches too much, so `holds` must also check each match. */
   readonly where: Where
   readonly exact: boolean
   holds(resource: JsonObject): boolean
@@ -121,7 +121,7 @@ function comparisonOf(
   const path = side.kind === 'path' ? side.path : []
   const [value, ...more] = operandValues(operand, path, type, model, parameters)
   const normalized = isForward ? operator : MIRRORED[operator]
-  // No value equals a list of values.
+  // A parameter can be a list of values. No property equals a list, so `!=` is true and all other operators are false.
   const isSingle = value !== undefined && more.length === 0
   const test: Test = isSingle ? testOf(normalized, value) : { kind: 'equals', values: [] }
   return { kind: 'condition', path, negated: normalized === '!=', test }
@@ -156,8 +156,8 @@ function containsOf(
       })
     return exactly({ kind: 'all', of })
   }
-  // One element must match all parts of the condition. The store could only check that each part matches some
-  // element.
+  // One element must match all parts of the condition. The store can only check that each part matches some element,
+  // so the condition is checked by `holds` alone.
   const inner = predicateOf(where, property.type, model, parameters)
   const holds = (resource: JsonObject) =>
     valuesAt(resource, path)
@@ -180,7 +180,7 @@ function operandValues(
       return []
     case 'parameter': {
       const texts = parameters.get(operand.name) ?? []
-      // Leaves a string that cannot be converted unchanged, because it equals no value of the property.
+      // A string that cannot be converted stays a string. It equals no value of the property.
       return texts.map((text) => (property && parameterValue(text, property, model)) ?? text)
     }
     case 'value': {

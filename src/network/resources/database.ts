@@ -46,7 +46,7 @@ export function itemOf(target: Target, resource: JsonObject): JsonObject {
 function resourceTextIn(itemId: string, itemText: string): string {
   const head = `{"id":${canonicalString(itemId)},"resource":`
   if (itemText.startsWith(head)) return itemText.slice(head.length, -1)
-  // In the item of the network itself, the archive precedes the resource.
+  // Only the item of the network itself does not start with `head`, because its archive precedes the resource.
   return canonicalJson(objectIn(itemText).resource ?? null)
 }
 

@@ -42,7 +42,7 @@ export type EvaluateCondition = (
 export interface GuardParts {
   readonly definition: NetworkDefinition
   readonly caller: Caller
-  /** All resources, readable or not. */
+  /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
   readonly evaluate: EvaluateCondition
 }
@@ -54,7 +54,7 @@ const READ_AT_ONCE = 256
 export class Guard implements ResourceReader {
   readonly definition: NetworkDefinition
   readonly caller: Caller
-  /** All resources, readable or not. */
+  /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
   readonly #evaluate: EvaluateCondition
   readonly #transaction: Resource | null
@@ -88,7 +88,7 @@ export class Guard implements ResourceReader {
     }
   }
 
-  /** Returns a guard for the same caller during `transaction`, which reads from `database`. */
+  /** Returns a guard that checks the rights of the same caller during `transaction`, and reads from `database`. */
   within(transaction: Resource, database = this.database): Guard {
     const { definition, caller } = this
     return new Guard({ definition, caller, database, evaluate: this.#evaluate }, transaction)
@@ -179,7 +179,7 @@ export class Guard implements ResourceReader {
     return this.#control.allowsAll('READ', type, this.#context)
   }
 
-  /** Replaces resources that the caller may not read by null. `instances` has the types and ids of `resources`. */
+  /** Replaces resources that the caller may not read with null. `instances` has the types and ids of `resources`. */
   async #readable(
     instances: readonly Instance[],
     resources: readonly (StoredResource | null)[],
@@ -217,7 +217,7 @@ export class Guard implements ResourceReader {
     const { database, caller } = this
     const stored = await database.read(caller.participant)
     if (stored !== null) return objectIn(stored.text)
-    // The network and its administrator are not recorded yet.
+    // Before its first change, the network has not recorded its administrator, so the resource is created here.
     const { type, id } = caller.participant
     const { identifier } = this.#context.participant.type
     return { $class: type, [identifier ?? '']: id }

@@ -28,7 +28,7 @@ export function requireType(model: Model, name: string): TypeDeclaration {
   throw new NetworkError('TYPE_NOT_FOUND', `there is no type ${name.slice(0, 100)}`)
 }
 
-/** Maximum resources per request: the entries of a block, minus two for the transaction and its historian record. */
+/** Maximum resources per request: the 10,000 entries of a block without the transaction and its historian record. */
 export const RESOURCES_MAX = 9_998
 
 /** Throws if a list is empty or has more than RESOURCES_MAX elements. Errors: LIST_EMPTY, UNIT_TOO_LARGE. */

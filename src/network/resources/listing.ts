@@ -43,7 +43,7 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
     case 'Double':
     case 'Integer':
     case 'Long':
-      // Unless `strictNumbers` is set, such a field may contain 1.5.
+      // Filters on Integer and Long fields accept fractions, because without `strictNumbers` a field can contain 1.5.
       return FIELD_TYPES.number
     case 'DateTime':
       return { ...FIELD_TYPES.dateTime, read }
@@ -62,8 +62,9 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
 const DEPTH_MAX = 16
 
 /**
- * Replaces relationships by their resources, recursively, up to RESOLVED_MAX resources. A relationship remains a
- * string if its resource does not exist, may not be read, or contains the relationship itself (a cycle).
+ * Replaces relationships with the resources to which they refer, recursively, up to RESOLVED_MAX resources. A
+ * relationship remains a string if this resource does not exist, if the caller may not read it, or if the relationship
+ * is inside of this resource (a cycle).
  */
 export class Resolver {
   readonly #model: Model
@@ -78,7 +79,7 @@ export class Resolver {
     this.#resolution = new Resolution(this.#model, read, Number.POSITIVE_INFINITY)
   }
 
-  /** Resolves the relationships in `shown`, which is `whole` or a part of it. */
+  /** Resolves the relationships in `shown`: the resource `whole`, or only some of its fields. */
   async resolved(shown: JsonObject, whole: JsonObject): Promise<JsonObject> {
     const { $class = null } = whole
     const root = { ...shown, $class }
@@ -136,7 +137,7 @@ export function resourceFilter(
 ): Filter {
   const filter = filterOf(query, { typeOf: fieldTypesOf(model, type), mayResolve: true })
   if (filter === null) return NO_FILTER
-  // `where={}` matches all resources. With null, the store counts and lists all without evaluating a predicate.
+  // Replaces `where={}`, which matches all resources, with null, so that the store does not evaluate a predicate.
   const { where } = filter
   return where?.kind === 'all' && where.of.length === 0 ? { ...filter, where: null } : filter
 }

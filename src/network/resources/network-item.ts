@@ -8,7 +8,8 @@ import { itemOf } from './database.ts'
 import { ADMIN } from './transaction.ts'
 
 // A network is recorded in its own database, including its archive, so that the ledger contains the whole network.
-// The network's item contains the resource `Network#<name>` and three other members.
+// The network's item contains the resource `Network#<name>`, `version`, `sha256`, and `archive` or, after the removal,
+// `removed`.
 
 /** Maximum size of an archive in bytes. Encoded in Base64, the archive must fit into an item. */
 const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024

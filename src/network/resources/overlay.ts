@@ -5,7 +5,7 @@ import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
 import { itemIdOf, lengthOf, objectIn } from './database.ts'
 
-/** Reads the resources of another reader with unrecorded changes applied. The other reader does not change. */
+/** Reads the resources of the reader `below` with unrecorded changes applied. Does not change `below`. */
 export class Overlay implements ResourceReader {
   #below: ResourceReader
   /** Changed resources by type and id. */
@@ -15,7 +15,7 @@ export class Overlay implements ResourceReader {
     this.#below = below
   }
 
-  /** Replaces the reader to which the changes are applied. */
+  /** Replaces the reader `below`, to whose resources the changes are applied. */
   standOn(below: ResourceReader): void {
     this.#below = below
   }
@@ -31,7 +31,7 @@ export class Overlay implements ResourceReader {
     ofType.set(id, { stored, sequence })
   }
 
-  /** Removes the changes up to `sequence`, because the other reader now contains them. */
+  /** Removes the changes up to `sequence`, because the reader `below` now contains them. */
   drop(sequence: number): void {
     for (const [type, ofType] of this.#changed) {
       for (const [id, changed] of ofType) if (changed.sequence <= sequence) ofType.delete(id)

@@ -92,7 +92,7 @@ function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model:
   const problems: Problem[] = []
   for (const [name, type] of parameters) {
     const value = Object.hasOwn(request, name) ? request[name] : undefined
-    // A parameter of CONTAINS may be a list. The array must contain all values of the list.
+    // A parameter of CONTAINS can be a list. Then the property, an array, must contain all values of the list.
     const isList = Array.isArray(value) && type !== 'count' && type.array
     const texts: unknown[] = isList ? value : [value]
     const fits = (text: unknown) =>

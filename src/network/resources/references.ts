@@ -68,7 +68,7 @@ export async function requireReferences(
   }
 }
 
-/** The target of a relationship, and its resource, or null if the resource does not exist or may not be read. */
+/** The target of a relationship. `resource` is null if it does not exist, or if the caller may not read it. */
 type Resolved = Target & { readonly resource: JsonObject | null }
 
 /** Reads resources. The result is null for a resource that does not exist or that the caller may not read. */

@@ -39,7 +39,7 @@ export function historianTarget({ id }: Target): Target {
   return { type: systemType('HistorianRecord'), id }
 }
 
-/** Returns the first two changes of every transaction: the transaction itself and its historian record. */
+/** Returns the first two changes of a transaction: the transaction itself and its historian record. */
 export function recordsOf(
   { target, value }: Resource,
   { participant, identity }: Caller,

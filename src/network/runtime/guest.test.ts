@@ -62,7 +62,7 @@ it('answers requests in order, even requests that the script does not await', as
   expect(requests).toEqual(['a', 'b', 'no', 'later', 'no'])
 })
 
-it('limits the number of pending requests', async () => {
+it('limits the total length of unanswered requests', async () => {
   const guest = await started()
   const code = `const text = 'x'.repeat(4e6); let count = 0
     try { for (;;) { ask(text); count += 1 } } catch (error) { count + ' ' + error.message }`
@@ -119,7 +119,7 @@ it('stops a script whose promise never settles', async () => {
   }
 })
 
-it('has no access to the host', async () => {
+it('gives scripts no access to the `host` function and to the globals of Node', async () => {
   const guest = await started()
   const names = [
     'host',

@@ -16,7 +16,8 @@ interface WasmMemory {
 type MemoryClass = new (pages: { initial: number; maximum: number }) => WasmMemory
 const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: MemoryClass } }).WebAssembly
 
-// The package's types describe its CommonJS build, in which this export is nested one level deeper.
+// The cast is needed, because the package's types describe its CommonJS build, in which this export is nested one level
+// deeper.
 const variant = release as unknown as QuickJSSyncVariant
 
 /** Size of a page of WebAssembly memory. */
@@ -28,7 +29,7 @@ const STACK_BYTES = 512 * 1024
 /** Size of the pieces in which the memory is searched for zeros. */
 const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
-/** Zero bytes at the start of the stack that are copied too, because the data before the stack may end in zeros. */
+/** Bytes of the stack's start that `usedParts` copies although they are zero: they can belong to the data before it. */
 const MARGIN_BYTES = 65_536
 /** Maximum characters of all unanswered requests together. Requests are stored outside of the guest's memory. */
 const WAITING_LENGTH_MAX = 64 * 1024 * 1024
@@ -154,7 +155,7 @@ export class Guest {
     }
   }
 
-  // The whole memory is restored before each call, so handles are disposed only where a call may create many of them.
+  // The whole memory is restored before each call, so handles are disposed only where a call can create many of them.
 
   async #run(request: string): Promise<GuestAnswer> {
     const context = this.#context

@@ -38,7 +38,7 @@ export interface DeciderParts {
   readonly scripts: Scripts
   /** The durable resources. */
   readonly database: ResourceReader
-  /** The changes that record the network itself, before its first change; empty if it is already recorded. */
+  /** The changes that record the network itself, to be recorded with its first change; empty if it is in the ledger. */
   readonly deployment: readonly Change[]
   /** Receives the console output of scripts. */
   readonly log: (line: LogLine) => void
@@ -198,8 +198,8 @@ export class Decider {
 }
 
 /**
- * Returns the stored resource. Reports the resource as missing if the caller may not read it and `updater` may not
- * update it. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED.
+ * Returns the stored resource. Reports the resource as missing if the caller may not read it, unless `updater` (if not
+ * null) allows UPDATE. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED.
  */
 async function current(
   type: TypeDeclaration,
@@ -216,7 +216,8 @@ async function current(
     (await guard.allows('READ', target, content)) ||
     (await updater?.allows('UPDATE', target, content))
   if (isKnown !== true) throw missing(type, id)
-  // A resource that is not durable yet has no revision that a client could have received.
+  // A resource that is not recorded yet has the revision -1, which no client can have received. So it never has an
+  // expected revision.
   if (expects === null || expects.includes(stored.revision)) return stored
   throw new NetworkError('RESOURCE_CHANGED', `'${id}' does not have the expected revision`)
 }

@@ -33,7 +33,7 @@ function parseGuestJson(text: string): Json {
 
 /** Converts a string, number or boolean to a string. Errors: TRANSACTION_FAILED for other values. */
 export function requireString(value: Json | undefined): string {
-  // For an object, `String` would call functions of the object.
+  // Refuses objects, because `String` uses their members `toString` and `valueOf`, which the script controls.
   if (value === undefined || value === null || typeof value === 'object') throw unknownMessage()
   return String(value)
 }

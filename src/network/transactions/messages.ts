@@ -59,7 +59,7 @@ export interface IdentityRequest {
 export interface Decision {
   /** The resources in their stored form. For a transaction: the transaction itself, or its result. */
   readonly reply: Json
-  /** The changes to record, or null if there are no changes. */
+  /** The changes to record, or null if nothing is recorded (`@commit(false)`). */
   readonly unit: UnitOfWork | null
   /** Index in `unit` of the operation that records the transaction. */
   readonly transactionAt: number
@@ -87,7 +87,7 @@ export interface ThreadStart {
     | {
         readonly kind: 'serve'
         readonly archive: Uint8Array
-        /** The changes that record the network itself, before its first change; empty if it is already recorded. */
+        /** The changes that record the network itself; empty if it is in the ledger. See `DeciderParts`. */
         readonly deployment: readonly Change[]
       }
     | { readonly kind: 'verify'; readonly name: string }

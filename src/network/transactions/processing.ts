@@ -32,8 +32,8 @@ function processorsFor(
 }
 
 /**
- * Runs the processors of `transaction`, a transaction of `type`. `guard` checks the rights of the participant, who may
- * submit the transaction. `log` receives the console output.
+ * Runs the processors of `transaction`, a transaction of `type`. `guard` checks the rights of the caller; the right to
+ * submit the transaction must have been checked before. `log` receives the console output.
  *
  * Scripts follow relationships synchronously, so the transaction is sent together with the resources to which it
  * refers. If a script needs a resource that was not sent, the script runs again from the start with more levels of
@@ -98,7 +98,7 @@ function failure(
     case 'LOST':
       return new NetworkError('PROCESSOR_MEMORY', `the transaction was ended: ${message}`)
     case 'THROWN': {
-      // The message shows the class of an error only if the class is not `Error`.
+      // Removes the class `Error` from the message. The names of other classes stay in the message.
       const text = message.replace(/^Error: /, '')
       if (denied !== null && text === denied.message) return denied
       return new NetworkError('TRANSACTION_FAILED', text)

@@ -18,7 +18,7 @@ import { type GuestScripts, guestScripts } from '../runtime/program.ts'
 const MEMORY_BYTES = 64 * 1024 * 1024
 /** Maximum levels of relationships resolved for one call of a guest. */
 export const LEVELS_MAX = 64
-/** Factor by which the time limit for loading the scripts is longer when they are loaded again. */
+/** Factor by which `ScriptLimits.bootMs` is multiplied if the scripts have been loaded before. */
 const BOOT_AGAIN = 10
 
 /** Limits of the scripts of a network. */
@@ -62,9 +62,9 @@ export class Scripts {
   }
 
   /**
-   * Evaluates a condition for each of its resources: true, false, or null if it throws or fails. Conditions may follow
-   * relationships to all resources of `state`, because an access rule that applied to the reads of its own condition
-   * would recurse without end. Errors: NETWORK_INVALID.
+   * Evaluates a condition for each of its resources: true, false, or null if it throws or fails. Conditions can follow
+   * relationships to all resources of `state`: no access rules apply to these reads, because a rule that applied to the
+   * reads of its own condition would recurse without end. Errors: NETWORK_INVALID.
    */
   async evaluate(
     condition: ConditionRequest,

@@ -41,7 +41,7 @@ def changes_of(
         try:
             headers = {"last-event-id": last} if last else {}
             with transport.open(Call("GET", path, query, headers=headers), SILENCE_MAX) as response:
-                # Otherwise an HTML page from a proxy would be read as a stream without events.
+                # Refuses other types, because an HTML page from a proxy would be read as a stream without events.
                 if response.headers.get_content_type() != "text/event-stream":
                     raise LedgerError("REPLY_MALFORMED", 200, "the reply is not a stream of events")
                 for position, data in _events_in(response):

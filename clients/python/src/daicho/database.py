@@ -80,7 +80,7 @@ class Aggregate:
     groups: list[Group]
     #: Height of the newest block when reading began.
     height: int
-    #: Whether no block was added during reading, so that the result is exact for `height`.
+    #: True if no block was added during reading. Only then is the result exact for `height`.
     consistent: bool
 
 
@@ -247,7 +247,7 @@ class Database:
             "docs": docs,
             "filter": _filter_text(where, order, fields),
         }
-        # With an order, pages continue after a number of items instead of an item.
+        # With an order, `offset` (a number of items) selects the next page; otherwise `after` (an id) does.
         offset = 0
         previous_ids = [] if after is None else [after]
         while limit is None or limit > offset:

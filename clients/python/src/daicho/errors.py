@@ -26,10 +26,10 @@ class LedgerError(Exception):
         return f"{self.code}: {self.message}"
 
 
-#: Codes of errors without a reply after which a retry may succeed.
+#: Codes of errors without a reply. After these errors, a retry can succeed.
 NO_REPLY = frozenset(["UNREACHABLE", "TIMEOUT"])
 
-#: Maximum `Retry-After` for which the client waits, seconds. After a longer one, the request fails.
+#: Maximum `Retry-After` for which the client waits, seconds. If it is longer, the request fails at once.
 RETRY_AFTER_MAX = 30.0
 
 

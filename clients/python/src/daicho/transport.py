@@ -131,7 +131,7 @@ class Transport:
     def failure_of(self, error: Exception) -> LedgerError:
         """Returns the error for a broken connection."""
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        # Until Python 3.9, `socket.timeout` is not a TimeoutError.
+        # Up to Python 3.9, `socket.timeout` is not a subclass of TimeoutError.
         if isinstance(reason, (TimeoutError, socket.timeout)):
             return LedgerError("TIMEOUT", 0, f"{self._base} has not replied in time")
         shown = str(reason) or type(reason).__name__
@@ -210,7 +210,7 @@ def path_of(template: str, **parts: str | int) -> str:
 
     def part(found: re.Match[str]) -> str:
         text = str(parts[found[1]])
-        # URLs resolve these path segments even if they are escaped.
+        # Refuses an empty segment, `.` and `..`, because URLs resolve `.` and `..` even if they are escaped.
         if text in ("", ".", "..") or any(0xD800 <= ord(unit) <= 0xDFFF for unit in text):
             raise LedgerError("NAME_INVALID", 0, f"{text!r} cannot be used as {found[1]}")
         return quote(text, safe="")
@@ -250,7 +250,7 @@ def _content_of(response: HTTPResponse, deadline: float) -> bytes:
         chunk = response.read1(CHUNK_BYTES)
         content += chunk
         if not chunk:
-            # `read1` also returns nothing if the connection was closed early.
+            # Checks the missing bytes, because `read1` also returns nothing if the connection was closed early.
             if response.length:
                 raise HTTPException("the reply is incomplete")
             return bytes(content)

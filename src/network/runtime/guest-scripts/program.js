@@ -118,7 +118,7 @@ function getSerializer() {
   return SERIALIZER
 }
 const EVENTS = []
-/** Stores an event. After the processors have run, the network validates events; an invalid event is an error. */
+/** Stores an event. The network validates the events after the processors have run; an invalid event is an error. */
 function emit(event) {
   EVENTS.push(serialized(() => jsonOf(event)))
 }
@@ -206,7 +206,7 @@ async function processTransaction(call) {
   FIXED.nowMs = nowMs
   FIXED.chance = seed | 0
   take(resolved)
-  // Loads the contents now, before the script changes anything.
+  // Loads the contents now, because a write by the script replaces the content in CONTENTS.
   for (const { resource } of resolved) if (resource !== null) resourceWith(resource)
   try {
     const instance = fromJson(transaction)
@@ -260,7 +260,7 @@ for (const [name, value] of Object.entries({
 // Called before the network's scripts are loaded, because scripts may keep references to `Date` and `Math.random`.
 fixTimeAndChance()
 
-/** The entry of the guest. Returns the answer as JSON, or `unresolved` if the call needs a resource not sent. */
+/** The entry of the guest. Returns the answer as JSON, or `unresolved` if the call needed a resource that is missing. */
 async function program(requestText) {
   const call = JSON.parse(requestText)
   const isCondition = 'condition' in call

@@ -172,7 +172,7 @@ function load(state, json) {
   fill(state.values, MODEL[state.type], json)
 }
 
-/** Returns an object of a type, with only its id if it has an identity. */
+/** Returns an object of the type `type` without content. If the type has an identity, the object has its id. */
 function instanceOf(type, id, loaded) {
   const values = Object.create(id === null ? Typed.prototype : Identified.prototype)
   if (id !== null) values[MODEL[type].identifier] = id
@@ -250,7 +250,7 @@ function jsonOf(instance) {
   for (const [name, value] of Object.entries(values)) {
     if (value === undefined || value === null) continue
     const property = properties[name]
-    // The network refuses undeclared properties whatever their values are.
+    // The network refuses an undeclared property whatever its value is, so an object is sent as null.
     if (property === undefined) json[name] = typeof value === 'object' ? null : value
     else if (Array.isArray(value)) {
       json[name] = value.map((element) => jsonValueOf(name, property, element))
@@ -260,7 +260,7 @@ function jsonOf(instance) {
 }
 
 function jsonValueOf(name, property, value) {
-  // JSON cannot represent these numbers, and null would mean a missing value.
+  // Throws for NaN and infinity, because JSON would contain null, which means a missing value.
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new Error(`${name} is no finite number: ${value}`)
   }
