@@ -1,5 +1,5 @@
-// Results that combine several reads of a store, while another process commits between two of them. On a database
-// server, each read is a statement of its own and sees the newest commit.
+// Tests results that combine several reads of a store if another process commits between two of these reads. On a
+// database server, each read is a statement of its own and sees the newest commit.
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
 import { HandClock, startLedgerNode, temporaryFolder } from '../../test/support/ledger-node.ts'
@@ -47,7 +47,7 @@ async function ledgerWithCommit(): Promise<LedgerService> {
 
 const { signal } = new AbortController()
 
-it('rejects the height of a later deletion instead of returning the deleted item for it', async () => {
+it('does not return an item of a deleted database for a height after the deletion', async () => {
   const { history } = await ledgerWithCommit()
   await expect(history.itemAt('fruit', 'fig', 4)).rejects.toMatchObject({ code: 'HEIGHT_UNKNOWN' })
 })

@@ -76,7 +76,7 @@ it('computes the functions of an aggregation for each group of items', async () 
   expect((await node.send('GET', '/api/fruit/$aggregate')).json.item.qty).toBe(9)
 })
 
-it('rejects an unknown database, invalid paths, a filter with members other than where, and too many groups', async () => {
+it('rejects an aggregation with an unknown database, invalid paths, filter members other than `where`, or too many groups', async () => {
   const path = '/api/config/aggregate'
   expect(await code(path)).toBe('400 REQUEST_INVALID')
   expect(await code(`${path}?db=nuts`)).toBe('404 DATABASE_NOT_FOUND')

@@ -79,7 +79,7 @@ it('does not report a block of this process twice when a poll finds it first', a
   expect(reported).toEqual([{ from: 2, last: packPosition(2, 1), isOwn: false }])
 })
 
-it('continues after a failed read of the store, and reports nothing after it was closed', async () => {
+it('continues after a failed poll, and reports nothing after `close`', async () => {
   const { chain, reported, follower, poll } = following()
   Object.assign(chain, { height: 2, isUnavailable: true })
   await poll()

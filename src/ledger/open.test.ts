@@ -32,7 +32,7 @@ it('leaves the store in one file without a write-ahead log after closing', async
   await second.close()
 })
 
-it('rejects a store that has databases but no chain with STORE_DAMAGED', async () => {
+it('rejects a store with STORE_DAMAGED if it has databases but no chain', async () => {
   const { folder, open } = fresh()
   const first = await open()
   await first.service.createDatabase('fruit')

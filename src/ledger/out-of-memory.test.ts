@@ -1,4 +1,5 @@
-// When a thread of the node runs out of memory, acknowledged changes survive, and the rest of the node continues.
+// Tests that acknowledged changes survive if a thread of the node runs out of memory, and that the rest of the node
+// continues.
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, it } from 'vitest'

@@ -14,8 +14,8 @@ export type Thread = Pick<
 export type ThreadPort = Pick<MessagePort, 'postMessage' | 'on' | 'close'>
 
 /**
- * Everything that a node uses of the runtime, except its folder. The simulation (test/simulation) replaces every
- * member.
+ * All parts of the runtime that a node uses, except the files of its folder. The simulation (test/simulation) replaces
+ * every member.
  */
 export interface Platform {
   readonly clock: Clock

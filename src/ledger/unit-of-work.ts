@@ -85,7 +85,7 @@ const OPERATION_OVERHEAD_BYTES = 128
 /** Maximum bytes of one unit of work. */
 export const UNIT_BYTES_MAX = 64 * 1024 * 1024
 
-/** Position of an earlier request with the same idempotency key. */
+/** The entries that an earlier request with the same idempotency key has recorded. */
 export interface EarlierRequest {
   /** Packed position of the first entry. */
   readonly position: number

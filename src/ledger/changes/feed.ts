@@ -155,7 +155,7 @@ export class ChangeFeed {
    */
   async check(after: ChangesStart): Promise<void> {
     this.#expectCapacity()
-    // Catches up, because another process may just have committed the entry at this position.
+    // Catches up first, because another process may have committed entries that the feed does not know yet.
     if (after === 'now' || (typeof after === 'number' && after > (this.#last ?? -1))) {
       await this.#deps.catchUp?.()
     }

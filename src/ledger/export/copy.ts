@@ -148,7 +148,10 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
   }
 }
 
-/** Checks that the store at `to` has no block. An interrupted copy can leave a store without blocks. */
+/**
+ * Checks that the store at `to` has no block. Accepts a store without blocks, because an interrupted copy can leave
+ * one.
+ */
 async function expectEmpty(to: StoreLocation): Promise<void> {
   const reader = await openStoreReader(to, { frozen: false })
   try {

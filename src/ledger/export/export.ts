@@ -16,7 +16,7 @@ import type { StoreReader } from '../../storage/index.ts'
 import { existingNodeKey } from '../node-key.ts'
 
 // An export is a chain as lines of JSON: a header, a line for each block (`provenBlockJson`), and an end line, which
-// shows that the file is complete. For its content, each line has exactly one valid text.
+// shows that the file is complete. The content of a line determines its text, so any changed byte is detected.
 // Source: docs/reference/export.md.
 
 export const EXPORT_VERSION = 1

@@ -180,7 +180,8 @@ it('erasing a deleted item erases its attachments, and a new item with the same 
 it('erases an attachment together with its deletion; rejects current attachments, and attachments that replaced an attachment that is not erased', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
-  // Rejects the current attachment, and deletions or replacements without the attachments that they removed.
+  // Rejects an erasure of a current attachment, and of a deletion or replacement without the attachment that it
+  // removed.
   expect(await erase(node, 'ann', ['6.0'])).toEqual([409, 'REVISION_CURRENT'])
   expect(await erase(node, 'ann', ['9.0'])).toEqual([409, 'REVISION_CURRENT'])
   expect(await erase(node, 'ann', ['3.0'])).toEqual([409, 'REVISION_NEEDED'])

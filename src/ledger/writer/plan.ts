@@ -83,7 +83,7 @@ export async function planBatch(
   return { entries: planner.entries, effects: planner.effects, records: records.added, outcomes }
 }
 
-/** Returns the reads that planning `units` probably needs. */
+/** Returns the reads that planning `units` probably needs, so that the store can do them in advance. */
 export function expectedReads(
   units: readonly UnitOfWork[],
   conditions: ReadonlyMap<number, RequestConditions> | undefined,

@@ -37,8 +37,8 @@ const PAUSE_FACTOR = 4
 const PAUSE_MS_MAX = 60_000
 
 /**
- * Returns the pause after a maintenance step, milliseconds. The pause leaves most of the time to blocks, because after
- * an erasure one step rewrites the whole file. Source: docs/decisions/0018-erasure.md.
+ * Returns the pause after a maintenance step, milliseconds. After an erasure, one step rewrites the whole file, so the
+ * pause leaves most of the time to blocks. Source: docs/decisions/0018-erasure.md.
  */
 export function pauseAfter(stepMs: number): number {
   return stepMs < LONG_STEP_MS ? 0 : Math.min(PAUSE_FACTOR * stepMs, PAUSE_MS_MAX)

@@ -91,7 +91,7 @@ describe('blocks', () => {
     expect(thread.moved.map(({ byteLength }) => byteLength > MIB / 2)).toEqual([true])
   })
 
-  it('stay open while more requests arrive, up to a limit', async () => {
+  it('stay open while each event-loop iteration brings more requests, for at most 16 iterations', async () => {
     for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
     await nextIteration()
     void writer.record(unitOf(1))
@@ -412,7 +412,7 @@ it("accepts changes of a network's databases only from the network", async () =>
   expect(writer.depth).toBe(2)
 })
 
-it('rejects new changes and writes pending changes after the writer is suspended', async () => {
+it('after `suspend`, rejects new changes but still writes pending changes', async () => {
   const waiting = writer.record(unitOf(1))
   const why = Object.assign(new Error('evidence'), { code: 'CHAIN_FROZEN' })
   writer.suspend(why as never)
