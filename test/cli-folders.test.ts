@@ -98,7 +98,7 @@ it('prints one line with the reason if the data folder is a file or inside a fil
     [['user', 'list'], { SYSTEM_FOLDER: file }, 78, /SYSTEM_FOLDER: there is no folder/],
     [['index', 'list'], { SYSTEM_FOLDER: file }, 78, /SYSTEM_FOLDER: there is no folder/],
     [
-      ['serve', '--only', 'ledger'],
+      ['serve', '--only', 'ledger', '--port', '0'],
       { SYSTEM_FOLDER: file },
       78,
       /cannot create the folder .*: EEXIST/,

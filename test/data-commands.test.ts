@@ -311,7 +311,7 @@ it('a killed backup, export or import leaves no incomplete result, and can be st
 it('a backup copies every file of a node except store, lock and signed head', async () => {
   const folder = temporaryFolder()
   const serve = ['serve', '--json', '--port', '0', '--rates-port', '0', '--sample-port', '0']
-  const all = startDaicho([...serve, '--converter-port', '0'], {
+  const all = startDaicho([...serve, '--converter-port', '0', '--gateway-port', '0'], {
     SYSTEM_FOLDER: folder,
     LOG_LEVEL: 'error',
     RATES_SOURCES: 'lastgood,snapshot',
