@@ -21,7 +21,7 @@ it('passes the compile cache of this program, and nothing else, to child process
   const environment = { NODE_COMPILE_CACHE: folder }
   expect(childEnvironment({ ...environment, SECRET: 'x' })).toEqual(environment)
   expect(childEnvironment(environment)).toEqual(environment)
-  // Node creates one folder per version in the cache, and all programs used the same version.
+  // The cache has one folder, because Node creates one per version, and all programs have the same version.
   expect(readdirSync(folder)).toHaveLength(1)
   expect(childEnvironment({ SECRET: 'x' })).toEqual({})
 })

@@ -126,7 +126,7 @@ it.each([
   ['a*(?:\\b){1001}', 'too long'],
   ['('.repeat(40) + ')'.repeat(40), 'nested groups'],
   ['a'.repeat(1_025), 'more than 1024 characters'],
-])('rejects %s with the reason', (source, reason) => {
+])('rejects the pattern %s with the reason: %s', (source, reason) => {
   expect(() => regexpPattern(source)).toThrow(PatternError)
   expect(() => regexpPattern(source)).toThrow(reason)
 })

@@ -60,7 +60,7 @@ export function answerPreflight(reply: FastifyReply): void {
     .send()
 }
 
-/** Adds `origin` to a `Vary` header that a route has set, because this header replaces the one set by `allow`. */
+/** Adds `origin` to a `Vary` header that a route has set. The route's header replaces the header set by `allow`. */
 export function varyByOrigin(reply: FastifyReply): void {
   const own = reply.getHeader('vary')
   const isReplaced = own !== 'origin' && reply.raw.getHeader('vary') === 'origin'

@@ -111,7 +111,7 @@ it('stops reading from a connection that has waiting requests, and answers furth
   await reached
   await settle(url)
   const [socket] = sockets
-  // Node reads at most 64 KiB at a time.
+  // The connection was paused after its first read, and Node reads at most 64 KiB at a time.
   expect(socket?.bytesRead).toBeLessThanOrEqual(64 * 1024)
   expect(started).toEqual(['slow'])
   release()

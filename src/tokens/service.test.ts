@@ -31,7 +31,7 @@ const codeOf = async (tokens: TokenService, token: string, audience = AUDIENCE) 
   )
 
 describe('a token', () => {
-  it('contains the granted claims, which additional claims cannot override', async () => {
+  it('contains the granted claims, even if additional claims have the same names', async () => {
     const tokens = await withSecret()
     const claims = { scope: 'ledger:read', sub: 'eve', exp: 1, iss: 'eve', aud: 'eve', jti: 'x' }
     const { token, jti, expiresAt } = await tokens.issue({

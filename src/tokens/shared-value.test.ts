@@ -103,7 +103,7 @@ it('serializes changes with another process', async () => {
   expect(list().current()).toHaveLength(20)
 })
 
-it('leaves one file of mode 0600, and no lock or temporary file', async () => {
+it('a change leaves only the file itself, with mode 0600, and no lock or temporary file', async () => {
   await list().change(() => [1])
   expect(await readdir(folder)).toEqual(['list.json'])
   expect((await stat(join(folder, 'list.json'))).mode & 0o777).toBe(0o600)

@@ -116,7 +116,7 @@ export function contentReplyTo(requested: ContentRequest, attachment: Attachment
     'content-disposition': dispositionOf(name),
     'repr-digest': digestHeader(attachment.sha256),
   }
-  // An If-Range with any other tag, or with a date, requests all bytes.
+  // If If-Range is not the current tag, for example a date, the reply has all bytes.
   const inTime = requested['if-range'] === undefined || requested['if-range'].trim() === tag
   const ranges = inTime && requested.range !== undefined ? rangesOf(requested.range, length) : null
   const [first, ...more] = ranges ?? []

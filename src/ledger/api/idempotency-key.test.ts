@@ -43,7 +43,7 @@ it('accepts a key of 255 characters', () => {
   expect(keyOf('x'.repeat(255))).toEqual(keyOf(`"${'x'.repeat(255)}"`))
 })
 
-it('the fingerprint of a request does not depend on its token and the order of the members of its body', () => {
+it('the fingerprint of a request does not depend on its token or the order of the members of its body', () => {
   const of = (what: Partial<typeof request>) => keyOf('a', '', { ...request, ...what }).fingerprint
   const same = of({ body: { a: 1, b: [2] } })
   expect(of({ body: { b: [2], a: 1 } })).toBe(same)

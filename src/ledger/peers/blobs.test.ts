@@ -84,7 +84,7 @@ it.each(LOSSES)(
   },
 )
 
-it('counts a blob as one missing blob even if several checks miss it, and fetches it when the source has it again', async () => {
+it('counts a missing blob only once over repeated checks, and fetches it when the source has it again', async () => {
   const { store } = await origin()
   const folder = temporaryFolder()
   const files = await openBlobStore(folder, store, false)

@@ -26,7 +26,10 @@ const ROW_ATTEMPTS_MAX = 3
 const RETRY_MS = 500
 const RETRY_MS_MAX = 30_000
 const RESCAN_MS = 60_000
-/** Minimum delay after a rescan as a multiple of the duration of the rescan, but at most REST_MS_MAX. */
+/**
+ * After a rescan, the delay is at least this multiple of the duration of the rescan, up to REST_MS_MAX, so that rescans
+ * take only a small part of the time.
+ */
 const TIME_SHARE = 10
 const REST_MS_MAX = 3_600_000
 
@@ -93,7 +96,8 @@ export class ChainBlobs {
     for (let attempt = 1; attempt <= ROW_ATTEMPTS_MAX; attempt += 1) {
       const position = await this.#rows.namedAt(sha256)
       if (position === null) break
-      // No row: the entry was erased after its position was read. A later entry may refer to the blob, so tries again.
+      // Without a row, the entry was erased after its position was read. A later entry may refer to the blob, so this
+      // tries again.
       const row = await this.#rows.at(position)
       if (row !== null) return row
     }

@@ -136,7 +136,7 @@ export interface OwnChain {
  */
 export async function ownChainConflict(source: ChainSource, own: OwnChain): Promise<string | null> {
   const head = await own.checkpoints.open(await source.checkpoint())
-  // Refreshes the store after the reply, so that the store includes all blocks that this node had signed before it.
+  // Refreshes the store now, so that it includes all blocks that this node had signed when the peer replied.
   own.store.refresh()
   const last = await own.store.head(own.store.serverId)
   const size = last === null ? 0 : last.height + 1

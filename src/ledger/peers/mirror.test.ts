@@ -302,7 +302,7 @@ it('detects two histories even if it has seen only a signed head of the first hi
   await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
   const notes = [await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()]
   expect([mirror.size, mirror.evidence?.notes]).toEqual([0, notes])
-  // Without the blocks of the first history, the roots prove the contradiction.
+  // The mirror has no blocks of the first history, so the roots prove the contradiction, and `fork` is null.
   const { what, fork } = await verified(node, mirror)
   expect([what, fork]).toEqual([
     'the signed log of 9 blocks does not begin with the signed log of 5 blocks',
@@ -384,7 +384,7 @@ it('stores no evidence if another mirror returns forged or malformed data', asyn
   await mirror.close()
 })
 
-it('freezes if the head of another mirror contradicts its blocks, even if it lacks blocks of its own newest head', async () => {
+it('freezes if the head of another mirror contradicts its own blocks, even if blocks of its own newest head are missing', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 30; n += 1) await node.send('POST', '/api/fruit', { n })
   await signed(node)

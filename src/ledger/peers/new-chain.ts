@@ -81,8 +81,8 @@ interface Note {
 }
 
 /**
- * Restores data whose node key is lost. `fill` creates or completes a mirror of the old chain in the given folder.
- * If the mirror verifies, its databases become the first blocks of a chain with a new key.
+ * Restores the data of a node whose key is lost. `fill` creates or completes a mirror of the old chain in the given
+ * folder. If the mirror verifies, its databases become the first blocks of a chain with a new key.
  *
  * A crash before NOTE_FILE is written changes nothing. A crash before the store is moved leaves NOTE_FILE, a key that
  * has signed nothing, a mirror with complete pages of verified blocks, and blobs to which no entry refers yet. The next
@@ -249,7 +249,7 @@ class DatabaseCopier {
   }
 
   async *#operations(): AsyncGenerator<Operation> {
-    // Most chains have no attachments. In this case, skips the search for attachments of each item.
+    // If the chain has no attachments, like most chains, does not search for the attachments of each item.
     const hasBlobs = (await this.#store.attachments.countBlobs()).blobs > 0
     for (const database of await this.#store.databases()) {
       const { name: db } = database

@@ -56,7 +56,7 @@ function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Sign
   return signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, signer)
 }
 
-it('stores a push, ignores a repeated push, and replies to a push that leaves a gap with PUSH_GAP and the mirror’s size', async () => {
+it('stores a push, ignores a repeated push, and rejects a push after a gap; the reply has the current size of the mirror', async () => {
   const { target, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const body = await push()

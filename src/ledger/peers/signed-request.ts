@@ -5,7 +5,7 @@ import { PeerError } from './errors.ts'
 
 // Requests between nodes are signed with the node key. Source: RFC 9421, RFC 9530 (content-digest).
 
-/** The signed components, in this order. */
+/** The components of a request that a signature covers, in this order. */
 const COMPONENTS = '("@method" "@authority" "@path" "@query" "content-digest")'
 const INPUT =
   /^sig1=(\("@method" "@authority" "@path" "@query" "content-digest"\);created=(\d{1,12});expires=(\d{1,12});nonce="([A-Za-z0-9_-]{16,64})";keyid="([^"\\]{1,100})";alg="ed25519";tag="daicho-sync")$/

@@ -302,7 +302,7 @@ class MirrorsThread {
         task.start()
       }
       await this.#report(peer, { currentMs, error, absent: fetches.missing })
-      // Sums up the delays, so that the short delays after received blocks do not make these checks more frequent.
+      // Checks the chains below once per interval, even if the syncs are more frequent because blocks arrive.
       sinceOwnChainMs += delayMs
       if (sinceOwnChainMs >= intervalMs) {
         sinceOwnChainMs = 0
@@ -396,7 +396,8 @@ class MirrorsThread {
       try {
         await compare(await this.#shared(chain).mirror, this.#client(peer, chain.serverId))
       } catch (error) {
-        // Ignores other errors, because most peers do not have all of these chains, and an invalid head proves nothing.
+        // An OutboundError means that the peer cannot be reached. Ignores other errors, because most peers do not have
+        // all of these chains, and an invalid head proves nothing.
         if (error instanceof OutboundError) return
       }
     }
