@@ -40,7 +40,7 @@ async function ledgerWithCommit(): Promise<LedgerService> {
       }
     },
   })
-  // Reads use no other part of the ledger.
+  // The tested reads use no other parts than `location`.
   const parts = { location: folder } as ConstructorParameters<typeof LedgerService>[3]
   return new LedgerService(shared as StoreReader, {} as LedgerWriter, new HandClock(), parts)
 }

@@ -95,7 +95,8 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     retried: new Set(STORE_OUTAGES),
     refusalReply: statusFalseReply,
     async register(app) {
-      // Must come first, because a route that is mounted earlier would need no authentication.
+      // Must come before all routes, because a route that is registered earlier would be served without an access
+      // check.
       registerAccessChecks(app, {
         tokens: deps.tokens,
         publicPath: DOC_PATH,

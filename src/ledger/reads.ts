@@ -129,7 +129,7 @@ export class LedgerReader {
     this.#store = store
   }
 
-  /** Opens another connection to the store at `location`, which a node may have open. */
+  /** Opens a connection to the store at `location`, even if a node has the store open. */
   static async open(location: StoreLocation): Promise<LedgerReader> {
     return new LedgerReader(location, await openStoreReader(location, { frozen: false }))
   }

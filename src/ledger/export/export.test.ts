@@ -183,7 +183,7 @@ it('rejects a chain with correct hashes if it contains an entry that a node coul
     index: 1,
     what: 'the entry has another server id',
   })
-  // The writer receives names as lines, so a line break in a name would start another change.
+  // Control characters, reserved names and slashes are not allowed in names.
   expect(await findingOf({ ...created, db: 'a\nX\na' })).toMatchObject({ line: 3, index: 1 })
   expect(await findingOf({ ...created, db: 'ledgers' })).toMatchObject({ line: 3, index: 1 })
   expect(

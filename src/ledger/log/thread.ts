@@ -50,7 +50,7 @@ export type FromSigner =
 export interface SignedHeadUpdate {
   readonly size: number
   readonly note: string
-  /** Whether the limit per signature was reached, so that further blocks may not be signed yet. */
+  /** Whether ENTRIES_PER_SIGNATURE was reached. Then there may be further blocks to sign. */
   readonly isBehind: boolean
 }
 

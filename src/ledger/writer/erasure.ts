@@ -149,9 +149,9 @@ function isAttached(
 /**
  * Finds the entries related to the entry at `position`, which creates or deletes `attachment` and is not erased:
  * - `isCurrent`: whether `attachment` is the item's current attachment.
- * - `former`: position of the entry whose attachment this entry replaced or deleted, or null if that entry is erased
- *   or does not exist. `former` must be erased too, because without this entry a replay of the chain could not know
- *   that the attachment of `former` ended.
+ * - `former`: position of the entry whose attachment this entry replaced or deleted, or null if that entry is erased or
+ *   does not exist. `former` must be erased too, because a replay of the chain without this entry would make the
+ *   attachment of `former` current again.
  * - `deletion`: position of the entry that deleted the attachment, or null.
  */
 async function relatedEntries(

@@ -17,7 +17,7 @@ interface Held {
 }
 type Databases = Map<string, Map<string, Held>>
 
-/** Returns the content of the store before the batch. */
+/** Returns the databases and items in the store before the batch. */
 function stored(): Databases {
   const held = (id: string, revision: number): [string, Held] => [
     id,
@@ -37,7 +37,7 @@ function storeOf(databases: Databases): StoreReader {
       return { id, created: 1, revision: held.revision, text: canonicalJson(held.item as never) }
     },
   }
-  // Planning reads only databases, items and idempotency records.
+  // `store` has only the members that planning uses.
   return store as unknown as StoreReader
 }
 

@@ -17,7 +17,7 @@ const store = {
     revision: 1,
     text: `{"id":"${id}","text":"${'x'.repeat(ITEM_CHARACTERS)}"}`,
   }),
-  // Planning reads only databases and items.
+  // `store` has only the members that planning uses.
 } as unknown as StoreReader
 
 it('small patches of large items do not make a block too large to store', async () => {
