@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { Settings } from './settings.ts'
 import { VERSION } from './version.ts'
 
-/** Maximum lines that are kept back during the start, so that many warnings cannot fill the memory. */
+/** Lines after which `HeldLog` writes all lines even before `release`, so that warnings cannot fill the memory. */
 const HELD_LINES_MAX = 1_000
 
 /** A log that keeps its lines back during the start, so that a terminal shows the banner before the lines. */

@@ -55,7 +55,7 @@ export class Exit extends Error {
   }
 }
 
-/** Returns the exit for `error`, or null for an unexpected error, whose stack is printed. */
+/** Returns the exit for `error`; null for an unexpected error, which the caller throws so that its stack is printed. */
 export function exitOf(error: unknown): Exit | null {
   if (error instanceof Exit) return error
   if (!(error instanceof CodedError)) return exitOfSystem(error)
@@ -73,7 +73,7 @@ export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit 
   return new Exit(code, message, { cause: error })
 }
 
-/** Returns the system code of `error`, such as EACCES, or else its message, as a part of a longer message. */
+/** Returns text for use in a longer message: the system code of `error`, such as EACCES, or else its message. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return 'code' in error ? String(error.code) : error.message

@@ -46,7 +46,7 @@ export function newLoad(): LoadState {
   return { loadId: randomBytes(16).toString('hex'), position: { batches: 0, counts: NO_COUNTS } }
 }
 
-/** Returns the size and the modification time of a file. A load from a changed file cannot be resumed. */
+/** Returns the size and the modification time of a file. If they change, a load from the file cannot be resumed. */
 export function stampOf(path: string): string {
   if (path === '-') return 'stdin'
   const { size, mtimeMs } = statSync(path)
@@ -56,9 +56,9 @@ export function stampOf(path: string): string {
 /**
  * Saves the progress of a load in a file, so that the load can be resumed.
  *
- * The file is synced before the first batch, because the idempotency keys of all batches contain the load id. Later
- * positions are saved every SAVE_MS without a sync, so the file may contain an older position after a power cut. The
- * resumed load then sends some batches again with the same keys, which changes nothing.
+ * The file is synced before the first batch is sent, so that the load id, which is part of the idempotency keys of all
+ * batches, cannot be lost. Later positions are saved every SAVE_MS without a sync, so the file can contain an older
+ * position after a power cut. The resumed load then sends some batches again with the same keys, which changes nothing.
  */
 export class LoadStateFile {
   readonly #path: string
@@ -104,7 +104,7 @@ export class LoadStateFile {
     return file
   }
 
-  /** Reads the file. Errors: Exit (usage) if the file is missing, or belongs to a load other than `identity`. */
+  /** Reads the file. Errors: Exit (usage) if the file is missing, or belongs to a load with another identity. */
   static resume(
     path: string,
     identity: LoadIdentity,
@@ -162,7 +162,7 @@ interface Stored {
   readonly position: LoadPosition
 }
 
-/** Checks only the members whose loss could load items twice, because no other program writes the file. */
+/** Checks only the members without which items could be loaded twice, because no other program writes the file. */
 function isStored(value: unknown): value is Stored {
   if (!isJsonObject(value) || value.version !== STATE_VERSION) return false
   const { loadId, identity, position } = value

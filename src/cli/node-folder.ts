@@ -47,8 +47,7 @@ function parseFolder(path: string): string {
 
 /**
  * Returns the folder of the node that a command acts on. Errors: Exit (configuration) if no folder is set, or if the
- * folder does not exist. Only with `mayBeNew`, a missing folder is no error; otherwise a mistyped name would create a
- * folder.
+ * folder does not exist and `mayBeNew` is false, so that a mistyped name does not create a folder.
  */
 export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean }): string {
   const { SYSTEM_FOLDER: folder } = settings

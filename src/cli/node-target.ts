@@ -40,7 +40,8 @@ export function nodeTarget(address: NodeAddress): LoadTarget {
         await call({ method: 'POST', path: pathOf(db) })
         return true
       } catch (error) {
-        // With some tokens, /api/dbs does not list a database that the token may change.
+        // The database can exist without being in `reply.dbs`, because with some tokens, /api/dbs does not list every
+        // database that the token may change.
         if (error instanceof NodeRefusal && error.code === 'DATABASE_EXISTS') return false
         throw error
       }

@@ -68,7 +68,7 @@ export function takePort(host: string, port: number): Promise<() => Promise<void
   })
 }
 
-/** Returns the error to report when component `name` cannot listen; `error` itself if another system call failed. */
+/** Returns the error to report when component `name` cannot listen. Returns `error` itself if it has another cause. */
 export function listenFailure(
   error: unknown,
   name: ComponentName,

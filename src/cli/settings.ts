@@ -9,7 +9,7 @@ interface Setting<Value> {
   readonly expected: string
   /** Returns undefined if the text is invalid. */
   readonly parse: (text: string) => Value | undefined
-  /** Whether `<NAME>_FILE` may contain the path of a file with the value, and output masks the value. */
+  /** Whether the value is secret. Then `<NAME>_FILE` can be the path of a file with the value, and output masks it. */
   readonly isSecret?: boolean
 }
 
@@ -22,7 +22,7 @@ const textOr = (fallback: string, about: string): Setting<string> => ({
 })
 const secret = (about: string): Setting<string | null> => ({ ...text(about), isSecret: true })
 
-/** A text that must match `form`. HTTP Basic excludes control characters, and colons in names (RFC 7617). */
+/** A text that must match `form`. For HTTP Basic, it excludes control characters, and colons in names (RFC 7617). */
 const credential = (about: string, form: RegExp, expected: string): Setting<string | null> => ({
   ...{ about, fallback: null, expected },
   parse: (given) => (form.test(given) ? given : undefined),
@@ -125,7 +125,7 @@ const SETTINGS = {
   BASIC_USERNAME: credential(
     'Name for the dashboard',
     /^[^:\u0000-\u001f\u007f]+$/,
-    'a name without colons and control characters',
+    'a name without colons or control characters',
   ),
   BASIC_PASSWORD: {
     ...credential(

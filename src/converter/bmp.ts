@@ -88,7 +88,7 @@ function parseHeader(view: DataView): Header {
     bitsPerPixel,
     offset,
     stride: Math.ceil((width * bitsPerPixel) / 32) * 4,
-    // The masks follow the first 40 bytes of the header. A longer header includes the masks.
+    // The masks always follow the first 40 bytes of the header. (In a longer header, they are part of the header.)
     masks: bitFields && bitsPerPixel >= 16 ? masksAt(view, at + 36) : defaultMasks(bitsPerPixel),
     colors:
       bitsPerPixel <= 8

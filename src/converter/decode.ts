@@ -8,7 +8,7 @@ import { resample } from './resample.ts'
 const PIXELS_MAX = 100_000_000
 /** Maximum memory of a decoder that cannot decode an image row by row. */
 const DECODER_BYTES_MAX = 224 * 1024 * 1024
-/** Default background of an SVG, because its transparent pixels have no colour. */
+/** White, the default background of an SVG, which needs one because its transparent pixels have no colour. */
 const SVG_BACKGROUND = 0xffffff
 /** Matches messages of libtiff and libvips about valid files that they cannot decode. */
 const TIFF_UNSUPPORTED = new RegExp(
@@ -19,7 +19,7 @@ const TIFF_UNSUPPORTED = new RegExp(
   ].join('|'),
   'i',
 )
-/** Maximum bytes of an uncompressed intermediate image. Larger images are compressed to save memory. */
+/** Maximum bytes of an uncompressed intermediate image. A larger one is compressed or reduced, to save memory. */
 const PLAIN_BYTES_MAX = 48 * 1024 * 1024
 
 export type DecodeOptions = Pick<ConversionOptions, 'resample' | 'grayscale' | 'background'>
@@ -148,12 +148,12 @@ async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Prom
     .toColourspace('srgb')
     .raw()
     .toBuffer({ resolveWithObject: true })
-  // A gray image has three channels too, after the conversion to sRGB.
+  // After the conversion to sRGB, a gray image also has three channels.
   assert.equal(info.channels, 3)
   return resample(data, size, grid, options.resample)
 }
 
-/** Returns the size to request from libvips. `resample` does the final resizing if libvips would shift the image. */
+/** Returns the size to which libvips resizes the image. `resample` then resizes the result to `grid`. */
 function sizeFromDecoder(
   { width, height, isScalable }: Source,
   grid: Grid,
@@ -180,7 +180,7 @@ async function withoutAlpha(source: Source, background: number | null): Promise<
     return start().autoOrient().flatten({ background: { r, g, b } })
   }
   if (width * height * 3 > PLAIN_BYTES_MAX) {
-    // Rotates only after resizing, so that this compression can work row by row.
+    // The image is not rotated here, but after this step, so that this compression can work row by row.
     const packed = start().removeAlpha().toColourspace('srgb').png({ compressionLevel: 1 })
     const bytes = await packed.withExif({ IFD0: { Orientation: `${orientation}` } }).toBuffer()
     return sharp(bytes, { limitInputPixels: false }).autoOrient()
@@ -260,8 +260,8 @@ function isSvg(bytes: Uint8Array): boolean {
 }
 
 /**
- * Returns a PNG without the chunks that do not affect pixels. Errors: IMAGE_UNDECODABLE if the last chunk is missing,
- * because decoders would accept such a file.
+ * Returns a PNG without the chunks that do not affect pixels. Errors: IMAGE_UNDECODABLE if the last chunk is missing.
+ * This is checked here, because decoders would accept such a file.
  */
 export function essentialPng(bytes: Uint8Array): Uint8Array {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

@@ -4,7 +4,7 @@ const SHEET_NAME_UNITS_MAX = 31
 const FILE_NAME_UNITS_MAX = 255
 const EXTENSION = '.xlsx'
 const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
-/** Names of devices. Windows reserves these names, also with an extension. */
+/** Matches names of devices, which Windows does not allow as names of files, even with an extension. */
 const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)/i
 
 /**

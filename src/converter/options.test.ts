@@ -58,7 +58,7 @@ describe('the options', () => {
 const CELLS_MAX = 10_000_000
 
 describe('the grid of an image', () => {
-  it('is rounded down exactly, for any numbers', () => {
+  it('has the number of rows rounded down exactly, for images and columns of any size', () => {
     const side = fc.integer({ min: 1, max: 100_000_000 })
     const count = fc.integer({ min: 1, max: COLUMNS_MAX })
     fc.assert(
@@ -81,7 +81,7 @@ describe('the grid of an image', () => {
     [{ width: 16_384, height: 611 }, 'GRID_TOO_LARGE'],
     [{ width: 1, height: 1_048_576 }, null],
     [{ height: 16_385 }, 'GRID_TOO_LARGE'],
-  ])('with the options %j, at a limit, has the error %s', (request, code) => {
+  ])('with the options %j, at or just above a limit, has the error %s', (request, code) => {
     const make = () =>
       gridOf({ width: 10, height: 10 }, { ...request, defaultWidth: 100 }, CELLS_MAX)
     if (code === null) expect(make).not.toThrow()
@@ -89,7 +89,7 @@ describe('the grid of an image', () => {
   })
 })
 
-it('column widths and row heights are displayed with exactly px pixels, for every px', () => {
+it('columns and rows are displayed exactly `px` pixels wide and high, for every `px`', () => {
   for (let px = 1; px <= PX_MAX; px += 1) {
     const width = columnWidth(px)
     expect(Math.trunc(((256 * width + Math.trunc(128 / 7)) / 256) * 7)).toBe(px)

@@ -4,7 +4,7 @@ import { COLORS_MAX } from './palette.ts'
 /** Maximum number of columns of a sheet, up to column XFD. Source: Excel specifications. */
 export const COLUMNS_MAX = 16_384
 export const ROWS_MAX = 1_048_576
-/** Maximum side of a cell in pixels, because a row can be 409.5 points high, and a pixel is 0.75 points. */
+/** Maximum side of a cell in pixels, because a row can be at most 409.5 points high: 546 pixels of 0.75 points. */
 export const PX_MAX = 546
 
 /** Defaults from the settings DEFAULT_PX and DEFAULT_WIDTH. */

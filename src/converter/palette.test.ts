@@ -21,7 +21,7 @@ function farthest(rgb: Uint8Array, painted: Uint8Array): number {
 }
 
 describe('a palette', () => {
-  it('is exact if the colours fit, and has no unused colours', () => {
+  it('has exactly the colours of the image if these are at most COLORS_MAX colours', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 0xffffff }), { minLength: 1 }), (colors) => {
         const rgb = Uint8Array.from(colors.flatMap((c) => [c >>> 16, (c >>> 8) & 255, c & 255]))
@@ -70,7 +70,7 @@ describe('a palette', () => {
     )
   })
 
-  it('with two colours separates light pixels from dark pixels', () => {
+  it('of two colours has one mean colour for the dark pixels and one for the light pixels', () => {
     const rgb = Uint8Array.from([0, 0, 0, 10, 10, 10, 245, 245, 245, 255, 255, 255])
     expect([...paletteOf(rgb, 2).colors]).toEqual([0x050505, 0xfafafa])
   })

@@ -82,7 +82,10 @@ function binsOf(set: ColorSet, rgb: Uint8Array): Bins {
   return { mean, pixels }
 }
 
-/** Returns the colour of each bin as 0xRRGGBB: the mean, but at most half the extent of the bin from any member. */
+/**
+ * Returns the colour of each bin as 0xRRGGBB: in each channel the mean, limited so that no member of the bin differs
+ * by more than half the range of its values.
+ */
 function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Array {
   const min = new Uint8Array(mean.length).fill(255)
   const max = new Uint8Array(mean.length)

@@ -40,7 +40,7 @@ describe('resample', () => {
     ['nearest', 37, 23],
     ['nearest', 7, 5],
   ])(
-    'with %s to %i × %i gives the same pixels whether the image is rotated before or after',
+    'with %s to %i × %i gives the same pixels whether the image is rotated before or after resizing',
     (method, columns, rows) => {
       const from = { columns: 19, rows: 13 }
       const bytes = Uint8Array.from({ length: 19 * 13 * 3 }, (_, at) => (at * at * 7919) >> 5)

@@ -1,14 +1,14 @@
 import type { Grid, Resample } from './options.ts'
 
-/** Number of source pixels from which a result pixel is computed along one axis. */
+/** Number of source pixels along one axis from which a result pixel is computed. */
 const TAPS = 4
 
 /**
  * Resizes an image with three bytes per pixel: `nearest` to any size, `cubic` (Catmull-Rom) to the same or a larger
  * size.
  *
- * The centre of pixel n is at n + 0.5, as in Pillow and ImageMagick. libvips is not used, because it would shift an
- * enlarged image by half a cell.
+ * The centre of pixel n is at n + 0.5, as in Pillow and ImageMagick. libvips is not used for enlarging, because it
+ * would shift the image by half a cell.
  */
 export function resample(rgb: Uint8Array, from: Grid, to: Grid, method: Resample): Uint8Array {
   if (from.columns === to.columns && from.rows === to.rows) return rgb

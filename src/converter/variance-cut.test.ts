@@ -9,7 +9,7 @@ const cut = (bins: number[][], weight: number[], colorsMax: number) =>
     ),
   ].map((color) => color.toString(16).padStart(6, '0'))
 
-it('separates the most distant bins first, and weights the mean colour of each part by its pixels', () => {
+it('separates the most distant bins first, and weights the bins in a mean colour by their pixels', () => {
   const bins = [
     [0, 0, 0],
     [0, 0, 4],

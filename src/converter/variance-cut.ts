@@ -68,7 +68,7 @@ function boxOf(order: Uint32Array, bins: Bins, from: number, to: number): Box {
     greatest = here
     axis = channel
   }
-  // The error of a single bin is 0, because a rounding error must not select a box that cannot be cut.
+  // The error of a single bin is exactly 0, so that a rounding error cannot select this box, which cannot be cut.
   return { from, to, error: to - from === 1 ? 0 : error, axis }
 }
 
@@ -102,7 +102,7 @@ function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   return low
 }
 
-/** Returns the highest value of the channel in the first part, for the cut with the least total error. */
+/** Returns the level at which a cut leaves the least error. Bins up to this level go to the first part. */
 function bestLevel(pixels: Float64Array, sum: Float64Array): number {
   const allPixels = pixels.reduce((all, one) => all + one, 0)
   const all = sum.reduce((total, one) => total + one, 0)

@@ -121,7 +121,7 @@ function format(fillId: number): string {
 }
 
 const CHUNK_BYTES = 512 * 1024
-/** Additional bytes of the chunk buffer for the last cell, which may begin just before CHUNK_BYTES. */
+/** Additional bytes of the chunk buffer for its last cell, because the cell can begin just before CHUNK_BYTES. */
 const SPARE_BYTES = 256
 
 type SheetOptions = Pick<ConversionOptions, 'px' | 'zoom'>

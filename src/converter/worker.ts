@@ -9,7 +9,7 @@ const DECODE_MS_MAX = 30_000
 const MEMORY_CHECK_MS = 5
 const MEMORY_BYTES_MAX = Number(process.argv[2])
 
-// Writes the compile cache now, because a worker is killed when it is no longer needed.
+// Writes the compile cache now instead of at the exit, because a worker is killed when it is no longer needed.
 flushCompileCache()
 
 const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })

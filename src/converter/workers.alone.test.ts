@@ -78,13 +78,13 @@ describe('conversion workers', () => {
     await buffer((await workers.start(job(), forever())).product)
   })
 
-  it('abort a job whose workbook is not read', async () => {
+  it('abort a job if its workbook is not read within `stallMs`', async () => {
     const { product } = await workersWith({ stallMs: 1 }).start(job(LARGE), forever())
     const error = await new Promise((resolve) => product.once('error', resolve))
     expect(error).toMatchObject({ message: 'the product was not read in time' })
   })
 
-  it('abort a job that takes too long', async () => {
+  it('abort a job that takes longer than `conversionMs`', async () => {
     await expect(workersWith({ conversionMs: 1 }).start(job(), forever())).rejects.toMatchObject({
       code: 'IMAGE_TOO_LARGE',
     })
@@ -101,7 +101,7 @@ describe('conversion workers', () => {
     })
   })
 
-  it('reject jobs if the queue is full, and after close abort running jobs and reject new jobs', async () => {
+  it('reject jobs if the queue is full; `close` aborts running jobs, and later jobs are rejected', async () => {
     const workers = workersWith({ workers: 1, queueMax: 0 })
     const { product } = await workers.start(job(LARGE), forever())
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })

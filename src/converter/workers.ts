@@ -56,9 +56,9 @@ export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
   MALLOC_MMAP_THRESHOLD_: '131072',
   MALLOC_ARENA_MAX: '2',
 }
-/** Maximum cells of a job after which a worker is reused. A larger job leaves a worker with too much memory. */
+/** Maximum cells of a job. After a larger job, its worker is not reused, because it keeps too much memory. */
 const CELLS_KEPT_MAX = 1_000_000
-/** Signals of a crash. A crash is an error of the image, because the same image would crash the next worker too. */
+/** Signals of a crash. A crash is reported as an error of the image, because it would crash the next worker too. */
 const CRASH_SIGNALS: ReadonlySet<string> = new Set(
   'SIGABRT SIGBUS SIGFPE SIGILL SIGSEGV SIGTRAP'.split(' '),
 )
@@ -175,7 +175,7 @@ async function kill(worker: ChildProcess): Promise<void> {
   await exit
 }
 
-/** Returns the error for a failed job. Checks `code`, because a worker that runs an exploit could send any text. */
+/** Returns the error for a failed job. Checks `code`, because a worker taken over by an image could send any text. */
 function errorOf(code: string | null, message: string): Error {
   return code !== null && isConverterErrorCode(code)
     ? new ConverterError(code, message)

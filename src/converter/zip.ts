@@ -22,8 +22,8 @@ const UINT32_MAX = 0xffff_ffff
  * Writes a zip archive of less than 4 GiB as a sequence of chunks.
  *
  * Each chunk is compressed by a synchronous call with a new dictionary, so chunks should be several hundred kilobytes
- * long. fflate 0.8.3 is not used, because it has 0.84 of this speed, as it computes checksums in JavaScript. Source:
- * APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.9, 4.3.12 and 4.3.16.
+ * long. fflate 0.8.3 is not used, because it is slower (0.84 of this speed): it computes checksums in JavaScript.
+ * Source: APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.9, 4.3.12 and 4.3.16.
  */
 export class ZipWriter {
   readonly #level: number
@@ -70,7 +70,7 @@ export class ZipWriter {
   }
 
   #deflate(chunk: Uint8Array, finishFlush: number): Buffer {
-    // The size is enough for most results, because zlib would have to join several smaller buffers by copying.
+    // `chunkSize` is large enough for most results, because zlib joins several smaller buffers by copying.
     const chunkSize = Math.max(256, chunk.byteLength >> 2)
     return deflateRawSync(chunk, { level: this.#level, finishFlush, chunkSize })
   }

@@ -1,4 +1,4 @@
-/** The whole input cannot be read, for the reason in the message. A single bad record is refused instead. */
+/** The input cannot be read at all, for the reason in the message. For a single invalid record: `RecordRefusal`. */
 export class SourceError extends Error {
   override readonly name = 'SourceError'
 }

@@ -181,7 +181,7 @@ it('reports refused records with their lines, and loads the other records of the
   expect([...target.stored.keys()]).toEqual(['i0', 'new1'])
 })
 
-it('acknowledges batches with only refused records, so that refusals do not collect in memory', async () => {
+it('acknowledges batches that contain only refused records, so that refusals do not collect in memory', async () => {
   const refused = Array.from({ length: 2_500 }, (_, at): SourceRecord => {
     return { kind: 'refused', line: at + 1, reason: 'no' }
   })
@@ -201,7 +201,7 @@ describe('--on-conflict', () => {
     return { target, ...(await load(target, twice, { onConflict })) }
   }
 
-  it('fail ends the load at an existing item, and records nothing of that batch', async () => {
+  it('with `fail`, ends the load at an existing item, and records nothing of that batch', async () => {
     const { target, error } = await run('fail')
     expect(error).toMatchObject({
       name: 'LoadError',
@@ -211,7 +211,7 @@ describe('--on-conflict', () => {
     expect([...target.stored]).toEqual([['b', 'before']])
   })
 
-  it('skip keeps existing items, and the first of several records with the same id', async () => {
+  it('with `skip`, keeps existing items, and the first of several records with the same id', async () => {
     const { target, counts } = await run('skip')
     expect(counts).toMatchObject({ records: 3, created: 1, skipped: 2, replaced: 0 })
     expect([...target.stored]).toEqual([
@@ -220,7 +220,7 @@ describe('--on-conflict', () => {
     ])
   })
 
-  it('replace stores the last record with an id', async () => {
+  it('with `replace`, replaces existing items, and stores the last of several records with the same id', async () => {
     const { target, counts } = await run('replace')
     expect(counts).toMatchObject({ records: 3, created: 1, replaced: 2, skipped: 0 })
     expect([...target.stored]).toEqual([
@@ -229,7 +229,7 @@ describe('--on-conflict', () => {
     ])
   })
 
-  it('replace stores the last record with an id, even if the two records are in consecutive batches', async () => {
+  it('with `replace`, stores the last of two records with the same id in different batches', async () => {
     const target = new FakeTarget()
     // Delays the first batch. If the load did not wait, the second batch would be recorded first.
     target.before = async (number) => {
@@ -318,7 +318,7 @@ it('acknowledges no batch after a failed batch, but counts all recorded items', 
   }
   const { error, positions } = await load(target, items(6_000))
   expect(error).toMatchObject({
-    message: 'the batch from line 1001 on was not loaded: the disk is full',
+    message: 'the batch that starts at line 1001 was not loaded: the disk is full',
     counts: { created: target.stored.size },
   })
   expect(positions.map(({ batches }) => batches)).toEqual([1])

@@ -29,7 +29,7 @@ import type { LoadTarget } from './target.ts'
 //   attachments again. Each attachment has its own key.
 // - After the acknowledgement was saved: the resumed load skips the records of the batch.
 
-/** Maximum records per batch. The ledger writes a block of this size without delay. */
+/** Maximum records per batch. A batch fits into one block of the ledger, which has at most 1,024 entries. */
 export const BATCH_RECORDS = 1_000
 /** Maximum bytes of a batch, unless a single item is larger. A request can be up to 10 MiB. */
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
@@ -162,7 +162,7 @@ class Loader {
   #position: LoadPosition
   /** Counts of all recorded batches, which can be ahead of `#position`. */
   #counts: LoadCounts
-  /** Whether the last batch contained ids of existing items, so that the next batch probably does too. */
+  /** Whether the last batch contained ids of existing items. Then existing items are read before the next batch. */
   #expectsConflicts = false
   #batch: Batch
 
@@ -356,7 +356,8 @@ class Loader {
         const code = codeOf(error)
         const isConflict = code === 'ITEM_EXISTS' || code === 'ITEM_NOT_FOUND'
         if (isConflict && attempt < ATTEMPTS_MAX) continue
-        // An earlier run of this load recorded the batch, but resolved conflicts with existing items differently.
+        // IDEMPOTENCY_KEY_REUSED means that an earlier run of this load has already recorded the batch, but resolved
+        // conflicts with existing items differently.
         if (code !== 'IDEMPOTENCY_KEY_REUSED')
           throw withPlace(batch.changes[0]?.place ?? { line: 0 }, error)
       }
@@ -425,7 +426,7 @@ class Loader {
 /** Returns an error of the ledger with the location of the batch in its message; returns other errors unchanged. */
 function withPlace(place: Located, error: unknown): unknown {
   if (!(error instanceof CodedError)) return error
-  const message = `the batch from ${placeOf(place)} on was not loaded: ${error.message}`
+  const message = `the batch that starts at ${placeOf(place)} was not loaded: ${error.message}`
   return new Stop(message, { cause: error })
 }
 
@@ -436,7 +437,7 @@ function newBatch(number: number): Batch {
   }
 }
 
-/** Returns a unique key for an item, because a database name contains no slash. */
+/** Returns a key for the item of an operation. The key is unique, because a database name contains no slash. */
 function keyOf({ db, id }: ItemOperation): string {
   return `${db}/${id}`
 }
@@ -460,7 +461,7 @@ function sum(one: LoadCounts, other: LoadCounts): LoadCounts {
   }
 }
 
-/** Returns the reason if `error` refuses a single record; otherwise throws `error`. */
+/** Returns the message of `error` if it concerns a single record; otherwise throws `error`. */
 function reasonOf(error: unknown): string {
   const isOfDatabase = error instanceof LedgerError && error.code.startsWith('DATABASE_')
   const isRefusal =

@@ -78,7 +78,7 @@ function isPart(text: Json | undefined): text is string {
   return text.length >= 1 && text.length <= PART_LENGTH_MAX
 }
 
-/** Compared with the request if the id is unknown, so that the reply takes as long as for a known id. */
+/** Compared in place of an unknown id's credentials or an invalid header, so that the reply always takes as long. */
 const NO_CREDENTIALS: Credentials = { name: '', password: '' }
 
 /**

@@ -114,7 +114,7 @@ describe('the order of sources', () => {
     expect(first.requests).toBe(1)
   })
 
-  it('starts the next refresh when a source is due', async () => {
+  it('requests a source again only when its refresh interval has passed', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, clock, served } = setUp([first])
     await rates.refresh()
@@ -148,7 +148,7 @@ describe('the served set of rates', () => {
     expect(served()?.perEur.JPY).toBe(178.9)
   })
 
-  it('for the same date, is replaced by its own source, but only confirmed by a source further down the list', async () => {
+  it('is replaced by newer rates of its own source for the same date; a lower source only confirms it', async () => {
     const [first, second] = [
       new FakeSource('ecb', quote('2026-10-07')),
       new FakeSource('other', quote('2026-10-07', { JPY: 179.5 })),
@@ -178,14 +178,14 @@ describe('the served set of rates', () => {
     expect(rates.served?.staleFrom).toBe(clock.now() + 2 * 60 * MINUTE)
   })
 
-  it('is stale if its date is a week old, even if it is confirmed', async () => {
+  it('is stale if its date is older than `staleAfterMs` (a week), even if it is confirmed', async () => {
     const first = new FakeSource('ecb', quote('2026-10-01'))
     const { rates } = setUp([first], { stored: quote('2026-09-30') })
     await rates.refresh()
     expect(rates.served?.staleFrom).toBe(Date.parse('2026-10-08'))
   })
 
-  it('stays live over a weekend while the first source is closed and the second confirms the rates', async () => {
+  it('is confirmed by the second source while the first source is closed, for example at a weekend', async () => {
     const live = new FakeSource('live', quote('2026-10-08T09:00:00Z'))
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, clock, served } = setUp([live, first])
@@ -197,7 +197,7 @@ describe('the served set of rates', () => {
     expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: clock.now() })
   })
 
-  it('stays the stored set if a live source with an older date confirms it', async () => {
+  it('is not replaced, but confirmed by a live source whose rates are one day older', async () => {
     const first = new FakeSource('ecb', quote('2026-10-06'))
     const { rates, served } = setUp([first], { stored: quote('2026-10-07') })
     await rates.refresh()
@@ -218,7 +218,7 @@ describe('the sanity band', () => {
     ['JPY', 178.9 / 100, false],
     ['CNY', 75.6, false],
   ])(
-    'for a change of %s to %d within a day, accepts the rates: %s',
+    'if %s changes to %d per euro within a day, the rates are accepted: %s',
     async (currency, value, isAccepted) => {
       const first = new FakeSource('ecb', quote('2026-10-08', { [currency]: value }))
       const { rates, served, pollers } = setUp([first], { stored: quote('2026-10-07') })
@@ -240,7 +240,7 @@ describe('the sanity band', () => {
     [1.201, false],
     [1.4, false],
   ])(
-    'widens up to 20 %%: for a change by the factor %d within a year, accepts the rates: %s',
+    'widens up to 20 %%: if a rate changes by the factor %d within a year, the rates are accepted: %s',
     async (factor, isAccepted) => {
       const first = new FakeSource('ecb', quote('2026-10-07', { USD: 1.13 * factor }))
       const { rates, served, log } = setUp([first], { stored: quote('2025-10-07') })
@@ -282,7 +282,7 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('does not count a mirror as a second source', async () => {
+  it('rejects an implausible set of rates that is confirmed only by a source of the same family', async () => {
     const poison = { CHF: 0.7 }
     const first = new FakeSource('ecb', quote('2026-10-08', poison), 'ecb')
     const mirror = new FakeSource('frankfurter', quote('2026-10-08', poison), 'ecb')
@@ -291,7 +291,7 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('does not count a partial source whose missing rates come from the implausible source', async () => {
+  it('rejects an implausible set of rates that is confirmed only by a partial source', async () => {
     const poison = { NOK: 20 }
     const { NOK: _, ...traded } = PER_EUR
     const first = new FakeSource('ecb', quote('2026-10-08', poison))
@@ -327,7 +327,7 @@ describe('the sanity band', () => {
 })
 
 describe('an invalid source', () => {
-  it('is rejected if its date is in the future, even if it later answers “unchanged”', async () => {
+  it('is rejected if its date is in the future, also when it replies “unchanged” to the next request', async () => {
     const first = new FakeSource('ecb', quote('2026-10-07'))
     const { rates, served, clock, pollers } = setUp([first])
     await rates.refresh()

@@ -16,7 +16,7 @@ import {
 const CONFIRMED_MIN_MS = 2 * 3_600_000
 /** Minimum number of refresh intervals of its source for which a confirmation is valid. */
 const CONFIRMED_REFRESHES = 3
-/** Maximum time by which the date of rates may be before the date of the served rates to confirm them. */
+/** Maximum age difference at which rates of an earlier date than the served rates still confirm the served rates. */
 const OLDER_CONFIRMS_MAX_MS = 4 * 86_400_000
 /** Minimum and maximum delay between two refreshes. */
 const PAUSE_MIN_MS = 1_000
@@ -83,7 +83,7 @@ export class CurrentRates {
     return this.#nextAt
   }
 
-  /** Serves a stored quote as stale rates, until a live source confirms them. Errors: SourceError INCOMPLETE. */
+  /** Serves a stored quote. It counts as stale until a live source confirms it. Errors: SourceError INCOMPLETE. */
   serveStored(name: string, quote: Quote): void {
     this.#replace(vectorOf(name, quote), Number.POSITIVE_INFINITY)
   }
@@ -97,7 +97,7 @@ export class CurrentRates {
     return this.#refreshing
   }
 
-  /** Like `refresh`, but also waits for the overlay. */
+  /** Like `refresh`, but also waits for the overlay, and uses its ratio of CNH to CNY. */
   async refreshWithOverlay(): Promise<void> {
     await this.refresh()
     const { overlay } = this.#context
@@ -161,8 +161,8 @@ export class CurrentRates {
   }
 
   /**
-   * Serves or rejects the rates of a source. Returns `settled` if no further source is needed, `older` if the rates can
-   * only confirm the served rates, or `ignored`.
+   * Serves or rejects the rates of a source. Returns `settled` if no further source is needed; `older` if the rates are
+   * older than the served rates and can only confirm them; `ignored` if they are rejected or too old.
    */
   #evaluate(candidate: Candidate, implausible: Candidate[]): 'settled' | 'older' | 'ignored' {
     const { vector, rank, poller } = candidate

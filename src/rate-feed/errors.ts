@@ -37,10 +37,10 @@ export type SourceErrorCode =
   | 'CHECKSUM_WRONG'
   | 'OUT_OF_BAND' // differs too much from the last good rates
 
-/** A source provides no rates. The message never contains the address of the source, because it may contain a key. */
+/** A source provides no rates. The message omits the address of the source, because an address may contain a key. */
 export class SourceError extends CodedError<SourceErrorCode> {
   override readonly name = 'SourceError'
-  /** Delay that the source requests, in milliseconds, or null. */
+  /** Delay that the source asks for before the next request, in milliseconds; null if it asks for none. */
   readonly retryAfterMs: number | null
   /** Whether an immediate retry may help. */
   readonly isTransient: boolean

@@ -156,7 +156,7 @@ describe('the ECB file', () => {
 })
 
 describe('the live ticker', () => {
-  it('contains the mean of bid and ask, and omits currencies that are not traded', () => {
+  it('is parsed to the mean of bid and ask, without currencies that have no price', () => {
     const quote = parseGmo(gmoBody('2026-10-07T11:00:00.123456Z'))
     expect(quote.asOf).toBe('2026-10-07T11:00:00Z')
     expect(quote.perEur.get('JPY')).toBeCloseTo(178.9, 6)
@@ -165,7 +165,7 @@ describe('the live ticker', () => {
     expect(vectorError(() => quote)).toBe('INCOMPLETE')
   })
 
-  it('derives missing currencies from the dollar if they are pegged to the dollar, and from the euro otherwise', () => {
+  it('gets missing currencies from `bridge`: HKD and CNY at their dollar rates, others at their euro rates', () => {
     const bridge = parseFrankfurter(frankfurterBody('2026-10-06', { ...PER_EUR, USD: 1 }))
     const quote = parseGmo(gmoBody(INSTANT))
     const { perEur, source, cnhIsCny } = vectorOf('gmo', quote, null, {
@@ -180,7 +180,7 @@ describe('the live ticker', () => {
     expect(perEur.SEK).toBe(11.25)
   })
 
-  it('is rejected while the market is closed, with the delay until the next request', () => {
+  it('is rejected while the market is closed, with a delay of ten minutes until the next request', () => {
     const closed = { code: 'MARKET_CLOSED', retryAfterMs: 600_000 }
     expect(() => parseGmo(gmoBody(INSTANT, PER_EUR, 'CLOSE'))).toThrow(
       expect.objectContaining(closed),

@@ -10,8 +10,8 @@ const ECB_RATE =
   /<Cube\s{1,64}currency=(["'])([A-Z]{3})\1\s{1,64}rate=(["'])([^"'<>]{0,32})\3\s{0,64}\/>/g
 
 /**
- * Parses the ECB's daily file. Two bounded patterns replace an XML parser, because the file is a flat list. Rejects a
- * file with a DTD, a comment or CDATA, which only an XML parser could read.
+ * Parses the ECB's daily file. Two bounded patterns are enough instead of an XML parser, because the file is a flat
+ * list. Rejects a file with a DTD, a comment or CDATA, because the patterns would ignore these constructs.
  */
 export function parseEcb(text: string): Quote {
   if (text.includes('<!')) throw malformed('the file contains a DTD, a comment or CDATA')
@@ -61,7 +61,10 @@ const CLOSED_MS = 10 * 60_000
 /** Maximum plausible difference between ask and bid, as a fraction of bid. */
 const SPREAD_MAX = 0.05
 const PRICES_MAX = 200
-/** Currencies with a price in yen. Units per euro are the price of the euro divided by the price of the currency. */
+/**
+ * Currencies for which GMO Coin has a price in yen. The units of such a currency per euro are the price of the euro
+ * divided by the price of the currency.
+ */
 const GMO_CODES = 'USD AUD GBP NZD CAD CHF ZAR TRY NOK SEK MXN HKD'.split(' ')
 
 /**

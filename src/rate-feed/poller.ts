@@ -6,7 +6,7 @@ import type { RateSource } from './sources.ts'
 /** Delay after the first failure. Each further failure doubles the delay, up to BACK_OFF_MAX_MS. */
 const BACK_OFF_MS = 30_000
 const BACK_OFF_MAX_MS = 30 * 60_000
-/** Delay before the single immediate retry. */
+/** Delay before a request that failed transiently is repeated. It is repeated once. */
 const RETRY_MS = 250
 /** Maximum random change of an interval, as a fraction, so that many nodes do not send requests at the same time. */
 const JITTER = 0.1
@@ -51,8 +51,8 @@ export class SourcePoller {
   }
 
   /**
-   * Returns the quote of the source. Requests a new quote if the interval of the source has passed, otherwise returns
-   * the last quote. Returns null while the source fails. Concurrent callers share a request. Never rejects.
+   * Returns the quote of the source: a new quote if its interval has passed, otherwise the last quote. Returns null if
+   * the last request failed. Concurrent callers share a request. Never rejects.
    */
   poll(): Promise<Quote | null> {
     if (this.#request !== null) return this.#request

@@ -55,7 +55,7 @@ describe('ratesOf', () => {
 })
 
 describe('documentOf', () => {
-  it('stores CNY if CNY replaces CNH, so that the document parses to the same set of rates', () => {
+  it('contains CNY instead of CNH if CNH was computed from CNY alone', () => {
     const vector = vectorOf('snapshot', SNAPSHOT)
     const document = documentOf(vector)
     expect(document.perEur).not.toHaveProperty('CNH')

@@ -111,7 +111,7 @@ export function quoteOf(
 export function parseInstant(text: string): number | null {
   if (!/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?$/.test(text)) return null
   const ms = Date.parse(text)
-  // Rejects 31 February, which `Date.parse` may change to a day in March.
+  // The comparison rejects 31 February, which `Date.parse` changes to a day in March.
   if (Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(text.slice(0, 10))) return null
   return ms
 }
@@ -248,7 +248,7 @@ const BAND = 0.1
 const BAND_PER_DAY = 0.01
 /** Maximum of BAND with its increases. */
 const BAND_MAX = 0.2
-/** Currencies that have moved by BAND_MAX in a single day in the past. For them, BAND_MAX applies at once. */
+/** Currencies that have changed by BAND_MAX within a day in the past. Their limit is always BAND_MAX. */
 const VOLATILE: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
 /** Maximum relative difference at which two independent sources agree. */
 const AGREEMENT_MAX = 0.01

@@ -57,7 +57,8 @@ export function recordOf(vector: RateVector, now: number): VectorRecord {
 }
 
 /**
- * Returns the record in an item, or null if the item is not a record. Clients may write other items to the database.
+ * Returns the record in an item, or null if the item is not a record, because clients can write any items to the
+ * database.
  */
 export function vectorRecordOf(item: Json): VectorRecord | null {
   if (!isJsonObject(item)) return null

@@ -234,7 +234,7 @@ describe('the live ticker, listed before the reference rates', () => {
     expect((await feed.detail()).meta.source).toBe('gmo+ecb')
   })
 
-  it('stays the served source at weekends, when it is closed and the next source confirms its rates', async () => {
+  it('stays the served source while it is closed, and the next source confirms its rates', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -257,7 +257,7 @@ it('`refresh`, which `daicho rates` calls, waits for the source of CNH', async (
 })
 
 describe('rates older than RATES_STALE_AFTER', () => {
-  it('are marked as stale in the body, with their date; newer rates are not marked', async () => {
+  it('are marked as stale in the body, with their date, from one second after this age', async () => {
     const feed = await opened('snapshot')
     const asOfMs = Date.parse('2026-10-06')
     clock.advance(asOfMs + 5 * DAY - clock.now())
@@ -271,7 +271,7 @@ describe('rates older than RATES_STALE_AFTER', () => {
     expect((await feed.detail()).result).toEqual(old.result)
   })
 
-  it('are rejected in strict mode, even if a live source confirms them', async () => {
+  it('are answered with an error in strict mode, even if a live source confirms them', async () => {
     server.answer = send(ecbFile('2026-10-07'))
     const feed = await opened('ecb', { strict: true })
     await feed.refresh()
@@ -281,7 +281,7 @@ describe('rates older than RATES_STALE_AFTER', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('are marked as stale after the configured age', async () => {
+  it('are marked as stale if RATES_STALE_AFTER is one day', async () => {
     const feed = await opened('snapshot', { staleAfterMs: DAY })
     expect(JSON.parse((await answerOf(feed)).body).result.stale).toBe(true)
   })
@@ -306,8 +306,8 @@ describe('500 requests before the first rates', () => {
   })
 })
 
-describe('if every source hangs', () => {
-  it('replies without waiting once any rates are available', async () => {
+describe('if no source replies', () => {
+  it('serves the built-in rates without waiting for a source', async () => {
     server.answer = () => {}
     const feed = await opened('ecb,frankfurter,snapshot')
     const answer = answerOf(feed)
@@ -319,7 +319,7 @@ describe('if every source hangs', () => {
 describe('without a network', () => {
   const offline = () => ({ get: server.get(60) })
 
-  it('rejects unconfirmed rates in strict mode', async () => {
+  it('replies with an error in strict mode until a live source provides rates', async () => {
     server.answer = (request) => request.socket.destroy()
     const feed = await opened('ecb,snapshot', { strict: true }, offline())
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
@@ -339,7 +339,7 @@ describe('without a network', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('logs a warning once an hour, even without requests, and the recovery', async () => {
+  it('logs a warning that the rates are stale at most once an hour', async () => {
     const log = new MemoryLog()
     const feed = await opened('snapshot', {}, { log })
     for (let minute = 0; minute < 121; minute += 1) {

@@ -50,7 +50,7 @@ export interface RateFeedDeps {
 /** The rates and their source, as in `GET /?detail=1`. */
 export type RateDetail = Awaited<ReturnType<RateFeed['detail']>>
 
-/** The rate feed. Requests for rates wait for a source only if there are no rates to serve yet. */
+/** The rate feed. A request for rates waits for a source only until the first rates are available. */
 export class RateFeed {
   readonly #settings: RateFeedSettings
   readonly #clock: Clock
@@ -62,7 +62,7 @@ export class RateFeed {
   readonly #recorder: Recorder | null
   /** Path of the file of the source `lastgood`, or null. */
   readonly #lastGoodPath: string | null
-  /** Resolves when all writes of that file so far are done. Writes run one at a time. */
+  /** Resolves when all writes of `#lastGoodPath` so far are done. Writes run one at a time. */
   #writing: Promise<void> = Promise.resolve()
   /** The reply for the current second. */
   #cached: { served: ServedRates; second: number; detail: RateDetail } | null = null
@@ -164,7 +164,7 @@ export class RateFeed {
     }
   }
 
-  /** Returns the delay before a rejected client may retry, 1 to 3,600 seconds. */
+  /** Returns the seconds until the next refresh, 1 to 3,600, as the delay after which a client can retry. */
   retryAfterSeconds(): number {
     const ms = this.#current.nextAt - this.#clock.now()
     return Math.min(Math.max(Math.ceil(ms / 1_000), 1), 3_600)

@@ -85,7 +85,7 @@ describe('the last good set of rates', () => {
     },
   )
 
-  it('does not delay the start if its file is not a regular file', async () => {
+  it('is replaced by the built-in set of rates at once if its file is not a regular file', async () => {
     symlinkSync('/dev/zero', path())
     const feed = await opened('lastgood,snapshot', { folder })
     expect((await feed.detail()).meta.source).toBe('snapshot')
@@ -126,7 +126,7 @@ describe('the operator’s own set of rates', () => {
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.14)
   })
 
-  it('is named url, url2 … if it comes from an https address, and the address is never shown', async () => {
+  it('has the source name url, url2 … instead of its address if it comes from an https address', async () => {
     server.answer = send(JSON.stringify({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR }))
     const get = loopbackGet()
     const feed = await opened(

@@ -204,7 +204,7 @@ function httpSource(name: string, source: HttpSource, { get, now }: SourceContex
       const message = `the source replied with status ${reply.status}`
       throw new SourceError('HTTP_STATUS', message, { retryAfterMs: retryMs, isTransient })
     }
-    // Reset before parsing, so that the request after a rejected body is not conditional.
+    // `validators` is reset before parsing, so that the request after a rejected body is not conditional.
     validators = null
     const quote = parse(decodeUtf8(reply.body))
     const etag = short(reply.header('etag'))
@@ -259,8 +259,8 @@ export function retryAfterMs(header: string | null, now: number): number | null 
 const FILE_BYTES_MAX = 1_048_576
 
 /**
- * Reads the quote in the vector file at `path`. Errors: SourceError. A pipe or a device gives FILE_UNREADABLE, because
- * reading it may never end.
+ * Reads the quote in the vector file at `path`. Errors: SourceError, including FILE_UNREADABLE for a pipe or a device,
+ * which is not read because reading might never end.
  */
 export async function readVectorFile(path: string): Promise<Quote> {
   const text = await readBounded(path).catch((error: unknown) => {

@@ -20,7 +20,7 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
     name: 'samples',
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
-    // All other error codes of this component occur only at startup.
+    // No other code is needed, because all other error codes of this component occur only at startup.
     statusOf: { HASHING_BUSY: 429 },
     refusalReply: ({ message }) => ({
       contentType: 'application/json; charset=utf-8',

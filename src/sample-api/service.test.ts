@@ -34,7 +34,7 @@ it.each([
   ['::1', '::1:0:0:0:1', false],
   ['::', '::1', true],
 ])(
-  'after 100 failed logins from %s, a login from %s is throttled: %s (an IPv6 /64 counts as one client)',
+  'after 100 failed logins from %s, throttles a login from %s: %s (an IPv6 /64 counts as one client)',
   async (failing, login, isThrottled) => {
     const { fail, outcome } = await started()
     await fail(failing, 99)

@@ -37,7 +37,7 @@ export interface User {
   readonly admin: boolean
   /**
    * Time of the last change of the password in milliseconds since the Unix epoch, or 0 if unknown. Tokens issued
-   * earlier are invalid, so that a new password, or another user with the same name, ends old sessions.
+   * before this time are invalid, so that a new password ends old sessions, as does another user with the same name.
    */
   readonly since: number
 }

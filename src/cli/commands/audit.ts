@@ -213,8 +213,8 @@ async function readFrom(url: string, token: string | undefined): Promise<Uint8Ar
 }
 
 /**
- * Returns the state of the last audit, or null if there is no file. Errors: Exit (configuration) for a malformed file,
- * because a new audit would not be compared with the last one.
+ * Returns the state of the last audit, or null if there is no file. Errors: Exit (configuration) for a malformed file.
+ * It does not count as missing, because then the log would not be compared with the log of the last audit.
  */
 function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
@@ -304,7 +304,7 @@ function requireKey({ key }: VerifyFlags): VerifierKey {
   )
 }
 
-/** Whether `error` is a fault of the log. A signature with an unsupported algorithm is not a fault. */
+/** Whether `error` reports a false log or proof. An unsupported signature algorithm only prevents the verification. */
 function isFinding(error: unknown): error is ProofError {
   return error instanceof ProofError && error.code !== 'SIGNATURES_UNSUPPORTED'
 }

@@ -102,7 +102,7 @@ function lineOf({ check, state, message }: Finding): string {
   return `${state.toUpperCase().padEnd(7)}  ${check.padEnd(6)}  ${message}`
 }
 
-/** Returns a finding if this user may not enter `folder`, because then no other check is possible; otherwise null. */
+/** Returns null if this user can read `folder`; otherwise the only finding, because no other check is possible. */
 function deniedFinding(folder: string): Finding | null {
   try {
     const found = statSync(folder, { throwIfNoEntry: false })
@@ -169,7 +169,10 @@ async function folderFinding(folder: string | null): Promise<Finding> {
   }
 }
 
-/** Whether a process has locked `folder`. Creates no lock file, because `verify` expects one only in a used folder. */
+/**
+ * Whether a process has locked `folder`. Tries the lock only if a lock file exists, because the attempt would create
+ * the file, which `verify` expects only in a used folder.
+ */
 async function isLocked(folder: string): Promise<boolean> {
   const { LOCK_FILES, lockFolder } = await import('../../storage/index.ts')
   if (!LOCK_FILES.some((name) => existsSync(join(folder, name)))) return false
@@ -182,7 +185,7 @@ async function isLocked(folder: string): Promise<boolean> {
   }
 }
 
-/** Checks that the key is the key of the store. Also returns the time of the newest block, or null without blocks. */
+/** Checks that the key is the key of the store. `newestMs`: time of the newest block; null if no block was read. */
 async function storeFindings(
   folder: string | null,
   { STORE }: Settings,
@@ -228,7 +231,7 @@ async function storeFindings(
   }
 }
 
-/** Checks the free space. An erasure and a backup each need space for a second copy of the store. */
+/** Checks the free space. Warns if it is smaller than the store, because erasures and backups need a second copy. */
 function diskFinding(folder: string): Finding {
   let path = folder
   while (!existsSync(path)) path = dirname(path)
@@ -286,7 +289,7 @@ function fileLimitFinding(): Finding {
   return { check: 'files', state: 'warning', message }
 }
 
-/** Returns the open files that Linux allows this process; null without a limit, and on other systems. */
+/** Returns the maximum number of open files of this process; null if it is unlimited, or if this is not Linux. */
 function openFilesMax(): number | null {
   try {
     const [, limit] =

@@ -96,6 +96,7 @@ function formatOf(out: string): DumpFormat {
 
 /** The items of a database in the state after one block. */
 interface DumpSource {
+  /** Height of that block; null if the node has no blocks. */
   readonly height: number | null
   readonly read: ReadItems
   /** Throws Exit (finding) if a block after `height` changed the database. */

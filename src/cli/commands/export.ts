@@ -100,8 +100,8 @@ export interface ExportVerification extends Omit<Verification, 'finding'> {
 }
 
 /**
- * Verifies the export at `path` (`-` for stdin). Does not check whether each change fits the databases, because this
- * needs a store; `daicho import` checks it. Errors: Exit, ExportError.
+ * Verifies the export at `path` (`-` for stdin). Does not check whether each change was possible, for example whether a
+ * deleted item existed, because this needs a store; `daicho import` checks it. Errors: Exit, ExportError.
  */
 export async function verifyExport(path: string, line: ProgressLine): Promise<ExportVerification> {
   const databases = new Map<string, number>()

@@ -17,7 +17,7 @@ import { readSettings } from '../settings.ts'
 
 /** Maximum bytes of an image file. Larger files are not read. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
-/** Maximum number of cells, higher than for uploads to a server. A cell takes 5 bytes of memory. */
+/** Maximum number of cells, higher than for uploads to a server. They take 250 MB of memory, 5 bytes each. */
 const CELLS_MAX = 50_000_000
 const MEMORY_BYTES_MAX = 2_000_000_000
 /** Maximum duration of a conversion, milliseconds. */
@@ -72,8 +72,8 @@ async function image(from: string, to: string, flags: ImageFlags): Promise<void>
 }
 
 /**
- * Returns the conversion options from the flags. Errors: Exit (usage) with the converter's message, in which the flag
- * replaces the form field.
+ * Returns the conversion options from the flags. Errors: Exit (usage) with the converter's message, in which the name
+ * of the flag replaces the name of the form field.
  */
 function imageOptions(flags: ImageFlags) {
   const settings = readSettings(process.env)
@@ -103,7 +103,7 @@ async function requireTarget(from: string, to: string, isForced: boolean): Promi
   throw new Exit(EXIT.usage, `${to} exists: choose another name, or overwrite it with --force`)
 }
 
-/** Returns null after an error. Reading or writing the file then reports the reason. */
+/** Returns null after any error, because the reason is reported later, when the file is read or written. */
 async function statOrNull(path: string): Promise<BigIntStats | null> {
   try {
     return await stat(path, { bigint: true })

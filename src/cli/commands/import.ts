@@ -141,7 +141,7 @@ interface DatabaseTarget extends Pick<Settings, 'STORE'> {
   readonly line: ProgressLine
 }
 
-/** Runs `create`, which creates a store in the folder. If STORE is set, then moves the store into that database. */
+/** Runs `create`, which creates a store in the folder, and moves this store into the database STORE if STORE is set. */
 async function intoDatabase<Result>(
   { STORE: to, folder: from, line }: DatabaseTarget,
   create: () => Promise<Result>,

@@ -269,7 +269,7 @@ class CountedInput {
     this.#bytes = files.includes('-') ? null : bytes
   }
 
-  /** The fraction of all bytes that is read, from 0 to 1; null if the total is unknown. */
+  /** The fraction of the bytes that have been read, from 0 to 1; null if the total is unknown. */
   get share(): number | null {
     return this.#bytes === null ? null : Math.min(1, this.#read / Math.max(1, this.#bytes))
   }

@@ -239,7 +239,7 @@ function notAGateway(): Exit {
   return new Exit(EXIT.finding, '--url: the server at this address is not a gateway of daicho')
 }
 
-/** Returns the error message in a reply, followed by its details on one line each, or null. */
+/** Returns the error message of a reply, followed by one line per detail; null if the reply has no error message. */
 function refusalText(json: Json): string | null {
   const error = isJsonObject(json) && isJsonObject(json.error) ? json.error : {}
   if (typeof error.message !== 'string') return null

@@ -27,7 +27,7 @@ interface PeersReply extends LedgerReply {
 
 export function peersCommand(): Command {
   const command = new Command('peers')
-    .description('manage the peers of a running node, whose chains it mirrors')
+    .description('manage the peers of a running node; the node mirrors their chains')
     .addHelpText(
       'after',
       '\nlist exits with 0 if all peers work, and with 1 if a peer fails, a chain is frozen, or the node\n' +

@@ -78,7 +78,7 @@ async function serve(flags: ServeFlags): Promise<void> {
   }
   try {
     await requireFreePorts(host, ports)
-    // Created before the components, because all of them store files in this folder.
+    // The folder is created before the components, because all of them store files in it.
     if (settings.SYSTEM_FOLDER !== null) makeFolder(settings.SYSTEM_FOLDER)
     app = await composeApp({ names, settings, host, clock: systemClock, logger, version: VERSION })
     for (const [name, component] of app.components) {
@@ -96,10 +96,10 @@ async function serve(flags: ServeFlags): Promise<void> {
     log.release()
     throw startFailure(error, settings)
   }
-  // Before the addresses are printed, because a program that reads the addresses may stop the node at once.
+  // Signals are handled before the addresses are printed, because a program that reads them may stop the node at once.
   closeOnSignal(close, logger)
   announce(listeners, flags.json === true)
-  // Only on a terminal, because preset passwords must not get into a log file.
+  // The banner is written only to a terminal, because its preset passwords must not get into a log file.
   if (isTerminal) process.stderr.write(bannerText({ listeners, settings, notices: app.notices }))
   log.release()
 }
@@ -148,7 +148,7 @@ function closeOnSignal(close: () => Promise<void>, logger: Logger): void {
 
 /**
  * Returns the reaction to a signal that arrives `sinceFirstMs` milliseconds after the first signal; null for the first
- * signal itself. A later signal means that the user does not want to wait for the shutdown.
+ * signal itself. After REPEATED_SIGNAL_MS, a signal means that the user does not want to wait for the shutdown.
  */
 export function signalAction(sinceFirstMs: number | null): 'close' | 'ignore' | 'exit' {
   if (sinceFirstMs === null) return 'close'
@@ -166,7 +166,7 @@ function startFailure(error: unknown, settings: Settings): unknown {
     if (code === 'PEER_INVALID' || code === 'PEERS_TOO_MANY') setting = 'PEERS: '
     return new Exit(EXIT.configuration, `${setting}${error.message}`, { cause: error })
   }
-  // A system call on a file or folder of the node failed.
+  // A failed system call is a configuration error here, because it concerns a file or folder of the node.
   return exitOfSystem(error, EXIT.configuration) ?? error
 }
 

@@ -14,7 +14,7 @@ import { EXIT, Exit } from '../exit.ts'
 import { addFolderOption, nodeFolder } from '../node-folder.ts'
 import { readSettings } from '../settings.ts'
 
-/** Placeholder for the password, so that the name is checked before the user types a password. */
+/** Placeholder for the password in a trial call that checks the name before the user types a password. */
 const NO_PASSWORD = { passwordHash: '', since: 0 } as const
 
 export function userCommand(): Command {

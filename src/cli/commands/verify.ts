@@ -148,7 +148,7 @@ async function signingFilesIn(folder: string): Promise<SigningFiles> {
   }
 }
 
-/** Whether `folder` is a mirror. A folder with the key of a node is not, even if there are files of a mirror. */
+/** Whether `folder` is a mirror. A folder with the key of a node is no mirror, even if it has files of a mirror. */
 async function isMirror(folder: string): Promise<boolean> {
   if (existsSync(join(folder, KEY_FILE))) return false
   return (await import('../../ledger/core.ts')).isMirrorFolder(folder)

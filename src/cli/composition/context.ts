@@ -13,6 +13,6 @@ export interface ComponentContext {
   readonly version: string
   /** Adds a line to the banner on the terminal, such as preset credentials. The line is never logged. */
   readonly notify: (line: string) => void
-  /** Registers a function to call after all listeners are closed, in reverse order of registration. */
+  /** Registers a function that runs after all listeners are closed. The function registered last runs first. */
   readonly onClose: (close: () => Promise<void>) => void
 }

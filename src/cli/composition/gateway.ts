@@ -77,7 +77,7 @@ function accessOf({ settings, isLoopback, host, logger, notify }: ComponentConte
   return { apiKey, open }
 }
 
-/** Deploys the configured networks that are not deployed yet. Returns the name of the first network, or null. */
+/** Deploys the networks at `paths` that are not deployed yet. Returns the first name that was not removed, or null. */
 async function deployNamed(
   networks: Networks,
   paths: readonly string[],

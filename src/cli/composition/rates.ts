@@ -85,7 +85,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
           await create()
         })
       } catch (error) {
-        // An item with the same id has the same rates. They were recorded earlier, for example before a restart.
+        // An item with the same id has the same rates, so they are already recorded, for example before a restart.
         if (!hasCode(error, 'ITEM_EXISTS')) throw error
       }
     },
@@ -124,7 +124,7 @@ async function idsIn(ledger: LedgerService): Promise<AsyncIterable<string[]> | s
 }
 
 async function readIn(ledger: LedgerService, id: string): Promise<RecordedVector | null> {
-  // Returns null if the database was deleted after the ids were listed.
+  // If the database was deleted after the ids were listed, `reader.readItem` returns null; `ledger.readItem` throws.
   const item = await ledger.reader.readItem(RATES_DATABASE, id)
   if (item === null) return null
   const value: Json = JSON.parse(item.text)

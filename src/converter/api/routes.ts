@@ -25,7 +25,7 @@ export const statusOf: Record<ConverterErrorCode, number> = {
 }
 
 const CELLS_MAX = 10_000_000
-/** Maximum number of concurrent requests, each with a form of up to FORM_BYTES_MAX in memory. */
+/** Maximum number of concurrent uploads, because each can keep a form of FORM_BYTES_MAX in memory. */
 const UPLOADS_MAX = 16
 /** Maximum bytes of a JSON body, which is read and rejected. Source: specification, “Limits”. */
 const JSON_BYTES_MAX = 10 * 1024 * 1024
@@ -57,7 +57,7 @@ export function converterRoutes(
   }
   const common = {
     onRequest: uploadLimit(),
-    // Checked here, because Fastify calls no parser if there is no body.
+    // A missing body is rejected here, because Fastify calls no content type parser if there is no body.
     preValidation: async ({ body }: FastifyRequest) => {
       if (body === undefined || body === null) throw notAForm()
     },

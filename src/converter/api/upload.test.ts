@@ -40,7 +40,7 @@ describe('a form', () => {
     expect(readForm(bytes, TYPE)[0]?.fileName).toBe('é.png')
   })
 
-  it('may have a preamble, an epilogue, unknown headers and parts, and blanks after a boundary', () => {
+  it('can have a preamble, an epilogue, unknown headers and parts, and blanks after a boundary', () => {
     const bytes = Buffer.from(
       'before\r\n--b0und \t\r\nX-Other: 1\r\ncontent-disposition:form-data;name=px\r\n\r\n7\r\n' +
         '--b0und\r\nContent-Type: text/plain\r\n\r\nskipped\r\n--b0und--after',
@@ -75,7 +75,7 @@ describe('a form', () => {
     ])
   })
 
-  it('is rejected with FORM_MALFORMED if it is truncated anywhere or damaged', () => {
+  it('is rejected with FORM_MALFORMED if it is truncated at any length, or if it is not a form', () => {
     const whole = body([disposition('name="file"; filename="a.png"'), 'content'])
     for (let length = 0; length < whole.length - 3; length += 1) {
       expect(() => readForm(whole.subarray(0, length), TYPE), `${length}`).toThrow(
@@ -102,7 +102,7 @@ describe('a form', () => {
       TYPE,
       body(...Array.from({ length: 65 }, (): [string, string] => [disposition('name="x"'), ''])),
     ],
-  ])('is rejected with %s', (_, type, bytes) => {
+  ])('is rejected if it has %s', (_, type, bytes) => {
     expect(() => readForm(bytes, type)).toThrow(expect.objectContaining({ code: 'FORM_MALFORMED' }))
   })
 })
@@ -134,7 +134,10 @@ describe('an upload', () => {
     ['two files', [file, file], 'FIELD_INVALID'],
     ['a duplicate field', [file, field('px', '3'), field('px', '3')], 'FIELD_INVALID'],
     ['a very long field', [file, field('px', '3'.repeat(65))], 'FIELD_INVALID'],
-  ] satisfies [string, [string, string][], string][])('is rejected with %s', (_, parts, code) => {
-    expect(() => readUpload(body(...parts), TYPE)).toThrow(expect.objectContaining({ code }))
-  })
+  ] satisfies [string, [string, string][], string][])(
+    'is rejected if it has %s',
+    (_, parts, code) => {
+      expect(() => readUpload(body(...parts), TYPE)).toThrow(expect.objectContaining({ code }))
+    },
+  )
 })

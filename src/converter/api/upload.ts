@@ -41,7 +41,7 @@ export function readUpload(body: Buffer, contentType: string): Upload {
   for (const { name, fileName, bytes } of readForm(body, contentType)) {
     if (name === 'file' && fileName !== null) {
       if (file !== null) throw new ConverterError('FIELD_INVALID', 'the form has two files')
-      // If no file is chosen, a browser sends the field with an empty name.
+      // If no file is chosen, a browser sends the field with an empty file name and no content, which is ignored.
       if (fileName !== '' || bytes.length > 0) file = { bytes, name: fileName }
     } else if (known.has(name)) {
       const isRepeated = fields.has(name)
@@ -151,7 +151,7 @@ function parametersOf(text: string): Map<string, string> {
   return parameters
 }
 
-/** Removes escapes. Older clients escape with backslashes; browsers write `%0D`, `%0A` and `%22`. */
+/** Decodes the escapes in a quoted parameter: backslashes of older clients, and `%0D`, `%0A` and `%22` of browsers. */
 function unquoted(text: string): string {
   return text
     .replace(/\\(["\\])/g, '$1')

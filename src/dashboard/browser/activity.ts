@@ -4,7 +4,7 @@ export type ActivityReply = Operations['GET /api/config/activity']['reply']
 
 /** Width of a bar of the chart, minutes. */
 const BAR_MINUTES = 10
-/** Bars of a day: 24 × 60 / BAR_MINUTES. */
+/** Number of bars in 24 hours: 24 × 60 / BAR_MINUTES. */
 const BARS = 144
 const BAR_MS = BAR_MINUTES * 60_000
 
@@ -31,7 +31,7 @@ export function chartOf({ since, now, minutes, store_bytes }: ActivityReply): Ac
   for (const { time, entries, store_bytes: bytes } of minutes) {
     const bar = barOf(time)
     counts.set(bar, (counts.get(bar) ?? 0) + entries)
-    // The first block of a bar has the size of the store at the end of the previous bar.
+    // The size in the first block of a bar is the size of the store at the end of the previous bar.
     if (bytes !== null && !known.has(bar - 1)) known.set(bar - 1, bytes)
   }
   known.set(BARS - 1, store_bytes)

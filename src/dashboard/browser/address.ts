@@ -13,7 +13,7 @@ export function followAddress(): void {
   follow()
 }
 
-/** Shows the view `to`. Sets `route` at once, so that a quick next action of the user starts from the new view. */
+/** Shows the view `to`. Sets `route` before `hashchange` does, so that a quick next action starts from the new view. */
 export function goTo(to: Route): void {
   location.hash = hrefOf(to)
   route.value = to

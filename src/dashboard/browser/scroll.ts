@@ -14,10 +14,10 @@ export function rememberScroll(): void {
     clearTimeout(timer)
     timer = setTimeout(save, SETTLED_MS)
   })
-  // Saves at once, because a click can leave the view before the timer fires.
+  // A click saves the position at once, because it can leave the view before the timer fires.
   addEventListener('click', save, { capture: true })
   addEventListener('hashchange', () => clearTimeout(timer))
-  // Stops restoring when the user scrolls or types, because the page must not move by itself.
+  // Restoring ends when the user scrolls or types, because from then on, the page must not move by itself.
   for (const event of ['wheel', 'touchstart', 'keydown', 'pointerdown']) {
     addEventListener(event, () => stop(), { passive: true })
   }

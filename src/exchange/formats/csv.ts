@@ -125,7 +125,7 @@ const CONVERSIONS: Record<ColumnType, (text: string) => Json | undefined> = {
   number: (text) => (NUMBER.test(text) ? parseStrictText(text) : undefined),
   boolean: (text) => (text === 'true' || text === 'false' ? text === 'true' : undefined),
   json: (text) => {
-    // Parsed inside an array, because the item adds a level of nesting, and the depth is limited.
+    // The text is parsed inside an array, so that the limit of nesting counts the level that the item adds.
     const values = parseStrictText(`[${text}]`)
     return Array.isArray(values) && values.length === 1 ? values[0] : undefined
   },
@@ -191,7 +191,7 @@ class RowParser {
 
   /** Adds a line. Returns the row, or null if the row continues. Errors: RecordRefusal, StrictJsonError. */
   add(line: Buffer): Cell[] | null {
-    // A carriage return inside quotes belongs to the cell.
+    // `whole` keeps the carriage return at the end of the line, because inside quotes, it belongs to the cell.
     const whole = textOf(line)
     let at = 0
     if (this.#open !== null) {

@@ -64,7 +64,7 @@ describe('NDJSON and JSON arrays', () => {
     )
   })
 
-  it('refuses a line with its number and reason, and reads the lines around it', async () => {
+  it('refuses an invalid line with its number and the reason, and reads the lines before and after it', async () => {
     const lines = [
       '\ufeff{"a":1}',
       '',
@@ -149,7 +149,7 @@ describe('CSV', () => {
     ])
   })
 
-  it('refuses a row with its line and reason', async () => {
+  it('refuses an invalid row with its line and the reason, and reads the other rows', async () => {
     const text =
       'id,n:number,d:date\na,1\nb,x,\nc,"1"2,\nd,1"2,\ne,01,\nf,1,2026-02-30\ng,,\n\nh,"open\n'
     expect(shown(await read(text, 'csv'))).toEqual([

@@ -5,7 +5,7 @@ import { RecordRefusal } from './record.ts'
 
 const BINARY_START = Buffer.from([0xe0, 0x01, 0x00, 0xea])
 const LINE_FEED = 0x0a
-/** Maximum nesting. The data of a revision is three levels deep: block, list of revisions, revision. */
+/** Maximum nesting of a value. A revision's data is inside three levels: block, list of revisions, revision. */
 const DEPTH_MAX = JSON_DEPTH_MAX + 3
 
 /** A top-level value of Ion, converted to JSON, or the reason why the value cannot be converted. */

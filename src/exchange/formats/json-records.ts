@@ -42,7 +42,7 @@ export function recordOf(line: number, read: () => SourceRecord): SourceRecord {
   }
 }
 
-/** Returns the message of `error`, changed so that it is about a record instead of the body of a request. */
+/** Returns the message of `error`, with “it” (the record) instead of “the body”, and without the position. */
 export function reasonOf({ message }: Error): string {
   return message.replace(/^the body is/, 'it is').replace(/ \(line \d+ column \d+\)$/, '')
 }

@@ -69,7 +69,7 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
 
 function currentRoute(app: HttpApp, feed: RateFeed): void {
   let sent: { detail: RateDetail; reply: CurrentReply } | null = null
-  // `unknown`, because a typed schema would not allow the handler to send serialized JSON.
+  // The type is `unknown`, because with the type of the schemas, the handler could not send serialized JSON.
   const replies: Readonly<Record<string, unknown>> = { 200: RatesReply, ...failures }
   app.get(
     '/',
@@ -95,7 +95,7 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
         const detail = current instanceof Promise ? await current : current
         if (sent?.detail !== detail) sent = { detail, reply: currentReply(detail) }
         const { headers, rawHeaders, body } = sent.reply
-        // A listener that is closing has set `Connection: close`, which only Fastify's reply sends.
+        // Uses Fastify's reply while the listener closes, because only this reply sends the header `Connection: close`.
         if (reply.hasHeader('connection')) return reply.headers(headers).send(body)
         // Writes prepared headers and body without Fastify's reply, which is faster (decision 0012).
         reply.hijack()

@@ -80,7 +80,7 @@ export const Failure = Type.Object({
   message: Type.String(),
 })
 
-/** Format of a date in the documentation. `history` checks whether the day exists. */
+/** Format of a date, only for the documentation. `RateFeed.history` checks the date. */
 const DATE = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$'
 
 export const HistoryParams = Type.Object({

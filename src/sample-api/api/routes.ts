@@ -96,8 +96,8 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
     reply.header('cache-control', 'no-store')
     return requireToken(service, request, reply)
   })
-  // The schemas below are only for the documentation, because wrong types must not cause a 400: a number counts as a
-  // wrong password, and a list as an invalid token.
+  // The schemas below are only for the documentation and do not validate requests, because wrong types must not cause a
+  // 400: a number counts as a wrong password, and a list as an invalid token.
   app.register(async (open: HttpApp) => {
     open.setValidatorCompiler(() => () => true)
     mountLogin(open, service, logger)
@@ -226,7 +226,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     },
     async () => service.users(),
   )
-  // This handler is set in the gated scope, so that the token is checked before a 404.
+  // This handler is set in the gated scope, so that the hook above checks the token before a 404 is sent.
   app.setNotFoundHandler((request) => {
     throw unroutedRefusal(request)
   })

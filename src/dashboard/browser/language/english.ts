@@ -156,7 +156,7 @@ export const english = {
     time: 'that the time is right: it is from the clock of the node',
     key: 'whose key this is: compare its id with the id that the operator of the node publishes',
     keySeen: 'whose key this is: this browser only knows that it has seen the same key before',
-    page: 'that this page is honest: it comes from the node; “daicho verify” is independent of it',
+    page: 'that this page is honest, because the page comes from the node; “daicho verify” does not depend on the node',
   },
   // Attachments
   attachments: 'Attachments',

@@ -1,4 +1,4 @@
-/** Time until the memory of a saved file is released. Browsers need less time to read the file. */
+/** Time after which the memory of a saved file is released. By then, the browser has read the file. */
 const RELEASE_MS = 60_000
 
 /** Saves `content` as a download. */

@@ -12,7 +12,7 @@ const session = new Session({
   base,
   now: () => performance.now(),
   onState: (state) => {
-    // Later replies cannot change `ended`, because the user must sign in again.
+    // Once the state is `ended`, it stays so, because the user must sign in again by reloading the page.
     if (sessionState.peek() !== 'ended') sessionState.value = state
   },
 })
@@ -90,12 +90,13 @@ export async function readiness(signal: AbortSignal): Promise<Readiness> {
   }
 }
 
-/** Maximum characters of the change feed in which the first position must appear. */
+/** Maximum number of characters of the change feed that are read to find the first position. */
 const GREETING_MAX = 1_000
 
 /**
- * Returns the number of blocks in the chain, computed from the first position of the change feed. A checkpoint is not
- * used, because it may be older, and is missing if the store is damaged. Errors: ClientError, errors of `fetch`.
+ * Returns the number of blocks in the chain, computed from the first position of the change feed. The size in the
+ * checkpoint is not used, because the checkpoint can be older than the chain, and is missing if the store is damaged.
+ * Errors: ClientError, errors of `fetch`.
  */
 export async function chainSize(signal?: AbortSignal): Promise<number> {
   const enough = new AbortController()

@@ -5,12 +5,12 @@ import { chainSize, ledger, type Readiness, readiness, sessionState } from './le
 
 /** The last entry from the change feed. */
 const latest = signal<Change | null>(null)
-/** Incremented after an interruption of the change feed, because entries may have been missed. */
+/** Number of interruptions of the change feed. When it changes, views reload, because entries may have been missed. */
 const gaps = signal(0)
 /** Whether the change feed is open. */
 export const isLive = signal(false)
 
-/** Delay after a change, so that a burst of changes causes one reload. */
+/** Delay between a change and the reload of a view, so that a burst of changes causes one reload. */
 const PAUSE_MS = 250
 /** Delay after a change before items are counted again, because counting a large database can take long. */
 export const COUNT_PAUSE_MS = 5_000
@@ -31,7 +31,7 @@ async function whileVisible(start: (signal: AbortSignal, isFirst: boolean) => Pr
   await start(stop.signal, true)
 }
 
-/** Subscribes to the changes of the node. Resolves when the first view may be loaded. */
+/** Subscribes to the change feed. Resolves when its start position is known, so that no later change is missed. */
 export function followChanges(): Promise<void> {
   return whileVisible(async (signal, isFirst) => {
     signal.addEventListener('abort', () => {
@@ -139,7 +139,7 @@ export function followStanding(): void {
   })
 }
 
-/** HTTP statuses if the session may not read the peers, or if a proxy blocks the request. */
+/** HTTP statuses that mean that the session may not read the peers, or that a proxy blocks the request. */
 const HIDDEN: ReadonlySet<number> = new Set([401, 403, 404])
 
 async function peerStanding(signal: AbortSignal): Promise<Omit<Standing, keyof Readiness>> {

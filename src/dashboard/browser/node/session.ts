@@ -11,7 +11,7 @@ export interface SessionDeps {
 /** `lost`: the node did not answer. `ended`: the node rejects the name and the password. */
 export type SessionState = 'open' | 'lost' | 'ended'
 
-/** Time between the renewal of a token and the expiry of the token. */
+/** Time before the expiry of a token at which the token is renewed. */
 const EARLY_MS = 60_000
 
 interface Issued {
@@ -88,7 +88,7 @@ export class Session {
     if (typeof response.token !== 'string') {
       return { token: null, renewAt: Number.POSITIVE_INFINITY }
     }
-    // Computes the lifetime from two times of the node's clock, because the browser's clock may differ.
+    // The lifetime is the difference of two times of the node's clock, because the browser's clock may be wrong.
     const lifeMs = Number(response.expires_at) - Date.parse(reply.headers.get('date') ?? '')
     return { token: response.token, renewAt: now() + Math.max((lifeMs || 0) - EARLY_MS, EARLY_MS) }
   }

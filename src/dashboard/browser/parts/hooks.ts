@@ -36,8 +36,8 @@ export type Loaded<Value> =
   | { readonly state: 'loaded'; readonly value: Value }
 
 /**
- * Calls `load` when `key` changes, and when the returned function is called. Returns the last value of `key` until a
- * newer value is loaded.
+ * Calls `load` when `key` changes, and when the returned function is called. While `load` runs again for the same key,
+ * the last result stays.
  */
 export function useLoaded<Value>(
   key: string,

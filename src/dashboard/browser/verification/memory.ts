@@ -1,7 +1,7 @@
 import type { Remembered } from './verify-chain.ts'
 
 const STORAGE_KEY = 'daicho.verified'
-/** Maximum number of remembered nodes, because a node without a folder has a new server id after each start. */
+/** Maximum number of remembered nodes. Without it, each start of a node without a folder would add another server id. */
 const CHAINS_MAX = 20
 
 /** Returns the chains that this browser has verified at this address, by server id. */
@@ -17,7 +17,7 @@ export function rememberedChains(): Readonly<Record<string, Remembered>> {
   }
 }
 
-/** Stores a verified key, size and root for comparison with later verifications. Keeps an earlier `verifiedAt`. */
+/** Stores a verified key, size and root for later verifications. If `chain` has no `verifiedAt`, the old one stays. */
 export function remember(serverId: number, chain: Remembered): void {
   const known = rememberedChains()
   const others = Object.entries(known).filter(([id]) => id !== `${serverId}`)

@@ -68,7 +68,7 @@ export interface ChainSource {
   readonly checkpoint: string | null
   /** The result of the last verification, or null at the first verification. */
   readonly remembered: Remembered | null
-  /** Returns at most `limit` blocks with their proofs, starting at height `from`. Errors: UnreadableReply, others. */
+  /** Returns at most `limit` blocks with proofs, starting at height `from`. Errors: UnreadableReply and others. */
   readonly blocks: (from: number, limit: number) => Promise<readonly Json[]>
 }
 
@@ -136,7 +136,7 @@ export async function verifyChain(
   }
 }
 
-/** Returns the checkpoint if the key of the node signed it, null if the node does not sign, or else the fault. */
+/** Returns the checkpoint; null if the node does not sign; the fault if the key or the signature is invalid. */
 async function signedHead(
   verifySignature: VerifySignature,
   { serverId, verifierKey, checkpoint, remembered }: ChainSource,
@@ -184,7 +184,7 @@ class Walk {
     try {
       blocks = await this.#source.blocks(from, limit)
     } catch (error) {
-      // Requests fewer and fewer blocks, to find the block that cannot be read.
+      // The next request is for fewer blocks, to find the block that cannot be read.
       if (!(error instanceof UnreadableReply)) throw error
       if (limit === 1) return fault('unreadable', from)
       this.#limit = Math.max(1, Math.floor(limit / 4))
@@ -267,7 +267,7 @@ function fault(code: FaultCode, height: number | null = null): Fault {
 
 /** The name of a check, which is also the name of its text. */
 export type CheckName = keyof Texts['checks']
-/** The result of a check; `none` if there was nothing to compare with. */
+/** The result of a check: `open` if the check is not complete, `none` if there was nothing to compare with. */
 export type CheckState = 'holds' | 'fails' | 'open' | 'none'
 
 /** The checks in the order of a verification, each with the faults that the check reports. */
@@ -282,7 +282,7 @@ const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
   ['log', ['log']],
   ['memory', ['rolledBack', 'forked']],
 ]
-/** Checks that are complete only after the last block. */
+/** Checks that are made for each block, and so are complete only after the last block. */
 const BLOCK_CHECKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
 
 /**

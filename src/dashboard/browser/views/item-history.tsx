@@ -22,7 +22,7 @@ interface ShownRevision {
   readonly erased?: true
 }
 
-/** Returns the newest `count` + 1 revisions. The page shows `count` revisions, each compared with the previous one. */
+/** Returns the newest `count` + 1 revisions: `count` to show, and one with which the oldest of them is compared. */
 async function revisionsOf(
   db: string,
   id: string,
@@ -160,7 +160,7 @@ function RevisionRow(props: {
 }): JSX.Element {
   const { position, timestamp, method, item, erased } = props.revision
   const height = Number(position.split('.')[0])
-  // An erased revision has no content that could be compared.
+  // Revisions are compared only if neither is erased, because an erased revision has no content.
   const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
   const changes = isCompared ? differences(props.before?.item, item) : null
   return (

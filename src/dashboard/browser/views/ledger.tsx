@@ -57,8 +57,8 @@ async function pageFrom(height: number | null, signal: AbortSignal): Promise<Loa
   const top = Math.min(height ?? size - 1, size - 1)
   const blocks: MatchingBlock[] = []
   let [from, entries] = [top + 1, 0]
-  // The first request asks for one block, because a block may be as large as the largest request. Each further request
-  // asks for four times as many blocks.
+  // The first request asks for one block, because a single block can be very large. Each further request asks for four
+  // times as many blocks.
   for (let count = 1; from > 0 && blocks.length < PAGE && entries < ENTRIES_PER_PAGE; count *= 4) {
     const next = Math.max(0, from - Math.min(count, PAGE - blocks.length))
     const page = await blocksFrom(next, from - next, signal)
@@ -179,7 +179,7 @@ interface MatchingBlock {
   readonly block: ListedBlock
 }
 
-/** Number of entries of a block that are shown at first, and that each click adds. */
+/** Number of entries of a block that are shown at first. Each click adds five times as many. */
 const STEP = 20
 
 /** A block and its matching entries. */

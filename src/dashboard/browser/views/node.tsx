@@ -192,7 +192,7 @@ function isVerifiable({ notes, proof }: Evidence): boolean {
 /** Shows alerts above every view. */
 export function Alerts(): JSX.Element {
   const { peers, evidence = null, refusal = null, verification = null } = nodeStatus.value ?? {}
-  // The view of the node shows these alerts itself.
+  // The view of the node does not need alerts about frozen mirrors, because it shows the evidence itself.
   const isElsewhere = route.value.view !== 'node'
   const frozen = new Set(
     Array.isArray(peers) && isElsewhere
