@@ -1,4 +1,5 @@
-// Runs the client's sources in a browser, on a page from the node's origin, as behind a proxy.
+// Runs the client's sources in a browser. The test server serves the page and, like a proxy, forwards requests to the
+// node, so the page and the node have the same origin.
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'

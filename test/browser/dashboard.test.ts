@@ -439,8 +439,8 @@ describe('the page itself', () => {
       await opened.goto(url)
       return opened
     }
-    // Uses a listener without a Content-Security-Policy, because browsers block all requests from opaque origins to
-    // this computer.
+    // Serves the malicious page from a listener of its own. A page without a URL would have an opaque origin, and
+    // browsers block all requests from opaque origins to this computer.
     const elsewhere = createServer((_request, reply) => {
       reply.setHeader('content-type', 'text/html').end(LURE)
     })

@@ -14,7 +14,7 @@ const change = (position: string) => ({
 const event = (position: string) =>
   `id: ${position}\nevent: entry\ndata: ${JSON.stringify(change(position))}\n\n`
 
-/** Sends `text` as events, then disconnects. With `open`, keeps the connection open and sends nothing more. */
+/** Returns a reply that sends `text` as events, then disconnects, or with `open` keeps the connection open. */
 const events =
   (text: string, open = false) =>
   (response: ServerResponse) => {
@@ -59,7 +59,7 @@ describe('changes', () => {
     expect(laterRequests[0]?.headers.authorization).toBe('Bearer t')
   })
 
-  it('are requested again while the node does not answer, with delays that grow up to five seconds', async () => {
+  it('are requested again after each disconnect, with delays that grow to five seconds until an event arrives', async () => {
     const empty = events(':\n\n')
     const node = await fakeNode(SERVER_ID, ...Array(9).fill(empty), events(event('1.0'), true))
     const timing = noted()
@@ -67,7 +67,7 @@ describe('changes', () => {
     expect(timing.waits).toEqual([100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000])
   })
 
-  it('resume after positions for which no event was sent', async () => {
+  it('resume after the last received position, even if it came without an event', async () => {
     const node = await fakeNode(SERVER_ID, events('id: 9.3\n:\n\n'), events(event('10.0'), true))
     await take(new LedgerClient(node.url, { timing: noted() }).changes(), 1)
     expect(node.requests[2]?.headers['last-event-id']).toBe('9.3')
@@ -113,7 +113,7 @@ describe('changes', () => {
   })
 })
 
-it('reject if an event is longer than any entry can be', async () => {
+it('the event parser rejects an event that is longer than any entry can be', async () => {
   const line = Buffer.from(`data: ${'x'.repeat(1024 * 1024)}\n`)
   async function* endless() {
     for (;;) yield line
@@ -121,7 +121,7 @@ it('reject if an event is longer than any entry can be', async () => {
   await expect(collected(eventsIn(endless()))).rejects.toMatchObject({ code: 'REPLY_MALFORMED' })
 })
 
-it('are the same for any division into chunks and any line endings', async () => {
+it('the event parser returns the same events for any division into chunks and any line endings', async () => {
   const text = fc.stringMatching(/^[a-z台 :]{0,12}$/)
   const sent = fc.array(
     fc.record({

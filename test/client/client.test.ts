@@ -157,7 +157,7 @@ it('rejects the names “”, “.” and “..” before it sends a request', a
   }
 })
 
-it('sends a token in a header, which is a string or the result of a function that the client calls for each request', async () => {
+it('sends the token in a header; the token is a string, or the result of a function that is called for each request', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const gated = await startLedgerNode({ clock, tokens })

@@ -27,7 +27,7 @@ const untyped = ledger.database('any')
 /** Contains code that the compiler checks and that never runs. */
 const compiled = (_: () => unknown) => expect.assertions(0)
 
-it('patch accepts members of the item, and null for optional members', () =>
+it('patch accepts only members of the item, and null only for optional members', () =>
   compiled(() => [
     fruit.patch('x', { name: 'Fig', price: null, note: null, tags: [] }),
     fruit.patch('x', { grower: { zip: null } }),
@@ -46,7 +46,7 @@ it('patch accepts members of the item, and null for optional members', () =>
     fruit.patch('x', { price: '3' }),
   ]))
 
-it('filters accept members of the item and their operators', () =>
+it("filters accept only members of the item, known operators, and values of the member's type", () =>
   compiled(() => [
     fruit.query({ filter: { where: { price: { gt: 1, lte: 3 }, tags: 'late', id: 'x' } } }),
     fruit.query({ filter: { where: { or: [{ 'grower.town': 'Aomori' }, { note: null }] } } }),
@@ -75,7 +75,7 @@ it('filters accept members of the item and their operators', () =>
     fruit.query({ filter: { fields: ['prise'] } }),
   ]))
 
-it('counts and aggregates accept members of the item', () =>
+it('counts and aggregates accept only members of the item, and a count accepts no order', () =>
   compiled(() => [
     fruit.count({ filter: { where: { price: { gt: 1 } } } }),
     fruit.aggregate({ group: ['kind', 'grower.town'], sum: ['price'], max: ['name'] }),

@@ -52,8 +52,8 @@ async function keyOf({ send, service }: LedgerNode): Promise<string> {
 }
 
 /**
- * Returns an in-memory store for the signed head. Applications provide such a store with a browser storage or
- * a file.
+ * Returns an in-memory store for the signed head. Applications store the signed head in browser storage or in a
+ * file instead.
  */
 function memory(first: string | null = null) {
   const place = {

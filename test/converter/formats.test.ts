@@ -157,7 +157,7 @@ describe('decoding', () => {
     expectNear(await cells(cmyk, [3, 1]), [[W, K, R]], 60)
   })
 
-  it('decodes exactly a PNG with 16 bits, interlacing, a palette or gray', async () => {
+  it('decodes a PNG with 16 bits, interlacing, a palette or gray to its exact colours', async () => {
     const kinds = [
       motif().toColourspace('rgb16').png(),
       motif().png({ progressive: true }),
@@ -423,7 +423,7 @@ function entityBomb(): string {
   return `<!DOCTYPE svg [${entities.join('')}<!ENTITY k "<rect/>">]>`
 }
 
-it('shows the right part of the image in each cell, both enlarged and reduced', async () => {
+it('gives each cell the colour of its part of the image, both enlarged and reduced', async () => {
   const side = 32
   const ramp = Buffer.alloc(side * side * 3)
   for (let at = 0; at < side * side; at += 1) {

@@ -25,7 +25,7 @@ const anyPicture: fc.Arbitrary<Picture> = fc
   .record({
     width: side,
     height: side,
-    // The minimum number of colours, any number, or the maximum for the size.
+    // The number of colours as a fraction of the maximum for the size. 0 is one colour.
     fraction: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 1, noNaN: true }), fc.constant(1)),
     large: fc.nat({ max: 49 }).map((n) => n === 0),
     seed: fc.nat(),
@@ -42,7 +42,7 @@ const anyPicture: fc.Arbitrary<Picture> = fc
     return { ...rest, ...size, magnified, colors: Math.max(1, Math.round(fraction * most)) }
   })
 
-/** Returns the pixels of a picture. Their colours are spread over the RGB cube without repeats. */
+/** Returns the pixels of a picture. Its `colors` different colours are spread over the RGB cube. */
 function pixelsOf({ width, height, colors, seed }: Picture): Uint8Array {
   const rgb = new Uint8Array(width * height * 3)
   for (let pixel = 0; pixel < width * height; pixel += 1) {

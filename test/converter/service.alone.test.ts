@@ -86,7 +86,7 @@ describe('concurrent requests', () => {
     }
   })
 
-  it('can be at most 16 uploads, counted before their bodies are read, and one more upload gets 503', async () => {
+  it('are limited to 16 uploads, counted before their bodies are read; the next upload gets 503', async () => {
     const converter = await startConverter()
     const { hostname, port } = new URL(converter.url)
     const head = [
@@ -124,7 +124,7 @@ describe('concurrent requests', () => {
   })
 
   const name = childrenCount
-    ? 'stop their conversions when six clients disconnect within ten million cells'
+    ? 'are stopped when their clients disconnect during workbooks of ten million cells'
     : 'SKIPPED: child processes can be listed on Linux only'
   it.skipIf(!childrenCount)(name, async () => {
     const busy = await startConverter()

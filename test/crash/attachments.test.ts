@@ -11,7 +11,7 @@ const KILLS = roundsOf(6)
 const UPLOADERS = 4
 /** Maximum size of one upload, bytes. So large that kills hit every phase of an upload. */
 const BYTES_MAX = 6 * 1024 * 1024
-/** Maximum delay before a kill, milliseconds. */
+/** Maximum random part of the delay before a kill, milliseconds. */
 const WHILE_MS = 160
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)

@@ -51,7 +51,7 @@ it(`publishes only checkpoints that continue every earlier checkpoint, through $
     const enough = new Promise<void>((resolve) => {
       reached = resolve
     })
-    // Each round waits for a published checkpoint, also on a slow computer.
+    // Each round continues until a checkpoint is published, so that it checks at least one on a slow computer too.
     let given = 0
     const count = () => {
       if (answersLeft <= 0 && given > 0) reached()
@@ -66,7 +66,7 @@ it(`publishes only checkpoints that continue every earlier checkpoint, through $
     const readers = Array.from({ length: 3 }, async () => {
       for (let size = 0; reading; ) {
         const note = await textAt(`${log()}/checkpoint`)
-        // There is no checkpoint while a busy node does not sign (LOG_BEHIND), and after a kill.
+        // `note` is null if the busy node has not signed yet (LOG_BEHIND), or if it was killed.
         if (note === null) await pause(10)
         if (note === null || notes.has(note)) continue
         notes.add(note)

@@ -33,7 +33,7 @@ it(`none of ${KILLS} kills during erasures brings erased content back`, async ()
     const body = JSON.stringify({ id: `c${client}` })
     await fetch(`${server.url}/api/f`, { method: 'POST', headers: json, body })
   }
-  /** Texts of each client that were sent and may have been replaced, and texts whose erasure was acknowledged. */
+  /** `replaced`: each client's texts whose erasure is not acknowledged. `erased`: all texts whose erasure is. */
   const replaced = Array.from({ length: CLIENTS }, (): string[] => [])
   const erased: string[] = []
   let made = 0

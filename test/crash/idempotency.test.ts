@@ -77,7 +77,7 @@ it.each(['item', `${UPLOAD}1`])(
     let server = await serveLedger(folder)
     await prepare(server.url)
     const store = await openStoreReader(await locationOf(folder), { frozen: false })
-    // The node may still write the reply, but the client has disconnected.
+    // The test ignores this reply, which the node can send before the kill.
     const unheard = once(server.url, key)
     let height = 0
     while (height < 2) {

@@ -11,7 +11,7 @@ const KILLS = roundsOf(20)
 const CLIENTS = 32
 const DATABASES = ['fruit', 'tools', 'notes', '台帳']
 /**
- * Maximum delay of a kill after an acknowledgement, milliseconds. Kills within this time hit requests in
+ * Maximum delay between an acknowledgement and the next kill, milliseconds. Kills within this time hit requests in
  * every phase.
  */
 const AFTER_ACKNOWLEDGED_MS = 12
@@ -71,7 +71,7 @@ async function settleAll(
 }
 
 describe.concurrent('SIGKILL', () => {
-  it(`loses no acknowledged write and stores no part of a request in ${KILLS} kills under load`, async ({
+  it(`loses no acknowledged write and stores no request in part, through ${KILLS} kills under load`, async ({
     onTestFinished,
   }) => {
     const dice = new Dice(seed)
@@ -98,8 +98,8 @@ describe.concurrent('SIGKILL', () => {
       await kill(server)
       await Promise.all(running)
 
-      // Verifies the folder before the restart in even rounds, and after the restart in odd rounds. In two of ten
-      // rounds, the command verifies the folder too.
+      // Verifies the folder before the restart in even rounds, and after the restart in odd rounds. Two of ten rounds
+      // also run `daicho verify`.
       if (round % 2 === 0) expect((await verifyFolder(folder)).finding).toBeNull()
       if (round % 10 === 4) await expectVerified(folder)
       server = await serveLedger(folder)
@@ -148,7 +148,7 @@ describe.concurrent('SIGKILL', () => {
     const ask = (db: string, kind: 'list' | 'ledgers') =>
       send(server.url, agent, { method: 'POST', ...units[kind](db) })
 
-    // Duration of such a request without a kill, milliseconds.
+    // Duration of a request of 10,000 entries without a kill, milliseconds.
     let wholeMs = 0
     for (const kind of ['list', 'ledgers'] as const) {
       await send(server.url, agent, { method: 'POST', path: `/api/calm-${kind}`, body: undefined })

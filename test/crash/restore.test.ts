@@ -20,14 +20,14 @@ import {
 } from '../support/ledger-node.ts'
 
 const KILLS = 20
-/** Number of kills in each of the other tests. */
+/** Number of kills in each test without the key. KILLS is for the test with the key. */
 const KILLS_MORE = 6
 const BLOCKS = 1_200
 /** Maximum delay before a kill, milliseconds. About the duration of a restore after its first write. */
 const KILL_WITHIN_MS = 900
 const CONTENT = Buffer.alloc(5 * 1024 * 1024, 'content of an attachment ')
 
-/** A node with a chain of BLOCKS blocks and attachments, and the expected replies. */
+/** A node with a chain of BLOCKS blocks and attachments, and the arguments of a restore from this node. */
 interface Origin {
   readonly folder: string
   readonly node: LedgerNode
@@ -60,8 +60,8 @@ afterAll(async () => {
 })
 
 /**
- * Starts the command `args` and kills it, again and again. After each kill, the folder has no store or a
- * complete store.
+ * Starts the command `args` and kills it, `kills` times. Checks after each kill that the folder has no store or a
+ * complete store, and removes a complete store.
  */
 async function killedAgainAndAgain(args: string[], target: string, kills: number): Promise<void> {
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
@@ -135,7 +135,7 @@ it(`a restore that was killed ${KILLS} times at random moments completes, and th
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
 })
 
-it(`a restore without the key that was killed ${KILLS_MORE} times restores the data to a new chain`, async () => {
+it(`a restore without the key, killed ${KILLS_MORE} times, restores the data into a new chain`, async () => {
   const { node, serverId, args } = origin
   const target = temporaryFolder()
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
@@ -174,7 +174,7 @@ it(`a restore without the key that was killed ${KILLS_MORE} times restores the d
   })
 })
 
-it(`an import without the key that was killed ${KILLS_MORE} times imports the data to a new chain`, async () => {
+it(`an import without the key, killed ${KILLS_MORE} times, imports the data into a new chain`, async () => {
   const { folder, node, serverId } = origin
   const file = join(temporaryFolder(), 'chain.jsonl')
   const exported = await runDaicho(['export', folder, '--out', file], {})

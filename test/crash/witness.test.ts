@@ -5,7 +5,7 @@ import { serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { TestLog } from '../support/test-log.ts'
 
-/** Number of runs of the node. For more: WITNESS_KILLS=20. */
+/** Number of runs that end with a kill. One more run ends normally. For more: WITNESS_KILLS=20. */
 const RUNS = Number(process.env.WITNESS_KILLS ?? 4)
 const CLIENTS = 16
 const SIZES = 400

@@ -9,7 +9,7 @@ const minute = (ago: number, entries: number, bytes: number | null) => ({
   ...{ time: NOW - ago * MINUTE, blocks: 1, entries, bytes: 9, store_bytes: bytes },
 })
 
-it('averages the entries of ten minutes per bar, and ends the last bar after the current time', () => {
+it('each bar shows the average of ten minutes, and the last bar ends after the current time', () => {
   const chart = chartOf({
     ...{ status: true, since: NOW - 2 * DAY, now: NOW, store_bytes: 500 },
     minutes: [minute(1_435, 5, 100), minute(12, 20, 300), minute(11, 10, 310), minute(1, 7, 400)],

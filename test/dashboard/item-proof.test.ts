@@ -95,7 +95,7 @@ it.each<[string, () => Partial<ProofSource>, string]>([
   expect(await prove(change())).toEqual({ refused })
 })
 
-/** Requests from the node, with `from` replaced by `to` in each reply. */
+/** Returns a `fetch` that requests from the node, and replaces `from` by `to` once in each reply. */
 function changed(from: RegExp, to: string): ProofSource['fetch'] {
   return async (path) => {
     const { status, text } = await node.send('GET', path)

@@ -55,15 +55,15 @@ it.each<[string, Operator, string, unknown]>([
   ['a', 'exists', '', { a: { exists: true } }],
   ['a', 'exists', 'false', { a: { exists: false } }],
 ])(
-  'a filter on member %j that is %s %j sends a query of the right type',
+  'a filter with member %j, operator %s and text %j becomes a query with values of the right type',
   (member, operator, text, where) => {
     expect(JSON.parse(simpleWhere(member, operator, text) ?? 'null')).toEqual(where)
   },
 )
 
 /**
- * Creates a session with a node that issues the tokens 1, 2 and so on. Records the requests that the node
- * receives.
+ * Creates a session with a fake node that answers with `reply`. Records the requests that the node receives, and
+ * the states of the session.
  */
 function session(reply: (path: string, token: string | null) => Response | Error) {
   const sent: string[] = []
@@ -120,7 +120,7 @@ it('requests a token once, sends it in a header, and renews it a minute before i
   ])
 })
 
-it('replaces a rejected token once, and sends no token if tokens are disabled', async () => {
+it('requests one new token after a rejected token, and sends no token if tokens are disabled', async () => {
   let count = 0
   const refused = session((path) => {
     if (path !== 'session') return Response.json({}, { status: 401 })
@@ -151,7 +151,7 @@ it('stops sending tokens after the node was restarted without them', async () =>
   expect(sent).toEqual(['POST session -', 'GET a -'])
 })
 
-it('the session ends after too many attempts, and a token without an expiry is used for a minute', async () => {
+it('the session ends if the node refuses a token with 429, and a token without an expiry is used for a minute', async () => {
   const ended = session(() => Response.json({ status: false }, { status: 429 }))
   await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session: 429')
   expect(ended.states).toEqual(['ended'])

@@ -23,7 +23,7 @@ it('has the same texts with the same parameters in all languages', () => {
   }
 })
 
-it('uses the singular for the number 1, and omits the last height if the length of a chain is unknown', () => {
+it('uses the singular for the number 1, and omits the total while the length of a chain is unknown', () => {
   expect([english.blocks(1), english.entries(1), english.blocks(1_234)]).toEqual([
     ...['1 block', '1 entry', '1,234 blocks'],
   ])

@@ -58,7 +58,7 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
   },
 )
 
-/** Returns a chain of four blocks as a node serves it. The test signs its log. */
+/** Returns a chain of four blocks as a node serves it, with a log that is signed with a new key. */
 function chain(): { source: ChainSource; blocks: JsonObject[] } {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const serverId = serverIdOf(publicKey)

@@ -2,9 +2,9 @@
 //
 //   npm run build && node scripts/run.mjs test/faults/failovers.ts [--rounds 20] [--requests 2000] [--control]
 //
-// Runs three servers from the installed npm packages, and a synchronous standby confirms each commit. Two nodes with
-// one key write. Each round kills the primary, promotes the standby that has received most, and replaces the dead
-// server by a copy of the new primary.
+// Starts three PostgreSQL servers from the installed npm packages, in which a synchronous standby confirms each commit,
+// and two nodes with one key that write to them. Each round kills the primary, promotes the standby that has received
+// most, and replaces the dead server with a copy of the new primary.
 //
 // --control replicates asynchronously and stops the standbys before one failover. This must lose writes, and both nodes
 // must notice and stop.

@@ -5,16 +5,19 @@
 //
 // Needs root on Linux, and the Debian packages xfsprogs, e2fsprogs and util-linux; --control needs strace.
 //
-// The node's folder is on a file system in an image file in a tmpfs. A power cut is the shutdown ioctl without a
-// flush of the log, so pages that were not synced are gone after the next mount. Before every second cut the disk fails
-// once: the run punches holes into the image where the next frames of `ledger.db-wal` go, and fills the tmpfs. Then
-// the kernel fails to write these pages back (EIO) and treats them as clean. The node must answer 503. The run kills
-// it, repairs the disk and starts it again, and the node acknowledges more writes before the power cut.
+// The node's folder is on a file system in an image file in a tmpfs. To cut the power, the run calls the shutdown ioctl
+// of the file system without a flush of its log, so pages that were not synced are gone after the next mount.
+//
+// Before every second cut, the disk fails once: the run punches holes into the image where the next frames of
+// `ledger.db-wal` go, and fills the tmpfs. Then the kernel fails to write these pages back (EIO) and treats them as
+// clean. The node must answer 503. The run repairs the disk, kills the node and starts it again, and the node
+// acknowledges more writes before the power cut.
 //
 // --control makes every fsync a no-op (strace). Such a run must lose writes, otherwise the power cuts are ineffective.
 // --program runs another version of daicho, for example from a worktree without a fix.
 //
-// 100 cuts take about 8 minutes, and a run ends after 30 minutes. Exit code 0: no write is lost, or with --control some.
+// 100 cuts take about 8 minutes, and a run ends after 30 minutes. Exit code 0: no write is lost; with --control, at
+// least one is lost.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs'
@@ -125,7 +128,7 @@ const command = (...args: string[]) => [
   ...args,
 ]
 
-/** Starts a node. Returns null if the node refuses to start, after printing its stderr. */
+/** Starts a node. If the node refuses to start, prints its stderr and returns null. */
 async function start(folder: string): Promise<Node | null> {
   const [first = '', ...rest] = [
     ...(flags.control === true ? WITHOUT_SYNC : []),
@@ -212,7 +215,7 @@ function endOfFrames(wal: Buffer): number {
   return end
 }
 
-/** Makes the disk fail under the WAL until the node reports it, and repairs the disk. */
+/** Makes writes to the WAL fail until the node answers 503, then repairs the disk. */
 async function failOnce(disk: Disk, folder: string, url: string): Promise<void> {
   const path = join(folder, 'ledger.db-wal')
   const statuses = new Set<number>()
@@ -286,7 +289,7 @@ async function main(): Promise<void> {
       isStopped = Date.now() - startedMs > RUN_MS_MAX
       running = await start(folder)
       if (running === null) {
-        // The run continues in a new folder after a store that cannot be opened.
+        // After the last cut, the store cannot be opened, so the run continues in a new folder.
         folder = join(disk.path, `data-${cut}`)
         acknowledged.clear()
         running = await start(folder)

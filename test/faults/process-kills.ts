@@ -2,8 +2,8 @@
 //
 //   npm run build && node scripts/run.mjs test/faults/process-kills.ts [--kills 20] [--requests 1000]
 //
-// Runs a server from the installed npm packages, and two nodes with one key write. Each round kills one node with
-// SIGKILL. The other node must continue, and the killed node starts again.
+// Starts a PostgreSQL server from the installed npm packages, and two nodes with one key that write to it. Each round
+// kills one node with SIGKILL. The other node must continue, and the killed node starts again.
 //
 // 20 kills take about a minute. Exit code 0: no write is lost or stored twice, and the chain has no gap.
 import { mkdtempSync, rmSync } from 'node:fs'

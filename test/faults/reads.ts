@@ -9,7 +9,8 @@
 // failed once by then, so all calls must succeed and `/readyz` must return 200. No reply may be 500, the process
 // must not end, and a node that refuses to start must print one line and exit with code 78.
 //
-// --runs: run every N from 1 to this. --at: run only this N. A run takes a second. Exit code 0: no run violated this.
+// --runs: one run for each N from 1 to this number. --at: only the run with this N. A run takes a second. Exit code 0:
+// no run violated these rules.
 import { once } from 'node:events'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -12,7 +12,7 @@
 // store must contain everything that was acknowledged and nothing that was never sent. A backup whose command succeeded
 // must verify. About 2,000 runs, in shuffled order. Runs that have not started after --minutes are skipped.
 //
-// --call, --fault and --at choose single faults. Exit code 0: no run violated this.
+// --call, --fault and --at choose single faults. Exit code 0: no run violated these rules.
 import {
   cpSync,
   existsSync,
@@ -38,10 +38,10 @@ const { values: flags } = parseArgs({
 })
 const FAULTS = ['EIO', 'ENOSPC', 'EMFILE', 'SIGKILL']
 const ITEMS = 20
-/** Every N up to EACH_MAX is run, and up to ABOVE evenly spaced N above it. */
+/** There is a run for each N up to EACH_MAX, and for up to ABOVE evenly spaced N above it. */
 const EACH_MAX = 24
 const ABOVE = 12
-/** Every N up to this is also run in the folder of a killed node. */
+/** For each N up to KILLED_MAX, a second run uses the folder of a killed node. */
 const KILLED_MAX = 8
 /** Number of parallel runs. More than one, because a run mostly waits. */
 const LANES = 3
@@ -65,8 +65,8 @@ interface Outcome {
   readonly fired: boolean
   readonly started: boolean
   /**
-   * Exit code and stderr of a node that refused to start, unless it was killed or printed one line with code
-   * 78; otherwise null.
+   * Exit code and stderr of a node that refused to start without exit code 78 and a one-line message, and that
+   * was not killed. Otherwise null.
    */
   readonly odd: string | null
   readonly acknowledged: number
@@ -223,7 +223,7 @@ async function makeKilled(folder: string): Promise<Killed> {
   return { folder, done }
 }
 
-/** Runs once in the empty folder `place`. */
+/** Performs one run in the empty folder `place`. */
 async function run(
   place: string,
   fault: Fault | null,

@@ -1,6 +1,7 @@
-// Runs a node with two witnesses, another daicho node and litewitness (filippo.io/torchwood), and opens its
-// checkpoints with Go. Needs Go, ssh-agent, the Go module proxy and a build: npm run build && node scripts/run.mjs
-// <this file>
+// Runs a node whose checkpoints are cosigned by two witnesses: another daicho node, and litewitness
+// (filippo.io/torchwood). Opens the checkpoints with Go. Needs Go, ssh-agent, the Go module proxy and a build:
+//
+//   npm run build && node scripts/run.mjs <this file>
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -133,7 +134,7 @@ try {
     const { code, stdout } = await startProgram(args).ended
     return { code, stdout }
   }
-  // The node of the second run does not know the sizes that the witnesses have cosigned.
+  // In round 2, the restarted node does not know which sizes the witnesses have cosigned.
   for (const round of [1, 2]) {
     const node = await serve('node', { WITNESSES })
     await fetch(`${node.url}/api/fruit`, { method: 'POST' })

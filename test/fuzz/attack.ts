@@ -10,11 +10,11 @@ import { type ListenerName, PLANS, type Served, serve } from './served.ts'
 const BATCH = 500
 /** Number of concurrent connections. */
 const TOGETHER = 24
-/** Maximum time from the client's FIN until the listener closes the connection, milliseconds. */
+/** Maximum time of a connection whose `end` is `asked` or `fin`, milliseconds. */
 const HANG_MS = 60_000
 /**
- * Maximum time until the listener closes a connection without a FIN, milliseconds. The time limit for a
- * request to arrive is part of this time.
+ * Maximum time of a connection whose `end` is `open`, milliseconds. Longer than HANG_MS, because the listener waits
+ * until its time limit for the rest of the request.
  */
 const OPEN_MS = 150_000
 /** Texts that replies must not contain: source locations and folders of this computer. */
@@ -151,7 +151,8 @@ class Run {
       return this.note(seed, `${description}\nno end of the reply: ${answered}`)
     const { replies, rest } = answered
     for (const reply of replies) this.#look(reply, description, seed)
-    // Two exceptions: a reply to HTTP/1.0 ends when the connection closes, and an upgrade changes the protocol.
+    // An incomplete last reply is a fault. Exceptions: a reply to HTTP/1.0 ends when the connection closes, and an
+    // upgrade changes the protocol.
     const isOther = /HTTP\/1\.0|upgrade/i.test(Buffer.concat(attempt.pieces).toString('latin1'))
     if (rest !== '' && !isOther) this.note(seed, `${description}\nhalf a reply: ${shown(rest)}`)
     const closes = replies.some(({ headers }) => headers.get('connection') === 'close')

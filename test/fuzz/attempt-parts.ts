@@ -47,7 +47,7 @@ export const targets = fc.constantFrom(
   ],
   ...['/#a', '/\u00e9', '/api/a\\b', '/api/a|b', '/api/__proto__', '/api/constructor/prototype'],
 )
-/** Targets of up to many kilobytes. */
+/** Targets of up to 36 kB. */
 export const longTargets = fc
   .tuple(
     fc.constantFrom('/', '/api/', '/api/a?q=', '/?'),
@@ -70,7 +70,7 @@ export const methods = fc.constantFrom(
     'CONNECT',
   ],
 )
-/** Methods except for HEAD: a reply that rejects a request before its method is known has a body, even for HEAD. */
+/** Methods without HEAD: a listener can reject a target before it knows the method, and then always sends a body. */
 export const targetMethods = methods.filter((method) => method !== 'HEAD')
 
 /** Header lines, some of them invalid. */

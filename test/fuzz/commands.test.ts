@@ -20,18 +20,21 @@ it.each([
   ['import', 'a.export', ZEROS, [], [1, 2, 78]],
   ['network check', 'a.bna', defaultNetwork().archive.subarray(40), [], [1, 2]],
   ['network check', 'a.bna', ZEROS, [], [1, 2]],
-] as const)('%s handles a damaged %s', async (command, name, bytes, more, codes) => {
-  const folder = temporaryFolder()
-  const file = join(folder, name)
-  writeFileSync(file, bytes)
-  const rest = more.map((each) => (each.endsWith('.xlsx') ? join(folder, each) : each))
-  const data = temporaryFolder()
-  const ended = await runDaicho([...command.split(' '), file, ...rest], { SYSTEM_FOLDER: data })
-  expect(codes).toContain(ended.code)
-  const output = `${ended.stdout}${ended.stderr}`
-  expect(output).not.toBe('')
-  expect(output).not.toMatch(/node_modules|\.ts:\d|\n\s+at /)
-  expect(readdirSync(folder)).toEqual([name])
-  // Commands that work in a folder create a lock file there and keep it.
-  expect(readdirSync(data).filter((each) => each !== 'ledger.lock')).toEqual([])
-})
+] as const)(
+  '%s exits with a documented code and no stack trace for a damaged %s',
+  async (command, name, bytes, more, codes) => {
+    const folder = temporaryFolder()
+    const file = join(folder, name)
+    writeFileSync(file, bytes)
+    const rest = more.map((each) => (each.endsWith('.xlsx') ? join(folder, each) : each))
+    const data = temporaryFolder()
+    const ended = await runDaicho([...command.split(' '), file, ...rest], { SYSTEM_FOLDER: data })
+    expect(codes).toContain(ended.code)
+    const output = `${ended.stdout}${ended.stderr}`
+    expect(output).not.toBe('')
+    expect(output).not.toMatch(/node_modules|\.ts:\d|\n\s+at /)
+    expect(readdirSync(folder)).toEqual([name])
+    // Commands that work in a folder create a lock file there and keep it.
+    expect(readdirSync(data).filter((each) => each !== 'ledger.lock')).toEqual([])
+  },
+)

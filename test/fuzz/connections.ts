@@ -22,7 +22,7 @@ import { watch } from './watch.ts'
 
 const PEAK_BYTES_MAX = 600e6
 const P99_MS_MAX = 100
-/** How long a client stays connected that reads nothing, milliseconds. */
+/** How long a client that reads nothing stays connected, milliseconds. */
 const UNREAD_MS = 10_000
 /** Maximum time that an attack waits for its reply, and for the node to release memory, milliseconds. */
 const WAIT_MS = 60_000

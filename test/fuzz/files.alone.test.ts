@@ -30,7 +30,7 @@ const TIMES = Number(process.env.FUZZ_TIMES ?? 1)
 const RUNS = 300 * TIMES
 const TIMEOUT_MS = 300_000 * TIMES
 
-/** Bytes of a number at the edges of its range, as in the number fields of binary formats. */
+/** Overwrites 1, 2 or 4 bytes with an extreme number, because binary formats have number fields. */
 const edge = fc
   .tuple(
     fc.nat(),

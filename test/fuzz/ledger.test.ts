@@ -42,7 +42,7 @@ let document: unknown
 beforeAll(async () => {
   const node = await startLedgerNode()
   const json = (await node.send('GET', '/doc/json')).json
-  // The reply of this path never ends. test/changes.test.ts tests the path.
+  // Removes this path, because its reply never ends. test/changes.test.ts tests it.
   delete json.paths['/api/ledgers/{serverid}/changes']
   document = json
   await node.close()
@@ -159,7 +159,7 @@ afterAll(async () => {
   expect(finding).toBeNull()
 })
 
-/** Checks each of `replies` with its request. There may be more replies than requests. */
+/** Checks each of `replies` with its request. Replies to other requests can follow. */
 function expectSoundReplies(
   requests: readonly FuzzRequest[],
   replies: readonly RawReply[],

@@ -3,9 +3,9 @@
 //
 //   npm run -s soak -- [minutes, 10]
 //
-// Starts the built program with every component on free ports and a temporary folder, sends requests for
-// `minutes` minutes, stops the program and verifies the folder. Prints a table of all operations and the memory of each minute, and
-// exits with code 1 if
+// Starts the built program with every component on free ports and a temporary folder, sends requests for `minutes`
+// minutes, stops the program and verifies the folder. Prints a table of all operations and the memory of each minute,
+// and exits with code 1 if
 //
 // - a reply has a status of 500 or more, or a status that the operation does not expect;
 // - a subscriber misses, repeats or reorders an entry or event;
@@ -16,7 +16,8 @@
 // The number of items, resources and attachments is constant, because each loop deletes its oldest data when it
 // creates more. The chain grows, and so does the permanent data of the ledger: replaced attachments, and a
 // record of each transaction. All of this is on disk ("disk" in the output), and no part of the program keeps an
-// index of it in memory. Caches of bounded size fill during the first minute.
+// index of it in memory. Caches of bounded size fill during the first minute,
+// so memory is compared with the usage after this minute.
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'

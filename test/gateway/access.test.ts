@@ -324,7 +324,7 @@ describe('named queries', () => {
   })
 })
 
-it('are tested with copies of the Composer samples, which keep their licence', () => {
+it('the copies of the Composer samples for these tests contain their licence', () => {
   const path = fileURLToPath(new URL('../networks/trade/models/trading.cto', import.meta.url))
   expect(readFileSync(path, 'utf8')).toContain('Apache License')
 })

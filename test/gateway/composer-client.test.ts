@@ -308,7 +308,7 @@ describe('form bodies', () => {
   const post = (path: string, form: string, headers = {}) =>
     node.send('POST', path, form, { ...FORM, ...headers })
 
-  it('create a resource, with values typed by the model', async () => {
+  it('create a resource, with values converted to the types in the model', async () => {
     const form = [
       ...['id=f+1%26', 'count=3', 'open=true', 'weight=1.5', 'made=2026-01-01', 'colour=RED'],
       ...['tags=a', 'tags=b', 'numbers[]=1', 'size[width]=2', 'size[inner][width]=4'],

@@ -203,7 +203,7 @@ it('pings clients every 30 seconds, and disconnects clients that do not answer',
   const ping = new Promise((resolve) => alive.socket.once('ping', resolve))
   tick()
   await ping
-  // The client sends its pong before this request.
+  // When this event arrives, `alive` has sent its pong, so the next tick must not disconnect it.
   await say(node, ['a'])
   await alive.has(1)
   tick()

@@ -167,7 +167,7 @@ it('never replies with a 5xx, and always uses the format of the gateway', async 
   )
 })
 
-it('keeps all lists readable and all resources valid after these requests', async () => {
+it('keeps all lists readable and all resources valid after arbitrary requests', async () => {
   for (const type of ['Thing', 'Person', 'Move']) {
     const { status, json } = await node.send('GET', `/api/${type}?filter[include]=resolve`)
     expect(status).toBe(200)

@@ -133,7 +133,7 @@ it('lets an identity with the issuer right issue, bind and revoke identities, ex
   expect((await issue(node, me, 'org.test.Person#eve')).status).toBe(401)
 })
 
-it('lets an identity of NetworkAdmin manage the identities of members, but requires the key for identities of NetworkAdmin', async () => {
+it('lets an identity of NetworkAdmin manage the identities of members, but requires the API key for identities of NetworkAdmin', async () => {
   const { node, admin, member, issuer } = await people()
   const me = bearer(admin)
   expect((await issue(node, me, 'org.test.Person#eve', { issuer: true })).status).toBe(200)

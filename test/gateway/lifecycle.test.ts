@@ -256,7 +256,7 @@ it('rejects a network whose scripts cannot be loaded', async () => {
   expect(await node.ledger.databases()).toEqual([])
 })
 
-it('does not change an existing database that has the name of the network', async () => {
+it('does not deploy a network that has the name of an existing database, and keeps the database writable', async () => {
   const node = await gateway()
   await node.ledger.createDatabase('test-network')
   await expect(node.networks.deploy(networkOf(MODEL))).rejects.toMatchObject({

@@ -35,7 +35,6 @@ const where: fc.Arbitrary<JsonObject> = fc.oneof(
     .map(([name, list]) => ({ [name]: list })),
 )
 
-/** Any filter. */
 export const filters: fc.Arbitrary<Asking> = fc.record(
   {
     where,

@@ -72,7 +72,7 @@ const ofAttachment: fc.Arbitrary<Change> = fc.oneof(
   fc.record({ method: fc.constant('delete_attachment' as const), db, id, name }),
 )
 
-/** Kind of precondition. The test chooses it before it knows the current tags. */
+/** Kind of precondition, which is chosen before the current entity tags are known. */
 type Condition = 'none' | 'any' | 'current' | 'stale' | 'both'
 const condition = fc.constantFrom<Condition>(
   ...Array.from({ length: 8 }, () => 'none' as const),
@@ -160,7 +160,7 @@ export const crowds: fc.Arbitrary<UntaggedRequest[]> = fc.oneof(
     ),
 )
 
-/** Returns the request with the tags of its preconditions in `state`. */
+/** Returns the request with the entity tags for its preconditions, which depend on `state`. */
 export function withTags(state: State, meant: UntaggedRequest): ModelRequest {
   const [change] = meant.changes
   // Only items and attachments have tags. `POST /api/{db}` creates an item without a path to which a tag could

@@ -180,7 +180,7 @@ function expectTag(state: State, { changes, match, noneMatch }: ModelRequest): v
   const item = current(state.dbs.get(change.db)?.get(idIn(change)))
   const tag = tagOf(state, changes)
   const isMade = method === 'create_item' || method === 'create_attachment'
-  // A missing database or item is reported before a failed precondition.
+  // Checks nothing if the database or item is missing, because `apply` then throws the code for that.
   if (!state.dbs.has(change.db) || (item === null && method !== 'create_item')) return
   if (tag === null && !isMade) return
   const names = (tags: Tags) =>
@@ -249,7 +249,7 @@ export function attachmentIn({ content_type, length, name, sha256 }: Attached) {
   return { content_type, length, name, sha256 }
 }
 
-/** Returns the reply to a request whose first entry is at `at`. For `ledgers`, the id of the block is missing. */
+/** Returns the reply to a request whose first entry is at `at`. `blockId` is the id of its block. */
 function answerTo(
   { changes, form }: ModelRequest,
   at: Position,
