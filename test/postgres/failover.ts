@@ -6,7 +6,7 @@ import type { PostgresPrograms } from './programs.ts'
 import { PostgresServer } from './server.ts'
 
 const NAMES = ['s1', 's2', 's3'] as const
-/** Three servers: a primary and two standbys. One of the standbys must confirm each commit. */
+/** Three servers: a primary and two standbys. If `isSynchronous`, one of the standbys must confirm each commit. */
 class Cluster {
   readonly #servers: Map<string, PostgresServer>
   #primary: string

@@ -34,7 +34,7 @@ export async function startNode(
 /** Clients of one node. Each client creates items one after another, and records which items were acknowledged. */
 export class Load {
   readonly acknowledged = new Set<string>()
-  /** Items whose request got no reply or a temporary error, so that they may be stored. */
+  /** Items whose request was not acknowledged. They may be stored or not. */
   readonly unknown = new Set<string>()
   /** Replies that are neither success nor a temporary error. */
   readonly unexpected: string[] = []
@@ -93,7 +93,7 @@ export interface StoredCounts {
   readonly acknowledged: number
   /** Number of acknowledged items that are not stored. */
   readonly lost: number
-  /** Number of items that more than one block creates. */
+  /** Number of items that the chain creates more than once. */
   readonly twice: number
   /** Of the items whose request was not acknowledged, how many are stored and how many are not. */
   readonly unknown: { readonly stored: number; readonly absent: number }

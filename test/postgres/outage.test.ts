@@ -10,7 +10,7 @@ import { sharedPostgres } from './shared.ts'
 const postgres = await sharedPostgres()
 const WAIT_MS = 30_000
 
-describe.skipIf(!postgres.canLaunch)(`an outage${postgres.note}`, () => {
+describe.skipIf(!postgres.canLaunch)(`a node with a database${postgres.note}`, () => {
   it('answers requests with 503 and Retry-After while the server is down, and becomes ready again without a restart', async () => {
     const programs = await PostgresPrograms.create()
     onTestFinished(() => programs.remove())

@@ -111,7 +111,7 @@ export class PostgresPrograms {
     return { ...options, uid: UNPRIVILEGED_ID, gid: UNPRIVILEGED_ID }
   }
 
-  /** Creates the data folder `name` as a copy of `source`. If a server uses `source`, it must be in backup mode. */
+  /** Creates the data folder `name` as a copy of `source`. A server that uses `source` must be in backup mode. */
   async copyData(source: string, name: string): Promise<string> {
     const target = this.createFolder(name)
     await run('cp', ['-a', `${source}/.`, target], this.options).catch((error: unknown) => {

@@ -242,7 +242,7 @@ export async function queryOnce(
   values: readonly unknown[] = [],
 ): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url)
-  // Ignored: when a server is killed, the statement reports the error too.
+  // Ignored, because the statement also reports the error.
   client.on('error', () => {})
   await client.connect()
   try {

@@ -109,7 +109,7 @@ it('reports each change of node.key or signed-head, and how to repair it', async
       `${wrongSignature}${compare}`,
     ],
     [head, note.replace(`\n${size}\n`, '\n1\n'), `${wrongSignature}${compare}`],
-    // The chain contradicts this head even though the head has no signature.
+    // A head without a signature, as earlier versions wrote it. The chain contradicts this head.
     [
       head,
       `${origin}\n1\n${root}\n`,

@@ -11,7 +11,10 @@ import { type Get, parseSourceList } from '../../src/rate-feed/sources.ts'
 /** The built-in rates are two days old at this time. */
 const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
 
-/** A clock that only `advance` moves, with timers. Delays of up to a second run in real time. */
+/**
+ * A clock that only `advance` moves, with timers. Timers of up to a second run in the next iteration of the event
+ * loop, without `advance`.
+ */
 export class ManualClock implements Schedule {
   #now: number
   #waiting: { at: number; run: () => void }[] = []

@@ -300,7 +300,7 @@ describe('syntax', () => {
 })
 
 describe('secrets', () => {
-  it('in a token in the query never appear in a log line or an error body, in any spelling of the query', async () => {
+  it('in the query or in Authorization never appear in a log line or an error body', async () => {
     const secret = 'TOKEN-THAT-NOBODY-SHALL-SEE'
     const before = lines.length
     const bodies: string[] = []

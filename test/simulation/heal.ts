@@ -2,7 +2,7 @@ import { contradict, copyAt } from './copies.ts'
 import { all, audience, present, type Scene } from './scene.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
-/** Maximum number of steps without faults until all nodes must agree. */
+/** Number of steps, after all faults are removed, within which the nodes must agree. */
 const STEPS = 60
 const STEP_MS = 4_000
 
@@ -44,8 +44,8 @@ export async function heal(scene: Scene): Promise<void> {
 }
 
 /**
- * In half of the worlds with two histories, the nodes with the victim's key leave for good. In the others
- * they write once more.
+ * In half of the worlds with a split view, the victim and its double leave for good. In the other half, each of
+ * them writes once more.
  */
 async function leave(scene: Scene): Promise<void> {
   const { world, victim, double } = scene
@@ -109,7 +109,10 @@ async function restore({ world, nodes }: Scene, node: SimulatedNode): Promise<vo
   else world.note(`${node.host} is not restored`)
 }
 
-/** Returns whether a node has detected that the chain of `node` is faulty. */
+/**
+ * Returns whether another node has evidence against the key of `node`, or whether `node` or its double refuses to
+ * start or to write.
+ */
 export function isFound(scene: Scene, { identity }: SimulatedNode): boolean {
   const { serverId } = identity
   return all(scene).some((node) => {
@@ -137,7 +140,7 @@ function isAgreedOn(scene: Scene, node: SimulatedNode): boolean {
   const { serverId } = node.identity
   const size = node.ids.length
   return present(scene).every((other) => {
-    // This node cannot be restored, because its signed blocks are lost.
+    // `other` does not start and cannot be restored, because its signed blocks are lost.
     if (other.refusal !== null) return true
     if (other.service === null) return false
     if (other.identity.serverId === serverId) return other.ids.length === size

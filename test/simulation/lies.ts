@@ -12,7 +12,7 @@ import type { Answer, Sent } from './network.ts'
 import type { SignedHistory } from './simulated-node.ts'
 import type { World } from './world.ts'
 
-/** Probability that a reply on a tampered link is changed. */
+/** Probability that a successful reply to the victim is changed. */
 const SHARE = 0.5
 
 type Blocks = Json[]
@@ -21,7 +21,7 @@ type Blocks = Json[]
 export class Lies {
   readonly #world: World
   readonly #victim: string
-  /** Signed heads of all chains so far, with their blocks. */
+  /** Signed heads of all chains so far, with the ids of their blocks. */
   readonly #signed: readonly SignedHistory[]
 
   constructor(world: World, victim: string, signed: readonly SignedHistory[]) {
@@ -81,7 +81,7 @@ export class Lies {
   }
 }
 
-/** Changes an item in a block, whose hashes then no longer match. */
+/** Changes an item in a block, so that the hashes of the block no longer match. */
 function changed(value: Json | undefined): void {
   const body = isJsonObject(value ?? null) ? (value as { body: Json[] }).body : []
   const entry = body.find((one) => isJsonObject(one) && isJsonObject(one.item ?? null))
@@ -90,7 +90,7 @@ function changed(value: Json | undefined): void {
 
 /**
  * Returns a page of blocks with a changed item. All blocks from `at` on are sealed again, so the page is
- * consistent, but the head for it is not signed.
+ * consistent, but no signed head covers it.
  */
 function sealedAnew(values: Blocks, at: number): Buffer {
   changed(values[at])

@@ -4,7 +4,7 @@ import type { World } from './world.ts'
 
 /** Maximum latency of a message, milliseconds. */
 const WAY_MS_MAX = 60
-/** Maximum latency of a delayed message, which later messages overtake, milliseconds. */
+/** Maximum latency of a delayed message, which later messages can overtake, milliseconds. */
 const LONG_WAY_MS_MAX = 4_000
 /**
  * Probability that a lost message is a broken connection, which the caller notices at once. Otherwise the

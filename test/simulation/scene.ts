@@ -16,7 +16,7 @@ export const DOUBLE = 'double'
 export interface Rollback {
   /** Number of blocks that the victim had after the rollback. */
   readonly blocks: number
-  /** Maximum number of blocks of the victim's chain on another node. */
+  /** Largest number of blocks of the victim's chain that another node had. */
   readonly mirrored: number
   /** Number of writes that the victim had acknowledged. */
   readonly acknowledged: number
@@ -91,7 +91,7 @@ function splitPeersOf(scene: Scene, node: SimulatedNode): Peer[] {
   return [{ vkey: scene.victim.identity.vkey, url: urlOf(DOUBLE) }, peerOf(one)]
 }
 
-/** The peers of the double. In a split view, this is only one node. */
+/** The peers of the double. In a split view, this is only the node that mirrors the double. */
 export function peersOfDouble(scene: Scene): readonly Peer[] {
   if (scene.kind !== 'split view') return scene.victim.peers
   const [, { identity, host }] = audience(scene)
@@ -100,7 +100,7 @@ export function peersOfDouble(scene: Scene): readonly Peer[] {
 
 /**
  * The peers of a node. The node fetches each chain from the node that writes it, and sometimes from a third
- * node as well. A chain that cannot be fetched is pushed.
+ * node as well. A hidden node pushes its chain, because other nodes cannot fetch it.
  */
 function peersOf({ world, nodes, kind, victim }: Scene, node: SimulatedNode): Peer[] {
   const peers: Peer[] = []

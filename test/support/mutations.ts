@@ -1,6 +1,6 @@
 import type { Dice } from './ledger-load.ts'
 
-/** Maximum bytes that one change removes, copies or moves. */
+/** Maximum bytes of a part that one change removes, doubles, reverses or replaces. */
 const PART_MAX = 40
 const TEXTS = [
   ...[

@@ -133,7 +133,7 @@ function nameOf(host: string): string {
   return `${PREFIX}-${process.pid}-${host}`
 }
 
-/** Removes the hosts and processes that a killed run left. Its nodes would otherwise answer instead of new nodes. */
+/** Removes the hosts and processes of killed test runs. Old nodes would otherwise answer requests to new nodes. */
 function sweep(): void {
   for (const line of run('netns', 'list').split('\n')) {
     const [name = '', pid = ''] = /^daicho-test-(\d+)-\S+/.exec(line) ?? []
