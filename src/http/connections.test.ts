@@ -89,7 +89,7 @@ it('at the limit, closes connections that have sent no request when other client
   expect((await stillOpen(silent)).filter((isOpen) => isOpen).length).toBeLessThanOrEqual(1)
 })
 
-it('rejects a new connection at the limit if all connections are busy and belong to the same client', async () => {
+it('at the limit, rejects a new connection of a client that already has all connections, if all are busy', async () => {
   const port = await listen()
   const busy = Array.from({ length: 3 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)
