@@ -10,7 +10,7 @@ export interface CountOptions<Item> extends RequestOptions {
 /** A member, or a path to a nested member. */
 type Member<Item> = MemberName<Item> | MemberPath<Item>
 
-/** The groups and their values. Names in paths must not contain commas. */
+/** Selects the groups and the values to compute for each group. Names in paths must not contain commas. */
 export interface AggregateOptions<Item> extends CountOptions<Item> {
   /** At most two members; without `group`, all items form one group. */
   readonly group?: readonly Member<Item>[] | undefined

@@ -45,7 +45,7 @@ export interface ChangesOptions extends RequestOptions {
   readonly since?: string | undefined
 }
 
-/** Maximum milliseconds before the stream is opened again. */
+/** Maximum delay before an interrupted stream is opened again, milliseconds. */
 const WAIT_MS_MAX = 5_000
 /** Maximum milliseconds without data. A node sends heartbeats more often. */
 const SILENCE_MS_MAX = 60_000

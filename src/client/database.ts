@@ -162,7 +162,7 @@ export class DatabaseClient<Item extends object> {
       }
       return
     }
-    // The node selects the items. Then each item is read with its proof.
+    // Reads each selected item again with its proof. Refuses `fields`, because a proof is for a whole item.
     if (options.filter?.fields !== undefined) throw unverifiable('fields of items')
     for await (const { items } of this.#pages({ ...options, isProven: true }, false)) {
       for (const id of items) {
@@ -234,7 +234,7 @@ export class DatabaseClient<Item extends object> {
     docs: boolean,
   ): AsyncGenerator<Page<Doc>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
-    // The conditions also reject NaN, because comparisons with NaN would end the list at once.
+    // `!(limit >= 0)` also refuses NaN, with which the list would end at once.
     if (!(limit >= 0)) throw valueInvalid(`limit must be 0 or more, but is ${limit}`)
     if (!(pageSize >= 1)) throw valueInvalid(`pageSize must be 1 or more, but is ${pageSize}`)
     const pageMax = Math.min(pageSize, PAGE_MAX)

@@ -1,7 +1,7 @@
 import { isJsonObject, parseJsonOrNull } from '../base/json.ts'
 import { ClientError } from './error.ts'
 
-/** Returns the JSON of a reply with `status` true. The type is declared by the schema of the node and not checked. */
+/** Returns the JSON of a reply with `status` true. Does not check that the JSON has the type `Reply`. */
 export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
   const value: unknown = parseJsonOrNull(await textOf(reply))
   if (isJsonObject(value) && value.status === true) return value as Reply
@@ -69,7 +69,7 @@ export async function refusalIn(reply: Response): Promise<ClientError> {
   const value = parseJsonOrNull(await textOf(reply))
   const { status } = reply
   if (!isJsonObject(value) || value.status !== false) return malformed(reply)
-  // A missing item is reported with only a `status`.
+  // Only the reply for a missing item (404) has no `code`.
   if (value.code === undefined && status !== 404) return malformed(reply)
   const { code = 'ITEM_NOT_FOUND', message = 'there is no such item' } = value
   const retryAfterMs = retryAfterMsIn(reply)

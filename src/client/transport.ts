@@ -7,7 +7,7 @@ import { isRedirect, redirected, refusalIn } from './reply.ts'
 export interface CheckpointStore {
   /** Returns the checkpoint that `set` stored last, or nothing. */
   get(): string | null | undefined | Promise<string | null | undefined>
-  /** Stores `checkpoint`. A read returns after this call has completed. */
+  /** Stores `checkpoint`. The read that verified the checkpoint returns only after this call has completed. */
   set(checkpoint: string): void | Promise<void>
 }
 

@@ -77,7 +77,7 @@ export class Replays {
 
   async #run(): Promise<void> {
     this.#isRunning = true
-    // Also visits replays that are added during the loop.
+    // A loop over a Set also visits the elements that are added during the loop.
     for (const first of this.#ready) {
       if (first.target.isOpen) await this.#serve(first)
       else this.#ready.delete(first)

@@ -28,7 +28,7 @@ export function acceptUrlEncodedForms(app: HttpApp): void {
 export class Form {
   readonly #root = emptyField()
 
-  /** Errors: 400. */
+  /** Parses a form. Errors: 400. */
   static parse(text: string): Form {
     const form = new Form()
     const pairs = text.split('&', FIELDS_MAX + 1)

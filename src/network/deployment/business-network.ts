@@ -181,7 +181,8 @@ export class BusinessNetwork {
 
   /**
    * Submits a transaction: runs its processors, and records the transaction with all of their changes, or nothing.
-   * `reply` is the transaction or the result of its processors. `recorded` is null if the type has `@commit(false)`.
+   * `reply` is the result of the processors if the type has `@returns`, otherwise the transaction. `recorded` is null
+   * if the type has `@commit(false)`.
    * Errors: RESOURCE_INVALID, ACCESS_DENIED, TRANSACTION_FAILED, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
    */
   async submit(

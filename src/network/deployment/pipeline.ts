@@ -185,7 +185,7 @@ export class Pipeline {
   }
 
   /**
-   * Replaces the thread by `thread`. If `thread` is null, the next request starts a new thread. Resolves when the
+   * Replaces the thread with `thread`. If `thread` is null, the next request starts a new thread. Resolves when the
    * previous thread has exited.
    */
   async exchange(thread: NetworkThread | null): Promise<void> {

@@ -24,7 +24,7 @@ export interface TypeDeclaration {
   readonly name: string
   readonly abstract: boolean
   readonly superType: TypeDeclaration | null
-  /** The own or inherited identifying property; null if instances have no identity. */
+  /** Name of the identifying property, own or inherited; null if instances have no identity. */
   readonly identifier: string | null
   /** The type's own and inherited properties by name, inherited properties first. */
   readonly properties: ReadonlyMap<string, Property>

@@ -36,13 +36,13 @@ function itemWithoutArchive(definition: NetworkDefinition, runtimeVersion: strin
   return { ...itemOf(target, resource), version, sha256 }
 }
 
-/** Whether an item is a tombstone. */
+/** Whether the item with this text belongs to a removed network; see `tombstone`. */
 export function isTombstone(text: string): boolean {
   const item: Json = storedJson(text)
   return isJsonObject(item) && item.removed === true
 }
 
-/** Returns the network in an item. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
+/** Returns the network `name`, which the item with this text records. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
 export function definitionInItem(text: string, name: string): NetworkDefinition {
   const item: Json = storedJson(text)
   if (!isJsonObject(item) || typeof item.archive !== 'string') {

@@ -29,7 +29,7 @@ const STACK_BYTES = 512 * 1024
 /** Size of the pieces in which the memory is searched for zeros. */
 const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
-/** Bytes of the stack's start that `usedParts` copies although they are zero: they can belong to the data before it. */
+/** Zero bytes at the start of the stack that `usedParts` copies, because the data before it can end with zeros. */
 const MARGIN_BYTES = 65_536
 /** Maximum characters of all unanswered requests together. Requests are stored outside of the guest's memory. */
 const WAITING_LENGTH_MAX = 64 * 1024 * 1024
@@ -42,8 +42,8 @@ export type GuestAnswer =
   | { readonly failed: GuestFailure; readonly message: string }
 
 /**
- * `THROWN`: the guest's code threw. `DEADLINE`: the guest was stopped. `MEMORY`: the guest exceeded its heap or
- * stack. `LOST`: the engine itself failed.
+ * `THROWN`: the guest's code threw. `DEADLINE`: the guest was stopped at its deadline, or waits for a promise that
+ * never settles. `MEMORY`: the guest exceeded its heap or stack. `LOST`: the engine itself failed.
  */
 export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST'
 

@@ -57,7 +57,7 @@ export interface IdentityRequest {
 
 /** The outcome of a change request. */
 export interface Decision {
-  /** The resources in their stored form. For a transaction: the transaction itself, or its result. */
+  /** The resources in their stored form. For a transaction: its result (`@returns`), or the transaction itself. */
   readonly reply: Json
   /** The changes to record, or null if nothing is recorded (`@commit(false)`). */
   readonly unit: UnitOfWork | null

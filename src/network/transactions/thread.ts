@@ -20,7 +20,7 @@ import { Scripts } from './scripts.ts'
 
 const NANOSECONDS = 1_000_000
 
-/** Decides requests in the order of their messages. */
+/** Decides requests in the order in which their messages arrive. */
 async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const definition = definitionIn(Buffer.from(task.archive))
@@ -83,7 +83,7 @@ Date.prototype.getTimezoneOffset = () => 0
 
 assert(parentPort !== null)
 const port = parentPort
-// `NetworkThread` passes this value.
+// The cast is safe, because `NetworkThread` passes this value.
 const start = workerData as ThreadStart
 try {
   if (start.task.kind === 'verify') {

@@ -186,7 +186,7 @@ class Transport:
             return self.failure_of(failure)
         if not isinstance(value, dict) or value.get("status") is not False:
             return _malformed(status)
-        # A missing item is reported with only a `status`.
+        # Only the reply for a missing item (404) has no `code`.
         if "code" not in value and status != 404:
             return _malformed(status)
         seconds = str(error.headers.get("retry-after", ""))

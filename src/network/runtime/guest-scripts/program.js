@@ -260,7 +260,7 @@ for (const [name, value] of Object.entries({
 // Called before the network's scripts are loaded, because scripts may keep references to `Date` and `Math.random`.
 fixTimeAndChance()
 
-/** The entry of the guest. Returns the answer as JSON, or `unresolved` if the call needed a resource that is missing. */
+/** The entry of the guest. Returns the answer as JSON, or `unresolved` if a resource that it needs was not sent. */
 async function program(requestText) {
   const call = JSON.parse(requestText)
   const isCondition = 'condition' in call
