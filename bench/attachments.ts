@@ -72,7 +72,7 @@ async function download(
   return bytes
 }
 
-/** Runs `work`. Returns the seconds, and the increase of the resident memory at its peak, in MB. */
+/** Runs `work`. Returns its duration, and the increase of the server's resident memory at its peak, in MB. */
 async function measured(
   server: Server,
   work: () => Promise<void>,

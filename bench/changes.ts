@@ -13,13 +13,13 @@ import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
 import type { Seen } from './support/subscribers.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8)
-/** Duration of a round in seconds. Delivering the writes of one second to a thousand subscribers takes ten seconds. */
+/** Seconds of writes per round. Short, because delivering one second of writes to all subscribers takes ten seconds. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
-/** Duration of a warm-up, because opening a thousand connections is not part of the cost of subscribing. */
+/** Seconds of writes before each measurement, so that the cost of opening a thousand connections is not measured. */
 const SETTLING_SECONDS = 1
 const SUBSCRIBERS = Number(process.env.BENCH_FOLLOWERS ?? 1_000)
 const STALLED = 10
-/** Maximum wait for the last subscriber after a round. */
+/** Maximum time after the writes of a round until every subscriber has received every entry. */
 const CATCH_UP_MS_MAX = 120_000
 const body = JSON.stringify(sampleItem())
 
@@ -75,7 +75,7 @@ interface Case {
   readonly perSecond: number | null
   /** Query with which the subscribers subscribe. */
   readonly query: string
-  /** Whether the writes match the subscription. */
+  /** Whether the subscribers receive the writes, because the writes match `query`. */
   readonly sent: boolean
 }
 
@@ -96,7 +96,7 @@ interface Result {
   /** Processor time of the node per write, microseconds: without and with subscribers. */
   readonly aloneUs: number
   readonly followedUs: number
-  /** Processor time of the subscriber process during the writes. */
+  /** Processors that the subscriber process used during the writes. */
   readonly subscribers: number
   readonly residentMb: number
   /** Fraction of the entries that the slowest subscriber had received when the writers stopped. */
@@ -140,7 +140,7 @@ async function runWithSubscribers(
   const { rate, us } = await write(server, testCase)
   const subscribersS = subscribers.cpuSeconds() - subscribersBefore
   const stoppedAt = performance.now()
-  // Waits for requests that were in flight when the writers stopped.
+  // Waits until the node has written the requests that were in flight when the writers stopped.
   while ((await metric(server, 'daicho_queue_units')) > 0);
   const written = (await metric(server, 'daicho_chain_entries')) - before
   let seen = await subscribers.seen()

@@ -13,7 +13,7 @@ const SECONDS = 10
 /** Requests to the ledger per second, over four connections with one request at a time. */
 const RATE = 200
 const LEAVERS = 6
-/** COLUMNS × ROWS is just below ten million cells, the maximum. */
+/** Size of the grid of each conversion: just below ten million cells, the maximum. */
 const COLUMNS = 3_651
 const ROWS = 2_738
 
@@ -61,7 +61,10 @@ function ask(url: string, agent: Agent): Promise<number> {
   })
 }
 
-/** Sends requests at a constant rate even if replies are late, so that latencies include waiting in the queue. */
+/**
+ * Starts requests at a constant rate, even if earlier replies are late, and returns their latencies, sorted. So the
+ * latencies include the time that requests wait for a free connection.
+ */
 async function latencies(url: string): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
   const requests: Promise<number>[] = []
@@ -85,7 +88,7 @@ function shown(name: string, sorted: readonly number[]): void {
   )
 }
 
-/** Converts repeatedly until stopped. */
+/** Converts `image` again and again until `until` is aborted. Returns the number of conversions. */
 async function keepConverting(url: string, image: Buffer, until: AbortSignal): Promise<number> {
   const { type, body } = formOf(image)
   let done = 0

@@ -1,5 +1,5 @@
 // Converts an image like `daicho image`, but in this process instead of a worker, so that the memory of a single
-// process is measured. Arguments: the image, the workbook, the number of columns. Prints one line of JSON.
+// process is measured. Arguments: the image, the workbook, the numbers of columns and rows. Prints one line of JSON.
 import { open, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { convert } from '../src/converter/convert.ts'

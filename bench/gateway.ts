@@ -1,4 +1,4 @@
-// Measures filtered lists of the gateway: the latency with 100,000 Commodities, and the throughput compared with
+// Measures filtered lists of the gateway with 100,000 Commodities: the latency, and the throughput compared with
 // LoopBack 4 and its memory connector with the same Commodities. Rounds alternate; results are medians.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +14,7 @@ const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
 const PER_REQUEST = 2_000
 const REQUESTS = 200
-/** Duration of a latency measurement. */
+/** Maximum duration of the latency measurement of one filter. */
 const LATENCY_MS = 5_000
 const CONNECTIONS = 4
 
@@ -148,7 +148,7 @@ async function latencies(url: string): Promise<void> {
 
 async function against(gateway: string, peer: string): Promise<void> {
   const rows = [[`${CONNECTIONS} connections`, 'LoopBack 4/s', 'daicho/s', 'times']]
-  // Measures only two filters, because LoopBack scans all items for each list and takes seconds per request.
+  // Only the first two filters are measured, because LoopBack scans all items for each request, which takes seconds.
   for (const { name, where } of CASES.slice(0, 2)) {
     const runs: Record<'gateway' | 'peer', Run[]> = { gateway: [], peer: [] }
     const loadOptions = { method: 'GET', connections: CONNECTIONS, seconds: SECONDS } as const

@@ -130,7 +130,7 @@ async function againstPouchdb(ledger: Server): Promise<void> {
   ])
 }
 
-/** Measures a ledger with a million items: memory while loading, writes compared with an empty ledger, verification. */
+/** Measures a ledger with a million items: memory while loading, writes compared with an empty ledger, `verify`. */
 async function aMillion(): Promise<void> {
   const fullFolder = freshFolder()
   const full = await startLedger(fullFolder)

@@ -12,7 +12,7 @@ import { sampleItem } from './support/sample-item.ts'
 import { type Server, serverOf, startLedger } from './support/server.ts'
 
 const ITEMS_PER_REQUEST = 500
-/** Concurrent requests while the chain is created, and while the lag is measured. */
+/** Concurrent requests while the chain is created. While the lag is measured, there are eight times as many. */
 const CLIENTS = 4
 /** Duration of the lag measurement. */
 const WATCHED_MS = 15_000
@@ -37,7 +37,7 @@ async function serverIdOf({ url }: Server): Promise<number> {
   return JSON.parse(await textAt(`${url}/api/serverid`)).serverid
 }
 
-/** Returns the number of blocks of a chain that the node at `url` has signed or mirrored. */
+/** Returns the number of blocks that the checkpoint of chain `serverId` covers on the node at `url`. */
 async function signedBlocks(url: string, serverId: number): Promise<number> {
   const reply = await fetch(`${url}/api/ledgers/${serverId}/checkpoint`)
   return reply.ok ? Number((await reply.text()).split('\n')[1]) : 0
@@ -73,7 +73,7 @@ async function restored(folder: string, from: string, serverId: number) {
   child.stdout?.on('data', (text) => {
     output += text
   })
-  // Captures the progress lines, which would clutter the tables.
+  // Progress lines are captured and shown only after an error, because they would clutter the tables.
   let progress = ''
   child.stderr?.on('data', (text) => {
     progress += text
@@ -84,7 +84,7 @@ async function restored(folder: string, from: string, serverId: number) {
   return { seconds: (performance.now() - startedAt) / 1000, most, done: JSON.parse(output) }
 }
 
-/** Measures restoring a chain with a tenth of `entries`, and a chain with `entries`. */
+/** Measures the restoring of two chains: one with a tenth of `entries`, and one with `entries`. */
 async function restores(entries: number): Promise<void> {
   const rows = [['entries', 'blocks', 'seconds', 'entries/s', 'most MB']]
   for (const size of [Math.ceil(entries / 10), entries]) {

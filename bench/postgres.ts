@@ -37,12 +37,12 @@ async function post(url: string, text?: string): Promise<{ id?: string }> {
   return JSON.parse(await reply.text())
 }
 
-/** Starts a node with the store `url` and its key in `folder`. */
+/** Starts a node with its store in the database `url` and its key in `folder`. */
 function startOn(url: string, folder: string): Promise<Server> {
   return startLedger(folder, { STORE: url, SECRET: 'bench-secret-of-32-characters-or-more' })
 }
 
-/** Measures requests for single items on one process, and on two processes with half of the requests each. */
+/** Measures requests for single items with one node process, and writes also with two that share the connections. */
 async function singleItems({ newDatabase, newFolder }: Setup): Promise<void> {
   const [first, second] = [newFolder('first'), newFolder('second')]
   const store = await newDatabase()

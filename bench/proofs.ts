@@ -59,7 +59,7 @@ async function proofs(server: Server, ids: readonly string[], items: number): Pr
   const vkey = await textAt(`${server.url}/api/ledgers/${serverid}/vkey`)
   const key = verifierKeyOf(vkey.trim())
   const start = performance.now()
-  // The proofs request a signed head that covers all blocks.
+  // Each proof needs a signed head that covers its block, so this loop makes the node sign a head for all blocks.
   for (const id of ids) await textAt(`${server.url}/api/bench/${id}/proof`)
   const signedMs = performance.now() - start
   const [, size] = (await textAt(`${server.url}/api/ledgers/${serverid}/checkpoint`)).split('\n')

@@ -13,7 +13,7 @@ import { outboundGet } from '../src/http/outbound.ts'
 import { parseSourceList, rateFeedComponent } from '../src/rate-feed/index.ts'
 
 const CONNECTIONS = 64
-/** Number of times that both processes are started, because processes differ more than rounds within a process. */
+/** Number of starts of both processes. Several are needed, because processes differ more than rounds in one process. */
 const STARTS = 4
 const ROUNDS = 5
 const ROUND_S = 1

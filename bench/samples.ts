@@ -13,7 +13,7 @@ import { openTokens } from '../src/tokens/index.ts'
 const LOGINS_AT_ONCE = 50
 /** Duration of the login load, milliseconds. */
 const LOAD_MS = 6_000
-/** Number of failed logins per round for a known name, and the same number for an unknown name. */
+/** Number of failed logins per round for the known name, and also for the unknown name. */
 const FAILURES_EACH = 30
 const ROUNDS = 5
 
@@ -132,7 +132,7 @@ function row(times: readonly number[], windowMs: number): Record<string, number>
 async function knownAndUnknown(port: number): Promise<void> {
   const rows: Record<string, Record<string, number>> = {}
   const all: Record<Kind, number[]> = { known: [], unknown: [] }
-  // The first round is discarded, because code and caches are cold.
+  // Round 0 is discarded, because the code is not compiled and the caches are empty.
   for (let round = 0; round <= ROUNDS; round += 1) {
     const times = await failedLogins(port, round)
     if (round === 0) continue
@@ -143,8 +143,8 @@ async function knownAndUnknown(port: number): Promise<void> {
   const together = compared(all)
   console.log(`\nFailed logins, ${FAILURES_EACH} of each kind, interleaved in every round`)
   console.table({ ...rows, 'all rounds': together })
-  // Other load on the computer makes single rounds slower for either name. A leak would make the same name slower in
-  // all rounds.
+  // All rounds count together, because other load on the computer makes either name slower in single rounds, while a
+  // leak would make the same name slower in all rounds.
   console.log(`unknown is ${together['slower %']} % slower; must be within 10 % either way`)
 }
 

@@ -1,5 +1,5 @@
-// Measures the cost of tokens: compares the ledger with and without required tokens. Rounds alternate; results are
-// medians. With tokens, each request is authorized by its header.
+// Measures the cost of tokens: compares a ledger that requires tokens with a ledger that does not. Both get the same
+// requests, with a token in a header. Rounds alternate; results are medians.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

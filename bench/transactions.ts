@@ -1,6 +1,6 @@
-// Compares transactions with a processor through the gateway with plain writes to the same ledger. Rounds alternate;
-// results are medians. Also measures the cost of starting with a new sandbox, and the latency of the ledger while
-// hostile scripts run.
+// Compares transactions, which the gateway runs with a processor, with plain writes to the same ledger. Rounds
+// alternate; results are medians. Also measures the time of a call in a fresh sandbox, and the latency of the ledger
+// while hostile scripts run.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -47,7 +47,7 @@ async function trades(): Promise<void> {
         const body = JSON.stringify(trade)
         const options = { connections: CONNECTIONS, seconds: SECONDS }
         const done = await load({ url: urls[kind], method: 'POST', body, ...options })
-        // The first round is a warm-up.
+        // Round 0 is a warm-up and is not counted.
         if (round > 0) runs[kind].push(done)
       }
     }
@@ -143,7 +143,7 @@ async function abuse(): Promise<void> {
       const taken = await latencyDuring(ledger.url, async () => {
         status = await run(code)
       })
-      // The next transaction must find the state unchanged.
+      // After a hostile script, the next transaction must succeed.
       if ((await run('')) !== 200) throw new Error(`transactions fail after ${name}`)
       rows.push([name, String(status), ...taken, mb(gateway.residentMb())])
     }

@@ -1,4 +1,5 @@
-// Compares writing with two witnesses, which answer each request after five seconds, with writing without witnesses.
+// Measures whether slow witnesses slow down writes: compares a node with two witnesses, each of which answers after
+// five seconds, with a node without witnesses.
 import { generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -54,7 +55,7 @@ export async function run(): Promise<void> {
         ...{ url: `${servers[name].url}/api/bench`, method: 'POST', body: '{"name":"apple"}' },
         ...{ connections: CONNECTIONS, seconds: ROUND_S },
       })
-      // The first round is a warm-up.
+      // Round -1 is a warm-up and is not counted.
       if (round < 0) continue
       rates[name].push(perSecond)
       micros[name].push(((servers[name].cpuSeconds() - before) * 1e6) / (perSecond * ROUND_S))

@@ -24,14 +24,14 @@ async function make(outDir: string): Promise<void> {
     base: './',
     logLevel: 'warn',
     mode: 'production',
-    // Production mode in test runs too, because a development build contains absolute paths.
+    // `development` is false in test runs too, because a development build contains absolute paths.
     oxc: { jsx: { runtime: 'automatic', importSource: 'preact', development: false } },
     worker: { format: 'es' },
     build: {
       outDir,
       emptyOutDir: true,
       target: 'es2023',
-      // No inline assets, because the page's Content-Security-Policy forbids them.
+      // Assets are never inlined, because the page's Content-Security-Policy forbids inline assets.
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
     },

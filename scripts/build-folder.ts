@@ -36,7 +36,7 @@ export async function buildIfChanged({ folder, name, sources, make }: BuiltFolde
   try {
     await make(making)
     writeFileSync(join(making, MARK), mark)
-    // Keeps the folder if another process has built it meanwhile and may be reading it.
+    // If another process has built the folder meanwhile, it stays, because that process may be reading it.
     if (isMade()) return
     if (existsSync(made)) renameSync(made, former)
     renameSync(making, made)

@@ -18,7 +18,7 @@ const COMPILED = new Set(['.ts', '.tsx', '.snap'])
 /** Sources of the dashboard page, which `buildDashboard` bundles. */
 const BROWSER = join(SRC, 'dashboard', 'browser')
 
-/** Files that pages with Swagger UI load. The build copies them, because their package depends on twenty others. */
+/** Files of Swagger UI that pages load. They are copied, so that users do not install their twenty dependencies. */
 const SWAGGER_UI = ['static/swagger-ui.css', 'static/swagger-ui-bundle.js']
 
 export async function buildPackage(): Promise<void> {
@@ -92,7 +92,7 @@ function moduleUrls(): Plugin {
         const lines = code.split('\n').length
         return {
           code: code.replaceAll('import.meta.url', `${PLACE}(${JSON.stringify(path)})`),
-          // A source map that maps each line to itself, because the replacement keeps the lines.
+          // The source map maps each line to itself, because the replacement does not move lines.
           map: {
             version: 3,
             sources: [id],

@@ -11,7 +11,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAUSE_MS = 50
 /** Timeout of one step, including retries while the page waits for an event. */
 const STEP_MS = 60_000
-/** Default port of each component in the pages, and the flag that changes it. */
+/** Each component with the flag that sets its port, and its default port, which the pages use. */
 const PORTS = [
   ['ledger', 'port', '4126'],
   ['converter', 'converter-port', '4127'],
@@ -47,7 +47,7 @@ const VOLATILE = new RegExp(
     String.raw`(?<base64>(?<![\w+/=-])(?:[\w+/-]{43}=?|[\w+/]{80,}={0,2})(?![\w+/=-]))`,
     String.raw`(?<port>\b127\.0\.0\.1:\d{5}\b)`,
     String.raw`(?<id>\b(?:\d{9,17}|[0-9a-f]{16})\b)`,
-    // The size differs, because the log is signed at a time that is not fixed.
+    // The size of the log differs between runs, because the node signs the log at varying times.
     String.raw`(?<size>in a log of \d+)`,
     String.raw`(?<pace>\d+\.\d s(?:, \d+ (?:entries|records)\/s)?)`,
     String.raw`(?<seconds>"seconds":[\d.]+|"uptime":\d+|"ms":[\d.]+)`,
@@ -121,7 +121,7 @@ export class PageShell {
         ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
       },
       stdio: ['pipe', 'ignore', 'inherit'],
-      // Starts a process group, so that `close` can end all processes of the shell.
+      // `detached` starts a process group, so that `close` can end all processes of the shell.
       detached: true,
     })
   }
@@ -131,7 +131,7 @@ export class PageShell {
     const endMs = Date.now() + STEP_MS
     for (;;) {
       const output = await this.#once(command)
-      // Retries if the page waits for an event, such as a mirror that becomes current.
+      // The command is repeated if the page waits for an event, such as a mirror that becomes current.
       const comes = /^timeout /.test(command) || /current|"state":"ready"/.test(says)
       if (comes && kindsIn(output) !== kindsIn(says) && Date.now() < endMs) {
         await pause(PAUSE_MS)
@@ -145,7 +145,7 @@ export class PageShell {
   /** Replaces text of the page with the values of this run. */
   translated(text: string): string {
     let here = text
-    // Replaces the longest text first, because a key contains an id.
+    // The longest text is replaced first, because a key contains an id, which must not be replaced inside the key.
     const known = [...this.#here].toSorted(([one], [other]) => other.length - one.length)
     for (const [there, value] of known) here = here.replaceAll(there, value)
     return here

@@ -36,7 +36,7 @@ export function install(root) {
     if (isInstalled(root)) return true
     console.error('daicho: installing the dependencies (npm ci), only this time …')
     const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
-    // Windows needs a shell, because npm is a script there.
+    // On Windows, npm can only be run in a shell, because it is a script there.
     const shell = process.platform === 'win32'
     return spawnSync('npm', args, { cwd: root, stdio: ['ignore', 2, 2], shell }).status === 0
   } finally {

@@ -10,9 +10,9 @@ const LONGEST_FIRST: readonly string[] = [
 ]
 
 /**
- * Orders test files by expected duration, so that at the end no worker is left alone with a long file. Files with the
- * same prefix keep vitest's order. Vitest alone would order the files of a fresh clone by size, because there are no
- * durations of earlier runs, but the slowest files are among the smallest.
+ * Orders test files by expected duration, longest first, so that at the end no worker is left alone with a long file.
+ * Files with the same prefix keep vitest's order. Vitest's order alone is not enough: in a fresh clone, without
+ * durations of earlier runs, it is by size, but the slowest files are among the smallest.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -20,7 +20,7 @@ export class LongestFirst extends BaseSequencer {
     return sorted.toSorted((one, other) => this.#place(one) - this.#place(other))
   }
 
-  /** Returns the rank of a file. Isolated files come first, because other files share a process only if consecutive. */
+  /** Returns the rank of a file. Isolated files come first, so that the others are consecutive and share processes. */
   #place({ moduleId, project }: TestSpecification): number {
     const path = moduleId.slice(this.ctx.config.root.length + 1)
     const place = LONGEST_FIRST.findIndex((start) => path.startsWith(start))

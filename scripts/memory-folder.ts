@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const SHARED_MEMORY = '/dev/shm'
-/** Minimum free space, more than tests use at a time. Containers often have only 64 MiB of shared memory. */
+/** Minimum free space for the use of shared memory: more than tests use. Containers often have only 64 MiB. */
 const FREE_BYTES_MIN = 2 * 1024 ** 3
 
 /**

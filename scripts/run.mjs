@@ -29,7 +29,7 @@ const [program, ...rest] = process.argv.slice(2)
 if (rest[0] === 'serve') {
   spawnSync(node, [join(root, 'scripts', 'build-dashboard.ts')], { stdio: ['ignore', 2, 2] })
 }
-// Finds the name of the variable, because Windows may spell it `Path`.
+// The name of the variable PATH is looked up, because Windows can spell it `Path`.
 const pathName = Object.keys(process.env).find((name) => /^path$/i.test(name)) ?? 'PATH'
 const child = spawn(node, [...NODE_FLAGS, join(root, program), ...rest], {
   stdio: 'inherit',
@@ -41,11 +41,11 @@ const child = spawn(node, [...NODE_FLAGS, join(root, program), ...rest], {
   },
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-  // Not on Windows, because `kill` would end the program at once, and Ctrl-C reaches the program anyway.
+  // On Windows, signals are not passed on, because `kill` would end the program at once, and it receives Ctrl-C anyway.
   process.on(signal, () => process.platform !== 'win32' && child.kill(signal))
 }
-// Stops the program when the shell of npm, or npm, has exited. This is needed because npm sends signals only to its
-// shell, and some shells exit without passing signals on.
+// Under `npm run`, stops the program when npm or the shell that npm started has exited, because npm sends signals only
+// to this shell, and some shells exit without passing signals on.
 if (process.env.npm_lifecycle_event !== undefined) {
   const npm = parentOfShell(parent)
   setInterval(() => {
@@ -67,7 +67,7 @@ function isRunning(pid) {
   }
 }
 
-/** Returns the parent of the process `pid` if that process is a shell. Otherwise, or without /proc, returns null. */
+/** Returns the parent of process `pid` if `pid` is a shell; null if it is not, or if there is no /proc. */
 function parentOfShell(pid) {
   try {
     const [, parentPid] = /^\d+ \((?:sh|dash|ash|busybox)\) \S (\d+)/.exec(

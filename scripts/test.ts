@@ -22,7 +22,7 @@ const BUILDING: readonly Step[] = [
   ['package', ['publint', '--strict']],
 ]
 
-/** Runs a program, and prints its output at once or at its end. Resolves to the exit code. */
+/** Runs a program, and prints its output while it runs or at its end. Resolves to the exit code. */
 function run(
   [name, [command = '', ...args]]: Step,
   says: 'at once' | 'at its end',
@@ -46,7 +46,7 @@ function run(
   })
 }
 
-/** Exits with the closing line if a check failed. Otherwise the test runner prints the closing line. */
+/** If a check failed, prints the closing line `N passed, …` and exits. Otherwise the test runner prints this line. */
 function stopUnless(code: number, name: string): void {
   if (code === 0) return
   console.log(`\nThe check "${name}" failed.\n0 passed, 1 failed, 0 skipped`)

@@ -27,7 +27,7 @@ for (const path of words.filter((word) => word !== '--check')) {
       written += page.slice(at, step.from) + output
       at = step.to
     }
-    // Replaces the values of the last run in the whole page, because commands and other text may contain them.
+    // Values of the last run are replaced in the whole page, because commands and other text can contain them.
     if (!isCheck) writeFileSync(path, shell.translated(written + page.slice(at)))
   } finally {
     await shell.close()

@@ -1,4 +1,4 @@
-// The baseline for a store on PostgreSQL: Fastify with the ledger's schemas, which inserts one row per request.
+// The baseline for a store on PostgreSQL: a Fastify server with the ledger's schemas that inserts one row per request.
 import { randomUUID } from 'node:crypto'
 import fastify from 'fastify'
 import pg from 'pg'

@@ -15,7 +15,7 @@ export interface Server {
 }
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url))
-/** Ticks per second of /proc/<pid>/stat. */
+/** Ticks per second, the unit of processor times in /proc/<pid>/stat. */
 const TICKS = 100
 
 /** Returns the seconds of processor time that a process has used, in user mode and in the kernel. */
@@ -71,7 +71,7 @@ export async function startGateway(folder: string): Promise<{ ledger: Server; ga
   const main = path('../../src/cli/main.ts')
   const ports = ['--port', '0', '--gateway-port', '0']
   const flags = ['serve', '--only', 'ledger,gateway', ...ports, '--json']
-  // Logs no warnings, because the benchmark provokes many script timeouts.
+  // The gateway logs no warnings, because the benchmark provokes many script timeouts.
   const variables = { SYSTEM_FOLDER: folder, LOG_LEVEL: 'fatal' }
   const { child, addresses } = await startListeners([main, ...flags], variables)
   const { ledger = '', gateway = '' } = addresses

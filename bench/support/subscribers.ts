@@ -6,11 +6,11 @@ import { createInterface } from 'node:readline'
 
 /** Counts of one subscriber process. */
 export interface Seen {
-  /** Minimum number of events per reading subscriber. */
+  /** Number of events that the slowest reading subscriber has received. */
   readonly least: number
-  /** Maximum number of events per reading subscriber. */
+  /** Number of events that the fastest reading subscriber has received. */
   readonly most: number
-  /** Events that were repeated, out of order, or after a gap. */
+  /** Number of events that did not follow the previous one: repeated, out of order, or after a gap. */
   readonly wrong: number
   /** Connections closed by the node. */
   readonly closed: number
@@ -83,6 +83,6 @@ async function main([address = '', path = '', reading = '0', stalled = '0']: str
   }
 }
 
-// A low priority, because subscribers normally run on other computers and do not slow the node down.
+// Subscribers have a low priority, because they normally run on other computers, where they do not slow the node down.
 if (import.meta.main) setPriority(constants.priority.PRIORITY_LOW)
 if (import.meta.main) await main(process.argv.slice(2))

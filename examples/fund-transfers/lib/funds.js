@@ -1,11 +1,11 @@
 const FUNDS = 'org.example.funds'
 const LARGE = 10_000
 
-/** The number of the receipt. A replay computes the same number, because the transaction seeds `Math.random`. */
+/** Receipt number of this transaction. A replay computes the same number, as the transaction seeds `Math.random`. */
 let number = ''
 
 /**
- * Runs before the processor of every transaction that moves money.
+ * Sets `number` before the processor of each subtype of Movements runs.
  * @param {org.example.funds.Movements} movements
  * @transaction
  */

@@ -30,7 +30,7 @@ function tell(letter) {
 }
 
 /**
- * Creates a letter for the calling importer. The importer's application counts as approval.
+ * Creates a letter for the caller, its importer. The application counts as the importer's approval.
  * @param {org.example.letters.Apply} apply
  * @transaction
  */
@@ -45,7 +45,7 @@ async function apply(apply) {
 }
 
 /**
- * Approves a letter for the calling party. The letter is approved after all four parties have approved.
+ * Records the approval of the calling party. The letter is approved when all four parties have approved it.
  * @param {org.example.letters.Approve} approve
  * @transaction
  */

@@ -33,7 +33,7 @@ export function checkedItem(text: string, id: string | null): Checked {
   return { item: value }
 }
 
-/** Returns the position in an error message, or null, because not all browsers report positions. */
+/** Returns the position of the error, or null, because not all browsers put the position into the message. */
 function locationIn({ message }: Error): { line: number; column: number } | null {
   const [, line, column] = /line (\d+) column (\d+)/.exec(message) ?? []
   return line === undefined ? null : { line: Number(line), column: Number(column) }

@@ -43,7 +43,7 @@ export function Copied(props: { text: string; label: string }): JSX.Element {
   )
 }
 
-/** A button that copies a text. Absent without a clipboard, which browsers provide only on HTTPS and loopback. */
+/** A button that copies a text. Not shown if there is no clipboard: browsers provide it only on HTTPS and loopback. */
 export function CopyButton(props: {
   text: string | (() => string)
   label: string

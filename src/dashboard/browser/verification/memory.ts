@@ -1,7 +1,7 @@
 import type { Remembered } from './verify-chain.ts'
 
 const STORAGE_KEY = 'daicho.verified'
-/** Maximum number of remembered nodes. Without it, each start of a node without a folder would add another server id. */
+/** Maximum number of remembered nodes, because a node without a folder has a new server id after each start. */
 const CHAINS_MAX = 20
 
 /** Returns the chains that this browser has verified at this address, by server id. */
