@@ -125,7 +125,7 @@ it.each([
   ],
   ['no end', (text: string) => text.slice(0, -9)],
   ['half an entry', (text: string) => text.slice(0, 40)],
-])('leaves a block with %s to the parser', (_what, change) => {
+])('returns null for a block with %s, which is left to the ordinary decoder', (_what, change) => {
   const text = `[${blockText(['{"db":"fruit","method":"create_db","serverid":4126}'])}]`
   expect(rawBlocks(text, 0, SERVER_ID)).not.toBeNull()
   expect(rawBlocks(change(text), 0, SERVER_ID)).toBeNull()

@@ -151,7 +151,7 @@ export function describeBlobs(name: string, make: () => Promise<BlobsUnderTest>)
       stage = await Stage.open(make)
     })
 
-    it('are complete before their entry is recorded, and are stored once', async () => {
+    it('are complete before their entry is recorded, and are stored once if their bytes are equal', async () => {
       await stage.put('one', 'the same')
       await Promise.all([stage.refuse('the same'), stage.refuse('another')].map(settled))
       await stage.put('two', 'the same')

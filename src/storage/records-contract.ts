@@ -68,7 +68,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       ])
     })
 
-    it('limits a page of a history by the length of the text that is read for it, but returns at least one revision', async () => {
+    it('limits a page of a history by the length of the blocks that are read for it, but returns at least one revision', async () => {
       await stage.open()
       const long = 'x'.repeat(PAGE_CHARACTERS)
       await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -137,7 +137,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       ])
       await expect(refused).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
       expect(await stage.store.idempotencyRecord(key(9_000))).toBeNull()
-      // The records expire one millisecond later.
+      // At this timestamp, no record has expired yet; the records expire one millisecond later.
       await appendEntries(
         stage.store,
         [entry.createDb('veg')],

@@ -188,7 +188,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
     })
 
-    it('returns the same results with and without announced reads', async () => {
+    it('returns the same results whether or not reads were passed to `exclusive` as `expected`', async () => {
       await stage.open()
       const key = 'aa'.repeat(32)
       const record = { key, fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }

@@ -240,7 +240,10 @@ export interface StoreReader {
    */
   plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null>
   readonly attachments: AttachmentReader
-  /** Lists an item's history, including deletions. The size of the page limits how much text is read for it. */
+  /**
+   * Lists an item's history, including deletions. A page ends with the revision for which the blocks that were read for
+   * the page reach PAGE_CHARACTERS.
+   */
   revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]>
   /** Returns whether the entry at `position` is recorded as a former revision of `id`. */
   isSuperseded(database: number, id: string, position: number): Promise<boolean>

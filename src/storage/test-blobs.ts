@@ -77,7 +77,7 @@ export class BlobStage {
     )
   }
 
-  /** Returns the sync operations of `work`, in order, and whether the blob `text` was in place at each. */
+  /** Returns the sync operations of `work`, in order, and whether the blob `text` had its final name at each. */
   async recordSyncs(text: string, work: () => Promise<unknown>): Promise<string[]> {
     const probe = await open(this.folder)
     const kind: FileHandle = Object.getPrototypeOf(probe)

@@ -229,7 +229,7 @@ export function describeVerify(
       expect(await findingIn(location)).toEqual({ height: 6, index: 1, what })
     })
 
-    it('finds a row of a deleted database that no entry deletes', async () => {
+    it('finds a database that is stored as deleted, although no entry deletes it', async () => {
       const { location, tamper } = await filled()
       await tamper('INSERT INTO dropped SELECT 77 FROM node')
       expect((await findingIn(location))?.what).toBe(

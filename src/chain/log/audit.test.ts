@@ -172,7 +172,7 @@ it('reports a fork if the log does not continue the last audit', async () => {
   )
 })
 
-it('detects a signed head that does not match the headers at the first audit', async () => {
+it('detects, in the first audit, a signed head that does not match the headers', async () => {
   const forged = logOf(longest.slice(0, 5), Buffer.alloc(32, 7))
   expect(await findingOf(audit(forged))).toBe(
     'LOG_BROKEN: the signed root does not match the headers',

@@ -140,7 +140,7 @@ it('an interrupted backup leaves no result, and the next run completes it', asyn
   const gone = keepContent(folder, 'erased since')
   mkdirSync(join(to, '.partial', content, '..'), { recursive: true })
   mkdirSync(join(to, '.partial', gone, '..'), { recursive: true })
-  // The next run keeps complete blobs, so this blob keeps its changed content.
+  // The next run reuses complete blobs without reading them, so this blob keeps its wrong content.
   writeFileSync(join(to, '.partial', content), 'as the last run left it')
   writeFileSync(join(to, '.partial', gone), 'erased since')
   writeFileSync(join(to, '.partial', `${content}.unfinished`), 'a pic')

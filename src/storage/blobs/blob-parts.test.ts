@@ -32,7 +32,7 @@ describe('a blob that arrives in parts', () => {
     expect(await stage.finding()).toBeNull()
   })
 
-  it('is synced before it is moved into place', async () => {
+  it('is synced before it gets its final name', async () => {
     await add(0, text.slice(0, 4))
     expect(await stage.recordSyncs(text, () => add(4, text.slice(4)))).toEqual([
       `${text.length} bytes, not named`,

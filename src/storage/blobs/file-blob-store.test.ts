@@ -53,7 +53,7 @@ beforeEach(async () => {
   stage = await BlobStage.open()
 })
 
-it('a blob is complete and in place before its entry is recorded, and is stored once', async () => {
+it('a blob is complete under its final name before its entry is recorded, and equal blobs are stored once', async () => {
   await Promise.all([
     stage.put('one', 'the same'),
     stage.put('two', 'the same'),
@@ -67,7 +67,7 @@ it('a blob is complete and in place before its entry is recorded, and is stored 
   expect(await stage.finding()).toBeNull()
 })
 
-it('syncs the bytes before the rename, and the rename before the entry', async () => {
+it('syncs the bytes before the rename, and the folders before the entry is recorded', async () => {
   await stage.put('first', 'what makes the folders')
   expect(await stage.recordSyncs('seven b', () => stage.put('n', 'seven b'))).toEqual([
     '7 bytes, not named',

@@ -138,12 +138,12 @@ describe.skipIf(postgres.missing !== null)(`a store whose connection fails${post
     for (const { url, writer } of lanes) await expectConsistent(url, writer)
     expect(messages).toBeGreaterThan(20)
     expect(made).toBe(2 * messages)
-    // The caller does not notice most cuts.
+    // Most appends succeed although a message was lost, because the store retries them.
     const acknowledged = lanes.reduce((sum, { writer }) => sum + writer.acknowledged, 0)
     expect(acknowledged).toBeGreaterThan(messages)
   })
 
-  it('is unavailable only briefly if the connection closes between the lock and a read', async () => {
+  it('fails one task, but not the next append, if the connection closes between the lock and a read of the task', async () => {
     const { url, writer } = await openLane('read-')
     const { store } = writer
     for (const read of [

@@ -288,7 +288,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     }
   })
 
-  it('never repeats the password of a URL', async () => {
+  it('never includes the password of a URL in an error', async () => {
     const url = new URL(await newDatabase())
     url.password = 'hidden-word'
     url.port = '1'

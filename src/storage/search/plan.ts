@@ -188,8 +188,8 @@ function hasExactKeys({ test }: Condition): boolean {
 }
 
 /**
- * Returns the positions that an index gives for `condition`, ascending, or null for a condition that the index cannot
- * evaluate or that has more than `max` positions.
+ * Returns the positions that an index gives for `condition`, ascending. Returns null if the index cannot evaluate the
+ * condition, was removed, or gives more than `max` positions.
  */
 async function listPositions(
   rows: SearchRows,

@@ -167,7 +167,7 @@ const SQLITE_FULL = 13
 const SQLITE_IOERR_FSYNC = 1_034
 
 it.each(['COMMIT', 'BEGIN'])(
-  'writes nothing more after a sync failed in %s, and does not change its WAL',
+  'writes nothing more after a sync failed in %s, and leaves the WAL for the next start',
   async (sql) => {
     const folder = testFolder()
     const store = await open(folder)

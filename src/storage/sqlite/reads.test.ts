@@ -51,7 +51,7 @@ it('reports the first failure until the failed read succeeds', () => {
   expect(count).toBe(3)
 })
 
-it('passes on an error that does not concern the file, and does not remember it', () => {
+it('throws an error that does not concern the file unchanged, and does not remember it as a failed read', () => {
   const reads = new Reads(NO_VIEW)
   for (const error of [new StoreError('SEARCH_TOO_LARGE', 'large'), new TypeError('a defect')]) {
     const read = () => {
@@ -69,7 +69,7 @@ it('the error for a stored text that is not JSON does not contain the text', () 
   )
 })
 
-it('closes a view whose transaction the engine has already closed', () => {
+it('ends a view without an error if SQLite has already ended its transaction', () => {
   const database = new DatabaseSync(':memory:')
   const view = viewPerIteration(database)
   view.begin()

@@ -159,7 +159,7 @@ it('a frozen reader sees the old state while the writer appends blocks and runs 
   await store.close()
 })
 
-it('only one process at a time locks a folder, and a temporary folder is removed when its process exits', async () => {
+it('locks a folder only once at a time, and removes a temporary folder when its lock is released', async () => {
   const path = testFolder()
   const held = lockFolder(path)
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_IN_USE')
@@ -176,7 +176,7 @@ it('only one process at a time locks a folder, and a temporary folder is removed
   )
 })
 
-it('does not report an unreadable lock file as a folder in use', async () => {
+it('reports FOLDER_UNUSABLE, not FOLDER_IN_USE, if the lock file cannot be opened', async () => {
   const path = testFolder()
   mkdirSync(join(path, 'ledger.lock'))
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')

@@ -113,7 +113,7 @@ it('does not treat a block as plain if rows differ from entries, even if their c
   expect(await plainBlock(block, store)).not.toBeNull()
 })
 
-it('passes ids with a newline, and entries not in canonical form, to the full comparison', async () => {
+it('does not treat a block as plain if an id contains a newline, or if an entry is not in canonical form', async () => {
   const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
   const [first = '', second = ''] = block.entries
   for (const entries of [

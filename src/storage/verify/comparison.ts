@@ -46,7 +46,7 @@ export class Comparison {
   readonly #erasures: ErasureComparison
   /** Creation positions of the databases that the chain deleted. */
   readonly #deleted = new Set<number>()
-  /** Creation positions of the stored databases. */
+  /** Creation positions of the stored databases; null until they are read. */
   #stored: ReadonlySet<number> | null = null
   /** Rows after the last compared entry. */
   readonly #rows: RowCursor<ItemRow>
