@@ -75,7 +75,7 @@ const imports: Import[] = files.flatMap((from) =>
 )
 const shown = ({ from, to }: Import) => `${relative(src, from)} -> ${relative(src, to)}`
 
-/** Returns the first cycle found from each node, as text such as `a -> b -> a`. */
+/** Returns the first cycle found from each key of `next`, as text such as `a -> b -> a`. */
 function cyclesIn(next: ReadonlyMap<string, Iterable<string>>): string[] {
   const done = new Set<string>()
   const walk = (node: string, above: readonly string[]): string[] => {

@@ -142,7 +142,7 @@ describe('load and dump with a data folder', () => {
     expect(numbers.every((n, at) => n === at)).toBe(true)
   })
 
-  it('do not resume a load with a different input or different options', async () => {
+  it('resume a load with another --on-conflict, but not with another database or a damaged state file', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')
     mkdirSync(folder)

@@ -101,7 +101,7 @@ it('keeps mirrors and added peers across a restart, even while a peer is unreach
   await again.close()
 })
 
-it('rejects invalid addresses of peers', async () => {
+it('rejects invalid keys and addresses of peers', async () => {
   const node = await startLedgerNode({ peers: PEERS })
   const other = await startLedgerNode()
   const own = await vkeyOf(node)

@@ -76,7 +76,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(bare.json.code).toBe('DATABASE_NOT_FOUND')
   })
 
-  it('is rejected before its body is read if the key is invalid, and the rejection is not recorded for the key', async () => {
+  it('is rejected if the key is invalid, and is executed again with the same key after a failed precondition', async () => {
     const odd = await at.put('n', TEXT, { 'idempotency-key': 'a b' })
     expect([odd.status, odd.json.code]).toEqual([400, 'IDEMPOTENCY_KEY_INVALID'])
     const send = () => at.put('n', TEXT, { ...KEY, 'if-match': `"${shaOf('old')}"` })
@@ -197,7 +197,7 @@ describe('an upload', () => {
     ['a Content-Encoding', { 'content-encoding': 'gzip' }, 415, 'CONTENT_ENCODING_UNKNOWN'],
     ['a Content-Range', { 'content-range': 'bytes 0-3/9' }, 400, 'CONTENT_RANGE_REFUSED'],
     ['an invalid Content-Type', { 'content-type': 'text' }, 415, 'CONTENT_TYPE_UNKNOWN'],
-    ['any type', { 'content-type': '*/*' }, 415, 'ATTACHMENT_TYPE_INVALID'],
+    ['the type */*', { 'content-type': '*/*' }, 415, 'ATTACHMENT_TYPE_INVALID'],
     [
       'a type that is too long',
       { 'content-type': `text/plain; a=${'b'.repeat(256)}` },
@@ -211,19 +211,24 @@ describe('an upload', () => {
   })
 
   it.each([
-    ['no such database', '/api/nuts/a/attachments/n', 404, 'DATABASE_NOT_FOUND'],
-    ['no such item', '/api/fruit/b/attachments/n', 404, 'ITEM_NOT_FOUND'],
+    ['a missing database', '/api/nuts/a/attachments/n', 404, 'DATABASE_NOT_FOUND'],
+    ['a missing item', '/api/fruit/b/attachments/n', 404, 'ITEM_NOT_FOUND'],
     ['a reserved database', '/api/config/a/attachments/n', 400, 'DATABASE_NAME_RESERVED'],
-    ['a slash in the name', `${ITEM}/attachments/a%2Fb`, 400, 'ATTACHMENT_NAME_INVALID'],
-    ['a newline in the name', `${ITEM}/attachments/a%0Ab`, 400, 'ATTACHMENT_NAME_INVALID'],
-    ['a name too long', `${ITEM}/attachments/${'x'.repeat(257)}`, 400, 'ATTACHMENT_NAME_INVALID'],
+    ['a name with a slash', `${ITEM}/attachments/a%2Fb`, 400, 'ATTACHMENT_NAME_INVALID'],
+    ['a name with a newline', `${ITEM}/attachments/a%0Ab`, 400, 'ATTACHMENT_NAME_INVALID'],
+    [
+      'a name that is too long',
+      `${ITEM}/attachments/${'x'.repeat(257)}`,
+      400,
+      'ATTACHMENT_NAME_INVALID',
+    ],
   ])('to %s is rejected', async (_, path, status, code) => {
     const reply = await at.node.send('PUT', path, TEXT, BYTES)
     expect([reply.status, reply.json.code]).toEqual([status, code])
     expect(at.files()).toEqual([])
   })
 
-  it('whose item is deleted meanwhile leaves no file, and another upload of the same bytes is kept', async () => {
+  it('whose item is deleted during the upload leaves no file; a concurrent upload of the same bytes is kept', async () => {
     await at.node.send('POST', '/api/fruit', { id: 'b' })
     const { socket, received } = await beginUpload(`Content-Length: ${TEXT.length}`, 'the quick')
     await until('the folder has one file', () => at.files().length === 1)

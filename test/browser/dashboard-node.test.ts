@@ -157,7 +157,7 @@ it('explains that a node rejects changes because peers have a longer copy of its
   await keeper.close()
 })
 
-it('a session without access to the list of peers still shows its own node', async () => {
+it('a session without access to the list of peers still shows the node itself', async () => {
   const node = await startNode({ peers: PEERS })
   const { page } = await openPage(node)
   await page.route('**/api/config/peers', (route) =>

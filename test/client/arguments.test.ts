@@ -109,7 +109,7 @@ it('refuses tokens and preconditions that a header cannot contain, without a ret
   expect([node.requests, timing.waits]).toEqual([[], []])
 })
 
-it('refuses limits that are not numbers', async () => {
+it('refuses invalid limits and page sizes', async () => {
   const fruit = new LedgerClient('http://127.0.0.1:1').database('fruit')
   for (const options of [{ limit: Number.NaN }, { limit: -1 }, { pageSize: 0 }]) {
     await expect(collected(fruit.query(options))).rejects.toMatchObject({ code: 'VALUE_INVALID' })
@@ -127,7 +127,7 @@ it.each([
   expect(() => new LedgerClient(url)).toThrow(new TypeError(message))
 })
 
-it('refuses timeouts and numbers of retries that are not numbers', () => {
+it('refuses invalid timeouts and numbers of retries', () => {
   for (const options of [
     { timeoutMs: Number.NaN },
     { timeoutMs: 0 },

@@ -147,7 +147,7 @@ it("calls any operation by method and path, with the types of the node's routes"
   expect(key).toMatch(new RegExp(`^daicho/${serverid}\\+`))
 })
 
-it('rejects the names “”, “.” and “..” before it sends a request', async () => {
+it('rejects the names “”, “.” and “..”, and malformed text, before it sends a request', async () => {
   for (const name of ['', '.', '..', '\ud800']) {
     const refused = { code: 'NAME_INVALID', status: 0 }
     await expect(ledger.createDatabase(name)).rejects.toMatchObject(refused)

@@ -84,7 +84,7 @@ it('limits the time of the whole reply, and of the function that returns the tok
   await expect(pending).rejects.toThrow('enough')
 })
 
-it('stops waiting when the signal aborts', async () => {
+it('stops waiting for the next retry when the signal aborts', async () => {
   const node = await fakeNode(BUSY)
   const controller = new AbortController()
   const ledger = new LedgerClient(node.url)

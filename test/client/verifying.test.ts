@@ -338,7 +338,7 @@ it('returns every revision of a history as proven, and marks erased revisions', 
   expect(await outcome(fruit.read('plum', { at: 1 }))).toBe('ITEM_ERASED')
 })
 
-it('rejects reads that cannot be proven', async () => {
+it('rejects reads for which no proof exists, without a request', async () => {
   const node = await startWith([plum(1)])
   const { ledger, fruit, proxy } = await verifying(node)
   proxy.paths.length = 0
@@ -355,7 +355,7 @@ it('rejects reads that cannot be proven', async () => {
   expect(proxy.paths).toEqual([])
 })
 
-it('requires the key of the node, a stored checkpoint signed with this key, and Ed25519', async () => {
+it('rejects an invalid key, a stored checkpoint that is not signed with the key, and a platform without Ed25519', async () => {
   const node = await startWith([plum(1)])
   const other = await startWith([plum(1)])
   const key = await keyOf(node)

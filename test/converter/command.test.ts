@@ -30,7 +30,7 @@ function image(
   })
 }
 
-it('options without a value get the configured defaults, and configured limits apply', () => {
+it('DEFAULT_PX and DEFAULT_WIDTH have defaults, and values above the maximum are rejected', () => {
   expect(readSettings({})).toMatchObject({ DEFAULT_PX: DEFAULTS.px, DEFAULT_WIDTH: DEFAULTS.width })
   const most = { DEFAULT_PX: `${PX_MAX}`, DEFAULT_WIDTH: `${COLUMNS_MAX}` }
   expect(readSettings(most)).toMatchObject({ DEFAULT_PX: PX_MAX, DEFAULT_WIDTH: COLUMNS_MAX })

@@ -206,7 +206,7 @@ it(`an import without the key, killed ${KILLS_MORE} times, imports the data into
   expect([head.status, head.json.code]).toEqual([503, 'LOG_BEHIND'])
 })
 
-it('refuses an incompatible source with a one-line message, and leaves the folder unchanged', async () => {
+it('refuses a restore with wrong arguments or without the right key, and leaves the folder unchanged', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/fruit')
   const { serverId } = node.service

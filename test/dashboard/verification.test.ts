@@ -182,7 +182,7 @@ it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSourc
 
 it.each([
   ['with the Ed25519 of the browser', crypto],
-  ['on a page without TLS, which has none', {}],
+  ['without an Ed25519 of the browser, as on a page without TLS', {}],
 ])('accepts only valid signatures %s', async (_, verifier) => {
   vi.stubGlobal('crypto', verifier)
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')

@@ -350,7 +350,7 @@ async function main(): Promise<void> {
     })
   }
   try {
-    // The names of the folders of all lanes have the same length, so that recorded paths match.
+    // The folder of a lane. The paths that are recorded in lane 0 are changed to the lane of each run.
     const lane = (number: number) => join(root, `${number}`)
     mkdirSync(lane(0))
     const whole = await run(lane(0), null, [], null)

@@ -1,5 +1,4 @@
-// Sends the images of hostile-images.ts to the converter of a node that also
-// serves a ledger:
+// Sends the images of hostile-images.ts to the converter of a node that also serves a ledger:
 //   node scripts/run.mjs test/fuzz/images.ts        all images, one after the other
 //   node scripts/run.mjs test/fuzz/images.ts SVG    the images with "SVG" in their names
 // Prints the reply, its duration and the peak memory of the process tree for each image, and then the 99th percentile of

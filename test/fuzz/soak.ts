@@ -16,8 +16,8 @@
 // The number of items, resources and attachments is constant, because each loop deletes its oldest data when it
 // creates more. The chain grows, and so does the permanent data of the ledger: replaced attachments, and a
 // record of each transaction. All of this is on disk ("disk" in the output), and no part of the program keeps an
-// index of it in memory. Caches of bounded size fill during the first minute,
-// so memory is compared with the usage after this minute.
+// index of it in memory. Caches of bounded size fill during the first minute, so memory is compared with the usage
+// after this minute.
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'

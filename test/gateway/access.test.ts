@@ -107,7 +107,7 @@ describe('rules', () => {
     expect(await counts(rule('**'))).toEqual([2, 2])
   })
 
-  it('for a transaction apply only during this transaction', async () => {
+  it('with a transaction clause apply only during such a transaction', async () => {
     const { as } = await under(`
       rule R { participant: "ANY" operation: ALL resource: "org.a.One"
         transaction: "org.hyperledger.composer.system.AddAsset" action: ALLOW }`)
@@ -199,7 +199,7 @@ describe('identities', () => {
 })
 
 describe('authentication', () => {
-  it('accepts the key as administrator and an identity as its participant; otherwise returns 401', async () => {
+  it('accepts the API key as the administrator, and an identity as its participant; otherwise returns 401', async () => {
     const node = await gateway({ apiKey: 'the key' })
     const ping = (headers: Record<string, string>) =>
       node.send('GET', '/api/system/ping', undefined, headers)

@@ -299,7 +299,7 @@ describe('20 concurrent Trades of one Commodity', () => {
 })
 
 describe('a POST of an array', () => {
-  it('stores nothing and points to the invalid element if there is one, and otherwise creates one block', async () => {
+  it('creates one block, or stores nothing and points to each invalid element', async () => {
     const list = [{ id: 'l1', note: '' }, { id: 'l2', note: 1 }, { id: 'l3' }]
     const { status, details } = await refused('POST', '/api/Thing', list)
     expect(status).toBe(422)
