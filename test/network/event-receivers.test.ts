@@ -50,7 +50,7 @@ async function received(rules: string, about: object = {}): Promise<string[]> {
     const ended = new Promise<string[]>((resolve) => {
       socket.on('message', (data) => {
         const { $class, text } = JSON.parse(String(data))
-        // Everybody may read this event, which is the last one, so no other event is pending.
+        // The last event, which everybody may read. All other events arrive before it.
         if ($class === 'org.test.End') resolve(texts)
         else texts.push(text)
       })
@@ -95,7 +95,7 @@ it('does not send an event without its own READ rule to participants that may ne
   )
 })
 
-it('applies READ rules to an event if one of them has its type', async () => {
+it('decides by the READ rules if one of them is for the type of the event or a supertype', async () => {
   const denied = rule('D', 'READ', ': "org.test.Loud"', 'action: DENY')
   expect(await received(denied + SUBMIT)).toEqual(['soft to ann', 'soft to bob'])
   const allowed = rule('R', 'READ', ': "org.test.Loud"')

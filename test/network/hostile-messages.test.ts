@@ -75,7 +75,7 @@ it.each([
     `say('{"ask":"get","type":"org.test.Thing","id":{}}'); ${LOOK}`,
     NOT_ASKED,
   ],
-  ['no id', `say('{"ask":"get","type":"org.test.Thing"}'); ${LOOK}`, NOT_ASKED],
+  ['a missing id', `say('{"ask":"get","type":"org.test.Thing"}'); ${LOOK}`, NOT_ASKED],
   [
     'objects for ids',
     `say('{"ask":"remove","type":"org.test.Thing","ids":[{"valueOf":1}]}'); ${WRITE}`,
@@ -87,7 +87,7 @@ it.each([
     NOT_ASKED,
   ],
   [
-    'an object for a line of log',
+    'an object for the text of a log line',
     `say('{"ask":"log","level":"log","text":{"toString":1}}'); console.log(1)`,
     NOT_ASKED,
   ],
@@ -107,7 +107,7 @@ it.each([
     NOT_ASKED,
   ],
   [
-    'depths',
+    'a log text nested too deeply',
     `say('{"ask":"log","text":' + '['.repeat(200000) + ']'.repeat(200000) + '}'); console.log(1)`,
     'nesting exceeds 64 levels',
   ],
@@ -117,7 +117,7 @@ it.each([
     'nesting exceeds 64 levels',
   ],
   [
-    'a deep end',
+    'a result nested too deeply',
     `JSON.stringify = () => '{"events":' + '['.repeat(99) + ']'.repeat(99) + '}'`,
     'nesting exceeds 64 levels',
   ],
@@ -132,7 +132,7 @@ it.each([
     'a string contains a lone surrogate',
   ],
   [
-    'a prototype',
+    'a member named __proto__',
     `say('{"ask":"add","resources":[{"$class":"org.test.Thing","id":"x","__proto__":{}}]}'); ${WRITE}`,
     'a member must not be named __proto__',
   ],

@@ -268,12 +268,21 @@ describe('files and imports', () => {
   it.each([
     ['a type', [importing('import org.other.A'), other]],
     ['all types', [importing('import org.other.*', 'concept X { o A a o B b }'), other]],
-    ['with an address', [importing('import org.other.A from https://example.org/a.cto'), other]],
-    ['all, with an address', [importing('import org.other.* from github://a/b/c.cto'), other]],
-    ['several on a line', ['namespace org.test import org.other.A import org.other.B', other]],
+    [
+      'a type, with an address',
+      [importing('import org.other.A from https://example.org/a.cto'), other],
+    ],
+    [
+      'all types, with an address',
+      [importing('import org.other.* from github://a/b/c.cto'), other],
+    ],
+    [
+      'several types on one line',
+      ['namespace org.test import org.other.A import org.other.B', other],
+    ],
     ['a type twice', [importing('import org.other.A\nimport org.other.A'), other]],
     [
-      'own types first',
+      'all types, and declares one of the same name',
       [importing('import org.other.*', 'concept A {} concept X { o A a }'), other],
     ],
     [
@@ -284,7 +293,7 @@ describe('files and imports', () => {
     ['a system type', ['namespace org.test\nimport org.hyperledger.composer.system.Asset']],
     ['all system types', ['namespace org.test\nimport org.hyperledger.composer.system.*']],
     [
-      'each other',
+      'a type of a file that imports its types',
       [
         importing('import org.other.A'),
         'namespace org.other\nimport org.test.X\nconcept A { o X x }',

@@ -130,7 +130,7 @@ it('reports progress before each transaction is replayed', async () => {
   expect(reports).toEqual([0, 1, 2, 3].map((height) => ({ height, transactions: height + 1 })))
 })
 
-it('rejects if the scripts cannot be loaded, instead of reporting a fault', async () => {
+it('verification rejects if the scripts cannot be loaded, and reports no fault', async () => {
   const folder = await folderOf()
   const node = await startGateway({
     folder,

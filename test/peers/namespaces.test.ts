@@ -122,7 +122,7 @@ interface TestNetwork {
   readonly nodes: [HostedNode, HostedNode, HostedNode]
 }
 
-/** Waits until the condition is true, for longer than the retry delay of a peer. */
+/** Waits until `isSo` returns true, for at most WAIT_MS, which is longer than the retry delay of a peer. */
 const within = (description: string, isSo: () => Promise<boolean>) =>
   until(description, isSo, WAIT_MS)
 

@@ -55,7 +55,10 @@ async function split(
   return { liar, fork, one, other, folders, serverId }
 }
 
-/** Waits until the mirror is frozen, and verifies its evidence as a third party would. */
+/**
+ * Waits until the mirror of `liar` on `node` is frozen, and verifies the evidence as a third party would. Returns the
+ * sizes of the two logs, and the height at which they differ.
+ */
 async function frozenAt(node: LedgerNode, liar: LedgerNode) {
   const { serverId } = liar.service
   await until(
@@ -76,8 +79,8 @@ async function frozenAt(node: LedgerNode, liar: LedgerNode) {
 }
 
 it.each([
-  ['of one size', 4, 4],
-  ['of two sizes', 3, 9],
+  ['of equal size', 4, 4],
+  ['of different sizes', 3, 9],
 ])(
   'honest mirrors of two histories %s detect the fork, and keep the evidence across restarts',
   async (_, a, b) => {

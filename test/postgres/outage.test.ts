@@ -30,7 +30,7 @@ describe.skipIf(!postgres.canLaunch)(`a node with a database${postgres.note}`, (
     expect([await readiness(), (await fetch(`${node.url}/healthz`)).status]).toEqual([503, 200])
 
     await server.start()
-    // The test sends no change until the node is ready, as a load balancer would.
+    // Like a load balancer, the test sends no change until the node is ready.
     await until('the node is ready', async () => (await readiness()) === 200, WAIT_MS)
     expect((await post()).status).toBe(200)
     node.child.kill('SIGTERM')

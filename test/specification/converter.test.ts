@@ -137,7 +137,12 @@ describe('Size rules', () => {
       { width: 10 },
       'A1:J9',
     ],
-    ['5. and at least 1 (10 * 1 / 100 = 0.1)', [100, 1], { width: 10 }, 'A1:J1'],
+    [
+      '5. “How fractional computed sizes are rounded”: to at least 1 (10 * 1 / 100 = 0.1)',
+      [100, 1],
+      { width: 10 },
+      'A1:J1',
+    ],
     ['an empty field counts as not given', [30, 60], { width: '10', height: '' }, 'A1:J20'],
   ]
   it.each(table)('%s', async (_, [width, height], fields, used) => {
@@ -159,7 +164,7 @@ describe('Output workbook', () => {
     ['tab\there\u0007.png', 'tabhere.png'],
   ]
   it.each(sheetNames)(
-    '1. “It has one sheet. The sheet name is the original upload file name.” %j becomes %j, as far as a sheet name can',
+    '1. “It has one sheet. The sheet name is the original upload file name.” The file %j gives the sheet %j',
     async (name, sheet) => {
       expect((await seen(await png(2, 2), name)).sheets).toEqual([sheet])
     },

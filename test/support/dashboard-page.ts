@@ -21,7 +21,7 @@ export interface DashboardPage {
 /** Options of a page. `at` is the view to open, for example `#/node`. */
 type PageOptions = BrowserContextOptions & { readonly at?: string }
 
-/** Starts nodes with the dashboard and opens pages of it. Both are closed after each test. */
+/** Starts nodes with the dashboard, and opens pages of the dashboard. Nodes and pages are closed after the test. */
 export interface Dashboards {
   startNode(options?: LedgerNodeOptions): Promise<LedgerNode>
   openPage(node: LedgerNode, options?: PageOptions): Promise<DashboardPage>
