@@ -9,7 +9,7 @@ import { NODE_FLAGS } from './node-flags.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAUSE_MS = 50
-/** Timeout of one step, including retries while the page waits for an event. */
+/** Timeout of one step, including repetitions of its command while the page waits for an event. */
 const STEP_MS = 60_000
 /** Each component with the flag that sets its port, and its default port, which the pages use. */
 const PORTS = [

@@ -23,7 +23,7 @@ interface BlocksReply extends LedgerReply {
  * database, all pages show the state after block `height`.
  */
 export class NodeItems {
-  /** Height of the newest block before the first page, or null without blocks. */
+  /** Height of the newest block when `open` was called; null if the node had no blocks. */
   readonly height: number | null
   readonly #node: NodeAddress
   readonly #db: string

@@ -73,8 +73,8 @@ function entryText(operation: UnitOfWork[number]): string {
 }
 
 /**
- * Returns the reply, or null for a missing item. Repeats a request after transient failures, which is safe because
- * each change of items has an idempotency key.
+ * Returns the reply, or null if the requested item does not exist. Repeats the request after a transient failure, which
+ * is safe because each change of items has an idempotency key.
  */
 async function callWithRetries(
   node: NodeAddress,

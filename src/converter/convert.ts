@@ -36,7 +36,7 @@ export interface Plan extends ImageSize {
 
 /**
  * Messages of a worker about its job: `plan`, then `rows` while the worker writes the product to the pipe, then `end`
- * with the number of bytes. `failed` can replace any of these messages, with the code null for an unexpected error.
+ * with the number of bytes. `failed` ends the job instead, at any time; its code is null for an unexpected error.
  */
 export type WorkerMessage =
   | { readonly kind: 'plan'; readonly plan: Plan }

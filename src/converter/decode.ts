@@ -164,7 +164,7 @@ function sizeFromDecoder(
   if (method === 'cubic') return { columns: Math.min(columns, width), rows: Math.min(rows, height) }
   if (width * height * 3 <= PLAIN_BYTES_MAX) return { columns: width, rows: height }
   // When libvips reduces an image with `nearest`, it takes the first pixel of each cell, not the middle. In a result
-  // with twice as many cells, every second pixel is in the middle of one of our cells.
+  // twice as wide and high as `grid`, every second pixel is therefore from the middle of a cell of `grid`.
   return { columns: Math.min(columns * 2, width), rows: Math.min(rows * 2, height) }
 }
 

@@ -155,14 +155,14 @@ class Loader {
   readonly #databases = new Set<string>()
   /** Batches that were sent and are neither recorded nor failed yet, oldest first. */
   #inFlight: { readonly keys: ReadonlySet<string>; readonly settled: Promise<void> }[] = []
-  /** Resolves when `acknowledged` was called for all batches sent so far. */
+  /** Resolves when all batches sent so far have been acknowledged or have failed. */
   #acknowledged: Promise<void> = Promise.resolve()
   #failure: { readonly error: unknown } | null = null
   /** Position after the last batch for which `acknowledged` was called. */
   #position: LoadPosition
   /** Counts of all recorded batches, which can be ahead of `#position`. */
   #counts: LoadCounts
-  /** Whether the last batch contained ids of existing items. Then existing items are read before the next batch. */
+  /** Whether the last batch contained ids of existing items. If so, existing items are read before the next batch. */
   #expectsConflicts = false
   #batch: Batch
 

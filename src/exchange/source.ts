@@ -61,14 +61,14 @@ function mongodbRecord(line: number, document: JsonObject) {
   return itemRecord(line, plainObject(document))
 }
 
-/** Returns the format that a file name suggests, or null. */
+/** Returns the format that the extension of a file name suggests, or null if the extension suggests none. */
 export function formatOfName(name: string): SourceFormat | null {
   const [, extension] = /\.([a-z]+)$/.exec(name.toLowerCase().replace(/\.gz$/, '')) ?? []
   if (extension === 'csv') return 'csv'
   return extension === 'ndjson' || extension === 'jsonl' ? 'ndjson' : null
 }
 
-/** Returns the member for the id: `chosen`, or else `_id` for CouchDB and MongoDB, or else null, which means `id`. */
+/** Returns the member for the id: `chosen` if given, else `_id` for CouchDB and MongoDB, else null (meaning `id`). */
 export function idMemberOf(
   format: SourceFormat | null,
   chosen: string | undefined,

@@ -48,7 +48,7 @@ export function serviceTarget(service: LedgerService): LoadTarget {
   }
 }
 
-/** Returns the idempotency key of a batch. The key is also the fingerprint, because each batch has its own key. */
+/** Returns the idempotency key for `key`. It is also the fingerprint, as each batch and attachment has its own key. */
 function keyOf(key: string) {
   const digest = hash('sha256', `daicho load ${key}`, 'hex')
   return { key: digest, fingerprint: digest }

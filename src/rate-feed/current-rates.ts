@@ -40,9 +40,9 @@ export interface CurrentRatesContext {
   readonly staleAfterMs: number
   /** Whether to reject rates that have changed implausibly. */
   readonly banded: boolean
-  /** Source of the ratio of CNH to CNY, or null. */
+  /** Source of the ratio of CNH to CNY; null if no such source is configured. */
   readonly overlay: SourcePoller | null
-  /** Source of the currencies that partial sources do not quote, or null. */
+  /** Source of the currencies that partial sources do not quote; null if there is no partial source. */
   readonly bridge: SourcePoller | null
   /** Called with each vector of a live source that is served from now on. */
   readonly onAccepted: (vector: RateVector) => void

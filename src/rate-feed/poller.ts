@@ -45,7 +45,7 @@ export class SourcePoller {
     return this.#dueAt
   }
 
-  /** The last valid quote, of any age, or null. */
+  /** The last valid quote, however old; null before the first one. */
   get lastGood(): NamedQuote | null {
     return this.#quote === null ? null : { name: this.source.name, quote: this.#quote }
   }

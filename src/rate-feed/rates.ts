@@ -254,7 +254,7 @@ const VOLATILE: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
 const AGREEMENT_MAX = 0.01
 const DAY_MS = 86_400_000
 
-/** Returns the first currency of `candidate` that is outside of the band around `reference`, or null. */
+/** Returns the first currency of `candidate` outside of the band around `reference`; null if all are inside. */
 export function outOfBand(
   candidate: RateVector,
   reference: RateVector,

@@ -92,7 +92,7 @@ describe('Recorder', () => {
     expect(log.lines.at(-1)).toBe('info rates are recorded again')
   })
 
-  it('drops the oldest pending records above the limit', async () => {
+  it('keeps at most 1,000 pending records, and drops the oldest ones first', async () => {
     const { under, ledger } = recorder()
     ledger.refuses = true
     for (let n = 0; n < 1_005; n += 1) under.add(vector({ USD: 1 + n / 1e5 }))

@@ -115,13 +115,16 @@ describe('each source, simulated by a local server', () => {
     },
   )
 
-  it.each(Object.keys(REPLIES))('%s: treats success:false with 200 as a failure', async (name) => {
-    const feed = await opened(`${name},snapshot`)
-    server.answer = send('{"success":false,"error":{"code":104}}')
-    await feed.refresh()
-    expect(feed.health().sources[0]?.lastError).toBe(name === 'ecb' ? 'MALFORMED' : 'REFUSED')
-    expect((await feed.detail()).meta.source).toBe('snapshot')
-  })
+  it.each(Object.keys(REPLIES))(
+    '%s: treats a reply with status 200 and `success: false` as a failure',
+    async (name) => {
+      const feed = await opened(`${name},snapshot`)
+      server.answer = send('{"success":false,"error":{"code":104}}')
+      await feed.refresh()
+      expect(feed.health().sources[0]?.lastError).toBe(name === 'ecb' ? 'MALFORMED' : 'REFUSED')
+      expect((await feed.detail()).meta.source).toBe('snapshot')
+    },
+  )
 
   it('sends conditional requests, and a reply 304 confirms the served rates', async () => {
     const feed = await opened('ecb')

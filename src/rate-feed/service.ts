@@ -26,7 +26,7 @@ export interface RateFeedSettings {
   readonly staleAfterMs: number
   /** Age of the date from which stale rates are no longer served, in milliseconds, or null for no limit. */
   readonly maxStaleMs: number | null
-  /** Folder for the file of the source `lastgood`, or null. */
+  /** Folder for the file of the source `lastgood`; null if the rates are not stored. */
   readonly folder: string | null
   readonly openExchangeRatesAppId: string | null
   /** Whether to reject rates that have changed implausibly. */
@@ -60,7 +60,7 @@ export class RateFeed {
   readonly #current: CurrentRates
   readonly #ledger: RateLedger | null
   readonly #recorder: Recorder | null
-  /** Path of the file of the source `lastgood`, or null. */
+  /** Path of the file of the source `lastgood`; null if the rates are not stored. */
   readonly #lastGoodPath: string | null
   /** Resolves when all writes of `#lastGoodPath` so far are done. Writes run one at a time. */
   #writing: Promise<void> = Promise.resolve()
@@ -128,8 +128,8 @@ export class RateFeed {
   }
 
   /**
-   * Returns the rates, without a promise if rates are available. Returns the same object for up to a second. Errors:
-   * RateFeedError RATES_NONE_YET, RATES_STALE.
+   * Returns the rates, as a promise only if no rates are available yet. Returns the same object for up to a second,
+   * unless the rates change. Errors: RateFeedError RATES_NONE_YET, RATES_STALE.
    */
   current(): RateDetail | Promise<RateDetail> {
     const { served } = this.#current

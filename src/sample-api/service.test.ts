@@ -64,7 +64,7 @@ it('counts malformed logins as failures, and then throttles the client for the r
   expect(await service.login(null, null, '::1')).toEqual({ outcome: 'refused' })
 })
 
-it('accepts only tokens that it has issued', async () => {
+it('accepts only tokens that it has issued, for 24 hours', async () => {
   const { clock, service, tokens } = await started()
   const login = await service.login(PRESET_USER.name, PRESET_USER.password, '::1')
   if (login.outcome !== 'issued') throw new Error(login.outcome)

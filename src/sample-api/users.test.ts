@@ -130,7 +130,7 @@ describe("an operator's file of users", () => {
 })
 
 describe('the users of a node', () => {
-  it('are by default one preset user on a loopback address, and no users on other addresses', async () => {
+  it('are by default one preset user on a loopback address; on other addresses, users must be configured', async () => {
     const book = await openUserDirectory({ file: null, folder: null, isLoopback: true })
     expect([...book.all().keys()]).toEqual(['demo'])
     expect(book.isPreset()).toBe(true)

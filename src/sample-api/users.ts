@@ -210,9 +210,9 @@ export class UserDirectory {
  * users and the listener does not have a loopback address.
  */
 export async function openUserDirectory(sources: {
-  /** Path of the operator's file, or null. */
+  /** Path of the operator's file; null if it is not configured. */
   readonly file: string | null
-  /** Folder of the users of `daicho user`, or null. */
+  /** Folder with the users that `daicho user` has added; null if no folder is configured. */
   readonly folder: string | null
   readonly isLoopback: boolean
 }): Promise<UserDirectory> {

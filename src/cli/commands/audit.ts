@@ -135,7 +135,7 @@ async function audit(
   }
 }
 
-/** Returns the witness policy from the flags, or null. Errors: Exit (usage). */
+/** Returns the witness policy from the flags, or null if no flag sets a policy or a witness. Errors: Exit (usage). */
 function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | null {
   if (policy !== undefined && (witness !== undefined || quorum !== undefined)) {
     throw new Exit(EXIT.usage, '--policy cannot be combined with --witness and --quorum')
@@ -159,8 +159,8 @@ function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | nul
 }
 
 /**
- * Returns the verifier key of the log `origin` from --key or from the policy, or null. Errors: Exit (usage) if the
- * policy lists logs, but not this log.
+ * Returns the verifier key of the log `origin` from --key or from the policy; null if neither contains a key. Errors:
+ * Exit (usage) if the policy lists logs, but not this log.
  */
 function keyIn(
   flags: VerifyFlags,

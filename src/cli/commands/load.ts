@@ -244,7 +244,7 @@ async function openTarget({ url, token }: LoadFlags): Promise<OpenTarget> {
   return { target: serviceTarget(service), name: resolve(folder), close }
 }
 
-/** Waits until a load ends. Returns its counts, and the message of its failure or null. */
+/** Waits until a load ends. Returns its counts, and the message of its failure (null if it was complete). */
 async function settled(
   loading: Promise<LoadCounts>,
 ): Promise<{ counts: LoadCounts; failure: string | null }> {

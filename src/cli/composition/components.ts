@@ -229,7 +229,7 @@ async function createSamples(
 
 /**
  * Returns BASIC_USERNAME and BASIC_PASSWORD, or the preset credentials on a loopback address. Errors: Exit
- * (configuration) if only one of the variables is set, or neither and the address is not loopback.
+ * (configuration) if only one of the variables is set, or if neither is set and the address is not loopback.
  */
 function dashboardCredentials(context: ComponentContext): Credentials {
   const { settings, host, isLoopback, notify } = context

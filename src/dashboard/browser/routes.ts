@@ -8,7 +8,7 @@ export interface ItemList {
   readonly where: string | null
   /** The order, for example `price DESC`, or null for the order of creation. */
   readonly order: string | null
-  /** Paths of the shown members. If there are none, each item is shown as JSON. */
+  /** Paths of the members that are shown as columns. If it is empty, each item is shown as JSON. */
   readonly columns: readonly string[]
 }
 

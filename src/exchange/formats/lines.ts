@@ -35,7 +35,7 @@ export class PieceBuffer {
     else this.#parts.push(part)
   }
 
-  /** Returns the piece, or null if the piece is too long. Then starts the next piece. */
+  /** Returns the piece, or null if the piece is too long. The next `add` starts a new piece. */
   take(): Buffer | null {
     const [only] = this.#parts
     const whole = this.#parts.length === 1 && only !== undefined ? only : Buffer.concat(this.#parts)
