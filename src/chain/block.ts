@@ -75,8 +75,8 @@ export type BlockContent = Pick<Block, 'serverId' | 'entries' | 'timestamps' | '
 
 /**
  * Seals `content` into the block that follows `head`, or into the first block if `head` is null. Equal arguments must
- * give an equal block on every node and in every release, because other nodes store the ids. So this function may never
- * change.
+ * give an equal block on every node and in every release, because other nodes store the ids. So the results of this
+ * function must never change.
  *
  * With `difficulty` (0 to DIFFICULTY_MAX), finds the smallest nonce whose id starts with that many zeros; with 0 the
  * nonce is 0. Each additional zero makes sealing 16 times as slow.

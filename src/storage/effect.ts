@@ -82,8 +82,8 @@ export function effectOf(entry: Entry, position: number): Effect {
 }
 
 /**
- * Returns the canonical text of the entry of node `serverId` with `effect`. A stored entry is in
- * canonical form exactly if it equals this text.
+ * Returns the canonical text of the entry of node `serverId` that has this effect. A stored entry is in canonical form
+ * exactly if it equals this text.
  */
 export function entryTextOf(effect: Effect, serverId: number): string {
   switch (effect.kind) {

@@ -32,7 +32,7 @@ export function effectAt(text: string, position: number): Effect {
   return effectOf(entry, position)
 }
 
-/** Returns the error for a history that contains the position of an entry that is not a revision of the item. */
+/** Returns the error for a position in the history of item `id` at which the chain has no revision of this item. */
 export function revisionMissing(id: string, position: number): StoreError {
   return new StoreError(
     'STORE_DAMAGED',

@@ -1,6 +1,6 @@
 import type { StoredBlob } from '../store.ts'
 
-/** Outcome of recording a blob in `add`. */
+/** Tells `add`, from the result or the error of `record`, whether an entry refers to the blob. */
 export interface RecordOutcome<Result> {
   /** Whether an entry refers to the blob now. */
   isRecorded(result: Result): boolean

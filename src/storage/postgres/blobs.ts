@@ -402,7 +402,7 @@ class PostgresBlobs implements BlobStore, BlobInventory {
       const result = await work(session)
       session.takeWarning()
       const { command } = await session.run({ text: 'COMMIT', values: [] })
-      // A warning means that the server gave up waiting for a standby. Then the transaction is repeated.
+      // A warning means that the server gave up waiting for a standby, so the transaction is repeated.
       if (command === 'COMMIT' && session.takeWarning() === null) return result
       throw new ConnectionLost('the outcome of a commit is unknown')
     } catch (error) {

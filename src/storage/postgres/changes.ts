@@ -10,7 +10,7 @@ import { addEntries, entriesOf, type Index, type Keyed, removeEntries } from './
 /** Effects that change rows of items, attachments or databases. */
 export type RowEffect = Exclude<Effect, { kind: 'erase_item' } | { kind: 'erased_attachment' }>
 
-/** An item while a block is applied. `text` is null until an effect changes the item. */
+/** The state of an item while a block is applied. `text` is null until an effect changes the item. */
 interface ItemState {
   readonly created: number
   readonly revision: number

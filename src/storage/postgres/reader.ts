@@ -297,7 +297,7 @@ export class PostgresReader implements StoreReader {
   }
 
   async diskUsage(): Promise<{ fileBytes: number; walBytes: number }> {
-    // The write-ahead log belongs to the server, not to this database.
+    // `walBytes` is 0, because the write-ahead log belongs to the server, not to this database.
     const fileBytes = await this.reads.first(SQL.size, [], (row) => integerOf(row, 'size'))
     return { fileBytes: fileBytes ?? 0, walBytes: 0 }
   }

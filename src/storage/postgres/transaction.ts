@@ -68,7 +68,7 @@ export class WriteSession implements Queries {
   }
 
   /**
-   * Begins a transaction, locks the store and runs the reads `ahead`, all in one round trip.
+   * Begins a transaction, locks the store and runs the reads of `ahead`, all in one round trip.
    * Errors: STORE_ROLLED_BACK; errors of the server.
    */
   async begin<Ahead>(

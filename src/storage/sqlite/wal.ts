@@ -56,7 +56,10 @@ const PAGE_BYTES = 4_096
 const BLOCK_FRAMES_MAX = 64
 const ENTRY_FRAMES_MAX = 24
 
-/** Returns an upper bound of the frames that a block writes; its content is stored up to three times. */
+/**
+ * Returns an upper bound of the frames that a block writes; its content is stored up to three times, with up to three
+ * bytes per character.
+ */
 export function framesMaxOf({ entries }: Block): number {
   let characters = 0
   for (const entry of entries) characters += entry.length
