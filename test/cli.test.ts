@@ -295,7 +295,7 @@ describe('serve', () => {
     expect(statSync(join(folder, 'node.key')).mode & 0o777).toBe(0o600)
   })
 
-  it('exits with code 78 for a folder that a newer version wrote, that has no key or the wrong key, or that another user owns', async () => {
+  it('exits with code 78 for a store without its key or with a wrong key, of a newer version, or of another program', async () => {
     const serve = (folder: string) =>
       runDaicho(SERVE, {
         SYSTEM_FOLDER: folder,

@@ -43,7 +43,7 @@ describe('a change that fails temporarily', () => {
   })
 })
 
-it('is not repeated after a permanent error', async () => {
+it('does not repeat a change after a permanent error', async () => {
   for (const status of [400, 401, 403, 404, 409, 412, 413, 422, 429, 500, 507]) {
     const node = await fakeNode(json(status, { status: false, code: 'NO', message: 'no' }))
     const ledger = new LedgerClient(node.url, { timing: noted() })
@@ -184,7 +184,7 @@ it('names the reason why a node cannot be reached', async () => {
   })
 })
 
-it('limits the time until an attachment arrives, but not the time of its transfer', async () => {
+it('does not limit the transfer time of an upload or a download', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => {
     vi.useRealTimers()

@@ -1,9 +1,9 @@
 // Sends the images of hostile-images.ts to the converter of a node that also serves a ledger:
 //   node scripts/run.mjs test/fuzz/images.ts        all images, one after the other
 //   node scripts/run.mjs test/fuzz/images.ts SVG    the images with "SVG" in their names
-// Prints the reply, its duration and the peak memory of the process tree for each image, and then the 99th percentile of
-// the latency of `GET /api/dbs`. Fails unless each reply is 200 or 4xx, and memory and latency stay within their limits.
-// Takes at most MINUTES_MAX minutes, and writes only to a temporary folder.
+// Prints the reply, its duration and the peak memory of the process tree for each image, and then the 99th percentile
+// of the latency of `GET /api/dbs`. Fails unless each reply is 200 or 4xx, and memory and latency stay within their
+// limits. Takes at most MINUTES_MAX minutes, and writes only to a temporary folder.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

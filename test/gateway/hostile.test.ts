@@ -176,7 +176,7 @@ it('keeps all lists readable and all resources valid after arbitrary requests', 
   expect((await node.send('GET', '/api/system/historian')).status).toBe(200)
 })
 
-it('stops a processor that resolves cyclic relationships', async () => {
+it('resolves cyclic relationships only until a resource repeats, and returns the repetition as text', async () => {
   await node.send('POST', '/api/Thing', [
     { id: 'c1', next: ['c2', 'c3', 'c1'] },
     { id: 'c2', next: ['c3', 'c1'] },
@@ -198,7 +198,7 @@ it('stops a processor that resolves cyclic relationships', async () => {
   ])
 })
 
-it('rejects a graph with exponentially many relationship paths, and does not follow each path', async () => {
+it('rejects include=resolve for a graph with exponentially many relationship paths', async () => {
   const ids = Array.from({ length: 14 }, (_, n) => `net${n}`)
   await node.send(
     'POST',
