@@ -257,7 +257,7 @@ describe('relationships', () => {
     expect(targetOfCanonical(text)).toEqual({ type: 'org.test.Thing', id })
   })
 
-  it('cannot be strings in any other form', () => {
+  it('are stored only in the form resource:<type>#<id>', () => {
     expect(['org.test.Thing#a', 'resource:a', ''].map(targetOfCanonical)).toEqual([
       null,
       null,

@@ -1,5 +1,5 @@
-// The crash tests, with nodes whose stores are PostgreSQL databases. The file has its own process because it runs the
-// tests of other files again.
+// The crash tests, with nodes whose stores are PostgreSQL databases. The file has its own process, so
+// that `useDatabases` affects no other test file.
 import { describe } from 'vitest'
 import { useDatabases } from '../support/engine.ts'
 import { sharedPostgres } from './shared.ts'

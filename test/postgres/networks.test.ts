@@ -74,157 +74,152 @@ async function serve(folder: string, store: string): Promise<Process> {
   return { gateway, ledger, end }
 }
 
-describe.skipIf(postgres.missing !== null)(
-  `two processes that serve networks${postgres.note}`,
-  () => {
-    let database: TestDatabase
-    let both: Process[]
-    let networks: string[]
+describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note}`, () => {
+  let database: TestDatabase
+  let both: Process[]
+  let networks: string[]
 
-    beforeAll(async () => {
-      database = await postgres.newDatabase()
-      const [first, second] = [temporaryFolder(afterAll), temporaryFolder(afterAll)]
-      networks = [1, 10].map((step) => writeNetwork(temporaryFolder(afterAll), step))
-      const one = await serve(first, database.url)
-      copyFileSync(join(first, 'node.key'), join(second, 'node.key'))
-      both = [one, await serve(second, database.url)]
+  beforeAll(async () => {
+    database = await postgres.newDatabase()
+    const [first, second] = [temporaryFolder(afterAll), temporaryFolder(afterAll)]
+    networks = [1, 10].map((step) => writeNetwork(temporaryFolder(afterAll), step))
+    const one = await serve(first, database.url)
+    copyFileSync(join(first, 'node.key'), join(second, 'node.key'))
+    both = [one, await serve(second, database.url)]
+  })
+
+  afterAll(async () => {
+    for (const each of both) await each.end()
+    await database[Symbol.asyncDispose]()
+  })
+
+  const archive = (at: number) =>
+    new Uint8Array(definitionOf(readNetwork(networks[at] ?? '')).archive)
+  const post = (url: string, body: unknown) =>
+    fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
     })
-
-    afterAll(async () => {
-      for (const each of both) await each.end()
-      await database[Symbol.asyncDispose]()
-    })
-
-    const archive = (at: number) =>
-      new Uint8Array(definitionOf(readNetwork(networks[at] ?? '')).archive)
-    const post = (url: string, body: unknown) =>
-      fetch(url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      })
-    const gatewayOf = (n: number) => both[n % 2]?.gateway ?? ''
-    const valueAt = async (n: number, id = 'c'): Promise<number> => {
-      const text = await (await fetch(`${gatewayOf(n)}/counting/api/Counter/${id}`)).text()
-      return JSON.parse(text).value
+  const gatewayOf = (n: number) => both[n % 2]?.gateway ?? ''
+  const valueAt = async (n: number, id = 'c'): Promise<number> => {
+    const text = await (await fetch(`${gatewayOf(n)}/counting/api/Counter/${id}`)).text()
+    return JSON.parse(text).value
+  }
+  const countAt = (n: number) => submitted(n, 'Count', { counter: 'c' })
+  /** Submits a transaction to process `n`, and repeats it after each temporary error. */
+  const submitted = async (n: number, type: string, transaction: unknown): Promise<void> => {
+    for (;;) {
+      const reply = await post(`${gatewayOf(n)}/counting/api/${type}`, transaction)
+      if (reply.status === 200) return
+      expect([reply.status, reply.headers.get('retry-after')]).toEqual([503, '1'])
     }
-    const countAt = (n: number) => submitted(n, 'Count', { counter: 'c' })
-    /** Submits a transaction to process `n`, and repeats it after each temporary error. */
-    const submitted = async (n: number, type: string, transaction: unknown): Promise<void> => {
-      for (;;) {
-        const reply = await post(`${gatewayOf(n)}/counting/api/${type}`, transaction)
-        if (reply.status === 200) return
-        expect([reply.status, reply.headers.get('retry-after')]).toEqual([503, '1'])
-      }
+  }
+  const isServed = async (n: number) =>
+    (await fetch(`${gatewayOf(n)}/counting/api/Counter`)).status === 200
+
+  it('serve at one process a network that the other process deployed', async () => {
+    const body = archive(0)
+    const headers = { 'content-type': 'application/octet-stream' }
+    const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
+    expect(reply.status).toBe(200)
+    await until('the other process serves the network', () => isServed(1), WAIT_MS)
+    const created = await post(`${gatewayOf(1)}/counting/api/Counter`, { id: 'c', value: 0 })
+    expect(created.status).toBe(200)
+  })
+
+  it("reject changes of a network's database through the ledger API of each process", async () => {
+    for (const { ledger } of both) {
+      const reply = await post(`${ledger}/api/counting`, { id: 'x' })
+      expect([reply.status, await reply.text()]).toEqual([409, expect.stringContaining('OWNED')])
     }
-    const isServed = async (n: number) =>
-      (await fetch(`${gatewayOf(n)}/counting/api/Counter`)).status === 200
+  })
 
-    it('serve at one process a network that the other process deployed', async () => {
-      const body = archive(0)
-      const headers = { 'content-type': 'application/octet-stream' }
-      const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
-      expect(reply.status).toBe(200)
-      await until('the other process serves the network', () => isServed(1), WAIT_MS)
-      const created = await post(`${gatewayOf(1)}/counting/api/Counter`, { id: 'c', value: 0 })
-      expect(created.status).toBe(200)
+  it('execute each transaction once, even if both processes receive transactions concurrently', async () => {
+    const clients = Array.from({ length: 16 }, async (_, n) => {
+      for (let count = 0; count < 10; count += 1) await countAt(n)
     })
+    await Promise.all(clients)
+    expect([await valueAt(0), await valueAt(1)]).toEqual([160, 160])
+  })
 
-    it("reject changes of a network's database through the ledger API of each process", async () => {
-      for (const { ledger } of both) {
-        const reply = await post(`${ledger}/api/counting`, { id: 'x' })
-        expect([reply.status, await reply.text()]).toEqual([409, expect.stringContaining('OWNED')])
+  it(`apply each of ${TRANSFERS} transfers once, although both processes get transfers concurrently`, async () => {
+    const names = ['t0', 't1', 't2', 't3']
+    const values = new Map(names.map((name) => [name, 1_000]))
+    for (const id of names) {
+      await post(`${gatewayOf(0)}/counting/api/Counter`, { id, value: 1_000 })
+    }
+    let left = TRANSFERS
+    const clients = Array.from({ length: 16 }, async (_, client) => {
+      while (left > 0) {
+        left -= 1
+        const [from = '', to = ''] = [names[left % 4], names[(left + 1 + (left % 3)) % 4]]
+        const amount = 1 + (left % 7)
+        await submitted(client, 'Transfer', { from, to, amount })
+        values.set(from, (values.get(from) ?? 0) - amount)
+        values.set(to, (values.get(to) ?? 0) + amount)
       }
     })
+    await Promise.all(clients)
+    for (const n of [0, 1]) {
+      const stored = await Promise.all(names.map(async (id) => [id, await valueAt(n, id)] as const))
+      expect(new Map(stored)).toEqual(values)
+    }
+    expect([...values.values()].reduce((sum, value) => sum + value)).toBe(4_000)
+  })
 
-    it('execute each transaction once, even if both processes receive transactions concurrently', async () => {
-      const clients = Array.from({ length: 16 }, async (_, n) => {
-        for (let count = 0; count < 10; count += 1) await countAt(n)
-      })
-      await Promise.all(clients)
-      expect([await valueAt(0), await valueAt(1)]).toEqual([160, 160])
-    })
+  it('record the default network once, with its first change', async () => {
+    const replies = await Promise.all(
+      [0, 1, 2, 3].map((n) =>
+        post(`${gatewayOf(n)}/api/Trader`, { tradeId: `t${n}`, firstName: 'a', lastName: 'b' }),
+      ),
+    )
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    const traders = await (await fetch(`${gatewayOf(1)}/api/Trader`)).text()
+    expect(JSON.parse(traders)).toHaveLength(4)
+  })
 
-    it(`apply each of ${TRANSFERS} transfers once, although both processes get transfers concurrently`, async () => {
-      const names = ['t0', 't1', 't2', 't3']
-      const values = new Map(names.map((name) => [name, 1_000]))
-      for (const id of names) {
-        await post(`${gatewayOf(0)}/counting/api/Counter`, { id, value: 1_000 })
-      }
-      let left = TRANSFERS
-      const clients = Array.from({ length: 16 }, async (_, client) => {
-        while (left > 0) {
-          left -= 1
-          const [from = '', to = ''] = [names[left % 4], names[(left + 1 + (left % 3)) % 4]]
-          const amount = 1 + (left % 7)
-          await submitted(client, 'Transfer', { from, to, amount })
-          values.set(from, (values.get(from) ?? 0) - amount)
-          values.set(to, (values.get(to) ?? 0) + amount)
-        }
-      })
-      await Promise.all(clients)
-      for (const n of [0, 1]) {
-        const stored = await Promise.all(
-          names.map(async (id) => [id, await valueAt(n, id)] as const),
-        )
-        expect(new Map(stored)).toEqual(values)
-      }
-      expect([...values.values()].reduce((sum, value) => sum + value)).toBe(4_000)
-    })
+  it('send the events of both processes, in order, to listeners at each process', async () => {
+    const before = await valueAt(0)
+    const received = await Promise.all(
+      [0, 1].map(async (n) => {
+        const socket = new WebSocket(`${gatewayOf(n).replace('http', 'ws')}/counting`)
+        const values: number[] = []
+        socket.on('message', (data) => values.push(JSON.parse(String(data)).value))
+        await new Promise((resolve) => socket.once('open', resolve))
+        return { socket, values }
+      }),
+    )
+    for (let n = 0; n < 10; n += 1) await countAt(n)
+    const expected = Array.from({ length: 10 }, (_, n) => before + n + 1)
+    for (const { socket, values } of received) {
+      await until('all events have arrived', () => values.length >= 10, WAIT_MS)
+      expect(values).toEqual(expected)
+      socket.terminate()
+    }
+  })
 
-    it('record the default network once, with its first change', async () => {
-      const replies = await Promise.all(
-        [0, 1, 2, 3].map((n) =>
-          post(`${gatewayOf(n)}/api/Trader`, { tradeId: `t${n}`, firstName: 'a', lastName: 'b' }),
-        ),
-      )
-      expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200])
-      const traders = await (await fetch(`${gatewayOf(1)}/api/Trader`)).text()
-      expect(JSON.parse(traders)).toHaveLength(4)
+  it('apply an upgrade at one process to the next transaction at the other process', async () => {
+    const before = await valueAt(0)
+    const headers = { 'content-type': 'application/octet-stream' }
+    const reply = await fetch(`${gatewayOf(0)}/networks/counting`, {
+      ...{ method: 'PUT', headers, body: archive(1) },
     })
+    expect(reply.status).toBe(200)
+    await countAt(1)
+    expect(await valueAt(0)).toBe(before + 10)
+  })
 
-    it('send the events of both processes, in order, to listeners at each process', async () => {
-      const before = await valueAt(0)
-      const received = await Promise.all(
-        [0, 1].map(async (n) => {
-          const socket = new WebSocket(`${gatewayOf(n).replace('http', 'ws')}/counting`)
-          const values: number[] = []
-          socket.on('message', (data) => values.push(JSON.parse(String(data)).value))
-          await new Promise((resolve) => socket.once('open', resolve))
-          return { socket, values }
-        }),
-      )
-      for (let n = 0; n < 10; n += 1) await countAt(n)
-      const expected = Array.from({ length: 10 }, (_, n) => before + n + 1)
-      for (const { socket, values } of received) {
-        await until('all events have arrived', () => values.length >= 10, WAIT_MS)
-        expect(values).toEqual(expected)
-        socket.terminate()
-      }
-    })
-
-    it('apply an upgrade at one process to the next transaction at the other process', async () => {
-      const before = await valueAt(0)
-      const headers = { 'content-type': 'application/octet-stream' }
-      const reply = await fetch(`${gatewayOf(0)}/networks/counting`, {
-        ...{ method: 'PUT', headers, body: archive(1) },
-      })
-      expect(reply.status).toBe(200)
-      await countAt(1)
-      expect(await valueAt(0)).toBe(before + 10)
-    })
-
-    it('no longer serve a network at one process after the other process removed it', async () => {
-      const reply = await fetch(`${gatewayOf(1)}/networks/counting`, { method: 'DELETE' })
-      expect(reply.status).toBeLessThan(300)
-      await until(
-        'it is removed at the other',
-        async () => {
-          const { status } = await fetch(`${gatewayOf(0)}/counting/api/Counter`)
-          return status === 410
-        },
-        WAIT_MS,
-      )
-    })
-  },
-)
+  it('no longer serve a network at one process after the other process removed it', async () => {
+    const reply = await fetch(`${gatewayOf(1)}/networks/counting`, { method: 'DELETE' })
+    expect(reply.status).toBeLessThan(300)
+    await until(
+      'it is removed at the other',
+      async () => {
+        const { status } = await fetch(`${gatewayOf(0)}/counting/api/Counter`)
+        return status === 410
+      },
+      WAIT_MS,
+    )
+  })
+})

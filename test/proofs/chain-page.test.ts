@@ -1,4 +1,4 @@
-// The Python program on the page about the chain format, which is a second implementation of the format.
+// Tests the Python program on the page about the chain format. The program is a second implementation of the format.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
