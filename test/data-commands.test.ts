@@ -69,7 +69,7 @@ it('--help lists the options and exit codes of each command; unknown arguments e
   }
 })
 
-it('exits with code 2 or 78 and a one-line message if the source is missing or the destination is unusable', async () => {
+it('exits with the documented code and a one-line message if the source is missing or the destination is unusable', async () => {
   const folder = temporaryFolder()
   const empty = join(folder, 'empty')
   mkdirSync(empty)

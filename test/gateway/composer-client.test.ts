@@ -290,7 +290,7 @@ describe('POST /api/system/query', () => {
     ])
   })
 
-  it('rejects invalid and long queries', async () => {
+  it('rejects invalid queries and queries that are too long', async () => {
     for (const text of [
       '',
       'DROP',
