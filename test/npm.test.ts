@@ -39,7 +39,7 @@ async function npmStart() {
 }
 
 it.skipIf(!installed)(
-  `if npm receives SIGTERM, the node of npm start shuts down cleanly${skipped}`,
+  `the node of npm start shuts down cleanly when npm receives SIGTERM${skipped}`,
   async () => {
     const { npm, url, logged } = await npmStart()
     npm.kill('SIGTERM')
@@ -49,7 +49,7 @@ it.skipIf(!installed)(
 )
 
 it.skipIf(!installed || process.platform !== 'linux')(
-  `if npm is killed, the node of npm start shuts down cleanly${skipped}`,
+  `the node of npm start shuts down cleanly when npm is killed${skipped}`,
   async () => {
     const { npm, url, logged } = await npmStart()
     npm.kill('SIGKILL')

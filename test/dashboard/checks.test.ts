@@ -29,12 +29,9 @@ it.each<[string, string, string]>([
   ['a signed root of other blocks', states(['log', null]), 'hhhhhhhfo'],
   ['a chain that is shorter than before', states(['rolledBack', null]), 'oooooooof'],
   ['a chain that contradicts the previous verification', states(['forked', null]), 'hhhhhhhhf'],
-])(
-  '%s: reports whether each check is open, holds, fails, or has nothing to compare',
-  (_, verdict, expected) => {
-    expect(verdict).toBe(expected)
-  },
-)
+])('%s: reports the state of each check', (_, verdict, expected) => {
+  expect(verdict).toBe(expected)
+})
 
 it('reports each fault in the check that is responsible for it', () => {
   const broken = (code: FaultCode) =>

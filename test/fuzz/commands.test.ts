@@ -21,7 +21,7 @@ it.each([
   ['network check', 'a.bna', defaultNetwork().archive.subarray(40), [], [1, 2]],
   ['network check', 'a.bna', ZEROS, [], [1, 2]],
 ] as const)(
-  '%s exits with a documented code and no stack trace for a damaged %s',
+  '%s: exits as documented for a damaged %s',
   async (command, name, bytes, more, codes) => {
     const folder = temporaryFolder()
     const file = join(folder, name)
