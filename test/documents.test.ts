@@ -1,4 +1,4 @@
-// The documents and the program must agree on names, codes, flags, paths and links, in both directions.
+// The documents and the program must agree on names, codes, flags, paths and links.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'

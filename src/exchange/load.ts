@@ -56,7 +56,7 @@ export interface LoadCounts {
   /** Records that were left out because their item existed and the conflict policy is `skip`. */
   readonly skipped: number
   readonly refused: number
-  /** Numbers of records that are not meant to become items, by reason. */
+  /** Number of records that the format leaves out, for each reason, such as design documents of CouchDB. */
   readonly leftOut: Readonly<Record<string, number>>
 }
 

@@ -1,5 +1,5 @@
-// Randomly damaged proofs, checkpoints, evidence, exports and blocks. No verifier accepts other content, and each
-// refusal is a one-line message.
+// Verifies randomly damaged proofs, checkpoints, evidence, exports and blocks. Each verifier must refuse the document
+// with a one-line message, unless the content is unchanged.
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { beforeAll, expect, it } from 'vitest'
 import { CodedError } from '../../src/base/coded-error.ts'

@@ -68,7 +68,7 @@ function writerMetrics(registry: Registry, ledger: LedgerService): void {
   addGauge(
     registry,
     'daicho_store_full',
-    '1 if the disk was full for the last block',
+    '1 if the last block was rejected because the disk was full',
     refuses('STORE_FULL'),
   )
   addGauge(registry, 'daicho_store_damaged', '1 if the last read of the store failed', () =>

@@ -30,7 +30,7 @@ export const statusOf = {
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** The last members of the reply with a list. */
+/** Members that follow the list in a reply: `limit`, `offset` and, if requested, `count`. */
 export interface ListEnd extends ListRange {
   /**
    * The value of `count` in the reply. `listed` means the number of elements in the list. If absent, the reply has no

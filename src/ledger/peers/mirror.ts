@@ -279,8 +279,8 @@ export class Mirror {
 
   async close(): Promise<void> {
     const { folder, blobsFolder = folder } = this.#options
-    // Blobs in another folder stay as they are, because its store has no rows for them yet. The node checks them when
-    // it opens that folder.
+    // A restore puts the blobs into the data folder, whose store has no rows for them yet. Closing the blob store would
+    // remove its folder `incoming/`, but the next start of the node checks the blobs only if this folder exists.
     if (blobsFolder === folder) await this.#files.close()
     await this.#store.close()
   }

@@ -57,7 +57,10 @@ export interface IdentityRequest {
 
 /** The outcome of a change request. */
 export interface Decision {
-  /** The resources in their stored form. For a transaction: its result (`@returns`), or the transaction itself. */
+  /**
+   * For a creation or an update: the resources in their stored form. For a submitted transaction: its result
+   * (`@returns`), or the transaction itself. Otherwise an empty array.
+   */
   readonly reply: Json
   /** The changes to record, or null if nothing is recorded (`@commit(false)`). */
   readonly unit: UnitOfWork | null

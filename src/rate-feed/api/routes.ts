@@ -167,7 +167,7 @@ export function rateFeedMetrics(app: HttpApp, feed: RateFeed, now: () => number)
   addLabeledGauge(
     registry,
     'daicho_rates_source_answer_age_seconds',
-    'Time since the last successful request to each source; absent before the first one',
+    'Time since the last successful request to each source; absent before the first success',
     ['source'],
     () =>
       feed.health().sources.flatMap(({ name, lastSuccessAt }) => {

@@ -62,7 +62,7 @@ export class BlobFiles implements BlobInventory {
     return withDiskErrors(() => this.#openIncoming(number, 'wx'))
   }
 
-  /** Removes an incoming file (the number of an upload, or the SHA-256 of a blob in parts), if it exists. */
+  /** Removes an incoming file, if it exists. `name` is the number of an upload, or the SHA-256 of a blob in parts. */
   async removeIncoming(name: number | string): Promise<void> {
     await withDiskErrors(() => rm(this.#incoming(name), { force: true }))
   }

@@ -119,7 +119,7 @@ class Search {
           yield page
           if (left <= 0) return
         }
-        // Items may have been deleted since their positions were read; others take their places in the limit.
+        // Some of these items may have been deleted after their positions were read. Then the next positions fill the limit.
         rest = rest.slice(wanted.length)
       }
       yield []
