@@ -62,7 +62,7 @@ describe('attachments', () => {
     ])
   })
 
-  it('are listed by name with limit and offset, and are not part of the item', async () => {
+  it('are listed in the order of their names, with limit and offset, and are not part of the item', async () => {
     for (const name of ['c', 'a', 'b', 'é']) await at.put(name, `content of ${name}`)
     const list = async (query: string) =>
       (await at.node.send('GET', `${ITEM}/attachments${query}`)).json
@@ -81,7 +81,7 @@ describe('attachments', () => {
     expect((await at.node.send('GET', ITEM)).text).toBe('{"status":true,"item":{"id":"a"}}')
   })
 
-  it('are replaced by a PUT of the same name, and the old bytes stay on disk as long as an entry refers to them', async () => {
+  it('are replaced by a PUT with the same name, and the old bytes stay on disk because an entry refers to them', async () => {
     await at.put('n', 'old', { 'content-type': 'text/a' })
     await at.put('n', 'new', { 'content-type': 'text/b' })
     const { text, headers } = await at.get('n')
@@ -134,7 +134,7 @@ describe('attachments', () => {
     expect((await at.get('nothing', { range: 'bytes=0-' })).status).toBe(416)
   })
 
-  it('can be read in memory mode, and survive a restart if the node has a folder', async () => {
+  it('can be read from a node without a folder, and survive the restart of a node with a folder', async () => {
     const passing = await startLedgerNode()
     onTestFinished(() => passing.close())
     await passing.send('POST', '/api/fruit')

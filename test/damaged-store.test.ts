@@ -251,7 +251,7 @@ describe('with a damaged page of items', () => {
     expect(last).toBeGreaterThan(0)
   })
 
-  it('lets verify find the damage', async () => {
+  it('verification finds the damage', async () => {
     const { folder } = await damagedNode()
     const { finding } = await verifyFolder(folder)
     expect(finding?.what).toContain(MESSAGE)

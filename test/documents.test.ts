@@ -160,7 +160,7 @@ it('every variable and code that a document names exists in the source', () => {
   expect(missing(named, (name) => isOne(name.split(': ')[1] ?? ''))).toEqual([])
 })
 
-it('the manual gives the status that the node sends for each code', () => {
+it('the manual states, for each error code, the status that the node sends', () => {
   const ofPage: Record<string, Readonly<Record<string, number>>> = {
     'converter.md': statusOfConverter,
     'gateway/api.md': statusOfGateway,

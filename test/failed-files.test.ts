@@ -21,9 +21,9 @@ async function nodeIn(folder: string, log: string[] = []): Promise<LedgerNode> {
 const put = (node: LedgerNode) => node.send('PUT', PATH, BYTES, { 'content-type': 'text/plain' })
 
 it.each([
-  ['the folder of attachments cannot be made', 'attachments'],
-  ['the folder for arriving files cannot be made', 'attachments/incoming'],
-  ['the folder of the content cannot be made', `attachments/${SHA256.slice(0, 2)}`],
+  ['the folder of all blobs cannot be created', 'attachments'],
+  ['the folder for incoming blobs cannot be created', 'attachments/incoming'],
+  ['the folder of the blob cannot be created', `attachments/${SHA256.slice(0, 2)}`],
 ])('rejects an upload with 503 while %s, and accepts uploads afterwards', async (_, path) => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)

@@ -99,7 +99,7 @@ const post = (url: string, body: unknown) =>
     body: JSON.stringify(body),
   })
 
-it('after a kill on a full disk, a node serves reads, and accepts writes when there is space; without space to start, it prints one line', async ({
+it('after a kill on a full disk, a node serves reads, and accepts writes when there is space; a node without the space to start prints one line', async ({
   skip,
 }) => {
   const disk = temporaryFolder()

@@ -150,7 +150,7 @@ it('distinguishes a missing blob from a blob that no entry refers to, and accept
   })
 })
 
-it("verify only counts a mirror's missing blobs, but reports damaged blobs, and missing blobs of the node's own chain, as faults", async () => {
+it("verify counts missing blobs of a mirror, and reports damaged blobs and missing blobs of the node's own chain as faults", async () => {
   const [folder, ownFolder] = [temporaryFolder(), temporaryFolder()]
   const node = await origin({ folder: ownFolder })
   const { serverId } = node.service

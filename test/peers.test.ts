@@ -277,7 +277,7 @@ it('nodes that require tokens mirror each other with signed requests', async () 
   await Promise.all([one.close(), other.close()])
 })
 
-it('two nodes with one key, and their mirrors, store and show both heads, and accept no more changes', async () => {
+it('a mirror and a node detect a second node with the same key, show both heads, and no longer extend the chain', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')

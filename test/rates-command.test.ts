@@ -93,8 +93,8 @@ it('prints the reply of the feed at --url, with a warning if its rates are stale
 
 it.each([
   ['an error', 503, '{"status":false,"code":"RATES_UNAVAILABLE","message":"none yet"}'],
-  ['rates without their source', 200, '{"status":true,"result":{}}'],
-  ['another JSON value', 200, '<html>'],
+  ['a result without rates', 200, '{"status":true,"result":{}}'],
+  ['not JSON', 200, '<html>'],
 ])(
   'exits with code 1 and prints nothing to stdout if the reply of --url is %s',
   async (_, status, body) => {
@@ -123,9 +123,15 @@ it('exits with code 1 if no rates are available, even with --json', async () => 
 })
 
 it.each([
-  ['a wrong setting', [], { RATES_SOURCES: 'nowhere' }, 78, 'nowhere'],
-  ['an address of another kind', ['--url', 'ftp://127.0.0.1/'], {}, 2, 'http:// or https://'],
-  ['no address', ['--url', 'feed'], {}, 2, 'http:// or https://'],
+  ['an unknown source in RATES_SOURCES', [], { RATES_SOURCES: 'nowhere' }, 78, 'nowhere'],
+  [
+    'a --url with an unsupported protocol',
+    ['--url', 'ftp://127.0.0.1/'],
+    {},
+    2,
+    'http:// or https://',
+  ],
+  ['a --url that is not a URL', ['--url', 'feed'], {}, 2, 'http:// or https://'],
 ] as const)('exits with the documented code for %s', async (_, given, variables, code, text) => {
   const ended = await runDaicho(['rates', ...given], variables)
   expect([ended.code, ended.stdout]).toEqual([code, ''])

@@ -124,9 +124,9 @@ it.each([
     `UPDATE blocks SET body = replace(body, '"price":5', '"price":6') WHERE height = 2`,
     'Entry 2.0 is not valid',
   ],
-  ['id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is not valid'],
+  ['block id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is not valid'],
 ])(
-  'shows the verification in red and names the block if the store has a wrong %s',
+  'shows in red that the verification failed, and links to the fault, if the store has a wrong %s',
   async (_, sql, message) => {
     const folder = temporaryFolder()
     const whole = await startLedgerNode({ folder })

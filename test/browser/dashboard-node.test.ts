@@ -86,7 +86,7 @@ it('shows on every page when the chain was verified, and that a scheduled verifi
   expect(complaints).toEqual([])
 })
 
-it('shows on every page that two histories under one key freeze a chain', async () => {
+it('shows on the node page and the ledger page that a chain is frozen because its key signed two histories', async () => {
   const node = await startNode({ peers: PEERS })
   const folder = temporaryFolder()
   const first = await startLedgerNode({ folder })

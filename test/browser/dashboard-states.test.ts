@@ -38,7 +38,7 @@ it('explains the next step in each view of an empty node, and is accessible', as
 it.each([
   ['en', 'Verify the chain'],
   ['ja', '台帳を検証'],
-])('each view with one item is accessible in language %s', async (locale, verify) => {
+])('each view of a node with one item is accessible in language %s', async (locale, verify) => {
   const node = await startNode()
   await withOneItem(node)
   const { page, complaints } = await openPage(node, { locale })

@@ -83,7 +83,7 @@ describe('changes', () => {
     await expect(next).rejects.toThrow('enough')
   })
 
-  it('reject with the error if it is permanent', async () => {
+  it('reject with the error of the node if another attempt cannot succeed', async () => {
     const rejected = json(401, { status: false, code: 'TOKEN_INVALID', message: 'no longer' })
     const node = await fakeNode(SERVER_ID, events(event('1.0')), rejected)
     const changes = new LedgerClient(node.url, { timing: noted() }).changes()

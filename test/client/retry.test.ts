@@ -65,7 +65,7 @@ it('retries a request after a timeout, and fails after the last retry', async ()
   expect(node.requests).toHaveLength(3)
 })
 
-it('limits the time of the whole reply, and of the function that returns the token', async () => {
+it('applies the timeout to the whole reply, and to the function that returns the token', async () => {
   const node = await fakeNode((response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).write('{"status":true,')
   })

@@ -90,7 +90,7 @@ it('counts and aggregates accept only members of the item, and a count accepts n
     fruit.count({ filter: { order: 'price' } }),
   ]))
 
-it('`fields` narrows the items of a query', () => {
+it('`fields` narrows the type of the items that a query returns', () => {
   const whole = fruit.query({ filter: { where: { price: 3 } } })
   expectTypeOf(whole).toEqualTypeOf<AsyncGenerator<Stored<Fruit>>>()
   const some = fruit.query({ filter: { fields: ['id', 'price'] } })

@@ -303,7 +303,7 @@ it('accepts concurrent reads in whichever order their replies arrive', async () 
   expect(all.map((read) => read?.position)).toEqual(['1.0', '3.0', '2.0', '1.0'])
 })
 
-it('returns every revision of a history as proven, and marks erased revisions', async () => {
+it('returns every revision of a history with its proven content, and marks erased revisions', async () => {
   const node = await startWith([plum(1)])
   for (const price of [2, 3]) await node.send('POST', '/api/fruit/plum', { price })
   const { fruit, proxy } = await verifying(node)
@@ -338,7 +338,7 @@ it('returns every revision of a history as proven, and marks erased revisions', 
   expect(await outcome(fruit.read('plum', { at: 1 }))).toBe('ITEM_ERASED')
 })
 
-it('rejects reads for which no proof exists, without a request', async () => {
+it('rejects reads that cannot be proven, and sends no request', async () => {
   const node = await startWith([plum(1)])
   const { ledger, fruit, proxy } = await verifying(node)
   proxy.paths.length = 0

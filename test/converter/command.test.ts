@@ -66,7 +66,7 @@ describe('daicho image', () => {
     await rm(join(folder, 'out.xlsx'))
   })
 
-  it('prints one line, and takes defaults of options from the environment', async () => {
+  it('prints one line, and uses DEFAULT_WIDTH if --width is missing', async () => {
     const { code, stdout, stderr } = await image(['in.png', 'out.xlsx'], { DEFAULT_WIDTH: '8' })
     expect(code).toBe(0)
     expect(stderr.trimEnd().split('\n').at(-1)).toBe('converting 100 %  4 of 4 rows')
@@ -84,13 +84,23 @@ describe('daicho image', () => {
 
   it.each([
     ['an invalid image', ['bad.png', 'out.xlsx'], 1, 'JPEG, PNG'],
-    ['a missing file', ['none.png', 'out.xlsx'], 2, 'none.png cannot be read: ENOENT'],
-    ['a missing folder', ['in.png', 'no/out.xlsx'], 2, 'cannot be written: ENOENT'],
-    ['a bad number', ['in.png', 'out.xlsx', '--px', '0'], 2, '--px must be an integer from 1'],
+    ['a missing image', ['none.png', 'out.xlsx'], 2, 'none.png cannot be read: ENOENT'],
+    [
+      'a destination in a missing folder',
+      ['in.png', 'no/out.xlsx'],
+      2,
+      'cannot be written: ENOENT',
+    ],
+    [
+      'a number that is too small',
+      ['in.png', 'out.xlsx', '--px', '0'],
+      2,
+      '--px must be an integer from 1',
+    ],
     ['a grid that is too large', ['in.png', 'out.xlsx', '--width', '16384'], 1, 'at most 50000000'],
-    ['the image as its own workbook', ['in.png', './in.png', '--force'], 2, 'is the image itself'],
-    ['an existing file', ['in.png', 'bad.png'], 2, 'bad.png exists: choose another name'],
-    ['one argument', ['in.png'], 2, 'missing required argument'],
+    ['the image as the destination', ['in.png', './in.png', '--force'], 2, 'is the image itself'],
+    ['an existing destination', ['in.png', 'bad.png'], 2, 'bad.png exists: choose another name'],
+    ['a missing destination', ['in.png'], 2, 'missing required argument'],
     ['an unknown flag', ['in.png', 'out.xlsx', '--size', '3'], 2, 'unknown option'],
   ] as const)(
     'exits with the documented code for %s, and writes no file',

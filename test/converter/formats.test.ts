@@ -121,7 +121,7 @@ const UPRIGHT: Record<number, number[][]> = {
 
 describe('decoding', () => {
   it.each([1, 2, 3, 4, 5, 6, 7, 8])(
-    'applies EXIF orientation %i of JPEG and PNG, and swaps width and height if it is rotated',
+    'applies EXIF orientation %i of a JPEG and a PNG; orientations 5 to 8 swap width and height',
     async (orientation) => {
       const expected = UPRIGHT[orientation] ?? []
       const size = [expected[0]?.length ?? 0, expected.length] as const
@@ -295,7 +295,7 @@ describe('rejection', () => {
     ['a PSD', '8BPS\0\x01'],
     ['a PPM', 'P6 1 1 255 abc'],
     ['text', 'hello'],
-  ])('rejects the format of %s', async (_, latin1) => {
+  ])('rejects %s with FORMAT_NOT_ACCEPTED', async (_, latin1) => {
     await expect(cells(Buffer.from(latin1, 'latin1'), [1, 1])).rejects.toMatchObject({
       code: 'FORMAT_NOT_ACCEPTED',
       message: expect.stringContaining('JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'),
@@ -423,7 +423,7 @@ function entityBomb(): string {
   return `<!DOCTYPE svg [${entities.join('')}<!ENTITY k "<rect/>">]>`
 }
 
-it('gives each cell the colour of its part of the image, both enlarged and reduced', async () => {
+it('gives each cell the colour of its part of the image, whether the image is enlarged or reduced', async () => {
   const side = 32
   const ramp = Buffer.alloc(side * side * 3)
   for (let at = 0; at < side * side; at += 1) {

@@ -123,7 +123,7 @@ const edges: Picture[] = [plain, { ...plain, width: 257, height: 255, colors: CO
 
 describe('200 generated pictures', () => {
   const validated = validatorRuns()
-  it('have the same pixels when two other libraries read their workbooks, and no faults that these libraries overlook', async () => {
+  it('become workbooks in which two other libraries read the same pixels, without faults that these libraries ignore', async () => {
     for (const picture of [...pictures, ...edges]) {
       const rgb = pixelsOf(picture)
       const bytes = await fileOf(picture, rgb)
@@ -141,7 +141,7 @@ describe('200 generated pictures', () => {
   }, 600_000)
 
   const name = validated
-    ? 'are accepted by the Open XML SDK (some of them; all with DAICHO_TEST_THOROUGH=1)'
+    ? 'become workbooks that the Open XML SDK accepts (a sample; all with DAICHO_TEST_THOROUGH=1)'
     : 'SKIPPED: the Open XML validator is not available for this platform'
   it.skipIf(!validated)(
     name,

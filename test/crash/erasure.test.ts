@@ -23,7 +23,7 @@ function contentsIn(folder: string): string[] {
     .toSorted()
 }
 
-it(`none of ${KILLS} kills during erasures brings erased content back`, async () => {
+it(`erased content does not return after any of ${KILLS} kills during erasures`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   let server = await serveLedger(folder)

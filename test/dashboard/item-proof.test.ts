@@ -71,7 +71,7 @@ it('reports that the content on the page differs from the proven content', async
 
 it.each<[string, () => Partial<ProofSource>, string]>([
   ['a key of another server id', () => ({ serverId: 1 }), 'key'],
-  ['a text that is no key', () => ({ verifierKey: 'daicho/1+00000000+AA==' }), 'key'],
+  ['a text that is not a key', () => ({ verifierKey: 'daicho/1+00000000+AA==' }), 'key'],
   [
     'a key that differs from the remembered one',
     () => ({ remembered: { verifierKey: `${verifierKey}x`, size: 1, root: '' } }),
@@ -89,8 +89,12 @@ it.each<[string, () => Partial<ProofSource>, string]>([
   ],
   ['a wrong signature', () => ({ fetch: changed(/\n(— \S+ \S{10})\S/, '\n$1/') }), 'signature'],
   ['a wrong hash', () => ({ fetch: changed(/\n(index \d+\n)./, '\n$1/') }), 'proof'],
-  ['a text that is no proof', () => ({ fetch: changed(/^c2sp/, 'x') }), 'proof'],
-  ['no proof', () => ({ fetch: async () => ({ status: 503, text: '' }) }), 'unanswered'],
+  ['a text that is not a proof', () => ({ fetch: changed(/^c2sp/, 'x') }), 'proof'],
+  [
+    'a reply without a proof',
+    () => ({ fetch: async () => ({ status: 503, text: '' }) }),
+    'unanswered',
+  ],
 ])('refuses %s', async (_, change, refused) => {
   expect(await prove(change())).toEqual({ refused })
 })

@@ -92,6 +92,6 @@ it.each([
   ['text/plain', 256 * 1024 + 1, null],
   ['application/ld+json', 1, 'text'],
   ['application/pdf', 1, null],
-] as const)('shows an attachment of type %s with %d bytes as %s', (type, length, kind) => {
+] as const)('the preview of an attachment of type %s with %d bytes is %j', (type, length, kind) => {
   expect(previewOf(type, length)).toBe(kind)
 })

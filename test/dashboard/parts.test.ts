@@ -140,7 +140,7 @@ it('requests one new token after a rejected token, and sends no token if tokens 
   expect(open.sent).toEqual(['POST session -', 'GET a -', 'GET b -'])
 })
 
-it('stops sending tokens after the node was restarted without them', async () => {
+it('stops sending tokens after the node was restarted with tokens disabled', async () => {
   let isNew = false
   const { made, sent } = session((path, token) => {
     if (path === 'session') return issued(isNew ? null : 't1')

@@ -108,29 +108,44 @@ const at = (value: Json | undefined, ...path: string[]): JsonObject =>
   path.reduce((object, name) => Object(object)[name], Object(value))
 
 it.each<[string, string, number | null, (blocks: JsonObject[]) => void]>([
-  ['commitment', 'an item', 1, (b) => Object.assign(at(b[2], 'body', '1', 'item'), { a: 1 })],
-  ['commitment', 'a time', 1, (b) => Object.assign(at(b[2], 'timestamps'), { 1: 25 })],
   [
     'commitment',
-    'a blind',
+    'a changed item',
+    1,
+    (b) => Object.assign(at(b[2], 'body', '1', 'item'), { a: 1 }),
+  ],
+  ['commitment', 'a changed time', 1, (b) => Object.assign(at(b[2], 'timestamps'), { 1: 25 })],
+  [
+    'commitment',
+    'a changed blind',
     0,
     (b) => Object.assign(at(b[2], 'proof', 'blinds'), { 0: '00'.repeat(32) }),
   ],
   [
     'commitment',
-    'a commitment',
+    'a changed commitment',
     0,
     (b) => Object.assign(at(b[2], 'proof', 'commitments'), { 0: '00'.repeat(32) }),
   ],
   ['time', 'decreasing times', 0, (b) => Object.assign(at(b[2], 'timestamps'), { 0: 0 })],
-  ['root', 'a root', null, (b) => Object.assign(at(b[2], 'proof'), { root: '00'.repeat(32) })],
-  ['id', 'a nonce', null, (b) => Object.assign(at(b[2]), { nonce: 1 })],
-  ['id', 'an id', null, (b) => Object.assign(at(b[2]), { id: '00'.repeat(64) })],
-  ['link', 'a link', null, (b) => Object.assign(at(b[2]), { prev_id: '00'.repeat(64) })],
+  [
+    'root',
+    'a changed root',
+    null,
+    (b) => Object.assign(at(b[2], 'proof'), { root: '00'.repeat(32) }),
+  ],
+  ['id', 'a changed nonce', null, (b) => Object.assign(at(b[2]), { nonce: 1 })],
+  ['id', 'a changed id', null, (b) => Object.assign(at(b[2]), { id: '00'.repeat(64) })],
+  ['link', 'a changed link', null, (b) => Object.assign(at(b[2]), { prev_id: '00'.repeat(64) })],
   ['link', 'a missing block', null, (b) => b.splice(2, 1)],
   ['counts', 'an extra time', null, (b) => Object.assign(at(b[2]), { timestamps: [20, 21, 22] })],
-  ['serverid', 'another node', 0, (b) => Object.assign(at(b[2], 'body', '0'), { serverid: 1 })],
-  ['shape', 'no proof', null, (b) => Reflect.deleteProperty(at(b[2]), 'proof')],
+  [
+    'serverid',
+    'the server id of another node',
+    0,
+    (b) => Object.assign(at(b[2], 'body', '0'), { serverid: 1 }),
+  ],
+  ['shape', 'a missing proof', null, (b) => Reflect.deleteProperty(at(b[2]), 'proof')],
   ['shape', 'a block that is a list', null, (b) => Reflect.set(b, 2, [])],
   ['shape', 'a link that is a number', null, (b) => Object.assign(at(b[2]), { prev_id: 5 })],
   ['shape', 'entries that are not a list', null, (b) => Object.assign(at(b[2]), { body: {} })],
@@ -143,7 +158,7 @@ it.each<[string, string, number | null, (blocks: JsonObject[]) => void]>([
     null,
     (b) => Object.assign(at(b[2], 'proof', 'blinds'), { 0: '00'.repeat(31) }),
   ],
-])('reports the problem "%s" of block 2: %s', async (code, _, index, change) => {
+])('reports the problem "%s" of block 2 for %s', async (code, _, index, change) => {
   const { source, blocks } = chain()
   change(blocks)
   const { fault, remember } = await verify(source)
@@ -158,31 +173,49 @@ it('accepts an erased entry without a blind, for which it uses the commitment fr
   expect(await verify(source)).toMatchObject({ fault: null, erased: 1 })
 })
 
-it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSource>]>([
-  ['key', (_, { verifierKey }) => ({ verifierKey })],
-  ['key', () => ({ verifierKey: 'none' })],
-  ['signature', ({ checkpoint }) => ({ checkpoint: String(checkpoint).replace('\n4\n', '\n3\n') })],
-  ['checkpoint', () => ({ checkpoint: '' })],
-  ['checkpoint', ({ checkpoint }) => ({ checkpoint: `${checkpoint}x` })],
-  ['unsigned', () => ({ checkpoint: null })],
+it.each<[string, string, (source: ChainSource, other: ChainSource) => Partial<ChainSource>]>([
+  ['key', 'the key of another node', (_, { verifierKey }) => ({ verifierKey })],
+  ['key', 'a text that is not a key', () => ({ verifierKey: 'none' })],
+  [
+    'signature',
+    'a changed checkpoint',
+    ({ checkpoint }) => ({ checkpoint: String(checkpoint).replace('\n4\n', '\n3\n') }),
+  ],
+  ['checkpoint', 'an empty checkpoint', () => ({ checkpoint: '' })],
+  [
+    'checkpoint',
+    'a checkpoint with an extra character',
+    ({ checkpoint }) => ({ checkpoint: `${checkpoint}x` }),
+  ],
+  ['unsigned', 'a missing checkpoint', () => ({ checkpoint: null })],
   [
     'missing',
+    'a missing block',
     ({ blocks }) => ({ blocks: async (f, l) => (await blocks(f, l)).slice(0, Math.max(0, 3 - f)) }),
   ],
-  ['rolledBack', (s) => ({ remembered: { size: 5, root: '', verifierKey: s.verifierKey.trim() } })],
-  ['forked', (s) => ({ remembered: { size: 3, root: '', verifierKey: s.verifierKey.trim() } })],
+  [
+    'rolledBack',
+    'a chain that is shorter than the remembered chain',
+    (s) => ({ remembered: { size: 5, root: '', verifierKey: s.verifierKey.trim() } }),
+  ],
+  [
+    'forked',
+    'a chain that does not continue the remembered chain',
+    (s) => ({ remembered: { size: 3, root: '', verifierKey: s.verifierKey.trim() } }),
+  ],
   [
     'keyChanged',
+    'a key that differs from the remembered key',
     (_, o) => ({ remembered: { size: 1, root: '', verifierKey: o.verifierKey.trim() } }),
   ],
-])('reports the problem "%s"', async (code, change) => {
+])('reports the problem "%s" for %s', async (code, _, change) => {
   const [{ source }, { source: other }] = [chain(), chain()]
   expect((await verify({ ...source, ...change(source, other) })).fault?.code).toBe(code)
 })
 
 it.each([
-  ['with the Ed25519 of the browser', crypto],
-  ['without an Ed25519 of the browser, as on a page without TLS', {}],
+  ['with the Ed25519 implementation of the browser', crypto],
+  ['if the browser has no Ed25519 implementation, as on a page without TLS', {}],
 ])('accepts only valid signatures %s', async (_, verifier) => {
   vi.stubGlobal('crypto', verifier)
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')

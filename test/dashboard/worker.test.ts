@@ -82,10 +82,14 @@ it('reports whether a revision is proven', async () => {
 it.each<[string, Record<string, Response>, string]>([
   ['no checkpoint', { checkpoint: new Response('', { status: 503 }) }, 'unsigned'],
   ['another key', { vkey: new Response('none') }, 'key'],
-  ['an error for its blocks', { ledgers: new Response('', { status: 500 }) }, 'unreadable'],
+  [
+    'an error reply instead of blocks',
+    { ledgers: new Response('', { status: 500 }) },
+    'unreadable',
+  ],
   ['blocks that are not JSON', { ledgers: new Response('{"ledgers":[') }, 'unreadable'],
   ['blocks that are not a list', { ledgers: new Response('{"ledgers":{}}') }, 'unreadable'],
-  ['a text for its blocks', { ledgers: new Response('"ledgers"') }, 'unreadable'],
+  ['a string instead of blocks', { ledgers: new Response('"ledgers"') }, 'unreadable'],
 ])('reports an invalid chain for a node with %s', async (_, answers, code) => {
   // A Response can be read only once, but the worker also requests the blocks one by one.
   const again = Object.entries(answers).map(([name, reply]) => {

@@ -115,7 +115,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/One/9')).status).toBe(404)
   })
 
-  it('reject a transaction that the caller may not submit or record, and nothing changes', async () => {
+  it('reject a change if the caller may not create its transaction or its historian record', async () => {
     for (const type of ['AddAsset', 'HistorianRecord']) {
       const { as } = await under(`
         rule D { participant: "org.a.Clerk" operation: CREATE resource: "org.hyperledger.composer.system.${type}" action: DENY }

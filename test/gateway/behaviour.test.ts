@@ -337,7 +337,7 @@ describe('a reference to a missing object', () => {
 })
 
 describe('a transaction that contains timestamp or transactionId', () => {
-  it('gets the timestamp of the gateway, or 422 for a transactionId', async () => {
+  it('gets the timestamp of the gateway instead of its own, and gets 422 if it has a transactionId', async () => {
     const timestamp = '1999-01-01T00:00:00.000Z'
     const { status, json } = await send('POST', '/api/Move', { thing: 't', timestamp })
     expect(status).toBe(200)

@@ -183,7 +183,7 @@ it('stores the issuer right in the identity only if it is granted, and keeps it 
   expect((await ask(issuer)).status).toBe(204)
 })
 
-it('rejects a value of issuer other than true or false', async () => {
+it('rejects a value of `issuer` other than true or false', async () => {
   const node = await gateway({ deploy: [networkOf(MODEL, { 'permissions.acl': RULES })] })
   await node.send('POST', '/api/Person', { name: 'bob' })
   for (const more of [{ issuer: 'yes' }, { options: { issuer: 1 } }, { options: 7 }]) {

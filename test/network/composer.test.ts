@@ -157,12 +157,15 @@ describe('resources that a processor creates', () => {
         (made) => [use, type, `${made};${code}`, made] as const,
       ),
     ),
-  )('are rejected with 422 if they are cyclic or too deep: %s', async (_use, type, code) => {
-    const refused = await errorOf(send('POST', `/api/${type}`, { code }))
-    expect(refused.message).toMatch(/^nesting exceeds 64 levels$|circular/)
-    expect([refused.status, refused.code]).toEqual([422, 'TRANSACTION_FAILED'])
-    expect((await send('HEAD', '/api/Thing/deep')).status).toBe(404)
-  })
+  )(
+    'are rejected with 422 when they are %s, if they are cyclic or too deep',
+    async (_use, type, code) => {
+      const refused = await errorOf(send('POST', `/api/${type}`, { code }))
+      expect(refused.message).toMatch(/^nesting exceeds 64 levels$|circular/)
+      expect([refused.status, refused.code]).toEqual([422, 'TRANSACTION_FAILED'])
+      expect((await send('HEAD', '/api/Thing/deep')).status).toBe(404)
+    },
+  )
 
   it('are rejected if they have an unknown property, even with a cyclic value', async () => {
     const add = uses[0]?.[2] ?? ''

@@ -65,7 +65,7 @@ const DONE = 'done'
 it.each([
   ['a resource that the transaction references', ADD],
   [
-    'a resource read from its registry',
+    'a resource that is read from its registry',
     `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`,
   ],
   [
@@ -74,7 +74,7 @@ it.each([
      tx.account.balance += 1; await registry.update(tx.account)`,
   ],
   [
-    'a resource that is removed and made again',
+    'a resource that is removed and created again',
     `${registry} const balance = tx.account.balance; await registry.remove('a');
      const made = getFactory().newResource('org.ahead', 'Account', 'a');
      made.balance = balance + 1; await registry.add(made)`,

@@ -73,9 +73,9 @@ const taken = (id: string) =>
   `Failed to add object with ID '${id}' in collection with ID 'Asset:org.test.Thing' as the object already exists`
 
 it.each([
-  ['READ alone', allow('R', PERSON, 'READ', THING)],
+  ['only READ', allow('R', PERSON, 'READ', THING)],
   [
-    'READ under a condition',
+    'only READ, under a condition',
     rule(
       'R',
       '(p): "org.test.Person"',
@@ -85,7 +85,7 @@ it.each([
     ),
   ],
   [
-    'all but a denied UPDATE and DELETE',
+    'READ, but not CREATE, UPDATE and DELETE',
     rule('D', `: "${PERSON}"`, 'CREATE, UPDATE, DELETE', `: "${THING}"`, 'action: DENY') +
       allow('R', PERSON, 'ALL', THING),
   ],
@@ -126,7 +126,7 @@ it('reports the resource as missing if neither READ nor the change is allowed', 
   expect(await send('POST', '/api/Thing', { id: '1' })).toEqual(refused('CREATE', '1'))
 })
 
-it('requires UPDATE to replace a resource, and READ as well to patch or remove a resource over HTTP', async () => {
+it('requires only UPDATE to replace a resource, but also READ to patch or delete a resource over HTTP', async () => {
   const { node, send, submit } = await under(allow('U', PERSON, 'UPDATE, DELETE', THING))
   const size = async (id: string) => (await node.send('GET', `/api/Thing/${id}`)).json.size
   expect(await send('PUT', '/api/Thing/1', { size: 3 })).toEqual([200])
@@ -146,7 +146,7 @@ it('requires UPDATE to replace a resource, and READ as well to patch or remove a
   expect(await submit('removeRead', '5')).toEqual(failed(notThere('5')))
 })
 
-it('requires only CREATE to add a resource, and reports that an id exists', async () => {
+it('requires only CREATE to add a resource, and reports that a resource with the same id exists', async () => {
   const { send, submit } = await under(allow('C', PERSON, 'CREATE', THING))
   expect(await send('POST', '/api/Thing', { id: '8' })).toEqual([200])
   expect(await send('GET', '/api/Thing/8')).toEqual(missing('8'))

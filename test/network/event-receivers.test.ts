@@ -88,14 +88,14 @@ it('sends an event to participants that may read it because of a rule with a wil
   expect(await received(rule('R', 'READ', ': "org.test.**"'))).toEqual(EVERYTHING)
 })
 
-it('does not send an event without its own READ rule to participants that may neither submit nor read', async () => {
+it('does not send an event to participants that may neither submit its transaction nor read the event', async () => {
   expect(await received('')).toEqual([])
   expect(await received(rule('D', 'CREATE', ': "org.test.Say"', 'action: DENY') + SUBMIT)).toEqual(
     [],
   )
 })
 
-it('decides by the READ rules if one of them is for the type of the event or a supertype', async () => {
+it('requires READ permission for an event if a READ rule names its type or a supertype', async () => {
   const denied = rule('D', 'READ', ': "org.test.Loud"', 'action: DENY')
   expect(await received(denied + SUBMIT)).toEqual(['soft to ann', 'soft to bob'])
   const allowed = rule('R', 'READ', ': "org.test.Loud"')
@@ -109,7 +109,7 @@ it('decides by the READ rules if one of them is for the type of the event or a s
   expect(await received(own + SUBMIT)).toEqual(['loud to ann', 'soft to ann'])
 })
 
-it('does not count wildcards and rules without READ as rules for an event', async () => {
+it('does not treat a rule with a wildcard or without READ as a READ rule of the event', async () => {
   const wild = rule('D', 'READ', ': "org.test.*"', 'action: DENY')
   const other = rule('C', 'CREATE', ': "org.test.Said"', 'action: DENY')
   // The rule for the last event must be before the wildcard rule, because the first match decides.

@@ -66,43 +66,43 @@ const thing = (part: string) =>
 const NOT_ASKED = 'the network does not support this request'
 it.each([
   [
-    'an object for a type',
+    'an object instead of a type',
     `say('{"ask":"get","type":{"toString":1},"id":"a"}'); ${LOOK}`,
     NOT_ASKED,
   ],
   [
-    'an object for an id',
+    'an object instead of an id',
     `say('{"ask":"get","type":"org.test.Thing","id":{}}'); ${LOOK}`,
     NOT_ASKED,
   ],
   ['a missing id', `say('{"ask":"get","type":"org.test.Thing"}'); ${LOOK}`, NOT_ASKED],
   [
-    'objects for ids',
+    'an object instead of an id in a list',
     `say('{"ask":"remove","type":"org.test.Thing","ids":[{"valueOf":1}]}'); ${WRITE}`,
     NOT_ASKED,
   ],
   [
-    'an object for a query',
+    'an object instead of the name of a query',
     `say('{"ask":"query","name":{"toString":1}}'); await query("x")`,
     NOT_ASKED,
   ],
   [
-    'an object for the text of a log line',
+    'an object instead of the text of a log line',
     `say('{"ask":"log","level":"log","text":{"toString":1}}'); console.log(1)`,
     NOT_ASKED,
   ],
   [
-    'an object for a class',
+    'an object instead of a class',
     `say('{"ask":"add","resources":[{"$class":{"toString":1}}]}'); ${WRITE}`,
     NOT_ASKED,
   ],
   [
-    'an object for the class of a part',
+    'an object instead of the class of a part',
     `say(${thing(`'{"$class":{"toString":1},"name":"x"}'`)}); ${WRITE}`,
     '/part/$class: $class must be org.test.Part or a type that extends it',
   ],
   [
-    'an object for the class of an event',
+    'an object instead of the class of an event',
     `JSON.stringify = () => '{"events":[{"$class":{"toString":1}}]}'`,
     NOT_ASKED,
   ],
@@ -122,7 +122,7 @@ it.each([
     'nesting exceeds 64 levels',
   ],
   [
-    'half of an emoji',
+    'half of an emoji in a resource',
     `${THINGS} ${NEW} x.text = "🍎".slice(0, 1); await r.add(x)`,
     'a string contains a lone surrogate',
   ],
@@ -147,7 +147,7 @@ it.each([
     'Error',
   ],
   ['an error with an invalid name', `const e = new Error("no"); e.name = {}; throw e`, 'no'],
-])('%s makes the transaction fail with a reason', async (_name, code, message) => {
+])('a transaction whose script sends %s fails with a reason', async (_name, code, message) => {
   const { json } = await node.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
   expect(json.error.message).toBe(message)
@@ -213,7 +213,7 @@ it('rejects a string if matching it with a pattern of the model takes too long',
   ])
 })
 
-it('rejects a request whose resource has an object as its class', async () => {
+it('rejects a resource with an object instead of its class', async () => {
   const { status, json } = await node.send('POST', '/api/Thing', {
     $class: { toString: 1 },
     id: 'x',

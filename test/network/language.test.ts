@@ -75,7 +75,7 @@ describe('types', () => {
     ])
   })
 
-  it('have defaults for missing members, and optional members can be missing or null', () => {
+  it('give missing members their defaults, and accept optional members that are missing or null', () => {
     expect(kept(network, 'org.test.Crate', { ...crate, labels: null, keeper: null })).toEqual({
       $class: 'org.test.Crate',
       id: '1',

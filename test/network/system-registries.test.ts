@@ -170,7 +170,7 @@ it('lists the registries of the upgraded model after an upgrade, and verificatio
   expect(finding).toBeNull()
 })
 
-it('describes the types that queries can select in the OpenAPI document', async () => {
+it('the OpenAPI document describes the types that queries can select', async () => {
   const node = await started()
   const { text, json } = await node.send('GET', '/explorer/openapi.json')
   const references = [...text.matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(

@@ -62,7 +62,7 @@ it.each(['gone', 'hidden'])(
   },
 )
 
-it('treats a relationship of a related resource in the same way if its target does not exist', async () => {
+it('returns undefined for an undeclared property and throws for a declared property if the target of a related resource is gone', async () => {
   const ask = await started()
   expect(
     await ask('there', 'return [thing.colour, thing.next.id, typeof thing.next.size]'),
@@ -116,7 +116,7 @@ it('shows earlier writes through relationships, even in resources that the proce
   expect(JSON.parse((await ask(code)).json)).toEqual(['yellow', 'black'])
 })
 
-it('follows relationships of relationships even in conditions', async () => {
+it('follows relationships over several levels in the condition of a rule', async () => {
   const condition = 'condition: (ask.thing.next.next.next.next.next.id === "5") action: ALLOW'
   const rules = `
     rule Five { description: "d" participant: "ANY" operation: CREATE resource(ask): "org.test.Ask" ${condition} }

@@ -58,8 +58,8 @@ const BODIES: [what: string, body: string | Uint8Array, status: number, code: st
   ['duplicate ids', '{"id":"p","id":"q"}', 422, 'JSON_DUPLICATE_MEMBER'],
   ['__proto__', '{"__proto__":{"polluted":true}}', 422, 'JSON_FORBIDDEN_MEMBER'],
   ['__proto__, escaped and deep', '{"a":[{"\\u005f_proto__":1}]}', 422, 'JSON_FORBIDDEN_MEMBER'],
-  ['bad UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 400, 'JSON_NOT_UTF8'],
-  ['cut UTF-8', Buffer.from('{"a":"ä"}').subarray(0, 7), 400, 'JSON_NOT_UTF8'],
+  ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 400, 'JSON_NOT_UTF8'],
+  ['truncated UTF-8', Buffer.from('{"a":"ä"}').subarray(0, 7), 400, 'JSON_NOT_UTF8'],
   ['an overlong slash', Buffer.from('{"a":"\xc0\xaf"}', 'latin1'), 400, 'JSON_NOT_UTF8'],
   ['a surrogate in UTF-8', Buffer.from('{"a":"\xed\xa0\x80"}', 'latin1'), 400, 'JSON_NOT_UTF8'],
   ['UTF-16', Buffer.from('\ufeff{"a":1}', 'utf16le'), 400, 'JSON_NOT_UTF8'],
@@ -103,7 +103,7 @@ it('rejects JSON that is neither an item nor a list of items, on every path', as
   expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual(['a'])
 })
 
-it('rejects an empty list, an empty unit of work, and an entry above the limit', async () => {
+it('rejects an empty list, an empty unit of work, and more entries than the limit', async () => {
   const many = Array.from({ length: 10_001 }, () => ({}))
   for (const [path, body, status, code] of [
     ['/api/a', [], 400, 'UNIT_EMPTY'],
@@ -155,7 +155,7 @@ it('returns 413 for a body of more than 10 MiB in any encoding, and the client c
   expectRefusal(early.replies[0], 413, 'BODY_TOO_LARGE')
 })
 
-it('accepts the length of a body of exactly 10 MiB', async () => {
+it('does not reject a body of exactly 10 MiB for its length', async () => {
   const body = Buffer.alloc(BODY_BYTES_MAX, 0x20)
   body.write('{')
   expectRefusal(await sendBytes('POST', '/api/a', body), 400, 'JSON_MALFORMED')

@@ -117,7 +117,7 @@ describe('requests of other sites', () => {
     }
   })
 
-  it('get 403 if one of the headers, or one of several equal headers, contains another site', async () => {
+  it('get 403 if one of the headers, or one of several headers with the same name, indicates another site', async () => {
     for (const headers of [
       [`Origin: http://${host}`, 'Sec-Fetch-Site: cross-site'],
       ['Origin: https://elsewhere.example', 'Sec-Fetch-Site: same-origin'],

@@ -23,7 +23,7 @@ const login = (samples: SamplesListener, name: string, password: string, localAd
     ...(localAddress === undefined ? {} : { localAddress }),
   })
 
-it('after ten wrong passwords, returns 429 for this name at this address, but not for other names or addresses', () =>
+it('after ten wrong passwords for a name, returns 429 for that name from the same address, but not for other names or addresses', () =>
   withSamples(async (samples) => {
     const statuses = []
     for (let count = 0; count < 130; count += 1) {

@@ -141,7 +141,7 @@ describe('Authentication (specification, part B)', () => {
     }
   })
 
-  it('the filter is off by default', async () => {
+  it('the filter for all URLs is off by default', async () => {
     expect((await samples.call('GET', '/')).status).toBe(200)
   })
 })

@@ -71,7 +71,7 @@ afterAll(() => node.close())
 /** Replaces the parameters in `path` by values. */
 const filled = (path: string) => path.replace('{db}', 'fruit').replaceAll(/\{\w+\}/g, '1')
 
-it('describes in the OpenAPI document how to send a token, if tokens are required', async () => {
+it('the OpenAPI document describes how to send a token, if tokens are required', async () => {
   const { paths, components } = (await node.send('GET', '/doc/json')).json
   expect(Object.keys(components.securitySchemes)).toEqual(['apiToken', 'apiTokenAsBearer'])
   expect(paths['/api/dbs'].get.security).toEqual([{ apiToken: [] }, { apiTokenAsBearer: [] }])
@@ -82,7 +82,7 @@ it('describes in the OpenAPI document how to send a token, if tokens are require
   await open.close()
 })
 
-it('states the required scope of every route in the OpenAPI document', () => {
+it('the OpenAPI document states the required scope of every route', () => {
   expect(routes.length).toBeGreaterThan(12)
   expect(routes.filter(({ scope }) => !SCOPE.test(scope))).toEqual([])
   const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path)
@@ -168,11 +168,14 @@ it('requires the same scope for HEAD as for GET', async () => {
 
 describe('a token', () => {
   it.each<[string, (token: string) => [string, Record<string, string>]]>([
-    ['the query', (token) => [`?token=${token}`, {}]],
-    ['x-access-token', (token) => ['', { 'x-access-token': token }]],
-    ['Authorization: Bearer', (token) => ['', { authorization: `Bearer ${token}` }]],
-    ['an escaped name', (token) => [`?%74oken=${token}`, {}]],
-    ['an empty query, then a header', (token) => ['?token=', { 'x-access-token': token }]],
+    ['the query parameter token', (token) => [`?token=${token}`, {}]],
+    ['the header x-access-token', (token) => ['', { 'x-access-token': token }]],
+    ['the header Authorization: Bearer', (token) => ['', { authorization: `Bearer ${token}` }]],
+    ['a query parameter with an escaped name', (token) => [`?%74oken=${token}`, {}]],
+    [
+      'a header if the query parameter is empty',
+      (token) => ['?token=', { 'x-access-token': token }],
+    ],
   ])('is accepted from %s', async (_location, addToken) => {
     const [query, headers] = addToken(await tokenFor(['db:fruit:read']))
     const { status } = await node.send('GET', `/api/fruit${query}`, undefined, headers)
