@@ -15,7 +15,7 @@ function childEnvironment(env: Record<string, string>): unknown {
   return JSON.parse(execFileSync(process.execPath, [...flags, '-e', PROGRAM], { env }).toString())
 }
 
-it('passes the compile cache of this program, and nothing else, to child processes', () => {
+it('passes the folder of the compile cache, and no other variable, to child processes', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-compiled-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const environment = { NODE_COMPILE_CACHE: folder }

@@ -8,7 +8,7 @@ const parse = (text: string) => parseStrictJson(Buffer.from(text))
 const codeOf = (text: string | Buffer) => {
   try {
     parseStrictJson(Buffer.from(text))
-    return 'taken'
+    return 'accepted'
   } catch (error) {
     return (error as { code: string }).code
   }
@@ -40,7 +40,7 @@ it('accepts and rejects the same texts as JSON.parse, except for the documented 
         valid = false
       }
       const code = codeOf(text)
-      if (!valid) expect(code).not.toBe('taken')
+      if (!valid) expect(code).not.toBe('accepted')
       else expect(code).not.toBe('JSON_MALFORMED')
     }),
     { numRuns: 3000 },
@@ -51,7 +51,7 @@ it('detects a duplicate member at any depth, even if one occurrence is escaped',
   expect(codeOf('{"a":1,"a":1}')).toBe('JSON_DUPLICATE_MEMBER')
   expect(codeOf('{"a":1,"\\u0061":2}')).toBe('JSON_DUPLICATE_MEMBER')
   expect(codeOf('[{"x":{"b":1,"c":[{"d":1,"d":2}]}}]')).toBe('JSON_DUPLICATE_MEMBER')
-  expect(codeOf('{"a":{"a":1},"b":{"a":":"}}')).toBe('taken')
+  expect(codeOf('{"a":{"a":1},"b":{"a":":"}}')).toBe('accepted')
 })
 
 it('accepts strings that contain colons and brackets', () => {
@@ -68,24 +68,24 @@ it('accepts strings that contain colons and brackets', () => {
 it.each([
   ['9007199254740993', 'JSON_NUMBER_INEXACT'],
   ['-9007199254740993', 'JSON_NUMBER_INEXACT'],
-  ['9007199254740992', 'taken'],
+  ['9007199254740992', 'accepted'],
   ['1E400', 'JSON_NUMBER_INEXACT'],
   ['-1e400', 'JSON_NUMBER_INEXACT'],
   ['1e-400', 'JSON_NUMBER_INEXACT'],
-  ['0e999', 'taken'],
-  ['1.0', 'taken'],
-  ['-0', 'taken'],
-  ['0.1', 'taken'],
-  ['0.10000000000000001', 'taken'],
+  ['0e999', 'accepted'],
+  ['1.0', 'accepted'],
+  ['-0', 'accepted'],
+  ['0.1', 'accepted'],
+  ['0.10000000000000001', 'accepted'],
   ['0.1000000000000000055511151231257827', 'JSON_NUMBER_INEXACT'],
   ['3.14159265358979323846', 'JSON_NUMBER_INEXACT'],
-  ['1e21', 'taken'],
-  ['100000000000000000000000', 'taken'],
-  ['5e-324', 'taken'],
-  ['1.7976931348623157e308', 'taken'],
+  ['1e21', 'accepted'],
+  ['100000000000000000000000', 'accepted'],
+  ['5e-324', 'accepted'],
+  ['1.7976931348623157e308', 'accepted'],
   ['01', 'JSON_MALFORMED'],
   ['1e', 'JSON_MALFORMED'],
-])('classifies the number %s as %s', (text, code) => {
+])('the result for the number %s is %s', (text, code) => {
   expect(codeOf(`{"n":${text}}`)).toBe(code)
 })
 
@@ -93,7 +93,7 @@ it('accepts every finite double as printed by ECMAScript and by C with 17 digits
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       expect(parse(`[${value}]`)).toEqual([value === 0 ? 0 : value])
-      expect(codeOf(`[${value.toPrecision(17)}]`)).toBe('taken')
+      expect(codeOf(`[${value.toPrecision(17)}]`)).toBe('accepted')
     }),
     { numRuns: 2000 },
   )
@@ -116,7 +116,7 @@ it('accepts numbers with few digits and an exponent, and rejects those that bina
       )
     }),
   )
-  for (const text of ['1e308', '9e307', '1e-307', '5e-324']) expect(codeOf(text)).toBe('taken')
+  for (const text of ['1e308', '9e307', '1e-307', '5e-324']) expect(codeOf(text)).toBe('accepted')
   for (const text of ['1e309', '2e308', '1e-324', '2e-324', '3e-324', '1234567e-328']) {
     expect([text, codeOf(text)]).toEqual([text, 'JSON_NUMBER_INEXACT'])
   }
@@ -127,8 +127,8 @@ it('rejects __proto__, lone surrogates, invalid UTF-8 and malformed text', () =>
   expect(codeOf('{"a":[{"\\u005f_proto__":1}]}')).toBe('JSON_FORBIDDEN_MEMBER')
   expect(codeOf('"\\ud800"')).toBe('JSON_LONE_SURROGATE')
   expect(codeOf('{"\\uDC00":1}')).toBe('JSON_LONE_SURROGATE')
-  expect(codeOf('"\\ud83d\\ude00"')).toBe('taken')
-  expect(codeOf('"\\\\ud800"')).toBe('taken')
+  expect(codeOf('"\\ud83d\\ude00"')).toBe('accepted')
+  expect(codeOf('"\\\\ud800"')).toBe('accepted')
   expect(codeOf(Buffer.from([0x22, 0xff, 0x22]))).toBe('JSON_NOT_UTF8')
   expect(codeOf('{"a":')).toBe('JSON_MALFORMED')
   expect(codeOf('')).toBe('JSON_MALFORMED')
@@ -136,7 +136,7 @@ it('rejects __proto__, lone surrogates, invalid UTF-8 and malformed text', () =>
 
 it(`accepts ${JSON_DEPTH_MAX} levels of nesting and rejects one level more, or a million`, () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
-  expect(codeOf(nested(JSON_DEPTH_MAX))).toBe('taken')
+  expect(codeOf(nested(JSON_DEPTH_MAX))).toBe('accepted')
   expect(codeOf(nested(JSON_DEPTH_MAX + 1))).toBe('JSON_TOO_DEEP')
   expect(codeOf(nested(1_000_000))).toBe('JSON_TOO_DEEP')
 })

@@ -116,20 +116,23 @@ it('returns null for a block text in which one byte was changed, unless parsing 
 
 it.each([
   ['hashes of another length', (text: string) => text.replace(/"blinds":\["(..)/, '"blinds":["')],
-  ['upper case', (text: string) => text.replace(/"root":"(..)/, '"root":"AB')],
+  ['an upper-case hash', (text: string) => text.replace(/"root":"(..)/, '"root":"AB')],
   ['an extra member', (text: string) => text.replace('"nonce":0', '"nonce":0,"x":1')],
   ['a space', (text: string) => text.replace('"nonce":0', '"nonce": 0')],
   [
-    'no entry',
+    'no entries',
     (text: string) => text.replace(/"body":\[.*\],"timestamps/, '"body":[],"timestamps'),
   ],
-  ['no end', (text: string) => text.slice(0, -9)],
+  ['a missing end', (text: string) => text.slice(0, -9)],
   ['half an entry', (text: string) => text.slice(0, 40)],
-])('returns null for a block with %s, which is left to the ordinary decoder', (_what, change) => {
-  const text = `[${blockText(['{"db":"fruit","method":"create_db","serverid":4126}'])}]`
-  expect(rawBlocks(text, 0, SERVER_ID)).not.toBeNull()
-  expect(rawBlocks(change(text), 0, SERVER_ID)).toBeNull()
-})
+])(
+  'returns null for a block with %s, so that the ordinary decoder parses the block',
+  (_what, change) => {
+    const text = `[${blockText(['{"db":"fruit","method":"create_db","serverid":4126}'])}]`
+    expect(rawBlocks(text, 0, SERVER_ID)).not.toBeNull()
+    expect(rawBlocks(change(text), 0, SERVER_ID)).toBeNull()
+  },
+)
 
 /** The entry that parsing and printing `text` gives, or null if `text` is not canonical. */
 function parsedEntry(text: string): Omit<RawEntry, 'text'> | null {

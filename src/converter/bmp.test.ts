@@ -22,7 +22,7 @@ it.each<[string, BmpKind, number[], number[], string[]]>([
     ['405060', '102030'],
   ],
   [
-    'with an index outside of its palette as black',
+    'with an index outside the palette, which gives a black pixel',
     { bits: 8 },
     [0, 7],
     [0x102030],

@@ -21,7 +21,7 @@ describe('for any file name', () => {
     )
   })
 
-  it('makes a workbook name and a header for it that cannot be used for header injection', () => {
+  it('makes a workbook name, and a Content-Disposition header that contains the name without header injection', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const workbook = workbookNameOf(name)

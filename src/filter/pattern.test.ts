@@ -207,7 +207,7 @@ it('matches named classes and the dot like JavaScript', () => {
 })
 
 it.each(['*', '+', '?', '{0}', '{1}', '{2}', '{0,0}', '{0,2}', '{1,2}', '{2,3}', '{1,}', '{2,}?'])(
-  'repeats %s as JavaScript does',
+  'the quantifier %s has the same meaning as in JavaScript',
   (times) => {
     const native = new RegExp(`^a${times}$`, 'u')
     for (let count = 0; count < 6; count += 1) {

@@ -72,7 +72,7 @@ it('reads brackets and JSON as the same filter', () => {
   )
 })
 
-it('a value in bracket form equals both its text and its JSON value, and a range compares a number as a number', () => {
+it('a value in bracket form matches its text and, if the text is JSON, also the JSON value; a range accepts text too', () => {
   const where = (query: string) => brackets(query)?.where
   expect(where('filter[where][a]=5')).toEqual(equals('a', 5, '5'))
   expect(where('filter[where][a]=05')).toEqual(equals('a', '05'))
@@ -109,7 +109,7 @@ describe('with a model', () => {
     expect(json({ where: { owner: { exists: true } } }, options)?.where).not.toBeNull()
   })
 
-  it('accepts a range for an integer field, and rejects a fraction for it and a word for a boolean field', () => {
+  it('accepts a range for an integer field; rejects a fraction for an integer field and a word for a boolean field', () => {
     const above = (value: number) => ({
       ...{ kind: 'condition', path: ['count'], negated: false },
       test: { kind: 'range', from: { value, inclusive: false }, to: null },
@@ -129,7 +129,7 @@ describe('with a model', () => {
     ['an unknown field', { where: { nmae: 'x' } }, 'FILTER_FIELD_UNKNOWN /where/nmae'],
     ['an unknown path', { where: { 'owner.nmae': 'x' } }, 'FILTER_FIELD_UNKNOWN /where/owner.nmae'],
     ['an unknown field to order by', { order: 'nmae' }, 'FILTER_FIELD_UNKNOWN /order'],
-    ['an unknown field to show', { fields: ['nmae'] }, 'FILTER_FIELD_UNKNOWN /fields'],
+    ['an unknown name in `fields`', { fields: ['nmae'] }, 'FILTER_FIELD_UNKNOWN /fields'],
     ['a text for a number', { where: { qty: { lt: 'many' } } }, 'FILTER_VALUE_WRONG /where/qty/lt'],
     ['a number for a text', { where: { name: 5 } }, 'FILTER_VALUE_WRONG /where/name'],
     [
@@ -158,7 +158,7 @@ describe('with a model', () => {
     ['an invalid month', { where: { born: '2026-13-01' } }, 'FILTER_VALUE_WRONG /where/born'],
     ['a number for a date', { where: { born: 2026 } }, 'FILTER_VALUE_WRONG /where/born'],
     ['a text for a boolean', { where: { open: 'true' } }, 'FILTER_VALUE_WRONG /where/open'],
-    ['less than an object', { where: { owner: { lt: 1 } } }, 'FILTER_VALUE_WRONG /where/owner/lt'],
+    ['`lt` for an object', { where: { owner: { lt: 1 } } }, 'FILTER_VALUE_WRONG /where/owner/lt'],
     [
       'a pattern for an integer',
       { where: { count: { like: '5' } } },

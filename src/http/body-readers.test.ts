@@ -73,9 +73,9 @@ it('copies each piece when it arrives and keeps no reference to it', async () =>
 it.each([
   ['exactly at the limit', 1_000, {}, null],
   ['one byte over the limit', 1_001, {}, 'BODY_TOO_LARGE'],
-  ['announced over the limit', 0, { 'content-length': '1001' }, 'BODY_TOO_LARGE'],
-  ['shorter than announced', 9, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
-  ['longer than announced', 11, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
+  ['with a Content-Length over the limit', 0, { 'content-length': '1001' }, 'BODY_TOO_LARGE'],
+  ['shorter than its Content-Length', 9, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
+  ['longer than its Content-Length', 11, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
 ])(
   'limits the length of a body and checks Content-Length: a body %s',
   async (_, length, headers, code) => {

@@ -80,7 +80,7 @@ it('closes the least recently used idle connection for a new one when the limit 
   expect(await stillOpen([...clients, newcomer])).toEqual([true, false, true, true, true])
 })
 
-it('at the limit, closes connections that have sent no request when other clients connect', async () => {
+it('at the limit, closes connections without a request when other clients connect', async () => {
   const port = await listen()
   const silent = Array.from({ length: 20 }, () => new Client(port))
   for (const address of ['127.0.0.1', '127.0.0.2', '127.0.0.3']) {
@@ -89,7 +89,7 @@ it('at the limit, closes connections that have sent no request when other client
   expect((await stillOpen(silent)).filter((isOpen) => isOpen).length).toBeLessThanOrEqual(1)
 })
 
-it('at the limit, rejects a new connection of a client that already has all connections, if all are busy', async () => {
+it('rejects a new connection of a client whose own busy connections have reached the limit', async () => {
   const port = await listen()
   const busy = Array.from({ length: 3 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)

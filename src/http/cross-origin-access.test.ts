@@ -41,7 +41,7 @@ it('lets a page of an allowed origin read replies, errors and their headers', as
   expect(await page('GET', vkey, APP)).toEqual({ status: 200, ...EXPOSED, ...vary })
 })
 
-it('answers a preflight request of an allowed origin, although it has no route and no credentials', async () => {
+it('answers a preflight request of an allowed origin, although no route matches and no credentials are sent', async () => {
   const asking = {
     'access-control-request-method': 'PATCH',
     'access-control-request-headers': 'authorization,if-match',
@@ -57,7 +57,7 @@ it('answers a preflight request of an allowed origin, although it has no route a
   })
 })
 
-it('refuses other origins, without a header that allows access', async () => {
+it('refuses other origins; the reply has no header that allows access', async () => {
   const asking = { 'access-control-request-method': 'POST' }
   for (const origin of [
     'https://evil.example',

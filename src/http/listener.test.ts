@@ -30,7 +30,7 @@ function thrower(error: Error): HttpComponent {
 it.each([
   ['one warning for a 503', new HttpRefusal(503, 'BUSY', 'busy'), [{ level: 40, msg: 'BUSY' }]],
   ['nothing for a 404', new HttpRefusal(404, 'NOTHING', 'nothing'), []],
-])('logs %s, without a stack', async (_, error, expected) => {
+])('logs %s (a warning has no stack)', async (_, error, expected) => {
   const lines: { level: number; msg: string; err?: unknown }[] = []
   const sink = new Writable({
     write(line, _encoding, done) {

@@ -63,7 +63,7 @@ it('subtracts the pending bytes of a closed connection only once', () => {
 })
 
 it.each(['text', 'stream'])(
-  'rejects requests for long replies while a %s waits for a slow client, and accepts them after the client disconnects',
+  'rejects requests for long replies while a %s reply waits for a slow client, and accepts them after the client disconnects',
   async (kind) => {
     const component: HttpComponent = {
       name: 'replies',

@@ -45,7 +45,7 @@ it('rejects a store with STORE_DAMAGED if it has databases but no chain', async 
   })
 })
 
-it('rejects a unit of work for an owned database if a block from the given height on has changed that database', async () => {
+it('with a height, `record` rejects a change of an owned database if a block at or above that height has changed the database', async () => {
   const { service, close } = await openLedger({
     folder: null,
     difficulty: 0,

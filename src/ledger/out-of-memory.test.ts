@@ -72,7 +72,7 @@ it('when the signing thread runs out of memory, reports the failure to its calle
   expect(await verifyFolder(folder)).toMatchObject({ items: 10_001, finding: null })
 })
 
-it('when the mirror thread runs out of memory, reports the failure, keeps writing its own chain, and starts another thread', async () => {
+it('when the mirror thread runs out of memory, the node reports the failure, keeps writing its own chain, and starts another thread', async () => {
   const other = await startLedgerNode()
   await other.service.createDatabase('d')
   await other.service.createItems('d', large(10_000))

@@ -75,7 +75,7 @@ describe('every source', () => {
   })
 })
 
-describe('an invalid value', () => {
+describe('the check of values', () => {
   const BAD = [
     '0',
     '-1.13',

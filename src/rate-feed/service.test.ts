@@ -58,9 +58,9 @@ describe('each source, simulated by a local server', () => {
     return openExchangeRatesBody(`${date}T08:00:00Z`, { ...perEur, CNH: 7.561 })
   }
   const bad: readonly (readonly [string, (name: string) => RequestListener, string])[] = [
-    ['429', () => send('', 429, { 'retry-after': '3600' }), 'HTTP_STATUS'],
-    ['503', () => send('', 503), 'HTTP_STATUS'],
-    ['a reset', () => (request) => request.socket.destroy(), 'UNREACHABLE'],
+    ['status 429', () => send('', 429, { 'retry-after': '3600' }), 'HTTP_STATUS'],
+    ['status 503', () => send('', 503), 'HTTP_STATUS'],
+    ['a connection reset', () => (request) => request.socket.destroy(), 'UNREACHABLE'],
     ['no reply', () => () => {}, 'TIMEOUT'],
     ['an incomplete reply', () => (_, response) => void response.write('<'), 'TIMEOUT'],
     ['a redirect', () => send('', 302, { location: '/other' }), 'REDIRECTED'],
@@ -70,13 +70,13 @@ describe('each source, simulated by a local server', () => {
       'BODY_TOO_LARGE',
     ],
     ['an endless body', () => endless, 'BODY_TOO_LARGE'],
-    ['HTML with 200', () => send('<!doctype html><h1>Sorry</h1>'), 'MALFORMED'],
+    ['HTML with status 200', () => send('<!doctype html><h1>Sorry</h1>'), 'MALFORMED'],
     ['bytes that are not UTF-8', () => send(Buffer.from([0xff, 0xfe, 0x00])), 'MALFORMED'],
-    ['nothing with 200', () => send(''), 'MALFORMED'],
+    ['an empty body with status 200', () => send(''), 'MALFORMED'],
     ['a missing currency', (name) => send(later(name, incomplete)), 'INCOMPLETE'],
-    ['zero', (name) => send(later(name, zero)), 'VALUE_INVALID'],
-    ['a negative value', (name) => send(later(name, negative)), 'VALUE_INVALID'],
-    ['an implausible value', (name) => send(later(name, implausible)), 'OUT_OF_BAND'],
+    ['a rate of zero', (name) => send(later(name, zero)), 'VALUE_INVALID'],
+    ['a negative rate', (name) => send(later(name, negative)), 'VALUE_INVALID'],
+    ['an implausible rate', (name) => send(later(name, implausible)), 'OUT_OF_BAND'],
     ['a future date', (name) => send(later(name, PER_EUR, '2026-10-20')), 'DATE_FUTURE'],
   ]
   const cases = Object.keys(REPLIES).flatMap((name) =>
@@ -260,7 +260,7 @@ it('`refresh`, which `daicho rates` calls, waits for the source of CNH', async (
 })
 
 describe('rates older than RATES_STALE_AFTER', () => {
-  it('are marked as stale in the body, with their date, from one second after this age', async () => {
+  it('are marked as stale in the body, with their date, as soon as they are one second older', async () => {
     const feed = await opened('snapshot')
     const asOfMs = Date.parse('2026-10-06')
     clock.advance(asOfMs + 5 * DAY - clock.now())

@@ -65,7 +65,7 @@ describe('a list of users', () => {
 
   it.each([
     ['a list', []],
-    ['nothing', {}],
+    ['an empty object', {}],
     ['an object instead of a list', { users: {} }],
     ['a user that is a number', { users: [5] }],
     ['a user without a name', { users: [{ ...user('ada'), name: 5 }] }],

@@ -41,7 +41,7 @@ export function describeVerify(
       expect(progressCalls).toEqual([6])
     })
 
-    it('does not report a removed idempotency record, which no entry proves', async () => {
+    it('does not report a missing idempotency record, because no entry proves such records', async () => {
       const { location, tamper } = await filled()
       await tamper('DELETE FROM answers')
       expect(await findingIn(location)).toBeNull()
@@ -165,8 +165,8 @@ export function describeVerify(
     })
 
     it.each<[string, string, string]>([
-      ['no entry', '{}', 'it is not an entry'],
-      ['no JSON', 'entry', 'it is not an entry'],
+      ['JSON that is not an entry', '{}', 'it is not an entry'],
+      ['text that is not JSON', 'entry', 'it is not an entry'],
       [
         'an entry of another node',
         '{"db":"new","method":"create_db","serverid":5}',
@@ -188,11 +188,15 @@ export function describeVerify(
         'it is not in canonical form',
       ],
       [
-        'an attachment that was never erased, without members',
+        'an attachment without metadata that was never erased',
         `{"attachment":{},"db":"fruit","id":"a","method":"create_attachment","serverid":${CONTRACT_SERVER_ID}}`,
         'it has no attachment metadata',
       ],
-      ['a database twice', canonicalJson(entry.createDb('fruit')), 'database fruit exists already'],
+      [
+        'a second creation of a database',
+        canonicalJson(entry.createDb('fruit')),
+        'database fruit exists already',
+      ],
       [
         'the deletion of a missing database',
         canonicalJson(entry.deleteDb('gone')),

@@ -111,11 +111,11 @@ it('rejects a note in which a byte was flipped, dropped or duplicated', async ()
 it.each([
   ['no signature', 'text\n\n'],
   ['no empty line', 'text\n— a QUJDREVGR0g=\n'],
-  ['nothing', ''],
+  ['no content', ''],
   ['no newline at the end', FOO_NOTE.slice(0, -1)],
   ['a control character', FOO_NOTE.replace('an', 'a\tn')],
   ['a carriage return', FOO_NOTE.replaceAll('\n', '\r\n')],
-  ['a hyphen for the dash', FOO_NOTE.replace('—', '-')],
+  ['a hyphen instead of the dash', FOO_NOTE.replace('—', '-')],
   ['a plus in the name', `${FOO_NOTE}— a+b QUJDREVGR0g=\n`],
   ['base64 without padding', `${FOO_NOTE}— a QUJDREVGR0g\n`],
   ['only a key id', `${FOO_NOTE}— a QUJDRA==\n`],

@@ -64,7 +64,7 @@ it('finds the cosignature of a witness, and rejects a changed cosignature', asyn
   }
 })
 
-it('opens a checkpoint only with the quorum of the policy', async () => {
+it('opens a checkpoint only if its cosignatures reach the quorum of the policy', async () => {
   const rules = { key: log.key, policy: quorumPolicy([a.vkey, b.vkey], 1) }
   const open = (text: string, policy = rules.policy) =>
     openCosigned(nodeVerifySignature, { ...rules, policy }, text)

@@ -46,7 +46,7 @@ it('lists each peer with its address, height, lag and error', async () => {
   expect(requests).toEqual(['GET /api/config/peers t'])
 })
 
-it('sends the value of --token, or the content of the file at that path', async () => {
+it('sends the value of --token, or the content of the file if the value is the path of a file', async () => {
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${'t'.repeat(400)}\n`)
   const { url, requests } = await answering(200, reply([]))

@@ -8,7 +8,7 @@ it.each([
   [501, 'exit'],
   [60_000, 'exit'],
 ])(
-  'a signal %s ms after the first signal (null: the first signal itself): %s',
+  'for a signal %s ms after the first signal (null for the first signal), the action is %s',
   (sinceFirstMs, meaning) => {
     expect(signalAction(sinceFirstMs)).toBe(meaning)
   },

@@ -105,7 +105,7 @@ describe.skipIf(postgres.missing !== null)(`a PostgreSQL database${postgres.note
   })
 })
 
-it('replaces the side folder of an interrupted copy, and accepts blobs in the target', async () => {
+it('replaces the folder `copy.partial` of an interrupted copy, and accepts blobs in the target', async () => {
   const from = await usedFolder()
   const to = temporaryFolder()
   mkdirSync(join(to, 'copy.partial'))

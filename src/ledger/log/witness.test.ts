@@ -137,7 +137,7 @@ it('keeps its key and heads across restarts, and does not replace a damaged file
   await damaged.close()
 })
 
-it(`cosigns one chain when ${REQUESTS} concurrent requests contradict each other`, async () => {
+it(`cosigns only one of three chains when ${REQUESTS} concurrent requests contradict each other`, async () => {
   const one = new TestLog(40, 'one')
   const logs = [one, new TestLog(40, 'two', one.key), new TestLog(40, 'three', one.key)]
   const { node } = await witnessOf(one, temporaryFolder())

@@ -213,7 +213,7 @@ it.each([
   ['a minute', MINUTE_MS, 10 * MINUTE_MS + MINUTE_MS],
   ['a day', 1_440 * MINUTE_MS, (1_440 + 60) * MINUTE_MS],
 ])(
-  'after a check that took %s, pauses for ten times as long, but at most an hour, and at least until a minute after the check started',
+  'after a check that took %s, pauses for ten times that duration, at most an hour; checks start at least a minute apart',
   async (_, tookMs, nextMs) => {
     const { scansAt } = scanning({ tookMs })
     await scansAt(-MINUTE_MS)
@@ -233,7 +233,7 @@ it('checks missing blobs again after half a second, and doubles the delay up to 
   expect(sync.missing).toBe(1)
 })
 
-it('opens a blob even if the first entry that names it is erased during the call, if a later entry names it too', async () => {
+it('opens a blob that two entries name, even if the first of these entries is erased during the call', async () => {
   const { folder, node, store } = await origin()
   const type = { 'content-type': 'a/b' }
   await node.send('PUT', '/api/files/a/attachments/between', Buffer.from('other'), type)

@@ -283,7 +283,7 @@ it('detects two histories under one key, keeps evidence, and adds no more blocks
   }
 })
 
-it('detects two histories even if it has seen only a signed head of the first history', async () => {
+it('detects two histories even if the mirror has only a signed head, and no blocks, of the first history', async () => {
   const [node, twin] = await twins()
   const mirror = await mirrorOf(node)
   const blocks = () => Promise.reject(new Error('the connection broke'))
@@ -329,7 +329,7 @@ it('stores no evidence if a source contradicts a signed head without signing a s
   await mirror.close()
 })
 
-it('freezes if the head of another mirror contradicts its own head, but not if the head is only older or newer', async () => {
+it('a mirror freezes if the head of another mirror contradicts the mirror’s own head, but not if the other head is only older or newer', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 9; n += 1) await twin.send('POST', `/api/twin${n}`)
   await signed(twin)
@@ -384,7 +384,7 @@ it('stores no evidence if another mirror returns forged or malformed data', asyn
   await mirror.close()
 })
 
-it('freezes if the head of another mirror contradicts its own blocks, even if blocks of its own newest head are missing', async () => {
+it('a mirror freezes if the head of another mirror contradicts the mirror’s own blocks, even if the mirror has not received all blocks yet', async () => {
   const [node, twin] = await twins()
   for (let n = 0; n < 30; n += 1) await node.send('POST', '/api/fruit', { n })
   await signed(node)

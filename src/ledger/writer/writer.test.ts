@@ -186,7 +186,7 @@ describe('replies', () => {
     ])
   })
 
-  it('tell each change whether it was executed, was executed earlier, or was rejected', async () => {
+  it('tell for each change whether it was executed, was executed earlier, or was rejected', async () => {
     const units = [unitOf(1), unitOf(1), unitOf(1), unitOf(1)]
     const answers = units.map((unit) => outcomeOf(writer.record(unit)))
     await untilBatchCloses()
@@ -301,7 +301,7 @@ describe('replies', () => {
     ['error', new Error('out of memory'), 'the writer thread failed: out of memory'],
     ['exit', 1, 'the writer thread has ended'],
   ])(
-    'are WRITER_STOPPED errors for all pending changes if the thread ends by %s',
+    'are WRITER_STOPPED errors for all pending changes if the thread emits `%s`',
     async (event, value, message) => {
       const sent = outcomeOf(writer.record(unitOf(1)))
       await untilBatchCloses()

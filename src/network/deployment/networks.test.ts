@@ -74,7 +74,7 @@ it('opens the networks although a database was deleted after it was listed', asy
   expect(owned).toEqual(['broken', 'broken'])
 })
 
-it('continues to follow the networks of other processes after the database of one of them was deleted', async () => {
+it('continues to follow the networks of other processes after the database of one network was deleted', async () => {
   const { owned, ledger, report } = ledgerWithDeletedDatabase([])
   const networks = await Networks.open({ ledger, ...others })
   report(0)

@@ -189,7 +189,7 @@ it('copies each blob once, hard-links it in the next backup, and omits removed b
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
 })
 
-it('two backups at the same time get different names, and old backups are removed on request', async () => {
+it('backups with the same timestamp get different names, and old backups are removed on request', async () => {
   const { folder, to } = await testFolders()
   for (let n = 0; n < 3; n += 1) await backup(folder, to, { verify: false })
   mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))

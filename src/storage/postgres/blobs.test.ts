@@ -35,7 +35,7 @@ async function blobsUnderTest(): Promise<BlobsUnderTest> {
 describe.skipIf(postgres.missing !== null)(`blobs in a database${postgres.note}`, () => {
   describeBlobs('PostgreSQL', blobsUnderTest)
 
-  it('keeps blobs that are added before the first block', async () => {
+  it('are kept if they are added before the first block', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const store = await openStore({ location: url, serverId: CONTRACT_SERVER_ID, durable: true })
@@ -54,7 +54,7 @@ describe.skipIf(postgres.missing !== null)(`blobs in a database${postgres.note}`
     await store.close()
   })
 
-  it('two processes leave exactly the blobs to which entries refer, for any concurrent uploads and erasures', async () => {
+  it('are exactly those to which entries refer, after any concurrent uploads and erasures of two processes', async () => {
     await using database = await postgres.newDatabase()
     const { url } = database
     const store = await openStore({ location: url, serverId: CONTRACT_SERVER_ID, durable: true })

@@ -258,7 +258,7 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
     await server.stop()
   })
 
-  it('acknowledges nothing if the wait of its commit for a standby is cancelled', async () => {
+  it('does not acknowledge a commit when its wait for a standby is cancelled', async () => {
     const server = await PostgresServer.create(programs, 'alone')
     await server.start()
     const writer = await Writer.open(server.url(), 'i')
@@ -280,7 +280,7 @@ describe.skipIf(!postgres.canLaunch)(`a store whose server fails${postgres.note}
     await server.stop()
   })
 
-  it('does not return to a former primary that comes back', async () => {
+  it('does not reconnect to a former primary that has started again', async () => {
     const first = await PostgresServer.create(programs, 'former-1')
     const second = await PostgresServer.createStandby(first, { folder: 'former-2', name: 's2' })
     await Promise.all([first.start(), second.start()])

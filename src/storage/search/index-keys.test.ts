@@ -25,7 +25,7 @@ it.each([
   },
 )
 
-it('the keys of a list, an object and an absent value, and the mark of a declaration, never change', () => {
+it('the keys of a list, an object and an absent value, and the mark of an index declaration, never change', () => {
   expect(keys({ w: 1 })).toEqual([['40', true]])
   expect(keys(undefined)).toEqual([['00', true]])
   expect(keys([2, 1, 2])).toEqual([

@@ -51,7 +51,7 @@ it('reports the first failure until the failed read succeeds', () => {
   expect(count).toBe(3)
 })
 
-it('throws an error that does not concern the file unchanged, and does not remember it as a failed read', () => {
+it('rethrows an error that does not concern the file, and does not remember it as a failed read', () => {
   const reads = new Reads(NO_VIEW)
   for (const error of [new StoreError('SEARCH_TOO_LARGE', 'large'), new TypeError('a defect')]) {
     const read = () => {
