@@ -16,7 +16,7 @@ it.each<[string, unknown, string]>([
   ['a list as a value', { where: { a: [1] } }, 'FILTER_VALUE_WRONG /where/a'],
   ['an object as a value', { where: { a: { eq: { b: 1 } } } }, 'FILTER_VALUE_WRONG /where/a/eq'],
   ['an invalid condition', { where: 'a' }, 'FILTER_MALFORMED /where'],
-  ['and of no list', { where: { and: { a: 1 } } }, 'FILTER_MALFORMED /where/and'],
+  ['an `and` that is not a list', { where: { and: { a: 1 } } }, 'FILTER_MALFORMED /where/and'],
   ['an empty `or`', { where: { or: [] } }, 'FILTER_MALFORMED /where/or'],
   ['an invalid element of `or`', { where: { or: [{ a: 1 }, 5] } }, 'FILTER_MALFORMED /where/or/1'],
   ['`inq` with a number', { where: { a: { inq: 1 } } }, 'FILTER_MALFORMED /where/a/inq'],
@@ -53,7 +53,7 @@ it.each<[string, unknown, string]>([
     { fields: { a: true, b: false } },
     'FILTER_VALUE_WRONG /fields',
   ],
-  ['no fields', { fields: [] }, 'FILTER_VALUE_WRONG /fields'],
+  ['an empty list of fields', { fields: [] }, 'FILTER_VALUE_WRONG /fields'],
   [
     '`include` where items have no relationships',
     { include: 'resolve' },

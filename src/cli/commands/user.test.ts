@@ -63,8 +63,8 @@ it.each([
 
 it.each([
   ['the first line', ['brass', ': key\nmore\n'], 'brass: key'],
-  ['a line that ends as on Windows', ['brass: key\r\n'], 'brass: key'],
-  ['a text without an end of line', ['brass: key'], 'brass: key'],
+  ['a line that ends with CRLF', ['brass: key\r\n'], 'brass: key'],
+  ['a line without a line break', ['brass: key'], 'brass: key'],
   ['8 KiB', ['x'.repeat(8_191), '\n'], 'x'.repeat(8_191)],
   ['more than 8 KiB', ['x'.repeat(8_192), '\n'], 'standard input is too long for a password'],
   ['nothing', [], 'give the password on standard input'],

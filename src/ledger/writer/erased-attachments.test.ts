@@ -177,7 +177,7 @@ it('erasing a deleted item erases its attachments, and a new item with the same 
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
 })
 
-it('erases an attachment together with its deletion; rejects current attachments, and attachments that replaced an attachment that is not erased', async () => {
+it('erases attachments together with their deletion, but no current attachment, and no attachment before the one that it replaced', async () => {
   const node = await nodeWithPeople()
   await createHistory(node)
   // Rejects an erasure of a current attachment, and of a deletion or replacement without the attachment that it

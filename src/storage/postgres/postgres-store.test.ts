@@ -340,7 +340,11 @@ describe('the checks of a new connection', () => {
 
   it.each([
     ['standbys that no commit waits for', changed(7, 1), 'synchronous_standby_names is empty'],
-    ['commits that do not wait', safe.with(6, 's2').with(5, 'local'), 'synchronous_commit = local'],
+    [
+      'commits that do not wait for a standby',
+      safe.with(6, 's2').with(5, 'local'),
+      'synchronous_commit = local',
+    ],
   ])('warn about %s', (_, row, message) => {
     expect(guarded(row, true).warning).toContain(message)
   })
