@@ -94,7 +94,7 @@ describe('the upload page of the converter', () => {
       'input Down',
       'input Side, pixels',
       'select Resizing',
-      'input Opens at, %',
+      'input Initial zoom, %',
       'select At most',
       'input Fill transparent areas',
       'input Shades of gray',
@@ -121,7 +121,7 @@ describe('the page of the rates', () => {
     return listener
   }
 
-  it('shows the twenty currency pairs that the service returns and their source, and marks stale rates', async () => {
+  it('shows the twenty currency pairs of the service with their source, and marks stale rates', async () => {
     const { url } = await startRates('ecb,snapshot')
     const { page, complaints } = await openPage(url, '/page')
     const rows = page.locator('#rates tbody tr')

@@ -30,25 +30,28 @@ describe('a value in a request', () => {
       'body/d is an invalid Date, which JSON cannot hold',
     ],
     ['too many levels', { deep }, `body/deep${'/0'.repeat(63)} is nested deeper than 64`],
-  ])('refuses %s, names the path of the member, and sends no request', async (_, item, message) => {
-    const node = await fakeNode(WRITTEN)
-    const timing = noted()
-    const ledger = new LedgerClient(node.url, { timing })
-    const fruit = ledger.database<object>('fruit')
-    const refused = { name: 'ClientError', code: 'VALUE_INVALID', status: 0, message }
-    await expect(fruit.create(item)).rejects.toMatchObject(refused)
-    await expect(fruit.replace('x', item)).rejects.toMatchObject(refused)
-    await expect(fruit.patch('x', item)).rejects.toMatchObject(refused)
-    await expect(fruit.createAll([{}, item])).rejects.toMatchObject({
-      ...refused,
-      message: message.startsWith('body/deep')
-        ? `body/1/deep${'/0'.repeat(62)} is nested deeper than 64`
-        : message.replace('body', 'body/1'),
-    })
-    expect([node.requests, timing.waits]).toEqual([[], []])
-  })
+  ])(
+    'is refused if it contains %s; the error names the path, and no request is sent',
+    async (_, item, message) => {
+      const node = await fakeNode(WRITTEN)
+      const timing = noted()
+      const ledger = new LedgerClient(node.url, { timing })
+      const fruit = ledger.database<object>('fruit')
+      const refused = { name: 'ClientError', code: 'VALUE_INVALID', status: 0, message }
+      await expect(fruit.create(item)).rejects.toMatchObject(refused)
+      await expect(fruit.replace('x', item)).rejects.toMatchObject(refused)
+      await expect(fruit.patch('x', item)).rejects.toMatchObject(refused)
+      await expect(fruit.createAll([{}, item])).rejects.toMatchObject({
+        ...refused,
+        message: message.startsWith('body/deep')
+          ? `body/1/deep${'/0'.repeat(62)} is nested deeper than 64`
+          : message.replace('body', 'body/1'),
+      })
+      expect([node.requests, timing.waits]).toEqual([[], []])
+    },
+  )
 
-  it('is refused in the body of a change and in a condition if JSON cannot contain it', async () => {
+  it('is refused in a unit of work and in a filter if JSON cannot contain it', async () => {
     const node = await fakeNode(WRITTEN)
     const ledger = new LedgerClient(node.url)
     const change = { method: 'create_item', db: 'fruit', item: { n: Number.NaN } } as const
@@ -67,7 +70,7 @@ describe('a value in a request', () => {
   })
 })
 
-it('is sent as text if it is a date, and omitted if it is undefined', async () => {
+it('sends a date as text, and omits a member that is undefined', async () => {
   const node = await fakeNode(WRITTEN)
   const shared = { n: -0 }
   const item = { at: new Date(0), none: undefined, a: shared, b: shared, text: 'x' }
@@ -77,7 +80,7 @@ it('is sent as text if it is a date, and omitted if it is undefined', async () =
   )
 })
 
-it('is refused if one item is expected and the value is a list or missing', async () => {
+it('refuses a list or a missing value where one item is expected, and sends no request', async () => {
   const node = await fakeNode(WRITTEN)
   const fruit = new LedgerClient(node.url).database<object>('fruit')
   // Untyped programs can pass undefined. A request without a body would create a database.
@@ -94,7 +97,7 @@ it('is refused if one item is expected and the value is a list or missing', asyn
   expect(node.requests).toEqual([])
 })
 
-it('refuses tokens and preconditions that a header cannot contain, without a retry', async () => {
+it('refuses a token or a precondition that a header cannot contain, and sends no request', async () => {
   const timing = noted()
   const node = await fakeNode(WRITTEN)
   const ledger = new LedgerClient(node.url, { timing, token: 'sec\nret' })
@@ -116,14 +119,20 @@ it('refuses invalid limits and page sizes', async () => {
   }
 })
 
-const EXAMPLE = 'http://127.0.0.1:4126; a token is given with the option `token`'
+const EXAMPLE = 'http://127.0.0.1:4126, and give a token with the option `token`'
 it.each([
-  ['x', `"x" is not the URL of a node; it has a form like ${EXAMPLE}`],
-  ['', `"" is not the URL of a node; it has a form like ${EXAMPLE}`],
-  ['localhost:4126', `"localhost:4126" is not the URL of a node; it has a form like ${EXAMPLE}`],
-  ['http://u:secret@h', `the URL of a node has no user name or password, as in ${EXAMPLE}`],
-  ['http://h/?token=secret', `the URL of a node ends with its path, as in ${EXAMPLE}`],
-])('the client explains why it refuses the URL %s', (url, message) => {
+  ['x', `"x" is not the URL of a node; use a URL like ${EXAMPLE}`],
+  ['', `"" is not the URL of a node; use a URL like ${EXAMPLE}`],
+  ['localhost:4126', `"localhost:4126" is not the URL of a node; use a URL like ${EXAMPLE}`],
+  [
+    'http://u:secret@h',
+    `the URL of a node must not have a user name or a password; use a URL like ${EXAMPLE}`,
+  ],
+  [
+    'http://h/?token=secret',
+    `the URL of a node must not have a query or a fragment; use a URL like ${EXAMPLE}`,
+  ],
+])('the client explains why it refuses the URL %j', (url, message) => {
   expect(() => new LedgerClient(url)).toThrow(new TypeError(message))
 })
 

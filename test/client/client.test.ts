@@ -136,7 +136,7 @@ it('commits changes of several databases together or not at all', async () => {
   expect((await ledger.database('one').read('x'))?.item).toEqual({ id: 'x' })
 })
 
-it("calls any operation by method and path, with the types of the node's routes", async () => {
+it('calls any operation by its method and path; parameters and replies have the types of the route', async () => {
   const serverid = String(await ledger.serverId())
   const { ledgers, offset } = await ledger.request('GET /api/ledgers', {
     query: { serverid, limit: 1, offset: 1, proof: 'true' },

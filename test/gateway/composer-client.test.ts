@@ -146,7 +146,7 @@ describe('PUT of an array', () => {
     ['an invalid resource', [{ id: 'a' }, { id: 'b', count: 'x' }], 422, 'RESOURCE_INVALID'],
     ['a repeated resource', [{ id: 'a' }, { id: 'a' }], 422, 'RESOURCE_INVALID'],
     ['an empty array', [], 422, 'LIST_EMPTY'],
-    ['an object', { id: 'a' }, 422, 'RESOURCE_INVALID'],
+    ['an object instead of an array', { id: 'a' }, 422, 'RESOURCE_INVALID'],
   ])('is rejected and changes nothing for %s', async (_what, body, status, code) => {
     await add('a', 'b')
     const before = await blocks()
@@ -199,7 +199,7 @@ describe('DELETE of an array of ids', () => {
     ['an element that is not an id', ['a', { id: 'b' }], 422, 'RESOURCE_INVALID'],
     ['an empty array', [], 422, 'LIST_EMPTY'],
     ['no body', undefined, 422, 'RESOURCE_INVALID'],
-    ['a string', '"a"', 422, 'RESOURCE_INVALID'],
+    ['a string instead of an array', '"a"', 422, 'RESOURCE_INVALID'],
   ])('is rejected and changes nothing for %s', async (_what, body, status, code) => {
     await add('a', 'b')
     const before = await blocks()
@@ -275,10 +275,10 @@ describe('POST /api/system/query', () => {
       { query: 'SELECT org.test.Thing', parameters: [] },
       '/parameters',
     ],
-    ['another member', { query: 'SELECT org.test.Thing', what: 1 }, '/what'],
+    ['an unknown member', { query: 'SELECT org.test.Thing', what: 1 }, '/what'],
     ['a missing parameter', { query: 'SELECT org.test.Thing WHERE (count > _$n)' }, '/n'],
     [
-      'a wrong parameter',
+      'a parameter of a wrong type',
       { query: 'SELECT org.test.Thing WHERE (count > _$n)', parameters: { n: {} } },
       '/n',
     ],
@@ -473,7 +473,7 @@ describe('DELETE /networks/<name>', () => {
     own.ledger.disownDatabase('test-network')
     await own.ledger.createItem('test-network', { id: 'org.test.Thing#x', resource: { id: 'x' } })
     expect((await own.networks.verify('test-network', () => {})).finding).toBe(
-      'block 2: it changes a network that was removed',
+      'block 2: the block changes a network that was removed',
     )
   })
 })

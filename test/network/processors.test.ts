@@ -85,7 +85,7 @@ async function started() {
   return { node, ask, run, ann }
 }
 
-it('represents a resource by one object within a transaction, however the processor reached it', async () => {
+it('represents a resource by one object within a transaction, however the processor obtained the resource', async () => {
   const { node, ask } = await started()
   const code = `const registry = await things(), owners = await people()
     const a = await registry.get('a'), ann = await owners.get('ann')
@@ -104,7 +104,7 @@ it('represents a resource by one object within a transaction, however the proces
   expect(same.status).toBe(200)
 })
 
-it('finds an object by its new id after the processor changed the id, whether the object was read or only referenced', async () => {
+it('an object returns its new id after the processor changed the id, whether the object was read or only referenced', async () => {
   const { ask } = await started()
   const code = `const a = await (await things()).get('a'), owner = a.owner
     a.id = 'z'
@@ -203,11 +203,11 @@ it('writes nothing for a failed transaction, and logs its console output', async
     ['await r.add(factory.newResource(NS, "Thing", "a"))', "Failed to add object with ID 'a'"],
     ['await r.update(factory.newResource(NS, "Thing", "zz"))', "Object with ID 'zz'"],
     ['await r.remove("zz")', "Object with ID 'zz'"],
-    ['a.amount = NaN; await r.update(a)', 'amount is no finite number'],
+    ['a.amount = NaN; await r.update(a)', 'amount is not a finite number'],
     ['a.other = 1; await r.update(a)', '/other'],
     ['await getAssetRegistry("org.test.Nothing")', 'Type "org.test.Nothing" is not declared'],
     ['emit(factory.newEvent(NS, "Noticed"))', '/text: Noticed needs text'],
-    ['await post("http://example.org", tx)', 'a transaction cannot reach the network'],
+    ['await post("http://example.org", tx)', 'a transaction cannot send requests'],
     ['await query("nothing")', 'there is no query nothing'],
     ['await query("byAmount", { least: "x", most: 1 })', 'the query needs the parameter least'],
     ['await query(buildQuery("SELECT x"))', 'the query is invalid'],

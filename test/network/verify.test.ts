@@ -115,7 +115,7 @@ it('verifies a network across upgrades, and finds a write that no processor made
   const wrong = await runDaicho(['network', 'verify'], variables)
   expect([wrong.code, wrong.stdout]).toEqual([
     1,
-    'test-network  block 9: transaction made-up: its writes differ from the recorded writes, first at number 0\n',
+    'test-network  block 9: transaction made-up: the writes of the replay differ from the recorded writes, starting with number 0\n',
   ])
 })
 
@@ -130,7 +130,7 @@ it('reports progress before each transaction is replayed', async () => {
   expect(reports).toEqual([0, 1, 2, 3].map((height) => ({ height, transactions: height + 1 })))
 })
 
-it('verification rejects if the scripts cannot be loaded, and reports no fault', async () => {
+it('verification fails with an error, not with a finding, if the scripts cannot be loaded', async () => {
   const folder = await folderOf()
   const node = await startGateway({
     folder,

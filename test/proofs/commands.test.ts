@@ -116,7 +116,7 @@ it('refuses a file that is too long with a one-line message', async () => {
   const { vkey } = new TestLog(0, 'unused')
   expect(await runVerify([long, '--key', vkey])).toMatchObject({
     code: 1,
-    stdout: 'DIFFERENCE the proof file is too long\n',
+    stdout: 'DIFFERENCE the proof file has more than 67108864 bytes\n',
   })
 })
 
@@ -222,9 +222,9 @@ it('audits a log by its tiles, stores the verified head, and detects a fork and 
     `key        ${vkey}`,
   ].join('\n')
   const first = [
-    'This is the first audit with this state file, so it has seen only one view of the log: ' +
+    'This is the first audit with this state file, so there was no earlier head to compare: ' +
       'compare the head with the head of another auditor.',
-    'The key was taken from the node itself; compare it with another source.',
+    'The key was taken from the node itself: compare the key with another source.',
   ].join('\n')
   expect(await atHome()).toBe(`${known}\n${first}\n`)
   expect(await atHome()).toBe(`${known}\n`)
@@ -258,7 +258,7 @@ it('audits a log by its tiles, stores the verified head, and detects a fork and 
   expect(node.service.serverId).toBe(serverId)
   expect(await audit()).toEqual([1, expect.objectContaining({ code: 'LOG_ROLLED_BACK' })])
   const back = await runVerify([node.url, '--state', state])
-  expect(back.stdout).toMatch(/^DIFFERENCE [^\n]+\n\(261 blocks were audited before\)\n$/)
+  expect(back.stdout).toMatch(/^DIFFERENCE [^\n]+\n\(an earlier audit verified 261 blocks\)\n$/)
   for (let n = 0; n < 262; n += 1) await node.send('POST', `/api/fork${n}`)
   await signed(262)
   expect(await audit()).toEqual([1, expect.objectContaining({ status: false, code: 'LOG_FORKED' })])
@@ -275,7 +275,7 @@ it('audits a log by its tiles, stores the verified head, and detects a fork and 
   expect((await runVerify([node.url, '--state', state])).code).toBe(2)
 })
 
-it('the independent script has at most 125 lines', () => {
+it('the independent Python script has at most 125 lines', () => {
   expect(readFileSync(SCRIPT, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(125)
 })
 
@@ -305,7 +305,7 @@ it('reports an entry as erased only if its erasure is proven', async () => {
   }
   expect(await verify(reduced)).toEqual([
     0,
-    'The proof is valid for a commitment; the content of the entry is not shown.',
+    'The proof is valid, but shows only the commitment of the entry, not the content.',
   ])
   const proven = [0, 'The entry was erased by entry 3.0; its commitment is intact.']
   expect(await verify(reduced, '--erasure', erasure)).toEqual(proven)
