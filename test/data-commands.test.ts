@@ -143,7 +143,7 @@ it('backup and export of an invalid store create no file, exit with code 1, and 
     runDaicho(['export', folder, '--out', join(to, 'export')]),
   ])
   expect([backup.code, json.code, exported.code]).toEqual([1, 1, 1])
-  expect(backup.stdout).toMatch(/^NO BACKUP: the store does not verify at height 1, entry 1: /)
+  expect(backup.stdout).toMatch(/^NO BACKUP: the store is damaged at height 1, entry 1: /)
   expect(JSON.parse(json.stdout)).toMatchObject({
     status: false,
     path: null,

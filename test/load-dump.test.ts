@@ -84,7 +84,7 @@ describe('load and dump with a data folder', () => {
         2,
         /mix two histories/,
       ],
-      [['load', 'x', '-', '--resume'], at, 2, /to resume a load from stdin, give --state/],
+      [['load', 'x', '-', '--resume'], at, 2, /--resume needs --state for a load from stdin/],
       [
         ['load', 'x', notLoaded, '--url', node.url, '--resume'],
         at,

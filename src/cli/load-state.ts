@@ -120,7 +120,10 @@ export class LoadStateFile {
     for (const [name, value] of Object.entries(identity)) {
       const before = stored.identity[name]
       if (JSON.stringify(before) === JSON.stringify(value)) continue
-      const what = name === 'stamps' ? 'the input has changed' : `${name} was ${shown(before)}`
+      const what =
+        name === 'stamps'
+          ? 'the input has changed'
+          : `the value of ${name} was ${shown(before)} before`
       const message = `this load cannot be resumed: ${what}; to load again, remove ${path}`
       throw new Exit(EXIT.usage, message)
     }

@@ -34,7 +34,8 @@ async function written<End>(
     end = { value: yield* texts }
   }
   await write(Readable.from(all()))
-  if (end === null) throw new Exit(EXIT.finding, 'the output was closed before its end')
+  if (end === null)
+    throw new Exit(EXIT.finding, 'the reader of the output closed it before the end')
   return (end as { readonly value: End }).value
 }
 
@@ -51,7 +52,9 @@ async function toStdout<End>(
   } catch (error) {
     const isClosed = error instanceof Error && 'code' in error && error.code === 'EPIPE'
     if (!isClosed) throw error
-    throw new Exit(EXIT.finding, 'the output was closed before its end', { cause: error })
+    throw new Exit(EXIT.finding, 'the reader of the output closed it before the end', {
+      cause: error,
+    })
   }
 }
 

@@ -116,7 +116,9 @@ function changeIn(data: string): Change {
     // The cast is not checked: the schema of the node declares the type.
     return parseJson(data) as Change
   } catch (error) {
-    throw new ClientError('REPLY_MALFORMED', 200, 'an event that is not JSON', { cause: error })
+    throw new ClientError('REPLY_MALFORMED', 200, 'an event of the change feed is not JSON', {
+      cause: error,
+    })
   }
 }
 

@@ -40,7 +40,7 @@ export class VerificationError extends ClientError {
 export function unverifiable(subject: string): VerificationError {
   return new VerificationError(
     'UNVERIFIABLE',
-    `${subject}: there is no proof that could be verified`,
+    `${subject} cannot be verified: there is no proof for this request`,
   )
 }
 

@@ -243,21 +243,25 @@ function baseOf(url: string | URL): string {
   const parsed = URL.canParse(text) ? new URL(text) : null
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
     throw new TypeError(
-      `${JSON.stringify(text)} is not the URL of a node; it has a form like ${EXAMPLE}`,
+      `${JSON.stringify(text)} is not the URL of a node; use a URL like ${EXAMPLE}`,
     )
   }
   const { origin, pathname, username, password, search, hash } = parsed
   // The message must not contain the URL, because the URL contains a password.
   if (username !== '' || password !== '') {
-    throw new TypeError(`the URL of a node has no user name or password, as in ${EXAMPLE}`)
+    throw new TypeError(
+      `the URL of a node must not have a user name or a password; use a URL like ${EXAMPLE}`,
+    )
   }
   if (search !== '' || hash !== '') {
-    throw new TypeError(`the URL of a node ends with its path, as in ${EXAMPLE}`)
+    throw new TypeError(
+      `the URL of a node must not have a query or a fragment; use a URL like ${EXAMPLE}`,
+    )
   }
   return origin + pathname.replace(/\/+$/, '')
 }
 
-const EXAMPLE = 'http://127.0.0.1:4126; a token is given with the option `token`'
+const EXAMPLE = 'http://127.0.0.1:4126, and give a token with the option `token`'
 
 /** Errors: ClientError, VALUE_INVALID. The message does not contain the value, which may be a token. */
 function headersOf(headers: Readonly<Record<string, string>>): Headers {

@@ -203,7 +203,7 @@ function policyIn({ key, witnesses, quorum, policy }: VerifyOptions): WitnessPol
     if (!(error instanceof ProofError)) throw error
     throw new TypeError(`verify: ${error.message}`, { cause: error })
   }
-  throw new TypeError('verify.policy is not for the log of verify.key')
+  throw new TypeError('verify.policy does not list the log of verify.key')
 }
 
 function serverIdIn(key: string): number {

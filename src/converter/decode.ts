@@ -111,8 +111,8 @@ function requireDecodable(pixels: number, bytesPerPixel: number): void {
     throw tooLarge(`the image has ${pixels} pixels; it may have at most ${PIXELS_MAX}`)
   if (pixels * bytesPerPixel > DECODER_BYTES_MAX) {
     throw tooLarge(
-      `the image has ${pixels} pixels; an image of this kind, which is decoded as a whole, may have at most ` +
-        `${Math.trunc(DECODER_BYTES_MAX / bytesPerPixel)}`,
+      `the image has ${pixels} pixels; the maximum for images with this encoding is ` +
+        `${Math.trunc(DECODER_BYTES_MAX / bytesPerPixel)}, because they must be decoded as a whole`,
     )
   }
 }

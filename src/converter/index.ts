@@ -31,8 +31,8 @@ const LINKS = [
 const DESCRIPTION = `Each pixel of an image becomes a spreadsheet cell of its colour.
 
 **[Open the upload page](/page)** to try it with a preview. JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP and SVG
-are accepted, up to 10 MiB (10,485,760 bytes). LibreOffice needs about a minute to open a workbook with 60,000 colours:
-with \`colors=4096\` it takes some seconds.`
+are accepted, up to 10 MiB (10,485,760 bytes). LibreOffice needs about a minute to open a workbook with 60,000 colours.
+With \`colors=4096\`, it needs some seconds.`
 
 /**
  * Returns the converter: `POST /image` and `POST /preview`, the upload page at `/page`, and the OpenAPI documentation

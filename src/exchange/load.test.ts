@@ -171,7 +171,10 @@ it('reports refused records with their lines, and loads the other records of the
   expect(refusals).toEqual([
     { kind: 'refused', line: 2, reason: 'it is not JSON' },
     expect.objectContaining({ line: 3, reason: expect.stringContaining('slash') }),
-    expect.objectContaining({ line: 4, reason: 'its id is a number; --id id makes it text' }),
+    expect.objectContaining({
+      line: 4,
+      reason: 'its id is a number; --id id converts the id to a string',
+    }),
     expect.objectContaining({
       line: 7,
       file: 'b.json',

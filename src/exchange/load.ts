@@ -230,7 +230,7 @@ class Loader {
       if (record.kind === 'revision') return this.#revision(place, record)
       const { idMember, databaseOf, newId } = this.#options
       if (idMember === null && typeof record.item.id === 'number') {
-        throw new RecordRefusal('its id is a number; --id id makes it text')
+        throw new RecordRefusal('its id is a number; --id id converts the id to a string')
       }
       const item = idMember === null ? record.item : withId(record.item, idMember)
       const operation = creationOf(databaseOf(null), item, newId)

@@ -43,15 +43,15 @@ it('reports errors in the file with the id of the entry, but without passwords',
     [{}, 'contains 0 pairs'],
     [{ '': { name: 'ada', password: 'hunter2' } }, 'has an id that is empty'],
     [{ [long]: { name: 'ada', password: 'hunter2' } }, 'has an id that is empty, too long'],
-    [{ a: 'hunter2' }, 'needs, for id a, a name'],
+    [{ a: 'hunter2' }, 'has no valid name for id a'],
     [
       { a: { name: 'a:b', password: 'hunter2' } },
-      'needs, for id a, a name: a string without colons',
+      'has no valid name for id a: a name must be a string without colons',
     ],
-    [{ a: { name: 1, password: 'hunter2' } }, 'needs, for id a, a name'],
-    [{ a: { name: 'ada' } }, 'needs, for id a, a password'],
-    [{ a: { name: 'ada', password: '' } }, 'needs, for id a, a password'],
-    [{ a: { name: 'ada', password: 'hunter2\n' } }, 'needs, for id a, a password'],
+    [{ a: { name: 1, password: 'hunter2' } }, 'has no valid name for id a'],
+    [{ a: { name: 'ada' } }, 'has no valid password for id a'],
+    [{ a: { name: 'ada', password: '' } }, 'has no valid password for id a'],
+    [{ a: { name: 'ada', password: 'hunter2\n' } }, 'has no valid password for id a'],
   ]
   for (const [content, why] of bad) {
     const file = await fileOf(content)

@@ -64,9 +64,10 @@ async function readPairsFile(path: string): Promise<Pairs> {
       const shown = id.slice(0, 40)
       if (!isPart(id)) return fail(`has an id that is empty, too long or unprintable: ${shown}`)
       if (!isPart(name) || name.includes(':')) {
-        return fail(`needs, for id ${shown}, a name: a string without colons`)
+        return fail(`has no valid name for id ${shown}: a name must be a string without colons`)
       }
-      if (!isPart(password)) return fail(`needs, for id ${shown}, a password: a string`)
+      if (!isPart(password))
+        return fail(`has no valid password for id ${shown}: a password must be a string`)
       return [id, { name, password }]
     }),
   )

@@ -35,7 +35,7 @@ export function rateFeedComponent(
         links: LINKS,
         description:
           'The current rates of twenty currency pairs, with their sources. ' +
-          'Reference rates: source ECB statistics; crosses are computed.',
+          'Source of the reference rates: ECB statistics. Rates without the euro are computed from the euro rates.',
         version: deps.version,
         tags: [
           { name: 'rates', description: 'Current and recorded rates' },

@@ -247,7 +247,7 @@ describe('the sanity band', () => {
       await rates.refresh()
       expect(served()?.source).toBe(isAccepted ? 'ecb' : 'lastgood')
       const warning =
-        /^warn no rates from ecb: USD is .* a second source must agree, or set RATES_BAND=off/
+        /^warn no rates from ecb: USD changed from .* a second source must confirm this, or set RATES_BAND=off/
       if (!isAccepted) expect(log.lines).toEqual([expect.stringMatching(warning)])
     },
   )

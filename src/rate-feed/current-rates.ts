@@ -175,7 +175,7 @@ export class CurrentRates {
         return this.#accept(confirmed)
       }
       const { currency, value, was } = change
-      const message = `${currency} is ${value} per euro and was ${was}; a second source must agree, or set RATES_BAND=off`
+      const message = `${currency} changed from ${was} to ${value} per euro; a second source must confirm this, or set RATES_BAND=off`
       poller.reportImplausible(new SourceError('OUT_OF_BAND', message))
       implausible.push(candidate)
       return 'ignored'

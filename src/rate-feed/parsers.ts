@@ -108,7 +108,10 @@ function gmoPrice(prices: ReadonlyMap<string, JsonObject>, code: string) {
   }
   const [ask, bid] = [decimal(stringIn(price, 'ask')), decimal(stringIn(price, 'bid'))]
   if (!(bid > 0 && ask >= bid && ask - bid <= bid * SPREAD_MAX)) {
-    throw new SourceError('VALUE_INVALID', `${symbol} has bid ${bid} and ask ${ask}`)
+    throw new SourceError(
+      'VALUE_INVALID',
+      `${symbol} has an implausible spread: bid ${bid}, ask ${ask}`,
+    )
   }
   const timeMs = parseInstant(stringIn(price, 'timestamp'))
   if (timeMs === null) throw new SourceError('DATE_INVALID', `${symbol} has no valid timestamp`)

@@ -95,7 +95,11 @@ export class SourcePoller {
     try {
       const reply = await this.#readWithRetry()
       const quote = reply === 'unchanged' ? this.#received : reply
-      if (quote === null) throw new SourceError('MALFORMED', '“unchanged” before the first quote')
+      if (quote === null)
+        throw new SourceError(
+          'MALFORMED',
+          'the source replied that the rates are unchanged, but has not sent any rates yet',
+        )
       this.#received = quote
       requirePast(quote, clock)
       this.#quote = quote

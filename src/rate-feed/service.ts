@@ -173,7 +173,10 @@ export class RateFeed {
   /** Returns the recorded rates of `pair`, oldest first. Errors: RateFeedError HISTORY_OFF, HISTORY_RANGE_INVALID. */
   async history(pair: Pair, query: HistoryQuery) {
     if (this.#ledger === null) {
-      throw new RateFeedError('HISTORY_OFF', 'rates are not recorded here; see RATES_RECORD')
+      throw new RateFeedError(
+        'HISTORY_OFF',
+        'rates are not recorded; to record rates, set RATES_RECORD=1',
+      )
     }
     const { from, to } = query
     const dates = [from, to].filter((date) => date !== null)

@@ -279,7 +279,7 @@ async function readBounded(path: string): Promise<string> {
     if (!stat.isFile() || stat.size > FILE_BYTES_MAX) {
       throw new SourceError(
         'FILE_UNREADABLE',
-        'the file is not a regular file, or longer than 1 MiB',
+        'the file is not a regular file, or is longer than 1 MiB',
       )
     }
     const bytes = Buffer.alloc(stat.size)

@@ -32,11 +32,12 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
         path: '/doc',
         title: 'daicho samples',
         links: [{ href: '/doc', text: 'API' }],
-        description: 'A token-gated sample API, and a path guarded by Basic credentials per id.',
+        description:
+          'A sample API that requires a token, and a path that requires the Basic credentials of an id.',
         version,
         tags: [
-          { name: 'sample', description: 'Log in, then show the token.' },
-          { name: 'guarded path', description: 'Basic credentials that depend on `id`.' },
+          { name: 'sample', description: 'Log in, then send the token with each request.' },
+          { name: 'guarded path', description: 'Each `id` has its own Basic credentials.' },
         ],
         securitySchemes: {
           sessionToken: { type: 'apiKey', in: 'header', name: 'x-access-token' },

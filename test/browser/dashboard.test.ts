@@ -125,7 +125,7 @@ describe('databases and items', () => {
     await node.send('POST', '/api/fruit', { id: 'plum', price: 90 })
     const { page, complaints } = await openPage(node, { at: '#/db/fruit/plum' })
     await button(page, 'Verify in this browser').click()
-    await shown(page, `This item is under checkpoint 2 of node ${node.service.serverId}.`)
+    await shown(page, `This item is included in checkpoint 2 of node ${node.service.serverId}.`)
     const proof = page.locator('.proof').first()
     await proof.getByText(`${node.service.log.verifierKey.split('+')[1]}`).waitFor()
     await proof.getByText('that this revision is the newest').waitFor()
@@ -169,7 +169,7 @@ describe('databases and items', () => {
     expect([file.name, file.text]).toEqual(['note.txt', 'ripe'])
 
     await upload('note.txt', 'image/svg+xml', '<svg xmlns="http://www.w3.org/2000/svg"/>')
-    await shown(page, 'The attachment note.txt exists and is replaced.')
+    await shown(page, 'The attachment note.txt exists and will be replaced.')
     await submit()
     await shown(page, 'image/svg+xml')
     const { attachments } = (await node.send('GET', '/api/fruit/plum/attachments')).json

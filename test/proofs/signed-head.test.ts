@@ -31,7 +31,9 @@ it('reports that an older state of the store contradicts the last signed head', 
     'copy with all signed blocks, because continuing would fork the chain'
   expect(await found(folder)).toEqual([1, nowhere(older)])
   const { stdout } = await runDaicho(['verify', folder])
-  expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries before it are valid)\n`)
+  expect(stdout).toBe(
+    `DIFFERENCE ${older}\n(2 blocks, 2 entries before the difference are valid)\n`,
+  )
 })
 
 it('reports that a different chain contradicts the last signed head, even if the chain is consistent in itself', async () => {
@@ -96,12 +98,12 @@ it('reports each change of node.key or signed-head, and how to repair it', async
     [
       head,
       otherNote,
-      `signed-head belongs to the log ${otherOrigin}, but the store contains ${origin}: put back the file of this node`,
+      `signed-head belongs to the log ${otherOrigin}, but the store contains the log ${origin}: put back the signed-head of this node`,
     ],
     [
       head,
       `${text}\n\n${otherSignature}`,
-      `signed-head is not signed by node.key: another node has written it; ${compare}`,
+      `signed-head is not signed by node.key: another node has written the file; ${compare}`,
     ],
     [
       head,

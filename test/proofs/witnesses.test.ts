@@ -86,7 +86,9 @@ it('accepts a proof file and the log of a node with the quorum of a policy, and 
       usage('--policy cannot be combined with --witness and --quorum'),
     )
     expect(await verify(...withKey, '--quorum', '1')).toMatchObject(
-      usage('--quorum must be the number of --witness keys that must have cosigned'),
+      usage(
+        '--quorum must be an integer of 1 or more, and needs --witness for each key that may cosign',
+      ),
     )
     expect(await verify(...withKey, '--witness', vkey)).toMatchObject({ code: 2, stdout: '' })
   }

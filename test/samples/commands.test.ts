@@ -119,7 +119,12 @@ describe('daicho user and daicho token', () => {
       ['token keys rotate', env, 78, 'there is no folder'],
       ['user', env, 2, 'Usage: daicho user'],
       ['user add ada correct-horse', env, 2, 'too many arguments'],
-      ['user add ada', env, 2, 'give the password on standard input'],
+      [
+        'user add ada',
+        env,
+        2,
+        'no password was given: write it as the first line of standard input',
+      ],
     ]
     for (const [args, input, code, reason] of cases) {
       const ended = await daicho(args, { env: input })

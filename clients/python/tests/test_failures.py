@@ -256,8 +256,8 @@ class Failures(unittest.TestCase):
         for url, reason in (
             ("x", "'x' is not the URL of a node"),
             ("localhost:4126", "'localhost:4126' is not the URL of a node"),
-            ("http://u:secret@h", "has no user name or password"),
-            ("http://h/?token=secret", "ends with its path"),
+            ("http://u:secret@h", "must not have a user name or a password"),
+            ("http://h/?token=secret", "must not have a query or a fragment"),
         ):
             with self.assertRaisesRegex(ValueError, reason):
                 LedgerClient(url)

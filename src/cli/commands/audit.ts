@@ -53,7 +53,7 @@ export interface VerifyFlags {
 const REPLY_BYTES_MAX = 1_048_576
 
 const FIRST_AUDIT =
-  'This is the first audit with this state file, so it has seen only one view of the log: ' +
+  'This is the first audit with this state file, so there was no earlier head to compare: ' +
   'compare the head with the head of another auditor.'
 
 /** State of the last audit: the verifier key of the log, and the audited size. */
@@ -90,7 +90,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   }
   const lines =
     problem !== null
-      ? [`DIFFERENCE ${problem.message}`, `(${blocks} blocks were audited before)`]
+      ? [`DIFFERENCE ${problem.message}`, `(an earlier audit verified ${blocks} blocks)`]
       : [
           `The log is valid: ${blocks} blocks, ${added} of them new.`,
           `server id  ${serverId}`,
@@ -101,7 +101,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   if (problem === null && before === null) {
     lines.push(FIRST_AUDIT)
     if (flags.key === undefined && (policy?.logs.length ?? 0) === 0) {
-      lines.push('The key was taken from the node itself; compare it with another source.')
+      lines.push('The key was taken from the node itself: compare the key with another source.')
     }
   }
   print(flags.json, result, lines.join('\n'))
@@ -143,7 +143,7 @@ function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | nul
   if (quorum !== undefined && (witness === undefined || !/^[1-9]\d{0,2}$/.test(quorum))) {
     throw new Exit(
       EXIT.usage,
-      '--quorum must be the number of --witness keys that must have cosigned',
+      '--quorum must be an integer of 1 or more, and needs --witness for each key that may cosign',
     )
   }
   try {
@@ -239,7 +239,7 @@ const PROOF_BYTES_MAX = 64 * 1024 * 1024
 /** Returns the text of a proof file. Errors: PROOF_MALFORMED if the file is too long; system errors. */
 function proofIn(path: string): string {
   if (statSync(path).size <= PROOF_BYTES_MAX) return readFileSync(path, 'utf8')
-  throw new ProofError('PROOF_MALFORMED', 'the proof file is too long')
+  throw new ProofError('PROOF_MALFORMED', `the proof file has more than ${PROOF_BYTES_MAX} bytes`)
 }
 
 /** Verifies the proof file at `path` and prints its content. Errors: Exit (usage). */
@@ -261,7 +261,9 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
       lines.push(`time       ${new Date(timestamp ?? 0).toISOString()}`)
       lines.push(`entry      ${JSON.stringify(entry)}`)
     } else if (erasedAt === null) {
-      lines.unshift('The proof is valid for a commitment; the content of the entry is not shown.')
+      lines.unshift(
+        'The proof is valid, but shows only the commitment of the entry, not the content.',
+      )
     } else {
       lines.unshift(`The entry was erased by entry ${erasedAt}; its commitment is intact.`)
     }

@@ -8,12 +8,12 @@ import { count, print, withProgress } from '../output.ts'
 
 export function backupCommand(): Command {
   return new Command('backup')
-    .description('copy a data folder to a new folder in <to>; its node may be running')
+    .description('copy a data folder to a new folder in <to>; the node may be running')
     .argument('<folder>', 'a data folder')
-    .argument('<to>', 'folder of the backups; each is named after its time')
+    .argument('<to>', 'folder for the backups; the name of a backup is its time')
     .option('--without-keys', 'leave out node.key and token-keys.json')
     .option('--no-verify', 'do not verify the copy')
-    .option('--keep <number>', 'number of backups to keep; then removes older backups', parseKeep)
+    .option('--keep <number>', 'number of backups to keep; older backups are removed', parseKeep)
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
@@ -87,7 +87,7 @@ function backupText(
     const { height = null, index = null, what } = verification?.finding ?? {}
     const entry = index === null ? '' : `, entry ${index}`
     const position = height === null ? '' : ` at height ${height}${entry}`
-    return `NO BACKUP: the store does not verify${position}: ${what}`
+    return `NO BACKUP: the store is damaged${position}: ${what}`
   }
   return [
     `Backed up: ${count(blocks, 'block')}, ${verification === null ? 'not verified' : 'everything is valid'}.`,

@@ -28,9 +28,15 @@ export function countCommand(): Command {
     .description('count the items of a running node, in groups, with sums and averages')
     .argument('<database>')
     .option('--where <json>', 'count only these items, such as {"price":{"gt":5}}')
-    .option('--group <paths>', 'one or two members whose values form the groups, with commas')
+    .option(
+      '--group <paths>',
+      'one or two members, separated by a comma; items with equal values form a group',
+    )
   for (const name of FUNCTIONS) {
-    command.option(`--${name} <paths>`, `members whose ${ABOUT[name]} is shown, with commas`)
+    command.option(
+      `--${name} <paths>`,
+      `show the ${ABOUT[name]} of these members, separated by commas`,
+    )
   }
   return command
     .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
@@ -95,7 +101,7 @@ function table({ groups, height, consistent }: AggregationReply): string {
       .join('  ')
       .trimEnd(),
   )
-  const changed = `(blocks were added meanwhile; reading began at height ${height})`
+  const changed = `(blocks were added while the items were read; the first read was at height ${height})`
   return [...text, ...(consistent ? [] : [changed])].join('\n')
 }
 

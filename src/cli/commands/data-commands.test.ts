@@ -24,10 +24,10 @@ it('backs up, exports, verifies and imports an empty chain', async () => {
   for (const { code, stdout } of outputs)
     expect([code, stdout]).toEqual([0, expect.stringContaining('\nhead       (none)\n')])
   expect(outputs.map(({ stdout }) => stdout.split('\n')[0])).toEqual([
-    'Everything is valid: 0 blocks, 0 entries; 0 databases with 0 items follow from them.',
+    'Everything is valid: 0 blocks, 0 entries, 0 databases with 0 items.',
     'Backed up: 0 blocks, not verified.',
     'Exported: 0 blocks, 0 entries.',
-    'Everything is valid: 0 blocks, 0 entries; 0 databases with 0 items follow from them.',
+    'Everything is valid: 0 blocks, 0 entries, 0 databases with 0 items.',
     'Imported: 0 blocks, 0 entries; everything is valid.',
   ])
 })

@@ -52,7 +52,7 @@ it.skipIf(process.geteuid?.() !== 0)('reports files of another owner', async () 
   expect(all).toContainEqual({
     check: 'folder',
     state: 'problem',
-    message: `node.key: not owned by the owner of the folder: chown -R 0:0 ${folder}`,
+    message: `node.key: not owned by the owner of the folder; run chown -R 0:0 ${folder}`,
   })
 })
 

@@ -131,7 +131,7 @@ function ownerFindings(folder: string): readonly Finding[] {
   if (foreign.length === 0) return []
   const shown = foreign.slice(0, FOREIGN_SHOWN).join(', ')
   const names = foreign.length > FOREIGN_SHOWN ? `${shown} …` : shown
-  const message = `${names}: not owned by the owner of the folder: chown -R ${owner.uid}:${owner.gid} ${folder}`
+  const message = `${names}: not owned by the owner of the folder; run chown -R ${owner.uid}:${owner.gid} ${folder}`
   return [{ check: 'folder', state: 'problem', message }]
 }
 
@@ -161,7 +161,10 @@ async function folderFinding(folder: string | null): Promise<Finding> {
     const isRunning = await isLocked(folder)
     const use = isRunning ? IN_USE : 'not in use'
     if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
-      return finding('warning', `${folder} is open to other users: chmod 700 ${folder} (${use})`)
+      return finding(
+        'warning',
+        `${folder} is open to other users: run chmod 700 ${folder} (${use})`,
+      )
     }
     return finding('ok', `${folder}, ${use}`)
   } catch (error) {
@@ -214,7 +217,11 @@ async function storeFindings(
       if (what !== null) return result('problem', what, newestMs)
       const { mode } = statSync(join(folder, KEY_FILE))
       if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
-        return result('problem', `other users can read ${KEY_FILE}: chmod 600 it`, newestMs)
+        return result(
+          'problem',
+          `other users can read ${KEY_FILE}: run chmod 600 ${KEY_FILE}`,
+          newestMs,
+        )
       }
       return result(
         'ok',
@@ -242,9 +249,9 @@ function diskFinding(folder: string): Finding {
     .reduce((sum, size) => sum + size)
   const message = `${sizeText(free)} free, the store is ${sizeText(store)}`
   if (free < FREE_BYTES_MIN)
-    return { check: 'disk', state: 'problem', message: `${message}: make space` }
+    return { check: 'disk', state: 'problem', message: `${message}: free disk space` }
   const isLow = free < FREE_BYTES_LOW || free < store
-  const advice = isLow ? ': an erasure or a backup may fail, make space' : ''
+  const advice = isLow ? ': an erasure or a backup may fail; free disk space' : ''
   return { check: 'disk', state: isLow ? 'warning' : 'ok', message: `${message}${advice}` }
 }
 
@@ -260,14 +267,14 @@ export function clockFinding(
   const time = new Date(nowMs).toISOString()
   if (newestMs !== null && newestMs > nowMs) {
     const seconds = Math.ceil((newestMs - nowMs) / 1000)
-    const message = `${time} is ${seconds} s before the time of the newest block, which new blocks also get: set the clock`
+    const message = `${time} is ${seconds} s before the time of the newest block; new blocks get this later time: set the clock`
     return { check: 'clock', state: 'problem', message }
   }
   if (isSynchronised === false) {
     const message = `${time}, not synchronised: enable NTP (timedatectl set-ntp true)`
     return { check: 'clock', state: 'warning', message }
   }
-  const source = isSynchronised ? 'synchronised' : 'not before the newest block'
+  const source = isSynchronised ? 'synchronised' : 'not before the time of the newest block'
   return { check: 'clock', state: 'ok', message: `${time}, ${source}` }
 }
 

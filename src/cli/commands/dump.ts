@@ -23,7 +23,7 @@ export function dumpCommand(): Command {
     .argument('<db>', 'name of the database')
     .option('--out <file>', 'output file, compressed if it ends in .gz; - for stdout', '-')
     .addOption(
-      new Option('--format <name>', 'default: by the name of the file, else ndjson').choices(
+      new Option('--format <name>', 'default: from the file name, otherwise ndjson').choices(
         DUMP_FORMATS,
       ),
     )
@@ -38,7 +38,7 @@ export function dumpCommand(): Command {
     .addHelpText(
       'after',
       '\nThe dump shows the state after one block; its height is printed. A node may be running in SYSTEM_FOLDER.\n' +
-        'With --url, the dump fails if the database changes meanwhile. Attachments and histories are not part of a\n' +
+        'With --url, the dump fails if the database changes during the dump. Attachments and histories are not part of a\n' +
         'dump; see daicho backup and daicho export.\n' +
         '\nExit code 0: the dump is complete. 1: it is not; no file was written. 2: wrong arguments. 78: the folder\n' +
         'is not suitable.',
@@ -59,7 +59,10 @@ interface DumpFlags {
 async function dump(db: string, flags: DumpFlags): Promise<void> {
   const { out, json } = flags
   if (out === '-' && json === true) {
-    throw new Exit(EXIT.usage, '--json and --out - would both write to stdout')
+    throw new Exit(
+      EXIT.usage,
+      '--json cannot be combined with --out -, because both write to stdout',
+    )
   }
   requireFileName(out)
   const isCompressed = flags.gzip === true || out.endsWith('.gz')

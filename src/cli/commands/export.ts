@@ -24,7 +24,7 @@ export function exportCommand(): Command {
     .description('write the chain of a node, with its proofs, as JSON lines')
     .argument(
       '<from>',
-      'a data folder or the postgres:// URL of a database; its node may be running',
+      'a data folder or the postgres:// URL of a database; the node may be running',
     )
     .requiredOption('--out <file>', 'output file, compressed if it ends in .gz; - for stdout')
     .option('--json', 'print the result as one line of JSON; not with --out -')
@@ -44,7 +44,10 @@ interface ExportFlags {
 async function exportTo(from: string, { out, json }: ExportFlags): Promise<void> {
   if (!isDatabaseUrl(from)) requireFolder(from)
   if (out === '-' && json === true) {
-    throw new Exit(EXIT.usage, '--json and --out - would both write to stdout')
+    throw new Exit(
+      EXIT.usage,
+      '--json cannot be combined with --out -, because both write to stdout',
+    )
   }
   requireFileName(out)
   const { result, seconds } = await withProgress('exporting', (line) =>

@@ -18,7 +18,7 @@ import { bytesOfFile, onExport } from './export.ts'
 
 export function importCommand(): Command {
   const command = new Command('import')
-    .description('create the store of the node in SYSTEM_FOLDER from its export')
+    .description('create the store of the node in SYSTEM_FOLDER from an export of its chain')
     .argument('<file>', 'a file written by daicho export, compressed or not; - for stdin')
     .option(
       '--key <vkey>',
@@ -86,7 +86,7 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
 
 export function restoreCommand(): Command {
   const command = new Command('restore')
-    .description('restore the node in SYSTEM_FOLDER from a peer that mirrors it')
+    .description('restore the node in SYSTEM_FOLDER from a peer that mirrors its chain')
     .requiredOption('--from <url>', 'base URL of a node that has the chain')
     .requiredOption('--serverid <number>', 'server id of the chain', parseServerId)
     .option(

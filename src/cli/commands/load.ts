@@ -56,12 +56,12 @@ export function loadCommand(): Command {
     .description(
       'load items from files into a database of the running node at --url or the stopped node in SYSTEM_FOLDER',
     )
-    .argument('<db>', 'created if it is missing; {table} stands for the table of a QLDB export')
-    .argument('<file...>', 'files, compressed by gzip or not, one after the other; - for stdin')
+    .argument('<db>', 'database, created if missing; {table} stands for the table of a QLDB export')
+    .argument('<file...>', 'files in the order of loading, compressed by gzip or not; - for stdin')
     .addOption(
       new Option(
         '--format <name>',
-        'default: by the name of the file, or its first character',
+        'default: detected from the file name, or from the first character',
       ).choices(SOURCE_FORMATS),
     )
     .option(
@@ -71,13 +71,16 @@ export function loadCommand(): Command {
     .option('--schema <file>', 'types of CSV columns, as JSON: {"price":"number"}')
     .option('--no-attachments', 'leave out the attachments of CouchDB documents')
     .addOption(
-      new Option('--on-conflict <what>', 'if an item with the id exists')
+      new Option('--on-conflict <what>', 'action if an item with the same id exists')
         .choices(CONFLICT_POLICIES)
         .default('fail'),
     )
     .option('--refused <file>', 'write all refused records to this file, one line of JSON each')
     .option('--resume', 'continue an interrupted load after its last acknowledged batch')
-    .option('--state <file>', 'progress of the load (default: <file>.load; none for stdin)')
+    .option(
+      '--state <file>',
+      'file for the progress of the load (default: <file>.load; none for stdin)',
+    )
     .option('--url <url>', 'the running node, such as http://127.0.0.1:4126')
     .option(
       '--token <token>',
@@ -191,15 +194,19 @@ function checkArguments(db: string, files: readonly string[], flags: LoadFlags):
   if (flags.resume === true && flags.state === undefined && files.includes('-')) {
     throw new Exit(
       EXIT.usage,
-      'to resume a load from stdin, give --state, at the start of the load and again with --resume',
+      '--resume needs --state for a load from stdin: give the same --state to the load and to --resume',
     )
   }
   if (flags.format === 'qldb' && flags.onConflict === 'skip') {
-    const message = '--on-conflict skip would mix two histories: use replace, or another database'
+    const message =
+      '--on-conflict skip with --format qldb would mix two histories: use --on-conflict replace, or another database'
     throw new Exit(EXIT.usage, message)
   }
   if (flags.format === 'qldb' && flags.id !== undefined) {
-    throw new Exit(EXIT.usage, '--id: the id of a QLDB document is always the id of its item')
+    throw new Exit(
+      EXIT.usage,
+      '--id cannot be combined with --format qldb: the id of a QLDB document is always the id of its item',
+    )
   }
   if (db.includes(TABLE) && flags.format !== 'qldb') {
     throw new Exit(

@@ -151,7 +151,7 @@ function stoppedNode(networks: Networks): NetworkNode {
 function remoteNode(base: string, apiKey: string | null): NetworkNode {
   const request = async (method: string, path: string, sent?: Buffer | object): Promise<Json> => {
     const url = URL.parse(path, base)
-    if (url === null) throw new Exit(EXIT.usage, '--url: this is not a URL')
+    if (url === null) throw new Exit(EXIT.usage, `--url: ${base} is not a URL`)
     const headers: Record<string, string> = apiKey === null ? {} : { 'x-api-key': apiKey }
     let body: Uint8Array<ArrayBuffer> | string | null = null
     if (Buffer.isBuffer(sent)) {

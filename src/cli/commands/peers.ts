@@ -56,7 +56,7 @@ export function peersCommand(): Command {
     .argument('<vkey>', 'verifier key of that node')
     .argument(
       '[address]',
-      'base URL of that node or of one of its mirrors; omit it if that node pushes',
+      'base URL of that node or of one of its mirrors; omit it if that node pushes its chain',
     )
     .option('--push', "also push this node's chain to that address")
     .action(async (vkey: string, url: string | undefined, flags: Flags) => {

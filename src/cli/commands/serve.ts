@@ -29,7 +29,7 @@ export function serveCommand(): Command {
     .addOption(
       new Option(
         '--only <names>',
-        `start only these, with commas: ${COMPONENT_NAMES.join(',')}`,
+        `start only these components, separated by commas: ${COMPONENT_NAMES.join(',')}`,
       ).argParser(parseComponentNames),
     )
     .option('--host <address>', 'address to listen on (HOST, else 127.0.0.1)')

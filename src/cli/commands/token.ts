@@ -42,8 +42,8 @@ export function tokenCommand(): Command {
     .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
     .option(
       '--token <token>',
-      'token with the scope node:admin, or a file that contains it; without it, a token of one minute ' +
-        'is signed with the key in the folder',
+      'token with the scope node:admin, or a file that contains it; if omitted, the command uses a token ' +
+        'that it signs with the key in the folder, valid for one minute',
       textOrFile,
     )
     .option('--json', 'print the result as one line of JSON')
@@ -51,7 +51,7 @@ export function tokenCommand(): Command {
   command
     .command('revoke')
     .description('revoke a token')
-    .argument('<jti>', 'id of the token: its claim jti, which is logged when it is issued')
+    .argument('<jti>', 'id of the token (claim jti), logged when the token is issued')
     .action(async (jti: string) => {
       await withNodeTokens((tokens) => tokens.revoke(jti))
       process.stdout.write(`revoked ${jti}\n`)
@@ -117,8 +117,12 @@ async function list({ url, token, json }: ListFlags): Promise<void> {
     const end = revoked ? 'REVOKED' : `expires ${timeText(expires_at)}`
     return `${jti}  ${subject}  ${scopes.join(' ')}  ${use}  ${end}`
   })
-  if (!reply.required) lines.push('the node requires no tokens: set TOKENS=required')
-  else if (lines.length === 0) lines.push('no token was used since the start of the node')
+  if (!reply.required)
+    lines.push(
+      'the node requires no tokens; to require tokens, start the node with TOKENS=required',
+    )
+  else if (lines.length === 0)
+    lines.push('no tokens were issued or accepted since the start of the node')
   print(json, { ...reply, tokens }, lines.join('\n'))
 }
 

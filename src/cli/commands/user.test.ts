@@ -66,9 +66,17 @@ it.each([
   ['a line that ends with CRLF', ['brass: key\r\n'], 'brass: key'],
   ['a line without a line break', ['brass: key'], 'brass: key'],
   ['8 KiB', ['x'.repeat(8_191), '\n'], 'x'.repeat(8_191)],
-  ['more than 8 KiB', ['x'.repeat(8_192), '\n'], 'standard input is too long for a password'],
-  ['nothing', [], 'give the password on standard input'],
-  ['an empty line', ['\nbrass: key\n'], 'give the password on standard input'],
+  [
+    'more than 8 KiB',
+    ['x'.repeat(8_192), '\n'],
+    'the password on standard input has more than 8192 bytes',
+  ],
+  ['nothing', [], 'no password was given: write it as the first line of standard input'],
+  [
+    'an empty line',
+    ['\nbrass: key\n'],
+    'no password was given: write it as the first line of standard input',
+  ],
 ])(
   'for a pipe that contains %s, reads the password or reports the reason',
   async (_, parts, expected) => {

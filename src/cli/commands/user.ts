@@ -122,9 +122,16 @@ async function firstLine(input: Input): Promise<string> {
     parts.push(read)
     bytes += read.length
     if (bytes > INPUT_BYTES_MAX)
-      throw new Exit(EXIT.usage, 'standard input is too long for a password')
+      throw new Exit(
+        EXIT.usage,
+        `the password on standard input has more than ${INPUT_BYTES_MAX} bytes`,
+      )
   }
   const [line = ''] = Buffer.concat(parts).toString('utf8').split(/\r?\n/, 1)
-  if (line === '') throw new Exit(EXIT.usage, 'give the password on standard input')
+  if (line === '')
+    throw new Exit(
+      EXIT.usage,
+      'no password was given: write it as the first line of standard input',
+    )
   return line
 }

@@ -27,10 +27,13 @@ export function verifyCommand(): Command {
       'a data folder (its node may be running), the postgres:// URL of a database, an export (- for stdin), ' +
         'a .tlog-proof file, an evidence.json, or the URL of a node',
     )
-    .option('--key <vkey>', 'verifier key of the node (from .../vkey), or a file that contains it')
+    .option(
+      '--key <vkey>',
+      'verifier key of the node (from /api/ledgers/<serverid>/vkey), or a file that contains it',
+    )
     .option(
       '--state <file>',
-      'for a URL: file for the result of the last audit (default: in the home folder)',
+      'for a URL: file for the state of the last audit (default: a file in ~/.daicho)',
     )
     .option(
       '--token <token>',
@@ -39,7 +42,7 @@ export function verifyCommand(): Command {
     )
     .option(
       '--erasure <file>',
-      'for a proof file without content: the proof file of the entry that erased it',
+      'for a proof file of an erased entry: the proof file of the entry that erased the content',
     )
     .option(
       '--witness <vkey>',
@@ -54,7 +57,7 @@ export function verifyCommand(): Command {
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: everything is valid; evidence proves two histories. 1: a difference was found and printed.\n2: nothing to verify.',
+      '\nExit code 0: everything is valid, or the evidence proves two histories. 1: a difference was found and printed.\n2: nothing to verify.',
     )
     .action(verify)
 }
@@ -167,11 +170,10 @@ function verificationText(
       ...(finding.index === null ? [] : [`entry ${finding.index}`]),
     ].join(', ')
     const where = position === '' ? '' : `at ${position}: `
-    return `DIFFERENCE ${where}${finding.what}\n(${counted} before it are valid)`
+    return `DIFFERENCE ${where}${finding.what}\n(${counted} before the difference are valid)`
   }
   const lines = [
-    `Everything is valid: ${counted}; ${count(databases, 'database')} with ${count(items, 'item')} ` +
-      `${databases === 1 ? 'follows' : 'follow'} from them.`,
+    `Everything is valid: ${counted}, ${count(databases, 'database')} with ${count(items, 'item')}.`,
   ]
   if (erased > 0) lines.push(`Erased, commitment intact: ${count(erased, 'entry', 'entries')}.`)
   lines.push(`server id  ${serverId}`, `head       ${headId ?? '(none)'}`)
@@ -181,7 +183,7 @@ function verificationText(
   }
   if (absent > 0) {
     lines.push(
-      `absent     ${count(absent, 'blob')}: the node of this mirror fetches those that the source still has`,
+      `absent     ${count(absent, 'blob')}: the running node fetches the blobs that the source of this mirror still has`,
     )
   }
   lines.push(`time       ${paceText(entries, seconds)}`)

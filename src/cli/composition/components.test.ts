@@ -32,7 +32,7 @@ async function closed(composed: Promise<App>): Promise<App> {
 it('rejects RATES_RECORD without a ledger in the same process', async () => {
   await expect(compose('rates', { RATES_RECORD: '1' }).composed).rejects.toMatchObject({
     code: 78,
-    message: 'RATES_RECORD=1 needs the ledger in the same process',
+    message: 'RATES_RECORD=1 needs the ledger in the same process: add ledger to --only',
   })
 })
 

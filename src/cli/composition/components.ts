@@ -64,7 +64,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
     const { SYSTEM_FOLDER: folder, SECRET: secret } = settings
     if (settings.STORE !== null && secret === null) {
       context.logger.warn(
-        'STORE is set without SECRET: only the process that issued a token accepts it',
+        'STORE is set without SECRET: a token is accepted only by the process that issued the token',
       )
     }
     const revocations = settings.STORE === null ? null : await openRevocations(settings.STORE)
@@ -91,7 +91,10 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
       if (names.includes('ledger') || names.includes('gateway')) {
         return createRates(context, await ledger())
       }
-      throw new Exit(EXIT.configuration, 'RATES_RECORD=1 needs the ledger in the same process')
+      throw new Exit(
+        EXIT.configuration,
+        'RATES_RECORD=1 needs the ledger in the same process: add ledger to --only',
+      )
     },
     samples: async () => createSamples(context, await tokens()),
     gateway: async () => {

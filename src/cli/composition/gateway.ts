@@ -61,12 +61,13 @@ export async function createGateway(
 function accessOf({ settings, isLoopback, host, logger, notify }: ComponentContext) {
   const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: isAuthenticated } = settings
   if (isAuthenticated && apiKey === null) {
-    const message = 'identities are issued with the key of the gateway: set GATEWAY_API_KEY too'
+    const message =
+      'GATEWAY_AUTHENTICATION=1 needs GATEWAY_API_KEY, the key with which identities are issued'
     throw new Exit(EXIT.configuration, message)
   }
   const open = apiKey === null
   if (open && !isLoopback && !settings.GATEWAY_OPEN) {
-    const message = `an open gateway is for loopback only: set GATEWAY_API_KEY to listen on ${host}, or GATEWAY_OPEN=1`
+    const message = `a gateway without a key may listen only on loopback addresses: to listen on ${host}, set GATEWAY_API_KEY, or GATEWAY_OPEN=1`
     throw new Exit(EXIT.configuration, message)
   }
   if (open && !isLoopback) {

@@ -58,8 +58,8 @@ export function columnTypesOf(schema: Json): ReadonlyMap<string, ColumnType> {
     const type = COLUMN_TYPES.find((each) => each === given)
     if (type !== undefined) return [name, type] as const
     throw new SourceError(
-      `the schema gives column ${name} the type ${JSON.stringify(given)}; ` +
-        `types are ${COLUMN_TYPES.join(', ')}`,
+      `the schema has the unknown type ${JSON.stringify(given)} for column ${name}; ` +
+        `use ${COLUMN_TYPES.join(', ')}`,
     )
   })
   if (types.length > 0) return new Map(types)
@@ -67,7 +67,8 @@ export function columnTypesOf(schema: Json): ReadonlyMap<string, ColumnType> {
 }
 
 function headerOf(row: Row | undefined, types: ReadonlyMap<string, ColumnType>): readonly Column[] {
-  const cells = row?.cells ?? 'it is missing'
+  if (row === undefined) throw new SourceError('the header is missing')
+  const { cells } = row
   if (typeof cells === 'string') throw new SourceError(`the header is malformed: ${cells}`)
   const columns = cells.map(({ text }): Column => {
     const colon = text.lastIndexOf(':')
@@ -80,7 +81,7 @@ function headerOf(row: Row | undefined, types: ReadonlyMap<string, ColumnType>):
   if (names.size < columns.length || names.has('')) {
     throw new SourceError('the header must have a different name for each column')
   }
-  if (names.has('__proto__')) throw new SourceError('no column can be called __proto__')
+  if (names.has('__proto__')) throw new SourceError('a column must not be named __proto__')
   const unknown = [...types.keys()].find((name) => !names.has(name))
   if (unknown === undefined) return columns
   throw new SourceError(`the schema has a column ${unknown}, which the header does not have`)

@@ -91,7 +91,9 @@ function tableOf(id: string, documents: Json): string {
 function itemOf(data: Json, { id, version, txId, txTime }: JsonObject): JsonObject {
   if (!isJsonObject(data)) throw new RecordRefusal(`document ${id} is not a struct`)
   if (data[METADATA] !== undefined) {
-    throw new RecordRefusal(`document ${id} has a member ${METADATA}, which is for the metadata`)
+    throw new RecordRefusal(
+      `document ${id} has a member ${METADATA}, a name that is reserved for the metadata of QLDB`,
+    )
   }
   const { id: dataId, ...members } = data
   const metadata: JsonObject = {

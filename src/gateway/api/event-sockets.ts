@@ -280,7 +280,7 @@ class EventSocket {
       if (this.#isSelected(type)) this.#socket.send(bytes, TEXT)
     }
     if (this.#socket.bufferedAmount <= PENDING_BYTES_MAX) return
-    this.#socket.close(TOO_SLOW, 'too slow')
+    this.#socket.close(TOO_SLOW, 'the client reads too slowly')
     this.#socket.terminate()
   }
 

@@ -191,7 +191,10 @@ function resourcePath(type: TypeDeclaration, shown: string, example: JsonObject)
       summary: `Check whether a ${name} exists`,
       operationId: `${shown}.exists`,
       parameters: [ID],
-      responses: { 200: { description: 'It exists' }, 404: { description: 'It does not exist' } },
+      responses: {
+        200: { description: 'The resource exists' },
+        404: { description: 'The resource does not exist' },
+      },
     },
   }
   if (kind === 'transaction') return reads
@@ -226,20 +229,21 @@ function systemPaths(): JsonObject {
     return { post: operation(id, summary, { [status]: done }, null, body(schema, example)) }
   }
   const archive = {
-    description: 'The .bna',
+    description: 'The archive, a .bna file',
     content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
   }
   const summary = 'Run the query in the request body'
   const results = json('The results', listOf({ type: 'object' }))
   const query = { query: 'SELECT org.example.Thing', parameters: {} }
   const issue = 'Issue an identity for a participant; only this reply contains its secret'
-  const bind = 'Bind an identity to a participant; the client keeps its secret'
+  const bind =
+    'Create an identity for a secret that only the participant knows; send the hash of the secret'
   const revoke = 'Revoke an identity permanently'
   return {
     '/system/ping': {
       get: {
         tags: ['system'],
-        summary: 'Show the version and the caller',
+        summary: 'Show the version of daicho and the caller',
         operationId: 'system.ping',
         responses: { 200: json('The version, participant and identity', { type: 'object' }) },
       },
@@ -251,7 +255,12 @@ function systemPaths(): JsonObject {
       post: operation('query', summary, { 200: results }, [FILTER], body(QUERY, query)),
     },
     '/system/historian': read('historian', 'List the historian records', 'HistorianRecord', true),
-    '/system/historian/{id}': read('historianById', 'Read one record', 'HistorianRecord', false),
+    '/system/historian/{id}': read(
+      'historianById',
+      'Read one historian record',
+      'HistorianRecord',
+      false,
+    ),
     '/system/identities': read('identities', 'List the identities', 'Identity', true),
     '/system/identities/{id}': read('identityById', 'Read one identity', 'Identity', false),
     '/system/identities/issue': post('issueIdentity', issue, ['participant', 'userID'], 200, {

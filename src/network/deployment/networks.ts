@@ -159,7 +159,7 @@ export class Networks {
       throw new NetworkError('NETWORK_NAME_TAKEN', message)
     }
     if (databases.includes(name)) {
-      const message = `the ledger has a database ${name} that belongs to no network`
+      const message = `the ledger has a database ${name} that belongs to no network; choose another name`
       throw new NetworkError('NETWORK_NAME_TAKEN', message)
     }
     const network = new BusinessNetwork(this.#deps, definition, false)

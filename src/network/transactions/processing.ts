@@ -60,7 +60,7 @@ export async function process(
     for (const line of session.logged) log(line)
     if (!('value' in answer)) throw failure(answer, session.denied)
     if (isUnresolved(answer)) {
-      const message = `relationships can be followed at most ${LEVELS_MAX} levels deep: use registries`
+      const message = `a script can follow relationships at most ${LEVELS_MAX} levels deep; read the resources from registries instead`
       throw new NetworkError('TRANSACTION_FAILED', message)
     }
     await draft.requireReferences()

@@ -42,14 +42,14 @@ export async function verifyNetwork(
   let count = 0
   let transactions = 0
   const findingIn = async ({ height, changes, deployed, removed }: RecordedChanges) => {
-    if (isRemoved) return 'it changes a network that was removed'
+    if (isRemoved) return 'the block changes a network that was removed'
     isRemoved = removed
     if (deployed !== null) {
       const next = deployedNetwork(deployed, name, state, limits)
       if (typeof next === 'string') return next
       network = next
     }
-    if (network === null) return 'it changes a network that is not deployed yet'
+    if (network === null) return 'the block changes a network that is not deployed yet'
     const { before, recorded } = transactionsIn(changes, network.model)
     apply(before)
     for (const transaction of recorded) {
@@ -128,7 +128,7 @@ async function differenceOf(
     )
   } catch (error) {
     if (!(error instanceof NetworkError) || error.code === 'NETWORK_INVALID') throw error
-    return `it was recorded, but fails when it is replayed: ${error.message}`
+    return `the transaction was recorded, but its replay fails: ${error.message}`
   }
 }
 
@@ -188,7 +188,7 @@ function difference(
   const length = Math.max(found.length, expected.length)
   for (let at = 0; at < length; at += 1) {
     if (found[at] === expected[at]) continue
-    return `its ${kind} differ from the recorded ${kind}, first at number ${at}`
+    return `the ${kind} of the replay differ from the recorded ${kind}, starting with number ${at}`
   }
   return null
 }

@@ -33,7 +33,7 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
         summary: 'List the recorded rates of one pair, oldest first',
         description:
           'Available if rates are recorded in the ledger. Each row contains its position in the ledger, ' +
-          'and the path of its block with a proof in the API of the ledger.',
+          'and the path in the ledger API that returns its block with a proof.',
         querystring: HistoryParams,
         response: { 200: HistoryReply, ...failures },
       },
@@ -55,7 +55,7 @@ export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
       schema: {
         tags: ['operations'],
         operationId: 'checkRates',
-        summary: 'Check whether rates are served, and the state of each source',
+        summary: 'Check whether rates are served, and show the state of each source',
         response: { 200: HealthReply, 503: HealthReply, ...failures },
       },
     },

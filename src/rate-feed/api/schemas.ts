@@ -35,7 +35,7 @@ const Result = Type.Object(
       }),
     ),
     as_of: Type.Optional(
-      Type.String({ description: 'Date or instant of the rates; present if `stale` is' }),
+      Type.String({ description: 'Date or instant of the rates; present if `stale` is present' }),
     ),
   },
   { additionalProperties: false },

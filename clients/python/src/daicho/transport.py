@@ -219,15 +219,15 @@ def path_of(template: str, **parts: str | int) -> str:
 
 
 def _base_of(url: str) -> str:
-    example = "http://127.0.0.1:4126; a token is given with the argument `token`"
+    example = "http://127.0.0.1:4126, and give a token with the argument `token`"
     parts = urlsplit(url)
     is_printable = re.fullmatch(r"[\x21-\x7e]+", url)
     if parts.scheme not in ("http", "https") or not parts.hostname or not is_printable:
-        raise ValueError(f"{url!r} is not the URL of a node; it has a form like {example}")
+        raise ValueError(f"{url!r} is not the URL of a node; use a URL like {example}")
     if "@" in parts.netloc:
-        raise ValueError(f"the URL of a node has no user name or password, as in {example}")
+        raise ValueError(f"the URL of a node must not have a user name or a password; use a URL like {example}")
     if parts.query or parts.fragment:
-        raise ValueError(f"the URL of a node ends with its path, as in {example}")
+        raise ValueError(f"the URL of a node must not have a query or a fragment; use a URL like {example}")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 

@@ -96,7 +96,7 @@ export const english = {
     lt: 'is less than',
     lte: 'is at most',
     like: 'is like (% any, _ one)',
-    regexp: 'matches the expression',
+    regexp: 'matches the regular expression',
     exists: 'exists (true or false)',
   },
   filterAsJson: 'Filter as JSON',
@@ -136,7 +136,7 @@ export const english = {
   saveProof: 'Download proof',
   verifyItem: 'Verify in this browser',
   itemProven: (size: number, serverId: number) =>
-    `This item is under checkpoint ${size} of node ${serverId}.`,
+    `This item is included in checkpoint ${size} of node ${serverId}.`,
   itemNotProven: 'This item is not proven.',
   itemRefusals: {
     key: 'The key does not belong to the server id.',
@@ -165,7 +165,7 @@ export const english = {
   uploadTitle: 'Attach a file',
   uploadMeans: 'The ledger records the name, the type, the length and the SHA-256 of the file.',
   file: 'File',
-  replaces: (name: string) => `The attachment ${name} exists and is replaced.`,
+  replaces: (name: string) => `The attachment ${name} exists and will be replaced.`,
   attached: (name: string) => `${name} was attached.`,
   firstOnly: (n: number) => `Only the first ${n.toLocaleString('en')} are shown.`,
   deleteAttachment: (name: string) => `Delete the attachment ${name}?`,
@@ -179,7 +179,7 @@ export const english = {
   eraseTitle: (position: string) => `Erase entry ${position}?`,
   eraseMeans: 'The content is destroyed on this node and cannot be restored from it.',
   eraseLeaves:
-    'The commitment stays, so the chain and all other proofs stay valid. Mirrors erase the content when they receive this entry; backups, exports and copies of clients keep it.',
+    'The commitment stays, so the chain and all other proofs stay valid. Mirrors erase the content when they receive the entry of the erasure; backups, exports and copies of clients keep it.',
   itemErased: (n: number) => `${count(n, 'revision was', 'revisions were')} erased.`,
   // History
   history: 'History',
@@ -306,7 +306,7 @@ export const english = {
     `${count(entries, 'entry', 'entries')} in ${count(blocks, 'block', 'blocks')}.`,
   activitySince: 'Counted since the start of the node,',
   entriesPerMinute: 'Entries per minute, average of ten minutes',
-  storeSize: 'Size of the store with its log',
+  storeSize: 'Size of the store with its write-ahead log',
   atMost: (top: string) => `(largest value: ${top})`,
   tokens: 'API tokens',
   tokensAre: 'Tokens that were issued or used here since the start of the node,',
@@ -332,7 +332,7 @@ export const english = {
   notBehind: 'nothing',
   lastRound: 'Last successful sync',
   never: 'none yet',
-  comesItself: 'none (it pushes its chain)',
+  comesItself: 'none (the node pushes its chain)',
   pushed: '(this node pushes its chain there)',
   lastError: 'The last sync failed:',
   evidence: 'Evidence:',

@@ -147,7 +147,9 @@ function getCurrentIdentity() {
   return currentAt(CURRENT.identity)
 }
 async function post() {
-  throw new Error('a transaction cannot reach the network: everyone has to be able to repeat it')
+  throw new Error(
+    'a transaction cannot send requests, because each replay must have the same result',
+  )
 }
 const request = post
 

@@ -242,7 +242,7 @@ function fromJson(json) {
 /** Converts an instance to its stored form. */
 function jsonOf(instance) {
   const state = STATE.get(instance)
-  if (state === undefined) throw new Error('that is no instance of a type of the model')
+  if (state === undefined) throw new Error('the value is not an instance of a type of the model')
   requireContent(state)
   const { values } = state
   const json = { $class: state.type }
@@ -262,7 +262,7 @@ function jsonOf(instance) {
 function jsonValueOf(name, property, value) {
   // Throws for NaN and infinity, because JSON would contain null, which means a missing value.
   if (typeof value === 'number' && !Number.isFinite(value)) {
-    throw new Error(`${name} is no finite number: ${value}`)
+    throw new Error(`${name} is not a finite number: ${value}`)
   }
   if (value instanceof Date) return value.toISOString()
   if (typeof value !== 'object' || value === null) return value
