@@ -284,9 +284,9 @@ export interface Operations {
         /** Member names, separated by dots */
         path: string
         state: 'building' | 'ready'
-        /** Blocks indexed so far, from the creation of the database on */
+        /** Blocks indexed so far, counted from the creation of the database */
         done: number
-        /** Blocks to index, from the creation of the database on */
+        /** Blocks to index, counted from the creation of the database */
         total: number
       }[]
     }
@@ -330,7 +330,7 @@ export interface Operations {
     input: { path: { serverid: string; path: string } }
     reply: unknown
   }
-  /** Prove that the log of one size is a prefix of a larger log (RFC 6962) */
+  /** Prove that the log at one size is a prefix of the log at a larger size (RFC 6962) */
   'GET /api/ledgers/{serverid}/consistency': {
     input: { path: { serverid: string }; query: { from: number; to?: number } }
     reply: { status: true; from: number; to: number; proof: readonly string[] }
@@ -360,7 +360,7 @@ export interface Operations {
         blocks: number
         /** Signed blocks of the chain that this node has not stored yet */
         lag: number
-        /** Blobs that `url` does not have, among the blobs of the chain that were checked so far */
+        /** Number of missing blobs that `url` does not have either; only blobs checked so far count */
         absent: number
         /** Time of the last successful sync, milliseconds since the Unix epoch */
         current: number | null
@@ -432,7 +432,7 @@ export interface Operations {
     input: { path: { serverid: string; sha256: string } }
     reply: unknown
   }
-  /** Push a part of a blob of the caller’s attachments to a node; signed (RFC 9421) */
+  /** Push a part of a blob of the caller’s chain to a node that mirrors the chain; signed (RFC 9421) */
   'POST /api/ledgers/{serverid}/attachments/{sha256}': {
     input: { path: { serverid: string; sha256: string }; query: { offset: number } }
     reply: {
@@ -536,7 +536,7 @@ export interface Operations {
   }
   /** Cosign a checkpoint that continues the last cosigned checkpoint (C2SP tlog-witness) */
   'POST /api/ledgers/witness/add-checkpoint': { input: object; reply: string }
-  /** Push blocks of the caller’s chain to a node that mirrors it; signed (RFC 9421) */
+  /** Push blocks of the caller’s chain to a node that mirrors the chain; signed (RFC 9421) */
   'POST /api/ledgers/{serverid}': {
     input: { path: { serverid: string } }
     reply: {

@@ -34,7 +34,11 @@ export function filterOf(
   const [only] = whole
   if (only === undefined) return filterIn(treeOf(parameters), true, options)
   if (parameters.length > 1) {
-    throw new FilterError('FILTER_MALFORMED', [], 'give it once, as JSON or in brackets')
+    throw new FilterError(
+      'FILTER_MALFORMED',
+      [],
+      'give only one filter, either as JSON or in brackets',
+    )
   }
   return filterIn(jsonOf(only[1]), false, options)
 }
@@ -56,7 +60,7 @@ function filterIn(tree: Json, isText: boolean, options: FilterOptions): Filter {
   if (!isJsonObject(tree)) throw new FilterError('FILTER_MALFORMED', [], 'it is not a JSON object')
   const unknown = Object.keys(tree).find((name) => !MEMBERS.includes(name))
   if (unknown !== undefined) {
-    throw new FilterError('FILTER_UNKNOWN', [unknown], `known members are ${MEMBERS.join(', ')}`)
+    throw new FilterError('FILTER_UNKNOWN', [unknown], `unknown member; use ${MEMBERS.join(', ')}`)
   }
   const location = (name: string) => new FilterLocation([name], isText, options.typeOf)
   const { where, order, fields, include } = tree

@@ -72,7 +72,7 @@ class WhereReader {
 
   #group(name: 'and' | 'or', given: Json, location: FilterLocation, depth: number): Where {
     if (depth > FILTER_LIMITS.depth) {
-      const reason = `and and or may be nested at most ${FILTER_LIMITS.depth} levels deep`
+      const reason = `\`and\` and \`or\` may be nested at most ${FILTER_LIMITS.depth} levels deep`
       throw location.error('FILTER_TOO_LARGE', reason)
     }
     const list = listOf(given, location, FILTER_LIMITS.conditions)
@@ -95,7 +95,7 @@ class WhereReader {
       const read = OPERATORS.get(operator)
       if (read === undefined) {
         const known = [...OPERATORS.keys()].join(', ')
-        throw at.error('FILTER_UNKNOWN', `known operators are ${known}`)
+        throw at.error('FILTER_UNKNOWN', `unknown operator; use ${known}`)
       }
       const condition = read({ given: operand, location: at, type })
       if (condition.test.kind === 'pattern') this.#patterns += 1
@@ -165,7 +165,8 @@ function boundOf(operand: Operand, inclusive: boolean): Bound {
   if (isOrdered && (typeof read === 'number' || typeof read === 'string')) {
     return { value: withoutSign(read), inclusive }
   }
-  throw wrong(operand, isOrdered && type !== null ? type.expected : 'of a type that has an order')
+  if (isOrdered) throw wrong(operand, type === null ? 'a number or a text' : type.expected)
+  throw location.error('FILTER_VALUE_WRONG', 'the type of the field has no order')
 }
 
 /** Without a model, a text in bracket form that is a number is compared as a number. */

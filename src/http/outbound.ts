@@ -124,7 +124,10 @@ function refuseByUrl(url: URL, policy: OutboundPolicy): void {
 function refuseByAddress(host: string, address: string, policy: OutboundPolicy): void {
   const kind = addressKind(address)
   if (kind === 'public' || (kind === 'private' && policy.allowPrivate)) return
-  throw new OutboundError('ADDRESS_REFUSED', `${host} is at ${address}, which is not allowed`)
+  throw new OutboundError(
+    'ADDRESS_REFUSED',
+    `${host} has the address ${address}, to which requests are not allowed`,
+  )
 }
 
 function send(
@@ -212,7 +215,10 @@ async function bodyOf(
     return collect(url, response, policy.bodyBytesMax)
   }
   if (encoding !== 'gzip' && encoding !== 'x-gzip') {
-    throw new OutboundError('ENCODING_REFUSED', `${url.hostname} sent an unknown encoding`)
+    throw new OutboundError(
+      'ENCODING_REFUSED',
+      `${url.hostname} sent an unsupported Content-Encoding`,
+    )
   }
   const gunzip = createGunzip()
   let sent = 0

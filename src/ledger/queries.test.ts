@@ -91,7 +91,7 @@ it('rejects an invalid filter with 400, a code and the path of the invalid membe
   expect(refused.json).toEqual({
     status: false,
     code: 'FILTER_UNKNOWN',
-    message: expect.stringMatching(/^filter\/where\/qty\/lx: known operators are eq, /),
+    message: expect.stringMatching(/^filter\/where\/qty\/lx: unknown operator; use eq, /),
   })
   const cases = [
     ['filter=%7B', 'FILTER_MALFORMED'],

@@ -49,7 +49,7 @@ it('requires for each erased entry a later entry that erases the same item', () 
   for (const one of wrong) {
     expect(gone(check, 4, [entry.createDb('x'), one])).toEqual({
       index: 1,
-      what: 'it erases an entry that still has its content',
+      what: 'the entry erases another entry, which still has its content',
     })
   }
   expect(gone(check, 4, [entry.erase('fruit', 'a', ['3.1'])])).toBeNull()

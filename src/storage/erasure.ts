@@ -59,7 +59,7 @@ export class ErasureCheck {
       for (const position of effect.positions) {
         const text = this.#pending.get(position)
         if (text === undefined || erasedEntryText(text, effect.db, effect.of) !== text) {
-          return { index, what: 'it erases an entry that still has its content' }
+          return { index, what: 'the entry erases another entry, which still has its content' }
         }
         this.#pending.delete(position)
       }

@@ -58,7 +58,7 @@ export function rotateRing(
   if (retired.length < KEYS_MAX) return [key, ...retired]
   throw new TokenError(
     'KEY_RING_FULL',
-    `${retired.length} old keys may still have valid tokens; drop them to rotate again`,
+    `${retired.length} old keys may still have valid tokens; drop the old keys to rotate again`,
   )
 }
 
@@ -98,7 +98,7 @@ export function revoke(revocations: Revocations, jti: string, now: number): Revo
   if (!TOKEN_ID.test(jti)) {
     throw new TokenError(
       'TOKEN_ID_MALFORMED',
-      'a token is identified by its jti, such as 01890a5d-ac96-774b-bcce-b302099a8057',
+      `${JSON.stringify(jti.slice(0, 64))} is not the id of a token: give its jti, such as 01890a5d-ac96-774b-bcce-b302099a8057`,
     )
   }
   const living = new Map([...revocations].filter(([, until]) => until > now))

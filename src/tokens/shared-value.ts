@@ -173,7 +173,7 @@ async function lock(path: string, waitMs: number): Promise<() => Promise<void>> 
   }
   throw new SharedFileError(
     'FILE_LOCKED',
-    `another process is changing the file; if no process is, delete ${path}`,
+    `another process has locked the file; if no such process is running, delete ${path}`,
   )
 }
 

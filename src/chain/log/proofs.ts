@@ -51,7 +51,8 @@ export async function proveInclusion(
   size: number,
   read: ReadNodes,
 ): Promise<Hashes> {
-  if (!(index >= 0 && index < size)) throw new RangeError(`no leaf ${index} in ${size}`)
+  if (!(index >= 0 && index < size))
+    throw new RangeError(`a log of ${size} leaves has no leaf ${index}`)
   return hashesOf(inclusionRanges(index, size), read)
 }
 
@@ -64,7 +65,8 @@ export async function proveConsistency(
   size: number,
   read: ReadNodes,
 ): Promise<Hashes> {
-  if (!(before >= 0 && before <= size)) throw new RangeError(`no size ${before} before ${size}`)
+  if (!(before >= 0 && before <= size))
+    throw new RangeError(`size ${before} is not within 0..${size}`)
   return before === 0 ? [] : hashesOf(consistencyRanges(before, size), read)
 }
 

@@ -189,7 +189,7 @@ export class VerifyingReader {
     if (proven?.entry?.method !== 'delete_item' || isBefore(proven, seen)) {
       throw new ProofError(
         'ITEM_STALE',
-        `the server reports item ${id} of ${db} as missing without proof of its deletion, although it was read before`,
+        `the server reports item ${id} of ${db} as missing without a proof of its deletion, but this client has read the item before`,
       )
     }
     this.note(db, id, proven, true)

@@ -30,8 +30,8 @@ const AggregationParameters = Type.Object({
     `Paths of members to add up, separated by commas; at most ${valuePaths} in sum, avg, min and max together`,
   ),
   avg: paths('Paths of members whose average is computed'),
-  min: paths('Paths of members whose least number or string is found'),
-  max: paths('Paths of members whose greatest number or string is found'),
+  min: paths('Paths of members whose smallest number or string is returned'),
+  max: paths('Paths of members whose greatest number or string is returned'),
   filter: Type.Optional(
     Type.String({
       ...FILTER_PARAMETERS.filter,

@@ -41,7 +41,7 @@ export function rejectExecution(headers: Readonly<Record<string, unknown>>): voi
   throw new HttpRefusal(
     403,
     'ATTACHMENT_NOT_CODE',
-    'an attachment cannot be a script, a style or a frame of a page',
+    'an attachment cannot be loaded as a script, a style or a frame of a page',
   )
 }
 
@@ -258,7 +258,10 @@ async function sendPieces(
         const count = Math.min(BLOCK_BYTES, piece.end - at + 1)
         const bytesRead = await blob.read(block.subarray(0, count), at)
         if (bytesRead === 0) {
-          throw new LedgerError('ATTACHMENT_LOST', 'the stored blob has become shorter')
+          throw new LedgerError(
+            'ATTACHMENT_LOST',
+            'the stored blob is shorter than recorded; run daicho verify',
+          )
         }
         at += bytesRead
         // Resolves when the previous bytes are written, so the buffer `other` is free.

@@ -141,7 +141,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
         description:
           'The commitments stay, so all other entries and the existence of the erased entries can still be ' +
           'proven. The entry that deleted an attachment is erased together with the attachment. If an ' +
-          'attachment replaced another attachment, the replaced attachment must be erased before or with it.',
+          'attachment replaced another attachment, the replaced attachment must be erased first or in the same request.',
         params: ItemParams,
         querystring: TokenQuery,
         body: EraseBody,

@@ -138,7 +138,10 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const at = positionText(position)
       const status = precondition === null ? 200 : readStatus(precondition, at)
       if (status === 412)
-        throw new LedgerError('PRECONDITION_FAILED', `the current revision is ${at}`)
+        throw new LedgerError(
+          'PRECONDITION_FAILED',
+          `item ${id} of ${db} fails the precondition: its revision is ${at}`,
+        )
       const answer = setPositionHeaders(reply, ledger, { position })
       if (status === 304) return answer.code(304).removeHeader('content-type').send()
       return answer.send(`{"status":true,"item":${text}}`)
@@ -218,7 +221,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
 /** Rejects an unsafe integer, because the schema's coercion accepts `1e400`. */
 function heightFrom(at: number): number {
   if (Number.isSafeInteger(at)) return at
-  throw new HttpRefusal(400, 'REQUEST_INVALID', 'at must be the height of a block')
+  throw new HttpRefusal(400, 'REQUEST_INVALID', '`at` must be the height of a block')
 }
 
 /** Returns whether a request has no body. `null` means the same, because the JSON body `null` was rejected earlier. */

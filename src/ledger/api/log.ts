@@ -41,7 +41,8 @@ const ProofQuery = Type.Object({
   position: Type.Optional(
     Type.String({
       pattern: '^(0|[1-9][0-9]{0,14})[.](0|[1-9][0-9]{0,4})$',
-      description: '`<height>.<index>` of an older entry of the item',
+      description:
+        '`<height>.<index>` of an entry of the item; by default, of its current revision',
     }),
   ),
 })
@@ -155,7 +156,8 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags,
         operationId: 'proveConsistency',
-        summary: 'Prove that the log of one size is a prefix of a larger log (RFC 6962)',
+        summary:
+          'Prove that the log at one size is a prefix of the log at a larger size (RFC 6962)',
         params: LogParams,
         querystring: ConsistencyQuery,
         response: { 200: ConsistencyReply, ...failures },

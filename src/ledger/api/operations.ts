@@ -32,9 +32,11 @@ const IndexesReply = okReply({
       path,
       state: Type.Union([Type.Literal('building'), Type.Literal('ready')]),
       done: Type.Integer({
-        description: 'Blocks indexed so far, from the creation of the database on',
+        description: 'Blocks indexed so far, counted from the creation of the database',
       }),
-      total: Type.Integer({ description: 'Blocks to index, from the creation of the database on' }),
+      total: Type.Integer({
+        description: 'Blocks to index, counted from the creation of the database',
+      }),
     }),
   ),
 })

@@ -91,7 +91,7 @@ const PeersReply = okReply({
       }),
       absent: Type.Integer({
         description:
-          'Blobs that `url` does not have, among the blobs of the chain that were checked so far',
+          'Number of missing blobs that `url` does not have either; only blobs checked so far count',
       }),
       current: Type.Union([Type.Integer(), Type.Null()], {
         description: 'Time of the last successful sync, milliseconds since the Unix epoch',
@@ -120,7 +120,8 @@ const AbsentQuery = Type.Object({
   after: Type.Optional(
     Type.String({
       pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
-      description: 'Position `<height>.<index>`: only blobs to which later entries refer',
+      description:
+        'Position `<height>.<index>`; lists only blobs to which entries after this position refer',
     }),
   ),
   limit: Type.Optional(
@@ -343,7 +344,8 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         schema: {
           tags: ['ledger'],
           operationId: 'pushBlocks',
-          summary: 'Push blocks of the caller’s chain to a node that mirrors it; signed (RFC 9421)',
+          summary:
+            'Push blocks of the caller’s chain to a node that mirrors the chain; signed (RFC 9421)',
           params: PeerParams,
           response: { 200: PushReply, ...failures },
         },
@@ -365,7 +367,8 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         schema: {
           tags: ['attachments'],
           operationId: 'pushBlobPart',
-          summary: 'Push a part of a blob of the caller’s attachments to a node; signed (RFC 9421)',
+          summary:
+            'Push a part of a blob of the caller’s chain to a node that mirrors the chain; signed (RFC 9421)',
           params: ContentParams,
           querystring: PartQuery,
           body: AnyBytes('The part'),

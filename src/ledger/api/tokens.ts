@@ -10,7 +10,7 @@ const time = (description: string) =>
 
 const TokensReply = okReply({
   required: Type.Boolean({ description: 'Whether this node requires tokens' }),
-  since: Type.Union([time('Start of the list'), Type.Null()]),
+  since: Type.Union([time('Time since which tokens are listed'), Type.Null()]),
   tokens: Type.Array(
     Type.Object({
       jti: Type.String({ description: 'Id of the token, for revoking it' }),

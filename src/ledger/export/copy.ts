@@ -200,7 +200,7 @@ function expectNext(block: Block, head: Head | null): void {
 function effectsOfBlock({ height, entries }: Block): Effect[] {
   return entries.map((text, index) => {
     const entry = entryOf(storedJson(text))
-    if (entry === null) throw damaged(height, 'it contains something that is not an entry')
+    if (entry === null) throw damaged(height, 'the block contains something that is not an entry')
     return effectOf(entry, packPosition(height, index))
   })
 }

@@ -190,9 +190,10 @@ async function expectErasers(store: StoreReader, block: Block, size: number): Pr
   const { height } = block
   for (const index of erasedIn(block)) {
     const eraser = await store.eraser(packPosition(height, index))
-    if (eraser === null) throw damaged(height, 'it has no blind, but no entry erases it', index)
+    if (eraser === null)
+      throw damaged(height, 'the entry has no blind, but no other entry erases it', index)
     if (unpackPosition(eraser).height >= size) {
-      throw damaged(height, 'it was erased during the export; export again', index)
+      throw damaged(height, 'the entry was erased during the export; export again', index)
     }
   }
 }

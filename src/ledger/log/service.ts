@@ -143,7 +143,7 @@ export class LedgerLog {
     if (!(from <= size && size <= (await this.#committed()))) {
       throw new LedgerError(
         'SIZE_UNKNOWN',
-        'from and to must be sizes of the log, and from must not be larger than to',
+        '`from` and `to` must be sizes of the log, and `from` must not be larger than `to`',
       )
     }
     await this.#signing.covering(size)

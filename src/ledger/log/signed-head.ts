@@ -54,7 +54,7 @@ export function headOfFile(content: string): Checkpoint {
   const head = checkpointOf(content)
   // Requires the canonical text, because a note that lost its empty line would look like a text with extension lines.
   if (checkpointText(head) === content) return head
-  throw new ProofError('CHECKPOINT_MALFORMED', 'this is neither a signed head nor only its text')
+  throw new ProofError('CHECKPOINT_MALFORMED', 'this is neither a signed head nor the text of one')
 }
 
 /**

@@ -83,7 +83,7 @@ async function headFinding(
     const head = headOfFile(content)
     const name = logOrigin(store.serverId)
     if (head.origin !== name) {
-      return `signed-head belongs to the log ${head.origin}, but the store contains ${name}: put back the file of this node`
+      return `signed-head belongs to the log ${head.origin}, but the store contains the log ${name}: put back the signed-head of this node`
     }
     // Earlier versions wrote only the text of a note. Such a file has no empty line.
     if (content.includes('\n\n')) {
@@ -103,7 +103,7 @@ const COMPARE =
 
 function meaningOf({ code }: ProofError): string {
   if (code === 'NOTE_UNSIGNED') {
-    return `signed-head is not signed by node.key: another node has written it; ${COMPARE}`
+    return `signed-head is not signed by node.key: another node has written the file; ${COMPARE}`
   }
   if (code === 'NOTE_FORGED') {
     return `the signature in signed-head is wrong: the file was changed after it was signed; ${COMPARE}`

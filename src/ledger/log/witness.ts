@@ -199,7 +199,7 @@ export class LogWitness {
     if (privateKey !== null && heads !== null) return { privateKey, heads }
     throw new LedgerError(
       'WITNESS_STATE_DAMAGED',
-      `${path} is malformed: remove it, and the witness starts with a new key`,
+      `${path} is malformed; if you remove the file, the witness starts with a new key`,
     )
   }
 }

@@ -157,8 +157,8 @@ it('retries after a 409 with the size in the reply, and reports a witness that h
 
 it.each([
   [404, '', 'it answered 404: it does not know this log'],
-  [403, '', 'it answered 403: it has a different key of this log'],
-  [422, '', 'it answered 422: the log does not continue the log'],
+  [403, '', 'it answered 403: it has a different key for this log'],
+  [422, '', 'it answered 422: the checkpoint does not continue the log'],
   [500, '', 'it answered 500'],
   [200, 'hello\n', 'it answered with a wrong cosignature: a signature line'],
   [200, '', 'it answered with a wrong cosignature: this is not a signed note'],

@@ -249,7 +249,10 @@ class WitnessClient {
         }
         this.#size = answer
       }
-      return { error: 'its size changes with each request', isFinal: false }
+      return {
+        error: 'the size of the log in its answers changes with each request',
+        isFinal: false,
+      }
     } catch (error) {
       return { error: error instanceof Error ? error.message : String(error), isFinal: false }
     }
@@ -302,7 +305,7 @@ function final(error: string): Answer {
 /** Messages for the statuses with which the same checkpoint would fail again. */
 const REFUSALS: Readonly<Record<number, string>> = {
   400: 'it rejects the request as malformed',
-  403: 'it has a different key of this log',
+  403: 'it has a different key for this log',
   404: 'it does not know this log, so its operator has to add the verifier key of this node',
-  422: 'the log does not continue the log that it has cosigned',
+  422: 'the checkpoint does not continue the log that the witness has cosigned',
 }

@@ -217,7 +217,7 @@ export class Mirror {
     const seen = this.#seen
     if (head.size <= this.size) {
       if (equalBytes(await rootAt(this.#idleStore, head.size), head.root)) return
-      throw new PeerError('LOG_UNPROVEN', 'the stored blocks do not give the signed root')
+      throw new PeerError('LOG_UNPROVEN', 'the stored blocks do not match the signed root')
     }
     if (seen === null) return
     // A head that is smaller than `seen` also needs a proof, because the mirror does not have all blocks of `head` yet.
@@ -408,7 +408,7 @@ function refused(height: number, index: number | null, what: string): PeerError 
 function unproven(from: number, to: number): PeerError {
   return new PeerError(
     'LOG_UNPROVEN',
-    `the log of ${to} blocks is not proven to continue the log of ${from} blocks`,
+    `the proof does not show that the log of ${to} blocks continues the log of ${from} blocks`,
   )
 }
 

@@ -154,8 +154,8 @@ async function builtBefore(
 function overStore(folder: string): PeerError {
   return new PeerError(
     'RESTORE_OVER_STORE',
-    `${folder} already contains another node or its key: without the key of the chain, ` +
-      'restore into an empty folder',
+    `${folder} already contains a store or a key: to restore without the key of the chain, ` +
+      'choose an empty folder',
   )
 }
 

@@ -149,7 +149,7 @@ export class PeerClient {
     if (reply.status !== 200) throw this.#refusal(reply.status, reply.body)
     const { size, seen } = jsonMembers(reply.body.toString())
     if (isSize(size) && isSize(seen)) return { size, seen }
-    throw malformed('the reply to a push has no size of the mirror')
+    throw malformed('the reply to a push does not contain the size of the mirror')
   }
 
   /** Lists blobs that the other node lacks and to which entries after the packed position `after` (-1: all) refer. */

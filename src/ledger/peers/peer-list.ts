@@ -125,7 +125,7 @@ export class PeerList {
   remove(serverId: number): void {
     const rest = this.#added.filter((peer) => peer.serverId !== serverId)
     if (this.#fixed.some((peer) => peer.serverId === serverId)) {
-      throw new PeerError('PEER_INVALID', 'this peer comes from the settings: remove it there')
+      throw new PeerError('PEER_INVALID', 'this peer comes from the settings: remove it from PEERS')
     }
     if (rest.length === this.#added.length) {
       throw new PeerError(

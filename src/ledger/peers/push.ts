@@ -48,7 +48,10 @@ export class Pusher {
       const { size } = mirror
       mirror = await this.#peer.push(body)
       if (mirror.size <= size) {
-        throw new PeerError('REPLY_MALFORMED', 'the reply to a push has no size of the mirror')
+        throw new PeerError(
+          'REPLY_MALFORMED',
+          'the reply to a push does not contain the size of the mirror',
+        )
       }
       pushed()
     }

@@ -140,7 +140,7 @@ async function fillMirror(
     const vkey = verifierKeyText({ name: logOrigin(serverId), publicKey })
     throw new PeerError(
       error.code,
-      `${error.message}: add this node as a peer there, with the key ${vkey}`,
+      `${error.message}: on that node, add a peer with the verifier key ${vkey}`,
     )
   } finally {
     await mirror.close()

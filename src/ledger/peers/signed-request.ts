@@ -123,7 +123,8 @@ export class SignedRequests {
       throw refused('the signature has expired or is not valid yet; check the clocks of both nodes')
     }
     const key = this.#keyOf(keyId)
-    if (key === null) throw refused('the key does not belong to a peer')
+    if (key === null)
+      throw refused('the key of the signature does not belong to a peer of this node')
     const base = Buffer.from(signatureBase(componentsOf(request), digest, params))
     if (!(await nodeVerifySignature(key, base, signature))) {
       throw refused('the signature is wrong')

@@ -189,7 +189,7 @@ it('erases attachments together with their deletion, but no current attachment, 
   expect(await erase(node, 'ann', ['5.0'])).toEqual([409, 'REVISION_NEEDED'])
   expect(
     (await node.send('POST', '/api/people/ann/erase', { positions: ['3.0'] })).json.message,
-  ).toBe('without 3.0, the attachment at 2.0 would become current again: erase 2.0 too')
+  ).toBe('if only 3.0 were erased, the attachment at 2.0 would become current again: erase 2.0 too')
   // The entry belongs to another item.
   expect(await erase(node, 'bob', ['2.0'])).toEqual([400, 'POSITION_INVALID'])
   expect(await erase(node, 'ann', ['2.0'])).toEqual([200, ['2.0']])

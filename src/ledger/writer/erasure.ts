@@ -105,7 +105,7 @@ function currentRevision({ id }: ErasedItem, position: number): LedgerError {
 
 function neededRevision(position: number, former: number): LedgerError {
   const [at, before] = [positionText(position), positionText(former)]
-  const reason = `without ${at}, the attachment at ${before} would become current again`
+  const reason = `if only ${at} were erased, the attachment at ${before} would become current again`
   return new LedgerError('REVISION_NEEDED', `${reason}: erase ${before} too`)
 }
 

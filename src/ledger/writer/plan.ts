@@ -183,8 +183,11 @@ class Planner {
       if (revision === null && kind !== 'create_item') continue
       const at = revision === null ? null : positionText(revision)
       if (holds(precondition, at)) continue
-      const state = at === null ? 'missing' : `at ${at}`
-      throw new LedgerError('PRECONDITION_FAILED', `item ${id} of ${db} is ${state}`)
+      const state = at === null ? 'it does not exist' : `its revision is ${at}`
+      throw new LedgerError(
+        'PRECONDITION_FAILED',
+        `item ${id} of ${db} fails the precondition: ${state}`,
+      )
     }
   }
 

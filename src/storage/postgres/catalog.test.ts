@@ -99,7 +99,10 @@ describe.skipIf(postgres.missing !== null)(`the schema of a database${postgres.n
     for (const [name, change, what] of CHANGES) {
       await connection.execute(`BEGIN; ${change}`)
       const difference = await schemaDifference(connection)
-      expect([name, difference]).toEqual([name, `the schema of the database differs: it ${what}`])
+      expect([name, difference]).toEqual([
+        name,
+        `the schema of the database was changed: it ${what}`,
+      ])
       await connection.execute('ROLLBACK')
     }
     await connection.close()

@@ -114,6 +114,8 @@ export async function schemaDifference(queries: Queries): Promise<string | null>
   const lacking = EXPECTED.find((line) => !found.includes(line))
   const added = found.find((line) => !EXPECTED.includes(line))
   if (added !== undefined)
-    return `the schema of the database differs: it has an unexpected ${added}`
-  return lacking === undefined ? null : `the schema of the database differs: it lacks ${lacking}`
+    return `the schema of the database was changed: it has an unexpected ${added}`
+  return lacking === undefined
+    ? null
+    : `the schema of the database was changed: it lacks ${lacking}`
 }

@@ -218,7 +218,7 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     const differs = {
       code: 'STORE_DAMAGED',
       message:
-        'the schema of the database differs: it has an unexpected index more on items btree (id)',
+        'the schema of the database was changed: it has an unexpected index more on items btree (id)',
     }
     await expect(openStoreReader(location, { frozen: true })).rejects.toMatchObject(differs)
     await expect(openStore({ location, serverId, durable: true })).rejects.toMatchObject(differs)

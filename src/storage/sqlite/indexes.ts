@@ -247,7 +247,7 @@ function strayEntries(
     number = sql.nextNumber.get(number)?.[0]
   }
   const wrong = [...dropped].find((number) => known.has(number) || !held.has(number))
-  return wrong === undefined
-    ? null
-    : `index ${wrong} is listed as removed, but still exists or has no entries`
+  if (wrong === undefined) return null
+  const fault = known.has(wrong) ? 'still exists' : 'has no entries left to remove'
+  return `index ${wrong} is listed as removed, but ${fault}`
 }

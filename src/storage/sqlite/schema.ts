@@ -238,7 +238,7 @@ export function ownerOf(database: DatabaseSync): number {
   const rows = database.prepare('SELECT serverid FROM node').all()
   const owner = rows[0]?.serverid
   if (rows.length !== 1 || typeof owner !== 'number') {
-    throw new StoreError('STORE_DAMAGED', 'table node does not have exactly one server id')
+    throw new StoreError('STORE_DAMAGED', 'the table `node` must contain exactly one server id')
   }
   return owner
 }

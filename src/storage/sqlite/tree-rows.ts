@@ -33,7 +33,10 @@ export class TreeRows {
   add(block: Block): void {
     const before = this.#frontier ?? this.#read()
     if (before.size !== block.height) {
-      throw new StoreError('STORE_DAMAGED', `the log has ${before.size} leaves at ${block.height}`)
+      throw new StoreError(
+        'STORE_DAMAGED',
+        `the log has ${before.size} leaves before the block of height ${block.height}`,
+      )
     }
     const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
     const { frontier, nodes } = grown(before, leaf)

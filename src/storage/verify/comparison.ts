@@ -233,7 +233,8 @@ export class Comparison {
         return `database ${name}, created at ${positionText(created)}, is missing`
       }
       const count = await this.#store.countItems(created)
-      if (count !== items) return `database ${name} holds ${count} items; the chain gives ${items}`
+      if (count !== items)
+        return `database ${name} holds ${count} items, but the chain gives ${items}`
       if (confirmed !== items)
         return `database ${name} holds items whose last change is not in the chain`
       if ((await this.#store.countSuperseded(created)) !== revisions - items) {

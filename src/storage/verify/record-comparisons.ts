@@ -218,10 +218,10 @@ export class ErasureComparison {
     for (const index of erasedIn(block)) {
       const position = packPosition(block.height, index)
       if ((await this.#store.eraser(position)) === null) {
-        return { index, what: 'it has no blind, but no entry erases it' }
+        return { index, what: 'the entry has no blind, but no other entry erases it' }
       }
       if (await this.#isCurrent(block.entries[index] ?? '', position)) {
-        return { index, what: 'it is erased although it is the current revision of its item' }
+        return { index, what: 'the entry is erased, but is the current revision of its item' }
       }
       this.erased += 1
     }

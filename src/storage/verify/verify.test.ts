@@ -32,5 +32,5 @@ it('finds an index in which a row is missing', async () => {
     )
   })
   const finding = await findingIn(path)
-  expect(finding?.what).toContain('holds 2 items; the chain gives 3')
+  expect(finding?.what).toContain('holds 2 items, but the chain gives 3')
 })
