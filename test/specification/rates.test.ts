@@ -33,7 +33,7 @@ async function listen(
   deps: Partial<RateFeedDeps> = {},
 ): Promise<string> {
   const component = rateFeedComponent({
-    ...depsWith(server, clock, sources, settings, { get: server.get(100), ...deps }),
+    ...depsWith(server, clock, sources, settings, { get: server.get(3_000), ...deps }),
     version: '0.0.0',
   })
   const logger = pino({ level: 'silent' })
