@@ -105,6 +105,34 @@ describe('load and dump with a data folder', () => {
     expect(existsSync(`${file}.load`)).toBe(false)
   })
 
+  it('reject a reply of CouchDB without --format, before anything is stored', async () => {
+    const work = temporaryFolder()
+    const at = { SYSTEM_FOLDER: join(work, 'data') }
+    mkdirSync(at.SYSTEM_FOLDER)
+    const rows = '"rows":[{"id":"fig","key":"fig","doc":{"_id":"fig"}}\n]}\n'
+    const inputs: [string, string | Buffer][] = [
+      ['a.json', `{"total_rows":1,"offset":0,${rows}`],
+      ['b.ndjson', ` \n{ ${rows}`],
+      ['c.json.gz', gzipSync(`{"total_rows":1,${rows}`)],
+      ['d', '{"rows" : []}'],
+    ]
+    for (const [name, content] of inputs) {
+      const file = join(work, name)
+      writeFileSync(file, content)
+      const { code, stdout, stderr } = await runDaicho(['load', 'fruit', file, '--json'], at)
+      expect([name, code, stdout]).toEqual([name, 2, ''])
+      expect(stderr).toMatch(/^daicho: [^\n]*use --format couchdb[^\n]*\n$/)
+      expect(existsSync(`${file}.load`)).toBe(false)
+    }
+    const dumped = await runDaicho(['dump', 'fruit'], at)
+    expect(dumped.stderr).toContain('there is no database fruit')
+    const loaded = await runDaicho(
+      ['load', 'fruit', join(work, 'c.json.gz'), '--format', 'couchdb'],
+      at,
+    )
+    expect(loaded.stdout).toContain('Loaded: 1 new item into fruit.')
+  })
+
   it('store every item once if a load is killed and resumed', async () => {
     const work = temporaryFolder()
     const folder = join(work, 'data')

@@ -1,5 +1,5 @@
 export { DUMP_FORMATS, type DumpFormat, dumpTexts, type ReadItems } from './dump.ts'
-export { SourceError } from './errors.ts'
+export { FormatError, SourceError } from './errors.ts'
 export { columnTypesOf } from './formats/csv.ts'
 export { placeOf } from './formats/record.ts'
 export {

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import type { JsonObject } from '../base/json.ts'
-import { SourceError } from './errors.ts'
+import { FormatError, SourceError } from './errors.ts'
 import { couchdbRecords } from './formats/couchdb.ts'
 import { type ColumnType, csvRecords } from './formats/csv.ts'
 import type { IdMember } from './formats/identity.ts'
@@ -15,7 +15,10 @@ export const SOURCE_FORMATS = ['ndjson', 'json', 'csv', 'couchdb', 'mongodb', 'q
 export type SourceFormat = (typeof SOURCE_FORMATS)[number]
 
 export interface SourceOptions {
-  /** The format; null for NDJSON or a JSON array, depending on the first character of the input. */
+  /**
+   * The format; null for NDJSON or a JSON array, depending on the first character of the input. With null, a reply of
+   * CouchDB is rejected, because as NDJSON it would be one wrong item.
+   */
   readonly format: SourceFormat | null
   /** Types of CSV columns, which take precedence over types in the header. */
   readonly columnTypes?: ReadonlyMap<string, ColumnType>
@@ -27,8 +30,12 @@ const GZIP_MAGIC = [0x1f, 0x8b]
 const OPEN_ARRAY = 0x5b
 /** Maximum bytes to search for the first character of a JSON text that is not white space. */
 const SPACE_BYTES_MAX = 64 * 1024
+/** Bytes from that character on that are enough to recognize a reply of CouchDB. */
+const SNIFFED_BYTES = 64
+/** The start of a reply of CouchDB to `_all_docs`. */
+const COUCHDB_REPLY = /^\s*\{\s*"(?:total_rows"\s*:|rows"\s*:\s*\[)/
 
-/** Yields the records of an input, compressed by gzip or not. Errors: SourceError. */
+/** Yields the records of an input, compressed by gzip or not. Errors: SourceError, FormatError. */
 export async function* recordsOf(input: AsyncIterable<Uint8Array>, options: SourceOptions): Pages {
   const bytes = withoutByteOrderMark(uncompressed(input))
   const { format, columnTypes, withoutAttachments = false } = options
@@ -51,7 +58,12 @@ export async function* recordsOf(input: AsyncIterable<Uint8Array>, options: Sour
       return
     default: {
       const toRecord = format === 'mongodb' ? mongodbRecord : itemRecord
-      const { isArray, chunks } = await sniffed(bytes)
+      const { isArray, isCouchdb, chunks } = await sniffed(bytes)
+      if (format === null && isCouchdb) {
+        throw new FormatError(
+          'this is a reply of CouchDB: use --format couchdb (or --format ndjson if each line is an item)',
+        )
+      }
       yield* isArray ? arrayRecords(chunks, toRecord) : ndjsonRecords(chunks, toRecord)
     }
   }
@@ -98,13 +110,15 @@ async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<U
 
 async function sniffed(
   input: AsyncIterable<Uint8Array>,
-): Promise<{ isArray: boolean; chunks: AsyncIterable<Uint8Array> }> {
+): Promise<{ isArray: boolean; isCouchdb: boolean; chunks: AsyncIterable<Uint8Array> }> {
   const isText = (byte: number) => byte > 0x20
-  const { start, chunks } = await peeked(
-    input,
-    (bytes) => bytes.length >= SPACE_BYTES_MAX || bytes.some(isText),
-  )
-  return { isArray: start.find(isText) === OPEN_ARRAY, chunks }
+  const { start, chunks } = await peeked(input, (bytes) => {
+    const first = bytes.findIndex(isText)
+    if (first >= 0 && bytes.length - first >= SNIFFED_BYTES) return true
+    return bytes.length >= SPACE_BYTES_MAX || bytes[first] === OPEN_ARRAY
+  })
+  const isCouchdb = COUCHDB_REPLY.test(start.toString('latin1'))
+  return { isArray: start.find(isText) === OPEN_ARRAY, isCouchdb, chunks }
 }
 
 /** Reads `input` until `isEnough`. Returns `start`, the bytes read, and `chunks`, the whole input. */

@@ -14,6 +14,7 @@ import {
   CONFLICT_POLICIES,
   type ConflictPolicy,
   columnTypesOf,
+  FormatError,
   formatOfName,
   idMemberOf,
   type LoadCounts,
@@ -139,7 +140,9 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
       onStore(async () => {
         const input = new CountedInput(files)
         const withoutAttachments = !flags.attachments
-        const pages = input.pages({ format, columnTypes, withoutAttachments })
+        // An extension cannot exclude a reply of CouchDB, so the content decides between the JSON formats.
+        const chosen = flags.format ?? (format === 'ndjson' ? null : format)
+        const pages = input.pages({ format: chosen, columnTypes, withoutAttachments })
         return settled(
           loadRecords(pages, target, {
             databaseOf: (table) => (table === null ? db : db.replaceAll(TABLE, table)),
@@ -158,11 +161,12 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
         )
       }),
     )
-    const { counts, failure } = result
+    const { counts, failure, cause } = result
     // A load that failed before its first record cannot be resumed, so its state file is removed.
     const isUnused = failure !== null && counts.records === 0
     if (failure === null || isUnused) stateFile?.remove()
     else stateFile?.save()
+    if (isUnused && cause instanceof FormatError) throw new Exit(EXIT.usage, cause.message)
     refusals.print()
     const canResume = failure !== null && stateFile !== null && !isUnused
     const shown = { db, ...counts, databasesCreated: created }
@@ -251,15 +255,15 @@ async function openTarget({ url, token }: LoadFlags): Promise<OpenTarget> {
   return { target: serviceTarget(service), name: resolve(folder), close }
 }
 
-/** Waits until a load ends. Returns its counts, and the message of its failure (null if it was complete). */
+/** Waits until a load ends. Returns its counts, and the message of its failure (null if it was complete) and its cause. */
 async function settled(
   loading: Promise<LoadCounts>,
-): Promise<{ counts: LoadCounts; failure: string | null }> {
+): Promise<{ counts: LoadCounts; failure: string | null; cause?: unknown }> {
   try {
     return { counts: await loading, failure: null }
   } catch (error) {
     if (!(error instanceof LoadError)) throw error
-    return { counts: error.counts, failure: error.message }
+    return { counts: error.counts, failure: error.message, cause: error.cause }
   }
 }
 
