@@ -60,15 +60,30 @@ it('warns that the presence filter does not authenticate', async () => {
   ])
 })
 
-it('uses preset credentials only if it listens on a loopback address', async () => {
+it('uses preset credentials only on a loopback address, and not behind a proxy with a public name', async () => {
   for (const host of ['localhost', '::1', '127.0.0.1', '127.9.9.9']) {
     await closed(compose('ledger', {}, host).composed)
   }
   for (const host of ['0.0.0.0', '::', '127.example.com', '192.168.0.1']) {
     await expect(compose('ledger', {}, host).composed).rejects.toMatchObject({
       code: 78,
-      message: expect.stringContaining(`BASIC_PASSWORD to listen on ${host}`),
+      message: expect.stringContaining(`BASIC_PASSWORD to be reachable at ${host}`),
     })
+  }
+  const names = { PUBLIC_HOSTS: 'ledger.example.com,gateway.example.com' }
+  const address = 'ledger.example.com, gateway.example.com'
+  for (const [component, message] of [
+    ['ledger', `set BASIC_USERNAME and BASIC_PASSWORD to be reachable at ${address}`],
+    ['gateway', `to be reachable at ${address}, set GATEWAY_API_KEY, or GATEWAY_OPEN=1`],
+  ] as const) {
+    await expect(compose(component, names).composed).rejects.toMatchObject({
+      code: 78,
+      message: expect.stringContaining(message),
+    })
+  }
+  const set = { ...names, BASIC_USERNAME: 'admin', BASIC_PASSWORD: 'x', GATEWAY_API_KEY: 'k' }
+  for (const component of ['ledger', 'gateway'] as const) {
+    await closed(compose(component, set).composed)
   }
 })
 

@@ -37,7 +37,7 @@ export interface App {
   close(): Promise<void>
 }
 
-/** Preset credentials for trying daicho on one computer. Used only on a loopback address. */
+/** Preset credentials for trying daicho on one computer. Used only if others cannot reach the node. */
 const PRESET: Credentials = { name: 'admin', password: 'daicho' }
 
 /**
@@ -51,9 +51,15 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   const close = async () => {
     for (const closeService of closers.splice(0).toReversed()) await closeService()
   }
+  const { host } = options
+  const { PUBLIC_HOSTS } = options.settings
+  const isLoopback = isLoopbackHost(host)
+  // A node with public names is behind a proxy, through which others reach its loopback address.
+  const publicNames = PUBLIC_HOSTS.length > 0 ? PUBLIC_HOSTS.join(', ') : null
   const context: ComponentContext = {
     ...options,
-    isLoopback: isLoopbackHost(options.host),
+    isLoopback,
+    publicAddress: isLoopback ? publicNames : host,
     notify: (line) => notices.push(line),
     onClose: (closeService) => closers.push(closeService),
   }
@@ -177,7 +183,7 @@ export function reportVerification(state: FinishedVerification, logger: FastifyB
 }
 
 async function createLedger(
-  { settings, clock, logger, version, host, isLoopback, notify }: ComponentContext,
+  { settings, clock, logger, version, publicAddress, notify }: ComponentContext,
   credentials: Credentials,
   tokens: TokenService | null,
   ledger: LedgerService,
@@ -190,8 +196,8 @@ async function createLedger(
       'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session creates tokens',
     )
   }
-  if (tokens === null && !isLoopback) {
-    const warning = `TOKENS is off on ${host}: anyone who reaches the port can read and change all data`
+  if (tokens === null && publicAddress !== null) {
+    const warning = `TOKENS is off on ${publicAddress}: anyone who reaches the port can read and change all data`
     notify(warning)
     logger.warn(warning)
   }
@@ -231,20 +237,20 @@ async function createSamples(
 }
 
 /**
- * Returns BASIC_USERNAME and BASIC_PASSWORD, or the preset credentials on a loopback address. Errors: Exit
- * (configuration) if only one of the variables is set, or if neither is set and the address is not loopback.
+ * Returns BASIC_USERNAME and BASIC_PASSWORD, or the preset credentials if only this computer reaches the node. Errors:
+ * Exit (configuration) if only one of the variables is set, or if neither is set and others reach the node.
  */
 function dashboardCredentials(context: ComponentContext): Credentials {
-  const { settings, host, isLoopback, notify } = context
+  const { settings, publicAddress, notify } = context
   const { BASIC_USERNAME: name, BASIC_PASSWORD: password } = settings
   if (name !== null && password !== null) return { name, password }
   if (name !== null || password !== null) {
     throw new Exit(EXIT.configuration, 'set both BASIC_USERNAME and BASIC_PASSWORD, or neither')
   }
-  if (!isLoopback) {
+  if (publicAddress !== null) {
     throw new Exit(
       EXIT.configuration,
-      `preset credentials are for loopback only: set BASIC_USERNAME and BASIC_PASSWORD to listen on ${host}`,
+      `preset credentials are for this computer only: set BASIC_USERNAME and BASIC_PASSWORD to be reachable at ${publicAddress}`,
     )
   }
   notify(`Dashboard login: ${presetText(PRESET)}`)

@@ -8,6 +8,8 @@ export interface ComponentContext {
   /** The address that all listeners use. */
   readonly host: string
   readonly isLoopback: boolean
+  /** Where others reach the node: an address that is not loopback, or the names in PUBLIC_HOSTS. Otherwise null. */
+  readonly publicAddress: string | null
   readonly clock: Clock
   readonly logger: FastifyBaseLogger
   readonly version: string

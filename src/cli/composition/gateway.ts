@@ -58,7 +58,7 @@ export async function createGateway(
 }
 
 /** Returns the access rules from the settings. Errors: Exit (configuration) for an insecure combination. */
-function accessOf({ settings, isLoopback, host, logger, notify }: ComponentContext) {
+function accessOf({ settings, publicAddress, logger, notify }: ComponentContext) {
   const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: isAuthenticated } = settings
   if (isAuthenticated && apiKey === null) {
     const message =
@@ -66,12 +66,12 @@ function accessOf({ settings, isLoopback, host, logger, notify }: ComponentConte
     throw new Exit(EXIT.configuration, message)
   }
   const open = apiKey === null
-  if (open && !isLoopback && !settings.GATEWAY_OPEN) {
-    const message = `a gateway without a key may listen only on loopback addresses: to listen on ${host}, set GATEWAY_API_KEY, or GATEWAY_OPEN=1`
+  if (open && publicAddress !== null && !settings.GATEWAY_OPEN) {
+    const message = `a gateway without a key is for this computer only: to be reachable at ${publicAddress}, set GATEWAY_API_KEY, or GATEWAY_OPEN=1`
     throw new Exit(EXIT.configuration, message)
   }
-  if (open && !isLoopback) {
-    const warning = `GATEWAY_OPEN=1 on ${host}: anyone who reaches the port can submit transactions`
+  if (open && publicAddress !== null) {
+    const warning = `GATEWAY_OPEN=1 on ${publicAddress}: anyone who reaches the port can submit transactions`
     notify(warning)
     logger.warn(warning)
   }
