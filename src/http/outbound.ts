@@ -27,6 +27,8 @@ export interface OutboundPolicy {
   readonly schemes: readonly ('https:' | 'http:')[]
   /** Whether private networks and loopback are allowed. */
   readonly allowPrivate: boolean
+  /** Setting that allows private addresses, for the error message. */
+  readonly privateSetting?: string
   /** Maximum milliseconds from the call to the last byte of the body, including name resolution. */
   readonly timeoutMs: number
   /** Maximum length of the body, both compressed and decompressed. */
@@ -124,10 +126,12 @@ function refuseByUrl(url: URL, policy: OutboundPolicy): void {
 function refuseByAddress(host: string, address: string, policy: OutboundPolicy): void {
   const kind = addressKind(address)
   if (kind === 'public' || (kind === 'private' && policy.allowPrivate)) return
-  throw new OutboundError(
-    'ADDRESS_REFUSED',
-    `${host} has the address ${address}, to which requests are not allowed`,
-  )
+  const { privateSetting } = policy
+  const message =
+    kind === 'private' && privateSetting !== undefined
+      ? `${host} has the private address ${address}; set ${privateSetting}=1 to allow it`
+      : `${host} has the address ${address}, to which requests are not allowed`
+  throw new OutboundError('ADDRESS_REFUSED', message)
 }
 
 function send(

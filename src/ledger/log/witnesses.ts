@@ -272,6 +272,7 @@ class WitnessClient {
       {
         schemes: ['https:', 'http:'],
         allowPrivate: this.#options.allowPrivate,
+        privateSetting: 'PEERS_ALLOW_PRIVATE',
         timeoutMs: REPLY_MS_MAX,
         bodyBytesMax: REPLY_BYTES_MAX,
       },

@@ -446,5 +446,8 @@ it('rejects replies that are endless, incomplete, redirected or malformed', asyn
     await expect(source.blocks(0, 64), code).rejects.toMatchObject({ code })
   }
   const hidden = new PeerClient({ url: 'http://127.0.0.1:1', serverId: 7, allowPrivate: false })
-  await expect(hidden.checkpoint()).rejects.toMatchObject({ code: 'ADDRESS_REFUSED' })
+  await expect(hidden.checkpoint()).rejects.toMatchObject({
+    code: 'ADDRESS_REFUSED',
+    message: '127.0.0.1 has the private address 127.0.0.1; set PEERS_ALLOW_PRIVATE=1 to allow it',
+  })
 })

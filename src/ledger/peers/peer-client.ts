@@ -200,7 +200,10 @@ export class PeerClient {
     const target = new URL(path, url)
     const signed = { ...headers, ...signer?.headers(method, target, body) }
     const schemes = ['https:', 'http:'] as const
-    const policy = { schemes, allowPrivate, timeoutMs, bodyBytesMax: replyBytesMax }
+    const policy = {
+      ...{ schemes, allowPrivate, privateSetting: 'PEERS_ALLOW_PRIVATE' },
+      ...{ timeoutMs, bodyBytesMax: replyBytesMax },
+    }
     if (method === 'GET') return outbound.get(target, signed, policy)
     return outbound.post(target, signed, body, policy)
   }
