@@ -1,5 +1,7 @@
 """Tests of the client with a real node, whose URL is in DAICHO_URL."""
 
+import contextlib
+import io
 import os
 import tempfile
 import unittest
@@ -148,6 +150,13 @@ class RealNode(unittest.TestCase):
             path.write_bytes(proof[:-1])
             with self.assertRaisesRegex(SystemExit, "^DIFFERENCE: "):
                 main(str(path), key)
+            path.write_bytes(proof)
+            key_file = Path(folder, "vkey")
+            key_file.write_text(f"{key}\n", encoding="utf-8")
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                main(str(path), str(key_file))
+            self.assertIn('"method":"create_item"', output.getvalue())
 
     def test_sends_its_token_to_a_node_that_requires_one(self) -> None:
         url = os.environ["DAICHO_URL_WITH_TOKENS"]

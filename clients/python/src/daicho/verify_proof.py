@@ -1,14 +1,24 @@
 #!/usr/bin/env python3
-"""python3 verify_proof.py entry.tlog-proof <verifier key>: prints the entry, or one line with the fault.
-Needs Python 3.9 and the package `cryptography`, nothing else of daicho: see docs/reference/ledger/proofs.md."""
+"""python3 verify_proof.py entry.tlog-proof KEY, a verifier key or a file with it: prints the entry, or one line with the fault.
+Exit code 0: the proof is valid. 1: it is not. 2: wrong arguments, an unreadable file or a missing package. Needs Python 3.9 and the package `cryptography`, nothing else of daicho: see docs/reference/ledger/proofs.md."""
 from __future__ import annotations
 
 import base64, hashlib, hmac, json, re, sys
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pathlib import Path
+from typing import Any, NoReturn
+
+def stop(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    sys.exit(2)
+
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+except ImportError:
+    if __name__ != "__main__": raise
+    stop("the package cryptography is missing: pip install cryptography")
 
 class ProofError(Exception):
     """The proof does not show the entry, or is not signed by the key."""
@@ -115,11 +125,14 @@ def proven_entry(file: str, verifier_key: str) -> ProvenEntry:
     except InvalidSignature: raise ProofError("the signature is wrong") from None
     return ProvenEntry(json.loads(entry), entry, int(height), int(position), int(timestamp), int(size))
 
-def main(path: str, verifier_key: str) -> None:
-    try: proven = verify_proof(open(path, "rb").read(), verifier_key)
-    except (ProofError, OSError) as error: sys.exit(f"DIFFERENCE: {error}")
+def main(*arguments: str) -> None:
+    if len(arguments) != 2: stop("usage: verify_proof.py entry.tlog-proof KEY, a verifier key or a file with it")
+    path, key = arguments
+    try: file, key = Path(path).read_bytes(), Path(key).read_text().strip() if Path(key).exists() else key
+    except (OSError, ValueError) as error: stop(str(error))
+    if not re.fullmatch(r"[^+\s]+\+[0-9a-f]{8}\+\S+\n?", key): stop(f"{arguments[1]!r} is neither a verifier key nor a file with one")
+    try: proven = verify_proof(file, key)
+    except ProofError as error: sys.exit(f"DIFFERENCE: {error}")
     print("".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in proven.text))
 
-if __name__ == "__main__":
-    if len(sys.argv) != 3: sys.exit("usage: verify_proof.py entry.tlog-proof <verifier key>")
-    main(*sys.argv[1:])
+if __name__ == "__main__": main(*sys.argv[1:])
