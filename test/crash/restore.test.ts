@@ -230,7 +230,7 @@ it('refuses a restore with wrong arguments or without the right key, and leaves 
     ],
     [[...from, ...id, '--key', 'x'], allowed, 2, /vkey is not the verifier key of a node/],
     [[...from, ...id, '--key', other], allowed, 2, /does not belong to server id/],
-    [[...from, ...id, '--key', vkey], taken, 78, /into an empty folder/],
+    [[...from, ...id, '--key', vkey], taken, 78, /choose an empty folder/],
     [[...id], allowed, 2, /--from/],
     [[...from, '--serverid', 'x'], allowed, 2, /server id/],
     [[...from, ...id], { PEERS_ALLOW_PRIVATE: '1' }, 78, /SYSTEM_FOLDER/],
