@@ -1,7 +1,8 @@
 import { existsSync, statSync } from 'node:fs'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { CodedError } from '../base/coded-error.ts'
-import { EXIT, Exit } from './exit.ts'
+import type { SigningFiles } from '../ledger/core.ts'
+import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { readSettings, type Settings } from './settings.ts'
 
 /** File with the private key of a node. Without this key, the node cannot continue its chain. */
@@ -77,6 +78,19 @@ export function settingOf({ STORE }: Settings, { code }: CodedError<string>): st
 export function requireFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
   throw new Exit(EXIT.usage, `there is no folder ${folder}`)
+}
+
+/**
+ * Reads the key and the signed head of a folder, which show whether the chain was rolled back or replaced by another
+ * valid chain. Must be called before the store is opened. Errors: Exit (configuration) if the files cannot be read.
+ */
+export async function signingFilesIn(folder: string): Promise<SigningFiles> {
+  const { readSigningFiles } = await import('../ledger/core.ts')
+  try {
+    return readSigningFiles(folder)
+  } catch (error) {
+    throw exitOfSystem(error, EXIT.configuration) ?? error
+  }
 }
 
 /** Runs `work`, which reads a store. Errors: Exit (finding) if the store is damaged; all other errors of `work`. */

@@ -21,7 +21,12 @@ export {
 } from './export/import.ts'
 export { type ExportReceiver, type ReadBlock, readExport } from './export/read-export.ts'
 export { mergePatch } from './item.ts'
-export { readSigningFiles, type SigningFiles, signingFinding } from './log/verify-signing.ts'
+export {
+  readSigningFiles,
+  type SigningFiles,
+  signedHeadFinding,
+  signingFinding,
+} from './log/verify-signing.ts'
 export { verifierKeysOf } from './log/witness.ts'
 export { witnessOfText } from './log/witnesses.ts'
 export { checkAttachmentName } from './names.ts'

@@ -1,5 +1,5 @@
-// Faults that `daicho verify <folder>` finds with the last signed head of the node.
-import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+// Faults that `daicho verify <folder>`, `backup` and `export` find with the last signed head of the node.
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runDaicho } from '../support/daicho.ts'
@@ -27,13 +27,67 @@ it('reports that an older state of the store contradicts the last signed head', 
   expect(await found(folder)).toEqual([0, null])
   copyFileSync(join(folder, 'kept.db'), join(folder, 'ledger.db'))
   const older =
-    'the store has 2 blocks, but this node has signed 3: an older copy was restored; restore a ' +
-    'copy with all signed blocks, because continuing would fork the chain'
+    'the store has 2 blocks, but this node has signed 3: an older copy was restored, or the ' +
+    'store was moved: check STORE; restore a copy with all signed blocks, because continuing would fork the chain'
   expect(await found(folder)).toEqual([1, nowhere(older)])
   const { stdout } = await runDaicho(['verify', folder])
   expect(stdout).toBe(
     `DIFFERENCE ${older}\n(2 blocks, 2 entries before the difference are valid)\n`,
   )
+})
+
+/** Replaces the store of a new node with a copy that lacks the last block. Returns the folder and the finding. */
+async function rolledBack() {
+  const folder = temporaryFolder()
+  await recorded(folder, ['fig'])
+  copyFileSync(join(folder, 'ledger.db'), join(folder, 'kept.db'))
+  await recorded(folder, ['pear'])
+  copyFileSync(join(folder, 'kept.db'), join(folder, 'ledger.db'))
+  const [, finding] = await found(folder)
+  expect(finding.what).toMatch(/^the store has 2 blocks, but this node has signed 3: /)
+  return { folder, finding }
+}
+
+it('`backup` of a store that is older than the signed head makes no backup and keeps the older backups', async () => {
+  const { folder, finding } = await rolledBack()
+  const to = join(temporaryFolder(), 'backups')
+  const text = await runDaicho(['backup', folder, to, '--no-verify'])
+  expect([text.code, text.stdout]).toEqual([1, `NO BACKUP: ${finding.what}\n`])
+  expect(existsSync(to)).toBe(false)
+  const other = temporaryFolder()
+  await recorded(other, ['fig'])
+  expect((await runDaicho(['backup', other, to])).code).toBe(0)
+  const kept = readdirSync(to)
+  const json = await runDaicho(['backup', folder, to, '--keep', '1', '--json'])
+  expect([json.code, JSON.parse(json.stdout)]).toEqual([
+    1,
+    {
+      ...{ status: false, path: null, serverId: expect.any(Number), blocks: 2 },
+      ...{ headId: expect.any(String), attachments: 0, keys: true, verified: false },
+      ...{ removed: [], finding },
+    },
+  ])
+  expect(readdirSync(to)).toEqual(kept)
+  // Without a signed head, nothing shows that the store is older.
+  rmSync(join(folder, 'signed-head'))
+  expect((await runDaicho(['backup', folder, to])).code).toBe(0)
+})
+
+it('`export` of a store that is older than the signed head writes nothing', async () => {
+  const { folder, finding } = await rolledBack()
+  const to = temporaryFolder()
+  for (const out of [join(to, 'chain.ndjson'), '-']) {
+    const { code, stdout, stderr } = await runDaicho(['export', folder, '--out', out])
+    expect([code, stdout, stderr]).toEqual([1, '', `daicho: ${finding.what}\n`])
+  }
+  expect(readdirSync(to)).toEqual([])
+  // The data can be exported without the key, for an import under a new key.
+  const other = temporaryFolder()
+  await recorded(other, ['fig'])
+  rmSync(join(other, 'node.key'))
+  expect((await runDaicho(['export', other, '--out', join(to, 'chain.ndjson')])).code).toBe(0)
+  rmSync(join(folder, 'signed-head'))
+  expect((await runDaicho(['export', folder, '--out', '-'])).code).toBe(0)
 })
 
 it('reports that a different chain contradicts the last signed head, even if the chain is consistent in itself', async () => {

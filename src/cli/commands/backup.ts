@@ -1,9 +1,19 @@
 import { resolve, sep } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { type Backup, backupFolder, dropOldBackups, isDatabaseUrl } from '../../storage/index.ts'
+import {
+  type Backup,
+  backupFolder,
+  dropOldBackups,
+  isDamage,
+  isDatabaseUrl,
+  openStoreReader,
+  requireStoreFile,
+  StoreError,
+  storePathIn,
+} from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { BLOB_FOLDERS, DATA_FILES, onStore, requireFolder } from '../node-folder.ts'
+import { BLOB_FOLDERS, DATA_FILES, onStore, requireFolder, signingFilesIn } from '../node-folder.ts'
 import { count, print, withProgress } from '../output.ts'
 
 export function backupCommand(): Command {
@@ -17,7 +27,7 @@ export function backupCommand(): Command {
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: the backup was created. 1: no backup, because the store is damaged or the disk is full.\n' +
+      '\nExit code 0: the backup was created. 1: no backup, because the store is damaged or older than signed-head, or the disk is full.\n' +
         '2: there is nothing to back up. 78: another backup is running in <to>.',
     )
     .action(backup)
@@ -28,6 +38,48 @@ interface BackupFlags {
   readonly verify: boolean
   readonly keep?: number
   readonly json?: boolean
+}
+
+/** A backup, or the reason why there is none. */
+interface Outcome extends Backup {
+  /** The contradiction to the signed head, before anything was copied. */
+  readonly contradiction?: string
+}
+
+/**
+ * Compares the store with the signed head of the folder, because a backup has no signed head: a node on the backup of
+ * an older store would fork the chain. Returns null if they agree, and if the store cannot be read, which the backup
+ * reports itself.
+ */
+async function contradictedStore(folder: string): Promise<Outcome | null> {
+  requireStoreFile(storePathIn(folder))
+  const signing = await signingFilesIn(folder)
+  if (signing.head === null) return null
+  const { signedHeadFinding } = await import('../../ledger/core.ts')
+  try {
+    const store = await openStoreReader(folder, { frozen: true })
+    try {
+      const contradiction = await signedHeadFinding(store, signing)
+      if (contradiction === null) return null
+      const { serverId } = store
+      const head = await store.head(serverId)
+      const [blocks, headId] = head === null ? [0, null] : [head.height + 1, head.id]
+      return {
+        path: null,
+        serverId,
+        blocks,
+        headId,
+        contents: 0,
+        verification: null,
+        contradiction,
+      }
+    } finally {
+      await store.close()
+    }
+  } catch (error) {
+    if (error instanceof StoreError || isDamage(error)) return null
+    throw error
+  }
 }
 
 async function backup(folder: string, to: string, flags: BackupFlags): Promise<void> {
@@ -44,7 +96,9 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
   const hasKeys = flags.withoutKeys !== true
   const files = DATA_FILES.filter(({ isKey }) => hasKeys || !isKey)
   const { result, seconds } = await withProgress('backing up', (line) =>
-    onStore(async () => {
+    onStore(async (): Promise<{ created: Outcome; removed: readonly string[] }> => {
+      const contradicted = await contradictedStore(folder)
+      if (contradicted !== null) return { created: contradicted, removed: [] }
       const created = await backupFolder({
         folder,
         to,
@@ -59,8 +113,11 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
     }),
   )
   const { created, removed } = result
-  const { path, serverId, blocks, headId, contents, verification } = created
-  const finding = verification?.finding ?? null
+  const { path, serverId, blocks, headId, contents, verification, contradiction } = created
+  const finding =
+    contradiction === undefined
+      ? (verification?.finding ?? null)
+      : { height: null, index: null, what: contradiction }
   const json = {
     status: path !== null,
     path,
@@ -78,11 +135,12 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
 }
 
 function backupText(
-  { path, serverId, blocks, headId, verification }: Backup,
+  { path, serverId, blocks, headId, verification, contradiction }: Outcome,
   removed: readonly string[],
   hasKeys: boolean,
   seconds: number,
 ): string {
+  if (contradiction !== undefined) return `NO BACKUP: ${contradiction}`
   if (path === null) {
     const { height = null, index = null, what } = verification?.finding ?? {}
     const entry = index === null ? '' : `, entry ${index}`

@@ -7,15 +7,18 @@ import {
   type ExportFinding,
   exportLines,
   readExport,
+  signedHeadFinding,
 } from '../../ledger/core.ts'
 import {
   type Effect,
   isDatabaseUrl,
   openStoreReader,
+  requireStoreFile,
+  storePathIn,
   type Verification,
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { folderOfDatabase, onStore, requireFolder } from '../node-folder.ts'
+import { folderOfDatabase, onStore, requireFolder, signingFilesIn } from '../node-folder.ts'
 import { count, type ProgressLine, print, shareOf, withProgress } from '../output.ts'
 import { requireFileName, writeTexts } from '../output-file.ts'
 
@@ -30,7 +33,7 @@ export function exportCommand(): Command {
     .option('--json', 'print the result as one line of JSON; not with --out -')
     .addHelpText(
       'after',
-      '\nExit code 0: the file is complete. 1: no file, because the chain is invalid or the disk is full.\n' +
+      '\nExit code 0: the file is complete. 1: no file, because the chain is invalid or older than signed-head, or the disk is full.\n' +
         '2: there is nothing to export. 78: the store needs another version of daicho.',
     )
     .action(exportTo)
@@ -66,8 +69,12 @@ async function exportTo(from: string, { out, json }: ExportFlags): Promise<void>
 
 async function exportFrom(from: string, out: string, line: ProgressLine): Promise<ExportEnd> {
   const folder = isDatabaseUrl(from) ? folderOfDatabase(from) : from
+  if (folder === from) requireStoreFile(storePathIn(from))
+  const signing = folder === null ? null : await signingFilesIn(folder)
   const store = await openStoreReader(from, { frozen: false })
   try {
+    const finding = signing === null ? null : await signedHeadFinding(store, signing)
+    if (finding !== null) throw new Exit(EXIT.finding, finding)
     const lines = exportLines(store, folder, (done) =>
       line.update(shareOf(done), `${done.entries} entries`),
     )

@@ -3,16 +3,16 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { EVIDENCE_LENGTH_MAX, isEvidence } from '../../chain/index.ts'
-import type { NodeVerification, SigningFiles } from '../../ledger/core.ts'
+import type { NodeVerification } from '../../ledger/core.ts'
 import {
   isDatabaseUrl,
   requireStoreFile,
   type StoreLocation,
   storePathIn,
 } from '../../storage/index.ts'
-import { EXIT, Exit, exitOfSystem } from '../exit.ts'
+import { EXIT, Exit } from '../exit.ts'
 import { textOrFile } from '../node-client.ts'
-import { folderOfDatabase, KEY_FILE } from '../node-folder.ts'
+import { folderOfDatabase, KEY_FILE, signingFilesIn } from '../node-folder.ts'
 import { count, type ProgressLine, paceText, print, shareOf, withProgress } from '../output.ts'
 import type { VerifyFlags } from './audit.ts'
 import type { ExportVerification } from './export.ts'
@@ -136,19 +136,6 @@ async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<No
     progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
     blobProgress: (share, done) => line.update(share, count(done.contents, 'attached blob')),
   })
-}
-
-/**
- * Reads the key and the signed head of a folder, with which `verifyNode` detects that the chain was replaced by another
- * valid chain. Errors: Exit (configuration) if the files cannot be read.
- */
-async function signingFilesIn(folder: string): Promise<SigningFiles> {
-  const { readSigningFiles } = await import('../../ledger/core.ts')
-  try {
-    return readSigningFiles(folder)
-  } catch (error) {
-    throw exitOfSystem(error, EXIT.configuration) ?? error
-  }
 }
 
 /** Whether `folder` is a mirror. A folder with the key of a node is no mirror, even if it has files of a mirror. */

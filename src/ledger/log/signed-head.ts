@@ -120,7 +120,7 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
     throw new LedgerError(
       'STORE_ROLLED_BACK',
       `the store has ${size} blocks, but this node has signed ${signed.size}: an older copy was ` +
-        'restored; restore a copy with all signed blocks, because continuing would fork the chain',
+        'restored, or the store was moved: check STORE; restore a copy with all signed blocks, because continuing would fork the chain',
     )
   }
   if (equalBytes(await rootAt(store, signed.size), signed.root)) return

@@ -64,7 +64,7 @@ export async function signingFinding(
       'put back the key of this chain'
     )
   }
-  if (head !== null) return headFinding(store, key, head)
+  if (head !== null) return signedHeadFinding(store, { key, head })
   // If the node crashed before the first block, the signed head can be missing.
   if (!isUsed || (await store.head(serverId)) === null) return null
   return (
@@ -74,11 +74,15 @@ export async function signingFinding(
   )
 }
 
-async function headFinding(
+/**
+ * Compares only the signed head with the chain. Returns the same message as `signingFinding`, or null if they agree or
+ * the folder has no signed head. Without the key of the chain, does not verify the signature.
+ */
+export async function signedHeadFinding(
   store: StoreReader,
-  key: NodeKey,
-  content: string,
+  { key, head: content }: Pick<SigningFiles, 'key' | 'head'>,
 ): Promise<string | null> {
+  if (content === null) return null
   try {
     const head = headOfFile(content)
     const name = logOrigin(store.serverId)
@@ -86,7 +90,8 @@ async function headFinding(
       return `signed-head belongs to the log ${head.origin}, but the store contains the log ${name}: put back the signed-head of this node`
     }
     // Earlier versions wrote only the text of a note. Such a file has no empty line.
-    if (content.includes('\n\n')) {
+    const isOwnKey = typeof key === 'object' && key.serverId === store.serverId
+    if (isOwnKey && content.includes('\n\n')) {
       await openCheckpoint(nodeVerifySignature, { name, publicKey: key.publicKey }, content)
     }
     await expectSignedHead(store, { read: () => head, write() {} })
