@@ -94,8 +94,8 @@ export class LedgerQueries {
   }
 
   /**
-   * Aggregates the items of the database that was created at the packed position that `findDatabase` returns. `signal`
-   * interrupts the aggregation.
+   * Aggregates the items of a database. `findDatabase` returns the packed position of the entry that created the
+   * database. `signal` interrupts the aggregation.
    * Errors: those of `findDatabase`; GROUPS_TOO_MANY, SUM_TOO_LARGE, AGGREGATIONS_BUSY; StoreError (SEARCH_TOO_LARGE,
    * SEARCH_INTERRUPTED).
    */

@@ -237,7 +237,7 @@ describe('the live ticker, listed before the reference rates', () => {
     expect((await feed.detail()).meta.source).toBe('gmo+ecb')
   })
 
-  it('stays the served source while it is closed, and the next source confirms its rates', async () => {
+  it('stays the served source while its market is closed, and the next source confirms its rates', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()

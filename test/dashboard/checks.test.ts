@@ -5,8 +5,8 @@ import {
 } from '../../src/dashboard/browser/verification/verify-chain.ts'
 
 /**
- * Returns the first letter of the state of each check (o: open, h: holds, f: fails, n: nothing to compare). The
- * checks are the key, the signature, five checks of the blocks, the log and the comparison with the last
+ * Returns the first letter of the state of each check (o: open, h: holds, f: fails, n: nothing to compare), in this
+ * order: the key, the signature, five checks of the blocks, the signed root, and the comparison with the last
  * verification.
  */
 const states = (fault: [FaultCode, number | null] | null, isDone = true, hadMemory = true) =>

@@ -155,7 +155,7 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
     await expectRefusals(ALL, used, reason, () => stateOf(used.url))
   })
 
-  it('reject an older format if they only read, and a starting node upgrades the tables', async () => {
+  it('reject an older format until a starting node has upgraded the tables', async () => {
     const used = await usedDatabase()
     await queryOnce(used.url, 'UPDATE daicho_schema SET version = version - 1')
     await queryOnce(used.url, 'DROP TABLE shared_texts')

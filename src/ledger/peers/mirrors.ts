@@ -208,7 +208,10 @@ export class Mirrors {
     return worker
   }
 
-  /** Fails pending pushes, and schedules a new thread, which can use the stores because transactions are atomic. */
+  /**
+   * Fails pending pushes, and schedules a new thread. The crash cannot have left a partial change in a store, because
+   * transactions are atomic.
+   */
   #workerFailed({ message }: Error): void {
     this.#worker = null
     this.#onPeersChecked()
