@@ -348,7 +348,7 @@ describe('verify', () => {
     await again.ended
     const stopped = await runDaicho(['verify', folder])
     expect(stopped.code).toBe(0)
-    expect(stopped.stdout).toMatch(/^Everything is valid: 3 blocks, 4 entries; 1 database/)
+    expect(stopped.stdout).toMatch(/^Everything is valid: 3 blocks, 4 entries, 1 database/)
     expect(stopped.stderr).toMatch(/^verifying/)
   })
 
