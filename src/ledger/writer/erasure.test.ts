@@ -226,9 +226,9 @@ it('an entry counts as erased only if a later entry of the chain erases it', asy
   const zeros = (at: number) =>
     `CAST(substr(blinds, 1, ${at * 32}) || zeroblob(32) || substr(blinds, ${at * 32 + 33}) AS BLOB)`
   await expectFindings(folder, [
-    [`UPDATE blocks SET blinds = ${zeros(1)} WHERE height = 1`, 'no entry erases it'],
+    [`UPDATE blocks SET blinds = ${zeros(1)} WHERE height = 1`, 'no other entry erases it'],
     ['INSERT INTO erasures VALUES (16385, 49152)', '2 entries are recorded as erased'],
-    ['DELETE FROM erasures', 'no entry erases it'],
+    ['DELETE FROM erasures', 'no other entry erases it'],
     [
       `UPDATE blocks SET body = replace(body, 'ann', 'eve') WHERE height = 1`,
       'item ann is stored as created here instead of item eve',
