@@ -179,10 +179,10 @@ describe('identities', () => {
       ...body,
       certificate: `sha256:${other}`,
     })
-    const spoken = await node.send('GET', '/api/system/ping', undefined, {
+    const pinged = await node.send('GET', '/api/system/ping', undefined, {
       authorization: 'Bearer my-own',
     })
-    expect(spoken.json.participant).toBe('org.a.Boss#b1')
+    expect(pinged.json.participant).toBe('org.a.Boss#b1')
     const pem = { ...body, certificate: '-----BEGIN CERTIFICATE-----' }
     expect((await node.send('POST', '/api/system/identities/bind', pem)).status).toBe(422)
   })
