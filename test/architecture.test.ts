@@ -34,7 +34,6 @@ const PUBLIC_API: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
   http: ['index.ts', 'outbound.ts'],
   ledger: ['index.ts', 'core.ts'],
-  network: ['index.ts', 'ownership.ts'],
 }
 /** Modules that must not do I/O. */
 const NO_IO = ['base', 'chain', 'filter']

@@ -81,6 +81,12 @@ export class LedgerError extends CodedError<LedgerErrorCode> {
   override readonly name = 'LedgerError'
 }
 
+/** Returns the error for a change of a network's database that does not come from the network. */
+export function ownedByNetwork(db: string): LedgerError {
+  const message = `database ${db} can be changed only through its network`
+  return new LedgerError('OWNED_BY_NETWORK', message)
+}
+
 /**
  * Returns whether the change may have been recorded although the writer rejected it with `error`. Until this is known,
  * the blobs to which the change refers must not be removed.

@@ -37,6 +37,14 @@ export function checkAttachmentName(name: string): void {
   throw invalid('ATTACHMENT_NAME_INVALID', 'the name of an attachment', ITEM_ID_BYTES_MAX)
 }
 
+/** Type of the resource that records a business network. */
+export const NETWORK_TYPE = 'org.hyperledger.composer.system.Network'
+
+/** Returns the id of the item that records the network of database `db`. Only this network may change the database. */
+export function networkItemId(db: string): string {
+  return `${NETWORK_TYPE}#${db}`
+}
+
 function isPathPart(text: string, bytesMax: number): boolean {
   if (text === '' || text === '.' || text === '..') return false
   // One UTF-16 code unit becomes at most three bytes of UTF-8. So for most names, the length shows that they are short

@@ -24,8 +24,11 @@ export interface IdempotencyKey {
 export interface RequestConditions {
   readonly precondition: Precondition | null
   readonly idempotency: IdempotencyKey | null
-  /** Requires that no block from height `since` on has an entry of database `db`. */
-  readonly unchanged?: { readonly db: string; readonly since: number }
+  /**
+   * Present if the request comes from the network of database `db`. `since` requires that no block from this height on
+   * has an entry of `db`.
+   */
+  readonly network?: { readonly db: string; readonly since: number | null }
 }
 
 /**

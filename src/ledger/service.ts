@@ -390,19 +390,17 @@ export class LedgerService
   }
 
   /**
-   * Reserves `db`, which need not exist yet, for the returned object. All other changes of `db` are then rejected with
-   * OWNED_BY_NETWORK.
+   * Reserves `db`, which need not exist yet, for the returned object. All other changes of `db` in this process are then
+   * rejected with OWNED_BY_NETWORK. Once the network is recorded, all processes reject them.
    */
   ownDatabase(db: string): OwnDatabase {
     checkDatabaseName(db)
     this.#writer.owned.add(db)
     return {
       record: async (unit, known = null) => {
-        const conditions =
-          known === null
-            ? undefined
-            : { precondition: null, idempotency: null, unchanged: { db, since: known } }
-        const { index, ...block } = await this.#writer.record(unit, conditions, true)
+        const network = { db, since: known }
+        const conditions = { precondition: null, idempotency: null, network } as const
+        const { index, ...block } = await this.#writer.record(unit, conditions)
         return { position: packPosition(block.height, index), ...block }
       },
     }

@@ -470,8 +470,10 @@ describe('DELETE /networks/<name>', () => {
   it('lets `daicho network verify` find any change that was made after the removal', async () => {
     const own = await gateway({ deploy: [definition] })
     await own.send('DELETE', '/networks/test-network')
-    own.ledger.disownDatabase('test-network')
-    await own.ledger.createItem('test-network', { id: 'org.test.Thing#x', resource: { id: 'x' } })
+    const id = 'org.test.Thing#x'
+    const text = `{"id":"${id}","resource":{"id":"x"}}`
+    const unit = [{ kind: 'create_item', db: 'test-network', id, text, assigned: false }] as const
+    await own.ledger.ownDatabase('test-network').record(unit)
     expect((await own.networks.verify('test-network', () => {})).finding).toBe(
       'block 2: the block changes a network that was removed',
     )

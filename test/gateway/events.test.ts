@@ -1,5 +1,5 @@
 // Events over real WebSocket connections.
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { WebSocket } from 'ws'
 import { type GatewayNode, type GatewayOptions, gateway, networkOf } from '../support/gateway.ts'
 import { exchange } from '../support/raw-socket.ts'
@@ -144,6 +144,22 @@ it('sends only events that the identity may read, and closes the connection when
   await node.send('POST', '/api/Say', { texts: ['d'] }, key)
   expect(await Promise.all([ann.closed, byQuery.closed])).toEqual([1008, 1008])
   expect(ann.texts).toEqual(['a', 'c'])
+})
+
+it('closes a connection for which an event cannot be read, so that no event is missed unnoticed', async () => {
+  const node = await started({ apiKey: 'key' })
+  const key = { 'x-api-key': 'key' }
+  await node.send('POST', '/api/Person', { name: 'ann' }, key)
+  const body = { participant: 'org.test.Person#ann', userID: 'ann' }
+  const { json } = await node.send('POST', '/api/system/identities/issue', body, key)
+  const authorization = `Bearer ${json.userSecret}`
+  const ann = await new Client(node, '/', { authorization }).opened()
+  const network = node.networks.require('test-network')
+  vi.spyOn(network, 'lookUp').mockRejectedValueOnce(new Error('the disk failed'))
+  await node.send('POST', '/api/Say', { texts: ['a'] }, key)
+  expect(await ann.closed).toBe(1011)
+  const again = await new Client(node, '/?since=0', { authorization }).opened()
+  expect(await again.has(1)).toEqual(['a'])
 })
 
 it.each([

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { openLedger } from '../../src/ledger/core.ts'
+import { openLedger, unitOf } from '../../src/ledger/core.ts'
 import { NetworkThread } from '../../src/network/deployment/network-thread.ts'
 import { NetworkError } from '../../src/network/index.ts'
 import { runDaicho, startDaicho } from '../support/daicho.ts'
@@ -102,7 +102,7 @@ it('verifies a network across upgrades, and finds a write that no processor made
   const record = { $class: `${system}.HistorianRecord`, transactionId, eventsEmitted: [] }
   const value = { $class: 'org.test.Thing', id: 'a', value: 1_000_000 }
   const db = 'test-network'
-  await ledger.service.recordChanges([
+  const unit = unitOf([
     { method: 'create_item', db, item: { id, resource } },
     {
       method: 'create_item',
@@ -111,6 +111,8 @@ it('verifies a network across upgrades, and finds a write that no processor made
     },
     { method: 'update_item', db, item: { id: 'org.test.Thing#a', resource: value } },
   ])
+  // A defect or an attacker that bypasses the writer's check: only the network may change its database.
+  await ledger.service.ownDatabase(db).record(unit)
   await ledger.close()
   const wrong = await runDaicho(['network', 'verify'], variables)
   expect([wrong.code, wrong.stdout]).toEqual([

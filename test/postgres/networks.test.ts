@@ -118,21 +118,27 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
   const isServed = async (n: number) =>
     (await fetch(`${gatewayOf(n)}/counting/api/Counter`)).status === 200
 
+  const expectRefusals = async () => {
+    for (const { ledger } of both) {
+      const reply = await post(`${ledger}/api/counting`, { id: 'x' })
+      expect([reply.status, await reply.text()]).toEqual([409, expect.stringContaining('OWNED')])
+    }
+  }
+
   it('serve at one process a network that the other process deployed', async () => {
     const body = archive(0)
     const headers = { 'content-type': 'application/octet-stream' }
     const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
     expect(reply.status).toBe(200)
+    // From the reply on, the other process also rejects direct changes, even before it serves the network.
+    await expectRefusals()
     await until('the other process serves the network', () => isServed(1), WAIT_MS)
     const created = await post(`${gatewayOf(1)}/counting/api/Counter`, { id: 'c', value: 0 })
     expect(created.status).toBe(200)
   })
 
   it("reject changes of a network's database through the ledger API of each process", async () => {
-    for (const { ledger } of both) {
-      const reply = await post(`${ledger}/api/counting`, { id: 'x' })
-      expect([reply.status, await reply.text()]).toEqual([409, expect.stringContaining('OWNED')])
-    }
+    await expectRefusals()
   })
 
   it('execute each transaction once, even if both processes receive transactions concurrently', async () => {

@@ -29,7 +29,6 @@ import {
   type SourceFormat,
   serviceTarget,
 } from '../../exchange/index.ts'
-import { ownNetworkDatabases } from '../../network/ownership.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { type LoadIdentity, LoadStateFile, newLoad, stampOf } from '../load-state.ts'
 import { parseJsonOrNull, textOrFile } from '../node-client.ts'
@@ -251,7 +250,6 @@ async function openTarget({ url, token }: LoadFlags): Promise<OpenTarget> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })
   const { service, close } = await openStoppedNode(settings, folder)
-  await ownNetworkDatabases(service)
   return { target: serviceTarget(service), name: resolve(folder), close }
 }
 

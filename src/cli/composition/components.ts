@@ -132,7 +132,6 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
   const { openLedger, peerOfText, verifierKeysOf, witnessOfText } = await import(
     '../../ledger/core.ts'
   )
-  const { ownNetworkDatabases } = await import('../../network/ownership.ts')
   const { settings, clock, logger, onClose } = context
   const ledger = await openLedger({
     folder: settings.SYSTEM_FOLDER,
@@ -165,8 +164,6 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
     const warning = await storeWarning(settings.STORE)
     if (warning !== null) logger.warn(warning)
   }
-  // Called even without the gateway, so that the ledger API cannot bypass the rules of a network.
-  await ownNetworkDatabases(ledger.service)
   if (settings.SYSTEM_FOLDER === null) {
     logger.warn('SYSTEM_FOLDER is not set: all data is lost when this process ends')
   }

@@ -177,7 +177,10 @@ export class EventSockets {
     subscription.end = network.events.listen((emitted) => {
       subscription.lastSend = subscription.lastSend
         .then(() => sendNew(subscription, emitted))
-        .catch(() => {})
+        // Clients that reconnect with `since` get these events again.
+        .catch(() => {
+          for (const socket of sockets) socket.fail()
+        })
     })
     this.#subscriptions.set(key, subscription)
     return subscription
@@ -313,9 +316,9 @@ class EventSocket {
     this.#isLive = true
   }
 
-  /** Closes the connection because recorded events cannot be read. */
+  /** Closes the connection because events cannot be read. */
   fail(): void {
-    this.close(INTERNAL_ERROR, 'the recorded events cannot be read')
+    this.close(INTERNAL_ERROR, 'the events cannot be read; reconnect with since')
   }
 
   /** Closes the connection if the previous ping was not answered; otherwise sends a ping. */

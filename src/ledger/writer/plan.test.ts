@@ -5,20 +5,60 @@ import { planBatch } from './plan.ts'
 
 const ITEM_CHARACTERS = 9 * 1024 * 1024
 
+const ITEM = {
+  ...{ id: 'x', created: 1, revision: 1 },
+  text: `{"id":"x","text":"${'x'.repeat(ITEM_CHARACTERS)}"}`,
+}
 const smallUnit: UnitOfWork = [{ kind: 'delete_db', db: 'b' }]
 
 /** A store with one large item in every database. */
 const store = {
   serverId: 7,
   database: async (name: string) => ({ name, created: 0 }),
-  item: async (_db: string, id: string) => ({
-    id,
-    created: 1,
-    revision: 1,
-    text: `{"id":"${id}","text":"${'x'.repeat(ITEM_CHARACTERS)}"}`,
-  }),
+  item: async (_db: string, id: string) => (id === ITEM.id ? ITEM : null),
   // `store` has only the members that planning uses.
 } as unknown as StoreReader
+
+it("changes the database of a network only for the network, from the network's deployment on", async () => {
+  const networkItem = 'org.hyperledger.composer.system.Network#net'
+  const empty = {
+    serverId: 7,
+    database: async () => null,
+    item: async () => null,
+  } as unknown as StoreReader
+  const create = (db: string, id: string): UnitOfWork => [
+    { kind: 'create_item', db, id, text: `{"id":"${id}"}`, assigned: true },
+  ]
+  const units: UnitOfWork[] = [
+    [{ kind: 'create_db', db: 'net' }],
+    create('net', 'before'),
+    [{ kind: 'create_item', db: 'net', id: networkItem, text: '{}', assigned: false }],
+    create('net', 'after'),
+    [{ kind: 'delete_db', db: 'net' }],
+    create('net', 'by network'),
+  ]
+  const fromNetwork = {
+    ...{ precondition: null, idempotency: null },
+    network: { db: 'net', since: null },
+  }
+  const conditions = new Map([2, 5].map((at) => [at, fromNetwork]))
+  const refused = {
+    code: 'OWNED_BY_NETWORK',
+    message: 'database net can be changed only through its network',
+  }
+  const { outcomes } = await planBatch(empty, units, 0, { nowMs: 0, conditions })
+  expect(outcomes).toEqual([
+    ...[{ index: 0 }, { index: 1 }, { index: 2 }],
+    ...[refused, refused, { index: 3 }],
+  ])
+  const stored = {
+    ...empty,
+    database: async (name: string) => ({ name, created: 0 }),
+    item: async (_db: string, id: string) => (id === networkItem ? { id } : null),
+  } as unknown as StoreReader
+  const later = await planBatch(stored, [create('net', 'a'), create('other', 'b')], 1)
+  expect(later.outcomes).toEqual([refused, { index: 0 }])
+})
 
 it('small patches of large items do not make a block too large to store', async () => {
   const patch = (n: number): UnitOfWork => [

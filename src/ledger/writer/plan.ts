@@ -17,8 +17,9 @@ import {
   type StoreReader,
   storedJson,
 } from '../../storage/index.ts'
-import { LedgerError } from '../errors.ts'
+import { LedgerError, ownedByNetwork } from '../errors.ts'
 import { ITEM_BYTES_MAX, mergePatch } from '../item.ts'
+import { networkItemId } from '../names.ts'
 import { holds, type Precondition, type RequestConditions } from '../request-conditions.ts'
 import { type Operation, type Outcome, UNIT_BYTES_MAX, type UnitOfWork } from '../unit-of-work.ts'
 import { plannedErasure } from './erasure.ts'
@@ -56,6 +57,8 @@ interface View {
    * Whether the items in the store belong to this database; false if the batch has deleted or recreated the database.
    */
   readonly stored: boolean
+  /** Whether the store records a network in this database. */
+  readonly isNetwork: boolean
   /** Texts of the items changed by the batch; null for deleted items. */
   readonly items: Map<string, string | null>
 }
@@ -89,6 +92,9 @@ export function expectedReads(
   conditions: ReadonlyMap<number, RequestConditions> | undefined,
 ): ExpectedReads {
   const items: { db: string; id: string }[] = []
+  for (const db of new Set(units.flat().map((operation) => operation.db))) {
+    items.push({ db, id: networkItemId(db) })
+  }
   for (const operation of units.flat()) {
     if (!('id' in operation) || (operation.kind === 'create_item' && operation.assigned)) continue
     items.push(operation)
@@ -114,6 +120,8 @@ class Planner {
   #undo: (() => void)[] = []
   /** SHA-256 of the blobs of the entries that the current unit erases. */
   #freed: string[] = []
+  /** The database of the network that sent the current unit, or null. */
+  #network: string | null = null
 
   constructor(store: StoreReader, height: number, records: IdempotencyRecords) {
     this.#store = store
@@ -123,16 +131,17 @@ class Planner {
 
   async unit(
     unit: UnitOfWork,
-    { precondition, idempotency, unchanged }: Partial<RequestConditions> = {},
+    { precondition, idempotency, network }: Partial<RequestConditions> = {},
   ): Promise<Outcome> {
     const index = this.entries.length
     const characters = this.#characters
     this.#undo = []
     this.#freed = []
+    this.#network = network?.db ?? null
     try {
       const earlier = idempotency ? await this.#records.find(idempotency) : null
       if (earlier !== null) return earlier
-      if (unchanged) await this.#requireUnchanged(unchanged)
+      if (network && network.since !== null) await this.#requireUnchanged(network.db, network.since)
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
         // `#createFresh` plans most operations without reading the store. An `await` for them would cost more than the
@@ -152,7 +161,7 @@ class Planner {
   }
 
   /** Rejects a unit if a block from height `since` on has an entry of `db`. Errors: DATABASE_CHANGED. */
-  async #requireUnchanged({ db, since }: Required<RequestConditions>['unchanged']): Promise<void> {
+  async #requireUnchanged(db: string, since: number): Promise<void> {
     for (let height = since; height < this.#height; ) {
       const blocks = await this.#store.blocks(this.#store.serverId, height, BLOCKS_PER_PAGE)
       if (blocks.some(({ entries }) => entries.some((text) => isOfDatabase(text, db)))) {
@@ -209,7 +218,8 @@ class Planner {
    */
   #createFresh(operation: Operation): boolean {
     if (operation.kind !== 'create_item' || !operation.assigned) return false
-    if (this.#views.get(operation.db)?.exists !== true) return false
+    const view = this.#views.get(operation.db)
+    if (view?.exists !== true || this.#isForbidden(operation.db, view)) return false
     this.#addItem('create_item', operation)
     return true
   }
@@ -225,10 +235,12 @@ class Planner {
     }
     switch (kind) {
       case 'create_db':
-      case 'delete_db':
-        this.#replaceView(db, { exists: kind === 'create_db', stored: false, items: new Map() })
+      case 'delete_db': {
+        const exists = kind === 'create_db'
+        this.#replaceView(db, { exists, stored: false, isNetwork: false, items: new Map() })
         this.#add(entryText.database(kind, serverId, db), { kind, db })
         return
+      }
       case 'create_item': {
         const { id, text, assigned } = operation
         if (!assigned && (await this.#find(view, db, id)) !== null) {
@@ -276,13 +288,27 @@ class Planner {
     }
   }
 
+  /** Returns the state of a database that the current unit may change. Errors: OWNED_BY_NETWORK. */
   async #view(db: string): Promise<View> {
-    const known = this.#views.get(db)
-    if (known !== undefined) return known
-    const exists = (await this.#store.database(db)) !== null
-    const view = { exists, stored: exists, items: new Map() }
+    const view = this.#views.get(db) ?? (await this.#readView(db))
+    if (this.#isForbidden(db, view)) throw ownedByNetwork(db)
+    return view
+  }
+
+  async #readView(db: string): Promise<View> {
+    // Reads the item first, because a store that read it ahead then also knows the database.
+    const isNetwork = (await this.#store.item(db, networkItemId(db))) !== null
+    const exists = isNetwork || (await this.#store.database(db)) !== null
+    const view = { exists, stored: exists, isNetwork, items: new Map() }
     this.#views.set(db, view)
     return view
+  }
+
+  /** Returns whether the database belongs to a network that did not send the current unit. */
+  #isForbidden(db: string, view: View): boolean {
+    if (db === this.#network) return false
+    const changed = view.items.get(networkItemId(db))
+    return changed === undefined ? view.isNetwork : changed !== null
   }
 
   async #current(view: View, { db, id }: { db: string; id: string }): Promise<string> {

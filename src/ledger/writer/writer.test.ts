@@ -407,7 +407,8 @@ it("accepts changes of a network's databases only from the network", async () =>
     code: 'OWNED_BY_NETWORK',
     message: 'database a can be changed only through its network',
   })
-  void writer.record(unitOf(1), undefined, true)
+  const network = { db: 'a', since: null }
+  void writer.record(unitOf(1), { precondition: null, idempotency: null, network })
   void writer.record([{ kind: 'create_db', db: 'b' }])
   expect(writer.depth).toBe(2)
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Clock } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storage/index.ts'
-import { LedgerError, type LedgerErrorCode, STORE_OUTAGES } from '../errors.ts'
+import { LedgerError, type LedgerErrorCode, ownedByNetwork, STORE_OUTAGES } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
 import type { RequestConditions } from '../request-conditions.ts'
 import {
@@ -112,7 +112,7 @@ export class LedgerWriter {
    * last entry of the block, or null if no block was stored.
    */
   onCommit: (last: number | null) => void = () => {}
-  /** Databases that only their owner may change (`LedgerService.ownDatabase`). */
+  /** Databases that only the networks of this process may change (`LedgerService.ownDatabase`). */
   readonly owned = new Set<string>()
 
   private constructor(worker: Thread, clock: Clock) {
@@ -182,23 +182,19 @@ export class LedgerWriter {
   record(unit: UnitOfWork): Promise<RecordedUnit>
   record(
     unit: UnitOfWork,
-    conditions: RequestConditions | undefined,
-    byOwner: true,
+    conditions: RequestConditions & { readonly idempotency: null },
   ): Promise<RecordedUnit>
   record(
     unit: UnitOfWork,
     conditions: RequestConditions | undefined,
   ): Promise<RecordedUnit | EarlierRequest>
-  record(
-    unit: UnitOfWork,
-    conditions?: RequestConditions,
-    byOwner = false,
-  ): Promise<RecordedUnit | EarlierRequest> {
+  record(unit: UnitOfWork, conditions?: RequestConditions): Promise<RecordedUnit | EarlierRequest> {
     return new Promise((resolve, reject) => {
       this.#checkOpen()
       if (this.#suspended !== null) throw this.#suspended
       checkUnit(unit)
-      if (!byOwner && this.owned.size > 0) refuseOwned(unit, this.owned)
+      const byNetwork = conditions?.network !== undefined
+      if (!byNetwork && this.owned.size > 0) refuseOwned(unit, this.owned)
       const bytes = bytesOf(unit)
       if (
         this.#queue.length >= QUEUE_UNITS_MAX ||
@@ -210,8 +206,8 @@ export class LedgerWriter {
       const entries = unit.length
       this.#queue.push({ unit: packed, entries, conditions, bytes, resolve, reject })
       this.#queueBytes += bytes
-      // An owner batches its changes itself, so the block need not wait for more requests.
-      if (byOwner || this.#queue.length >= this.#batchSize) this.#next()
+      // A network batches its changes itself, so the block need not wait for more requests.
+      if (byNetwork || this.#queue.length >= this.#batchSize) this.#next()
       else this.#openBatch()
     })
   }
@@ -385,13 +381,7 @@ function busy(): LedgerError {
 
 /** Rejects a change of an owned database. Errors: OWNED_BY_NETWORK. */
 function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
-  for (const { db } of unit) {
-    if (!owned.has(db)) continue
-    throw new LedgerError(
-      'OWNED_BY_NETWORK',
-      `database ${db} can be changed only through its network`,
-    )
-  }
+  for (const { db } of unit) if (owned.has(db)) throw ownedByNetwork(db)
 }
 
 /** Resolves or rejects a unit. Returns the error of a rejected unit. */

@@ -7,7 +7,6 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import { readNetworkItem } from '../ownership.ts'
 import { parseStatement } from '../queries/check.ts'
 import {
   entryOf,
@@ -39,6 +38,7 @@ import type { ChangeRequest } from '../transactions/messages.ts'
 import { type EmittedEvent, EventFeed } from './event-feed.ts'
 import { NetworkThread } from './network-thread.ts'
 import { type Outcome, Pipeline, type WritePosition } from './pipeline.ts'
+import { readNetworkItem } from './recorded-networks.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
 
 /** Maximum time to load the scripts of a network, milliseconds. */

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
-import { LedgerError, parsePosition } from '../../ledger/core.ts'
+import { LedgerError, networkItemId, parsePosition } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
-import { networkItemId, ownNetworkDatabases } from '../ownership.ts'
 import { Networks } from './networks.ts'
 
-it('ignores databases that contain no network, and reserves the database of an unreadable network', async () => {
-  const owned: string[] = []
+const others = { clock: systemClock, version: '0', deadlineMs: 1_000, log() {} }
+
+it('ignores databases that contain no network, and warns about an unreadable network', async () => {
   const warnings: string[] = []
   const ledger = {
     databases: async () => ['fruit', 'broken', 'veg'],
@@ -14,26 +14,22 @@ it('ignores databases that contain no network, and reserves the database of an u
       readItem: async (db: string, id: string) =>
         db === 'broken' && id === networkItemId(db) ? { text: '{"archive":"!"}' } : null,
     },
-    ownDatabase: (db: string) => owned.push(db),
   }
   const networks = await Networks.open({
     // `Networks` calls only these methods if it serves no network.
+    ...others,
     ledger: ledger as unknown as LedgerService,
-    clock: systemClock,
-    version: '0',
     warn: (message) => warnings.push(message),
-    deadlineMs: 1_000,
-    log: () => {},
   })
   expect(networks.list()).toEqual([])
-  expect(owned).toEqual(['broken'])
   expect(warnings).toEqual([expect.stringMatching(/^network broken is not served: ./)])
   await networks.close()
 })
 
 /** A ledger with a database `broken` that records a network, and `gone`, which was deleted after it was listed. */
 function ledgerWithDeletedDatabase(databases = ['gone', 'broken']) {
-  const owned: string[] = []
+  const warnings: string[] = []
+  const warn = (message: string) => warnings.push(message)
   let report: (blocks: { from: number; last: number }) => void = () => {}
   const blocks = ['gone', 'broken'].map((db) => ({
     entries: [JSON.stringify({ db, item: { id: networkItemId(db) } })],
@@ -56,29 +52,26 @@ function ledgerWithDeletedDatabase(databases = ['gone', 'broken']) {
         yield blocks.slice(height)
       },
     },
-    ownDatabase: (db: string) => owned.push(db),
   }
   // Networks call only these methods if there is no readable network.
   return {
-    ...{ owned, ledger: ledger as unknown as LedgerService },
+    deps: { ...others, ledger: ledger as unknown as LedgerService, warn },
+    warnings,
     report: (height: number) => report({ from: height, last: parsePosition(`${height}.0`) ?? 0 }),
   }
 }
 
-const others = { clock: systemClock, version: '0', deadlineMs: 1_000, warn() {}, log() {} }
-
 it('opens the networks although a database was deleted after it was listed', async () => {
-  const { owned, ledger } = ledgerWithDeletedDatabase()
-  await (await Networks.open({ ledger, ...others })).close()
-  await ownNetworkDatabases(ledger)
-  expect(owned).toEqual(['broken', 'broken'])
+  const { deps, warnings } = ledgerWithDeletedDatabase()
+  await (await Networks.open(deps)).close()
+  expect(warnings).toEqual([expect.stringMatching(/^network broken is not served: ./)])
 })
 
 it('continues to follow the networks of other processes after the database of one network was deleted', async () => {
-  const { owned, ledger, report } = ledgerWithDeletedDatabase([])
-  const networks = await Networks.open({ ledger, ...others })
+  const { deps, warnings, report } = ledgerWithDeletedDatabase([])
+  const networks = await Networks.open(deps)
   report(0)
   report(1)
   await networks.close()
-  expect(owned).toEqual(['broken'])
+  expect(warnings).toEqual([expect.stringMatching(/^network broken is not served: ./)])
 })

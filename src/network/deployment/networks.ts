@@ -1,11 +1,5 @@
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import {
-  type FollowedBlocks,
-  followNetworks,
-  type NetworkFollower,
-  readNetworkItem,
-} from '../ownership.ts'
 import { removed } from '../resources/instances.ts'
 import { definitionInItem, isTombstone } from '../resources/network-item.ts'
 import { ADMIN } from '../resources/transaction.ts'
@@ -13,6 +7,12 @@ import type { NetworkVerification, VerificationProgress } from '../transactions/
 import { errorOf } from '../transactions/messages.ts'
 import { BusinessNetwork, type NetworkDeps } from './business-network.ts'
 import { NetworkThread } from './network-thread.ts'
+import {
+  type FollowedBlocks,
+  followNetworks,
+  type NetworkFollower,
+  readNetworkItem,
+} from './recorded-networks.ts'
 import type { FieldDefault } from './upgrade.ts'
 
 /**
@@ -73,7 +73,6 @@ export class Networks {
     if (item === null) return
     const network = this.#networks.get(name)
     if (isTombstone(item.text)) {
-      ledger.ownDatabase(name)
       this.#networks.delete(name)
       this.#removed.add(name)
       await network?.removedElsewhere()
@@ -85,8 +84,6 @@ export class Networks {
       else this.#networks.set(name, new BusinessNetwork(this.#deps, definition, true))
     } catch (error) {
       if (!(error instanceof NetworkError)) throw error
-      // Reserves the database, because its data must not change without the network's rules.
-      ledger.ownDatabase(name)
       warn(`network ${name} is not served: ${error.message}`)
     }
   }

@@ -1,17 +1,7 @@
-import { isJsonObject } from '../base/json.ts'
-import { heightOf } from '../ledger/core.ts'
-import type { LedgerService } from '../ledger/index.ts'
-import { systemType } from './model/system.ts'
-import { itemIdOf, objectIn } from './resources/database.ts'
-
-// Nodes that serve no networks import this file instead of `index.ts`, and so do not load parsers and scripts.
-
-const NETWORK_TYPE = systemType('Network')
-
-/** Returns the id of the item that records a network. A database with this item belongs to the network. */
-export function networkItemId(name: string): string {
-  return itemIdOf({ type: systemType('Network'), id: name })
-}
+import { isJsonObject } from '../../base/json.ts'
+import { heightOf, NETWORK_TYPE, networkItemId } from '../../ledger/core.ts'
+import type { LedgerService } from '../../ledger/index.ts'
+import { objectIn } from '../resources/database.ts'
 
 /**
  * Returns the item that records the network of database `name`, or null. The database need not exist: another process
@@ -47,20 +37,6 @@ async function changedNetworks(
     if (height > to) return names
   }
   return names
-}
-
-/**
- * Makes the databases of all recorded networks read-only for the ledger's API, also of networks that other processes
- * record later.
- */
-export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> {
-  // Subscribes before listing the databases, so that a network recorded in between is not missed.
-  followNetworks(ledger, async ({ names }) => {
-    for (const name of names) ledger.ownDatabase(name)
-  })
-  for (const name of await ledger.databases()) {
-    if ((await readNetworkItem(ledger, name)) !== null) ledger.ownDatabase(name)
-  }
 }
 
 /** New blocks, and the names of the databases whose network item these blocks change. */
