@@ -6,12 +6,14 @@ import type { Queries } from './connection.ts'
 const ITEM_BYTES_MAX = 16 * 1_048_576
 
 const SQL = {
-  // A row per item of an existing database, with nulls if the item does not exist.
+  // A row per item of an existing database, with nulls if the item does not exist. Because of `LIMIT 1`, the server looks
+  // up each item by `db` and `id`. With a plain join, a server without statistics reads all items of the database instead.
   items: `SELECT name, created, id, item_created, revision, item FROM (
       SELECT d.name, d.created, k.id, i.created AS item_created, i.revision, i.item,
         sum(octet_length(i.item)) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
       FROM unnest($1::text[], $2::text[]) AS k (name, id) JOIN databases AS d ON d.name = k.name
-      LEFT JOIN items AS i ON i.db = d.created AND i.id = k.id) AS expected
+      LEFT JOIN LATERAL (SELECT created, revision, item FROM items
+        WHERE db = d.created AND id = k.id LIMIT 1) AS i ON true) AS expected
     WHERE bytes IS NULL OR bytes <= ${ITEM_BYTES_MAX}`,
   records: `SELECT position, key, fingerprint, entries, timestamp, digest FROM answers
     WHERE key = ANY($1::text[])`,
