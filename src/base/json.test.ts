@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson } from './canonical-json.ts'
-import { type Json, parseJson } from './json.ts'
+import { isCount, type Json, parseJson } from './json.ts'
 import { parseStrictText } from './strict-json.ts'
 
 /** Member names that V8 can confuse with one another (see `parseJson`). */
@@ -102,4 +102,19 @@ it('keeps the last of two members with the same name, and rejects the same texts
   ]) {
     expect(() => parseJson(text)).toThrow(SyntaxError)
   }
+})
+
+it.each([
+  [0, true],
+  [7, true],
+  [Number.MAX_SAFE_INTEGER, true],
+  [-0, false],
+  [-1, false],
+  [0.5, false],
+  [2 ** 53, false],
+  ['7', false],
+  [null, false],
+  [undefined, false],
+])('isCount(%o) returns %s', (value, expected) => {
+  expect(isCount(value)).toBe(expected)
 })

@@ -8,6 +8,11 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** Whether `value`, which was parsed from JSON, is a non-negative safe integer. `-0` is none, because `0` is its spelling. */
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0 && !Object.is(value, -0)
+}
+
 /**
  * Parses JSON like `JSON.parse`, but avoids a bug of V8 (at least in Node 22 and 24) that confuses member names written
  * with an escape. For example, after an object with the member `\` was parsed, `JSON.parse` reads `{"\n":1}` as an

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { isCount, isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import type { Block } from './block.ts'
 import { fromHex, HASH_BYTES, toHex } from './hashes.ts'
 
@@ -63,10 +63,6 @@ export function parseBlockParts(value: Json): BlockParts | string {
   const commitments = decodeHashes(proof, 'commitments', ZEROS)
   if (typeof commitments === 'string') return commitments
   return { prevId, body, timestamps, nonce, id, height, root, blinds, commitments }
-}
-
-function isCount(value: Json | undefined): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
 function isIntegerList(value: Json | undefined): value is number[] {

@@ -1,5 +1,5 @@
 import { canonicalString } from '../base/canonical-json.ts'
-import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { isCount, isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 
 /** An item as stored: any JSON object with a string `id`. */
 export type Item = JsonObject & { id: string }
@@ -128,7 +128,7 @@ export function attachmentOf(value: Json | undefined): Attachment | null {
   if (!isJsonObject(value) || Object.keys(value).length !== 4) return null
   const { name, content_type, length, sha256 } = value
   if (typeof name !== 'string' || typeof content_type !== 'string') return null
-  if (typeof length !== 'number' || !Number.isSafeInteger(length) || length < 0) return null
+  if (!isCount(length)) return null
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/.test(sha256)) return null
   return { name, content_type, length, sha256 }
 }

@@ -1,5 +1,5 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, parseJsonOrNull } from '../../base/json.ts'
+import { isCount, isJsonObject, type Json, parseJsonOrNull } from '../../base/json.ts'
 import { type Header, headerText } from '../block.ts'
 import { equalBytes, HASH_BYTES, hashAt, sha512Hex } from '../hashes.ts'
 import {
@@ -139,7 +139,7 @@ export function auditedOf(value: Json | undefined): Audited | null {
     .map((peak) => (typeof peak === 'string' ? fromBase64(peak) : null))
     .filter((peak) => peak !== null)
     .filter((peak) => peak.length === HASH_BYTES)
-  if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) return null
+  if (!isCount(size)) return null
   if (peaks.length !== frontierNodes(size).length || peaks.length !== value.peaks.length) {
     return null
   }

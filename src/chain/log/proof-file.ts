@@ -1,6 +1,6 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
-import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
+import { isCount, isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
 import { fromHex, HASH_BYTES, HmacSha256, toHex } from '../hashes.ts'
 import { leafHash } from '../merkle-tree.ts'
 import { logOrigin, ProofError, type VerifierKey, type VerifySignature } from './checkpoint.ts'
@@ -212,7 +212,7 @@ function requireObject(value: Json | undefined): JsonObject {
 }
 
 function requireCount(value: Json | undefined): number {
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
+  if (isCount(value)) return value
   throw malformed('the opening of the commitment lacks a number')
 }
 

@@ -1,3 +1,4 @@
+import { isCount } from '../../base/json.ts'
 import { equalBytes, HASH_BYTES, sha256 } from '../hashes.ts'
 import { folded, type LeafRange, nodeHash, nodesOf, type ReadNodes } from '../merkle-tree.ts'
 
@@ -92,7 +93,7 @@ export function verifyInclusion(
   tree: Rooted,
   proof: Hashes,
 ): boolean {
-  if (!isIndex(index) || !isIndex(tree.size) || index >= tree.size || !areHashes(proof)) {
+  if (!isCount(index) || !isCount(tree.size) || index >= tree.size || !areHashes(proof)) {
     return false
   }
   const root = rootOfPath(leaf, index, tree.size, proof)
@@ -123,7 +124,7 @@ function rootOfPath(
 
 /** Whether `proof` proves that `tree` begins with all leaves of `before`. */
 export function verifyConsistency(before: Rooted, tree: Rooted, proof: Hashes): boolean {
-  if (!isIndex(before.size) || !isIndex(tree.size) || before.size > tree.size) return false
+  if (!isCount(before.size) || !isCount(tree.size) || before.size > tree.size) return false
   if (!areHashes(proof)) return false
   if (before.size === tree.size) return proof.length === 0 && equalBytes(before.root, tree.root)
   if (before.size === 0) {
@@ -159,10 +160,6 @@ function rootsOfProof(
   }
   const right = rootsOfProof(before - split, size - split, rest, null)
   return right && { old: nodeHash(last, right.old), new: nodeHash(last, right.new) }
-}
-
-function isIndex(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0
 }
 
 function areHashes(proof: Hashes): boolean {

@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { CodedError } from '../../base/coded-error.ts'
-import { isJsonObject, type Json } from '../../base/json.ts'
+import { isCount, isJsonObject, type Json } from '../../base/json.ts'
 import {
   type Block,
   erasedIn,
@@ -68,10 +68,6 @@ export function headerOf(value: Json): ExportHeader | null {
   if (head !== null && typeof head !== 'string') return null
   if (public_key !== null && typeof public_key !== 'string') return null
   return { version, serverId: serverid, size, headId: head, publicKey: public_key }
-}
-
-function isCount(value: Json | undefined): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
 /** Returns the public key of a node as 64 hex digits, as in the header. */

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import type { Clock } from '../../base/clock.ts'
-import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { isCount, isJsonObject, type JsonObject } from '../../base/json.ts'
 import {
   type Checkpoint,
   cosignatureLine,
@@ -272,8 +272,7 @@ function headsIn(logs: JsonObject): Map<string, TreeHead> | null {
   for (const [origin, head] of Object.entries(logs)) {
     const { size, root: encoded } = isJsonObject(head) ? head : {}
     const root = typeof encoded === 'string' ? fromBase64(encoded) : null
-    const isSize = typeof size === 'number' && Number.isSafeInteger(size) && size >= 0
-    if (!isSize || root?.length !== HASH_BYTES) return null
+    if (!isCount(size) || root?.length !== HASH_BYTES) return null
     heads.set(origin, { size, root })
   }
   return heads

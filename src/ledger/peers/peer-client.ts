@@ -1,5 +1,5 @@
 import { fromBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { isCount, isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import {
   HASH_BYTES,
   parsePosition,
@@ -148,7 +148,7 @@ export class PeerClient {
     const reply = await this.#send('POST', path, { headers, body })
     if (reply.status !== 200) throw this.#refusal(reply.status, reply.body)
     const { size, seen } = jsonMembers(reply.body.toString())
-    if (isSize(size) && isSize(seen)) return { size, seen }
+    if (isCount(size) && isCount(seen)) return { size, seen }
     throw malformed('the reply to a push does not contain the size of the mirror')
   }
 
@@ -242,11 +242,7 @@ function parsedReply(body: Buffer): Json {
 function missingBlobIn(value: Json): MissingBlob | null {
   const { sha256, length, size } = isJsonObject(value) ? value : {}
   const isBlob = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256)
-  return isBlob && isSize(length) && isSize(size) ? { sha256, length, bytes: size } : null
-}
-
-function isSize(value: Json | undefined): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+  return isBlob && isCount(length) && isCount(size) ? { sha256, length, bytes: size } : null
 }
 
 /** Returns the error code in a reply, or an empty string. */
