@@ -205,10 +205,8 @@ function requireSchema(database: DatabaseSync, path: string): void {
 }
 
 function schemaDifference(database: DatabaseSync): string | null {
-  const model = new DatabaseSync(':memory:')
-  model.exec(TABLES)
-  const expected = definitionsIn(model)
-  model.close()
+  expectedDefinitions ??= definitionsOf(TABLES)
+  const expected = expectedDefinitions
   const found = definitionsIn(database)
   for (const [name, definition] of expected) {
     const stored = found.get(name)
@@ -217,6 +215,19 @@ function schemaDifference(database: DatabaseSync): string | null {
   }
   const unknown = [...found.keys()].find((name) => !expected.has(name))
   return unknown === undefined ? null : `${unknown} does not belong to a store`
+}
+
+/** Set at the first check, because a process may open many stores. */
+let expectedDefinitions: ReadonlyMap<string, string> | null = null
+
+function definitionsOf(schema: string): ReadonlyMap<string, string> {
+  const database = new DatabaseSync(':memory:')
+  try {
+    database.exec(schema)
+    return definitionsIn(database)
+  } finally {
+    database.close()
+  }
 }
 
 /** Lists tables, indexes, triggers and views by type and name, each with its definition. */
