@@ -31,6 +31,6 @@ EXPOSE 4126
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 4126}/readyz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# Flags as in scripts/run.mjs.
+# Flags as in scripts/node-flags.mjs.
 ENTRYPOINT ["node", "--disable-warning=ExperimentalWarning", "--max-semi-space-size=8", "dist/cli/main.js"]
 CMD ["serve", "--only", "ledger"]

@@ -1,6 +1,6 @@
-import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { inheritOwner } from '../storage/index.ts'
+import { inheritOwner, syncPath } from '../storage/index.ts'
 
 /**
  * Replaces the file at `path` (mode 0600) atomically. After a power cut during the call, the file has either its old
@@ -12,10 +12,4 @@ export function writeDurably(path: string, content: string | Buffer): void {
   inheritOwner(temporary)
   renameSync(temporary, path)
   syncPath(dirname(path))
-}
-
-export function syncPath(path: string): void {
-  const file = openSync(path, 'r')
-  fsyncSync(file)
-  closeSync(file)
 }

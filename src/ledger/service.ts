@@ -12,6 +12,7 @@ import {
 } from '../chain/index.ts'
 import type { Where } from '../filter/index.ts'
 import {
+  type DiskUsage,
   type StoredItem,
   StoreError,
   type StoreLocation,
@@ -213,8 +214,13 @@ export class LedgerService
     return this.#count.size()
   }
 
-  diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }> {
+  diskUsage(): Promise<DiskUsage> {
     return this.#store.diskUsage()
+  }
+
+  /** Counts the erasures whose content may still be in free parts of the store's files. */
+  async unfinishedErasures(): Promise<number> {
+    return (await this.#store.uncompacted()).length
   }
 
   /** Lists the names of all databases, in creation order. */

@@ -1,10 +1,13 @@
 import {
   accessSync,
+  closeSync,
   constants,
   existsSync,
+  fsyncSync,
   lchownSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   rmSync,
   statSync,
@@ -75,6 +78,16 @@ export function inheritOwner(path: string): void {
  */
 export function fileExists(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined
+}
+
+/** Makes the content of a file, or the names in a folder, durable. */
+export function syncPath(path: string): void {
+  const isWindows = process.platform === 'win32'
+  // Windows cannot sync folders, and syncs only files that are open for writing.
+  if (isWindows && statSync(path).isDirectory()) return
+  const file = openSync(path, isWindows ? 'r+' : 'r')
+  fsyncSync(file)
+  closeSync(file)
 }
 
 /** Checks that the file of a store can be read. Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE if access is denied. */

@@ -33,6 +33,7 @@ export {
   lockFolder,
   requireStoreFile,
   storePathIn,
+  syncPath,
 } from './folder.ts'
 export { displayName, isDatabaseUrl, type StoreLocation } from './location.ts'
 export {
@@ -47,6 +48,7 @@ export {
 export type { SharedText } from './postgres/shared-texts.ts'
 export type {
   AttachmentReader,
+  DiskUsage,
   ExpectedReads,
   FoundItem,
   FoundItems,

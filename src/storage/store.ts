@@ -268,8 +268,7 @@ export interface StoreReader {
   blocks(serverId: number, from: number, limit: number): Promise<Block[]>
   /** Counts the entries in the blocks from height `from` (inclusive) to `to` (exclusive). */
   countEntries(serverId: number, from: number, to: number): Promise<number>
-  /** Returns the disk usage in bytes: the data, and the durable changes that are still in the engine's log. */
-  diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }>
+  diskUsage(): Promise<DiskUsage>
   /** Returns at most `limit` headers from height `from`. */
   headers(serverId: number, from: number, limit: number): Promise<Header[]>
   /** Returns the hashes of complete nodes of the Merkle log. Errors: STORE_DAMAGED. */
@@ -295,6 +294,15 @@ export interface StoreReader {
    */
   refresh(): void
   close(): Promise<void>
+}
+
+/** Disk usage in bytes. */
+export interface DiskUsage {
+  readonly fileBytes: number
+  /** Durable changes that are still in the engine's log. */
+  readonly walBytes: number
+  /** Free space on the disk of the store; null if the disk belongs to a database server. */
+  readonly freeBytes: number | null
 }
 
 /** Reads that an exclusive task will probably need. */

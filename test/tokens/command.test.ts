@@ -29,6 +29,9 @@ it('issues a token that a running node accepts until the token is revoked', asyn
   ])
   expect(await list(token)).toBe(200)
   expect((await runDaicho(['token', 'revoke', jti], env)).stdout).toBe(`revoked ${jti}\n`)
+  const mistaken = await runDaicho(['token', 'revoke', 'reporting'], env)
+  expect([mistaken.code, mistaken.stdout]).toEqual([2, ''])
+  expect(mistaken.stderr).toContain("'reporting' is invalid for argument 'jti'")
   expect(await list(token)).toBe(401)
   const listed = await runDaicho(['token', 'list', '--url', node.url, '--folder', folder])
   expect(listed.stdout).toMatch(

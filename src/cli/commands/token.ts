@@ -15,6 +15,8 @@ import { DURATION_EXPECTED, parseDuration, readSettings } from '../settings.ts'
 
 /** Maximum lifetime of a token. */
 const TTL_MAX_MS = 366 * 24 * 3_600_000
+/** A token id, which is a UUID. */
+const TOKEN_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export function tokenCommand(): Command {
   const command = new Command('token').description(
@@ -51,7 +53,7 @@ export function tokenCommand(): Command {
   command
     .command('revoke')
     .description('revoke a token')
-    .argument('<jti>', 'id of the token (claim jti), logged when the token is issued')
+    .argument('<jti>', 'id of the token (claim jti), logged when the token is issued', parseTokenId)
     .action(async (jti: string) => {
       await withNodeTokens((tokens) => tokens.revoke(jti))
       process.stdout.write(`revoked ${jti}\n`)
@@ -162,6 +164,13 @@ function parseTtl(text: string): number {
   if (ms < 1_000 || ms > TTL_MAX_MS)
     throw new InvalidArgumentError('the lifetime must be from 1s to 366d.')
   return ms
+}
+
+function parseTokenId(text: string): string {
+  if (TOKEN_ID.test(text)) return text
+  throw new InvalidArgumentError(
+    'it is not the id of a token, 32 hex digits with hyphens. `daicho token list` prints the ids.',
+  )
 }
 
 function parseSubject(text: string): string {

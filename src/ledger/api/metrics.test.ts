@@ -22,6 +22,7 @@ it('serves metrics of requests, blocks, the queue, the chain, the store and the 
     'daicho_ready 1',
     'daicho_writer_stopped 0',
     'daicho_store_full 0',
+    'daicho_erasures_unfinished 0',
     'daicho_chain_blocks 2',
     'daicho_chain_entries 4',
     'daicho_feed_followers 0',
@@ -31,6 +32,7 @@ it('serves metrics of requests, blocks, the queue, the chain, the store and the 
   }
   expect(text).toMatch(/daicho_store_file_bytes [1-9]\d+\n/)
   expect(text).toMatch(/daicho_store_log_bytes [1-9]\d+\n/)
+  expect(text).toMatch(/daicho_store_free_bytes [1-9]\d+\n/)
   expect(text).toMatch(/daicho_event_loop_delay_seconds\{quantile="0.99"\}/)
   expect(text).not.toContain('hidden')
   await node.send('DELETE', '/api/a/x')

@@ -80,7 +80,7 @@ function storeMetrics(registry: Registry, ledger: LedgerService): void {
   /**
    * Adds a gauge that has no sample while its value cannot be read, so that the other metrics are still served.
    */
-  const addRead = (name: string, help: string, read: () => Promise<number>) =>
+  const addRead = (name: string, help: string, read: () => Promise<number | null>) =>
     addGauge(registry, name, help, () =>
       read().catch((error: unknown) => {
         if (error instanceof CodedError) return null
@@ -100,6 +100,14 @@ function storeMetrics(registry: Registry, ledger: LedgerService): void {
     'daicho_store_log_bytes',
     'Size of the write-ahead log, whose changes are durable but not yet in the file',
     async () => (await ledger.diskUsage()).walBytes,
+  )
+  addRead('daicho_store_free_bytes', 'Free space on the disk of the store', async () => {
+    return (await ledger.diskUsage()).freeBytes
+  })
+  addRead(
+    'daicho_erasures_unfinished',
+    'Erasures whose content may still be in free parts of the files of the store',
+    () => ledger.unfinishedErasures(),
   )
 }
 

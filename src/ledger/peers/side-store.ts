@@ -6,10 +6,10 @@ import {
   openStoreReader,
   type StoreReader,
   storePathIn,
+  syncPath,
   type Verification,
   verifyStore,
 } from '../../storage/index.ts'
-import { syncPath } from '../durable-file.ts'
 
 // Restores and imports build a store in a side folder and move it into place when it is complete.
 

@@ -2,7 +2,14 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { StoreError } from '../errors.ts'
-import { fileExists, LOCK_FILES, lockFolder, requireStoreFile, storePathIn } from '../folder.ts'
+import {
+  fileExists,
+  LOCK_FILES,
+  lockFolder,
+  requireStoreFile,
+  storePathIn,
+  syncPath,
+} from '../folder.ts'
 import { openStoreReader } from '../open.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
 import { type Verification, verifyStore } from '../verify/verify.ts'
@@ -12,7 +19,6 @@ import {
   copyMissingBlobs,
   diskError,
   removeSurplusBlobs,
-  sync,
 } from './durable-files.ts'
 
 /** Name of the folder of an incomplete backup. The folder is renamed when the backup is complete. */
@@ -75,7 +81,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
     if ((copy.verification?.finding ?? null) === null) {
       path = join(to, await freeName(to, nowMs))
       await rename(partial, path)
-      sync(to)
+      syncPath(to)
     }
     return { path, ...copy }
   } catch (error) {
@@ -118,8 +124,8 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   for (const name of files) {
     if (fileExists(join(folder, name))) await copyDurably(join(folder, name), join(partial, name))
   }
-  sync(partial)
-  sync(to)
+  syncPath(partial)
+  syncPath(to)
   const verification = verify ? await verifyCopy(partial, progress) : null
   return { ...snapshot, contents: copied, verification }
 }

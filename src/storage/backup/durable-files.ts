@@ -1,20 +1,14 @@
 import { createHash } from 'node:crypto'
-import { closeSync, createReadStream, fsyncSync, linkSync, openSync } from 'node:fs'
+import { createReadStream, type Dirent, linkSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { dirname, join, relative, sep } from 'node:path'
 import { StoreError } from '../errors.ts'
-import { fileExists } from '../folder.ts'
+import { fileExists, syncPath } from '../folder.ts'
 
 /** Suffix of files that are being written. */
 const UNFINISHED = '.unfinished'
 /** The path of a blob in its folder. */
 const BLOB_PATH = /^[0-9a-f]{2}\/[0-9a-f]{62}$/
-
-export function sync(path: string): void {
-  const file = openSync(path, 'r')
-  fsyncSync(file)
-  closeSync(file)
-}
 
 /**
  * Copies a file (mode 0600) and syncs it; returns its SHA-256 in hex. A crash leaves the old file or the new file.
@@ -49,13 +43,18 @@ export function diskError(error: unknown, path: string): unknown {
   return new StoreError('STORE_FULL', `the disk is full: ${path} was not written`, { cause: error })
 }
 
+/** Returns the relative path of an entry below `folder`, with `/` also on Windows. */
+function pathBelow(folder: string, { parentPath, name }: Dirent): string {
+  return relative(folder, join(parentPath, name)).replaceAll(sep, '/')
+}
+
 /** Returns the relative paths of the blobs below `folder`, sorted. */
 async function blobPathsIn(folder: string): Promise<string[]> {
   if (!fileExists(folder)) return []
   const found = await readdir(folder, { recursive: true, withFileTypes: true })
   return found
     .filter((entry) => entry.isFile())
-    .map((one) => relative(folder, join(one.parentPath, one.name)))
+    .map((one) => pathBelow(folder, one))
     .filter((path) => BLOB_PATH.test(path))
     .sort()
 }
@@ -86,7 +85,7 @@ export async function copyMissingBlobs({ from, to, previous }: BlobFolder): Prom
   }
   // Syncs `to` too, because the folders of the blobs may be new in it.
   if (changedFolders.size > 0) changedFolders.add(to)
-  for (const folder of changedFolders) sync(folder)
+  for (const folder of changedFolders) syncPath(folder)
   return copied
 }
 
@@ -94,7 +93,7 @@ export async function copyMissingBlobs({ from, to, previous }: BlobFolder): Prom
 export async function removeSurplusBlobs({ from, to }: BlobFolder): Promise<void> {
   const sourcePaths = new Set(await blobPathsIn(from))
   for (const entry of await readdir(to, { recursive: true, withFileTypes: true })) {
-    const path = relative(to, join(entry.parentPath, entry.name))
+    const path = pathBelow(to, entry)
     if (!entry.isDirectory() && !sourcePaths.has(path)) await unlink(join(to, path))
   }
 }

@@ -177,7 +177,8 @@ export class BlobFiles implements BlobInventory {
   }
 
   async #sync(path: string): Promise<void> {
-    if (!this.#durable) return
+    // Windows cannot sync folders.
+    if (!this.#durable || process.platform === 'win32') return
     const directory = await open(path, 'r')
     try {
       await directory.sync()

@@ -31,6 +31,7 @@ import { countItems, searchItems } from '../search/search.ts'
 import {
   type CountedItems,
   type Creations,
+  type DiskUsage,
   type FoundItems,
   type IdempotencyRecord,
   type ItemRange,
@@ -296,10 +297,10 @@ export class PostgresReader implements StoreReader {
     return (await this.reads.first(SQL.countEntries, [from, to], count)) ?? 0
   }
 
-  async diskUsage(): Promise<{ fileBytes: number; walBytes: number }> {
+  async diskUsage(): Promise<DiskUsage> {
     // `walBytes` is 0, because the write-ahead log belongs to the server, not to this database.
     const fileBytes = await this.reads.first(SQL.size, [], (row) => integerOf(row, 'size'))
-    return { fileBytes: fileBytes ?? 0, walBytes: 0 }
+    return { fileBytes: fileBytes ?? 0, walBytes: 0, freeBytes: null }
   }
 
   async headers(serverId: number, from: number, limit: number): Promise<Header[]> {

@@ -1,4 +1,6 @@
 import { statSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import {
@@ -30,6 +32,7 @@ import { countItems, searchItems } from '../search/search.ts'
 import type {
   CountedItems,
   Creations,
+  DiskUsage,
   FoundItems,
   IdempotencyRecord,
   ItemRange,
@@ -244,10 +247,15 @@ export class SqliteReader implements StoreReader {
     return this.#reads.first(this.#sql.countEntries, [from, to], count) ?? 0
   }
 
-  async diskUsage(): Promise<{ fileBytes: number; walBytes: number }> {
+  async diskUsage(): Promise<DiskUsage> {
     const path = this.connection.location() ?? ''
     const bytes = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0
-    return { fileBytes: bytes(path), walBytes: bytes(`${path}-wal`) }
+    const { bavail, bsize } = await statfs(dirname(path))
+    return {
+      fileBytes: bytes(path),
+      walBytes: bytes(`${path}-wal`),
+      freeBytes: bavail * bsize,
+    }
   }
 
   async headers(serverId: number, from: number, limit: number): Promise<Header[]> {
