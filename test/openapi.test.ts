@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { startListener } from '../src/http/index.ts'
 import { rateFeedComponent } from '../src/rate-feed/index.ts'
 import { openTokens } from '../src/tokens/index.ts'
+import { startConverter } from './converter/service.ts'
 import { depsWith, ManualClock, SourceServer } from './rates/feeds.ts'
 import { startGateway } from './support/gateway.ts'
 import { HandClock, startLedgerNode } from './support/ledger-node.ts'
@@ -14,6 +15,9 @@ interface Operation {
   readonly operationId?: string
   readonly security?: readonly Record<string, unknown>[]
   readonly parameters?: readonly { readonly in: string; readonly name: string }[]
+  readonly requestBody?: {
+    readonly content: Readonly<Record<string, { readonly example?: unknown }>>
+  }
 }
 
 interface Document {
@@ -58,6 +62,12 @@ async function samplesDocument(): Promise<unknown> {
   return JSON.parse((await samples.call('GET', '/doc/json')).text)
 }
 
+async function converterDocument(): Promise<unknown> {
+  const listener = await startConverter()
+  onTestFinished(() => listener.close())
+  return (await fetch(`${listener.url}/json`)).json()
+}
+
 async function gatewayDocument(): Promise<unknown> {
   const node = await startGateway()
   onTestFinished(() => node.close())
@@ -68,6 +78,7 @@ it.each([
   ['ledger', ledgerDocument],
   ['ledger with tokens', ledgerDocumentWithTokens],
   ['rates', ratesDocument],
+  ['converter', converterDocument],
   ['samples', samplesDocument],
   ['gateway', gatewayDocument],
 ])('the OpenAPI document of %s is valid, and each operation has its own id', async (_, read) => {
@@ -77,6 +88,7 @@ it.each([
 
   const ids: (string | undefined)[] = []
   for (const [path, operations] of Object.entries(document.paths)) {
+    expect(path).not.toContain('*')
     const inPath = [...path.matchAll(/\{([^}]*)\}/g)].map(([, name]) => name)
     for (const [method, operation] of Object.entries(operations)) {
       if (!METHODS.has(method)) continue
@@ -85,9 +97,25 @@ it.each([
       expect([path, named.map(({ name }) => name).sort()]).toEqual([path, inPath.sort()])
     }
   }
-  expect(ids.length).toBeGreaterThan(2)
+  expect(ids.length).toBeGreaterThan(1)
   for (const id of ids) expect(id).toMatch(/^[A-Za-z][\w.]*$/)
   expect(new Set(ids).size).toBe(ids.length)
+})
+
+it.each([
+  ['ledger', ledgerDocument],
+  ['samples', samplesDocument],
+])('the OpenAPI document of %s has an example for each JSON body of a request', async (_, read) => {
+  const { paths } = (await read()) as Document
+  const examples: [string, unknown][] = []
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const [method, { requestBody }] of Object.entries(operations)) {
+      const body = requestBody?.content['application/json']
+      if (body !== undefined) examples.push([`${method} ${path}`, body.example])
+    }
+  }
+  expect(examples.length).toBeGreaterThan(0)
+  expect(examples.filter(([, example]) => example === undefined)).toEqual([])
 })
 
 it('the OpenAPI document of a ledger with tokens declares the token for each operation that needs it', async () => {

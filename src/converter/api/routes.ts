@@ -72,6 +72,7 @@ export function converterRoutes(
       ...common,
       schema: {
         ...shape,
+        operationId: 'convertImage',
         summary: 'Convert an image to a workbook with one coloured cell per pixel',
         response: { 200: WorkbookReply, ...failures },
       },
@@ -92,6 +93,7 @@ export function converterRoutes(
       ...common,
       schema: {
         ...shape,
+        operationId: 'previewImage',
         summary: 'Show the cells of the workbook as a PNG with one pixel per cell',
         response: { 200: PreviewReply, ...failures },
       },

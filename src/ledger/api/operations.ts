@@ -13,17 +13,15 @@ const path = Type.String({
   description: 'Member names, separated by dots',
 })
 
-const IndexBody = Type.Object(
-  { db, path },
-  { additionalProperties: false, examples: [{ db: 'fruit', path: 'price' }] },
-)
+const INDEX_EXAMPLES = { examples: [{ db: 'fruit', path: 'price' }] }
+const IndexBody = Type.Object({ db, path }, { additionalProperties: false, ...INDEX_EXAMPLES })
 /** Query parameters that can replace the body. */
 const RemoveIndexQuery = Type.Object({
   ...TokenQuery.properties,
   db: Type.Optional(db),
   path: Type.Optional(path),
 })
-const RemoveIndexBody = Type.Union([IndexBody, Type.Null()])
+const RemoveIndexBody = Type.Union([IndexBody, Type.Null()], INDEX_EXAMPLES)
 
 const IndexesReply = okReply({
   indexes: Type.Array(

@@ -15,10 +15,10 @@ import type { SampleService } from '../service.ts'
 /** The log for logins. An entry contains the id of the token, never the token itself. */
 export type SampleLogger = Pick<FastifyBaseLogger, 'info'>
 
-const LoginBody = Type.Object({
-  name: Type.String({ examples: ['demo'] }),
-  password: Type.String({ examples: ['demo'], format: 'password' }),
-})
+const LoginBody = Type.Object(
+  { name: Type.String(), password: Type.String({ format: 'password' }) },
+  { examples: [{ name: 'demo', password: 'demo' }] },
+)
 /** The body of all error replies of this listener, except those of paths that start with `/hello`. */
 const Failure = Type.Object({ success: Type.Literal(false), message: Type.String() })
 const LoginReply = Type.Union([
