@@ -506,6 +506,8 @@ export interface Operations {
             result: 'passed'
             /** End of the verification, milliseconds since the Unix epoch */
             time: number
+            /** End of the last verification that passed, milliseconds since the Unix epoch; absent if none has passed since the start of the node */
+            last_passed?: number
             seconds: number
             /** Verified blocks; absent if the node requires tokens */
             blocks?: number
@@ -516,6 +518,8 @@ export interface Operations {
             result: 'failed'
             /** End of the verification, milliseconds since the Unix epoch */
             time: number
+            /** End of the last verification that passed, milliseconds since the Unix epoch; absent if none has passed since the start of the node */
+            last_passed?: number
             seconds: number
             /** Verified blocks; absent if the node requires tokens */
             blocks?: number
@@ -528,6 +532,8 @@ export interface Operations {
             result: 'unfinished'
             /** End of the verification, milliseconds since the Unix epoch */
             time: number
+            /** End of the last verification that passed, milliseconds since the Unix epoch; absent if none has passed since the start of the node */
+            last_passed?: number
             seconds: number
             /** The cause; absent if the node requires tokens */
             reason?: string

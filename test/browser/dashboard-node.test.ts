@@ -56,6 +56,9 @@ it('shows tokens and revokes one, and the activity of the last 24 hours', async 
   expect(await page.locator('.chart rect').count()).toBeGreaterThan(0)
   const row = page.locator('.token', { hasText: 'reporting' })
   await row.getByText('db:*:admin').waitFor()
+  await row.getByText('last used').waitFor()
+  const used = await row.locator('time').first().getAttribute('datetime')
+  expect(used).toBe(new Date(clock.time).toISOString())
   await expectAccessible(page, 'node-tokens')
   await row.getByRole('button', { name: 'Revoke' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
@@ -70,15 +73,25 @@ it('shows on every page when the chain was verified, and that a scheduled verifi
   const { page, complaints } = await openPage(node)
   await shown(page, 'by this browser: not yet')
   const time = Date.parse('2026-11-23T12:00:00Z')
-  let verification: object = { result: 'passed', time, seconds: 1, blocks: 1, entries: 1 }
+  let verification: object = { result: 'passed', time, last_passed: time }
   await page.route('**/readyz', (route) => route.fulfill({ json: { status: true, verification } }))
   await page.getByText('by the node: Nov 23, 2026').waitFor()
-  verification = { result: 'failed', time, finding: 'block 7 has another root' }
+  for (const at of ['#/db/fruit', '#/db/fruit/plum', '#/ledger', '#/verify', '#/node', '#/other']) {
+    await page.goto(`${node.url}/${at}`)
+    await page.getByText('by the node: Nov 23, 2026').waitFor()
+  }
+  const later = { last_passed: time, time: Date.parse('2026-11-24T12:00:00Z') }
+  verification = { result: 'failed', ...later, finding: 'block 7 has another root' }
   await page.goto(`${node.url}/#/db/fruit`)
   await shown(page, 'The scheduled verification of the node failed: block 7 has another root')
+  const line = page.locator('.verified-line')
+  const times = line.locator('time')
+  await line.getByText('failed: Nov 24, 2026').waitFor()
+  expect(await times.first().getAttribute('datetime')).toBe(new Date(time).toISOString())
   await expectAccessible(page, 'verification-failed')
   verification = { result: 'unfinished', time, reason: 'the store is not available' }
   await shown(page, 'The scheduled verification of the node did not finish: the store')
+  await line.getByText('by the node: not yet (did not finish: Nov 23, 2026').waitFor()
   await page.goto(`${node.url}/#/verify`)
   await page.getByRole('button', { name: 'Verify the chain' }).click()
   await page.locator('.verdict.good').waitFor()

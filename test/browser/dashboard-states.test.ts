@@ -74,6 +74,19 @@ it.each([
   expect(complaints).toEqual([])
 })
 
+it('shows a message if the verification program cannot be loaded', async () => {
+  const node = await startNode()
+  await withOneItem(node)
+  const { page } = await openPage(node, { at: '#/verify' })
+  await page.route('**/assets/worker-*.js', (route) => route.fulfill({ status: 404 }))
+  await page.getByRole('button', { name: 'Verify the chain' }).click()
+  await shown(page, 'The verification program could not be loaded. Reload the page.')
+  await expectAccessible(page, 'worker-not-loaded')
+  await page.goto(`${node.url}/#/db/fruit/plum`)
+  await page.getByRole('button', { name: 'Verify in this browser' }).first().click()
+  await shown(page, 'The verification program could not be loaded. Reload the page.')
+})
+
 it('shows an invalid chain with a link to the invalid entry, and is accessible', async () => {
   const folder = temporaryFolder()
   const whole = await startLedgerNode({ folder })

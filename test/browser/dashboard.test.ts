@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import type { Page } from 'playwright-core'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openTokens } from '../../src/tokens/index.ts'
+import { expectAccessible } from '../support/accessibility.ts'
 import { dashboards } from '../support/dashboard-page.ts'
 import { HandClock } from '../support/ledger-node.ts'
 import { until } from '../support/until.ts'
@@ -23,6 +24,11 @@ async function saved(
   const text = readFileSync(await download.path(), 'utf8')
   return { name: download.suggestedFilename(), text }
 }
+
+/** A PNG image of one pixel. */
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+const widthOf = (image: unknown) => Number(Reflect.get(Object(image), 'naturalWidth'))
 
 /** A page of another origin with a form and without a Content-Security-Policy. */
 const LURE = '<!doctype html><form method="post"></form>'
@@ -153,9 +159,9 @@ describe('databases and items', () => {
     await node.send('POST', '/api/fruit', { id: 'plum' })
     const { page, complaints } = await openPage(node, { at: '#/db/fruit/plum' })
     await shown(page, 'This item has no attachments.')
-    const upload = async (name: string, mimeType: string, text: string) => {
+    const upload = async (name: string, mimeType: string, content: string | Buffer) => {
       await button(page, 'Upload').first().click()
-      const buffer = Buffer.from(text)
+      const buffer = Buffer.from(content)
       await page.getByLabel('File', { exact: true }).setInputFiles({ name, mimeType, buffer })
     }
     const submit = () => page.getByRole('dialog').getByRole('button', { name: 'Upload' }).click()
@@ -167,6 +173,15 @@ describe('databases and items', () => {
     await page.locator('.preview').getByText('ripe').waitFor()
     const file = await saved(page, () => button(page, 'Download: note.txt').click())
     expect([file.name, file.text]).toEqual(['note.txt', 'ripe'])
+
+    await upload('dot.png', 'image/png', Buffer.from(PNG, 'base64'))
+    await submit()
+    await button(page, 'View: dot.png').click()
+    const image = page.getByRole('img', { name: 'dot.png' })
+    await expect.poll(() => image.evaluate(widthOf)).toBe(1)
+    await button(page, 'Delete: dot.png').click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await shown(page, 'dot.png was deleted.')
 
     await upload('note.txt', 'image/svg+xml', '<svg xmlns="http://www.w3.org/2000/svg"/>')
     await shown(page, 'The attachment note.txt exists and will be replaced.')
@@ -180,7 +195,7 @@ describe('databases and items', () => {
 
     await page.goto(`${node.url}/#/ledger?method=create_attachment`)
     await page.locator('.entry').getByText('note.txt').first().waitFor()
-    expect(await page.locator('.block').count()).toBe(2)
+    expect(await page.locator('.block').count()).toBe(3)
     expect(complaints).toEqual([])
   })
 
@@ -283,6 +298,66 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
+  it('counts the items of each database, and summarizes items in groups of one or two members', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/empty')
+    await node.send('POST', '/api/stock')
+    await node.send('POST', '/api/stock', [
+      { id: '1', kind: 'pear', town: 'Oslo', qty: 2 },
+      { id: '2', kind: 'pear', town: 'Rome', qty: 3 },
+      { id: '3', kind: 'plum', town: 'Rome', qty: 1_000 },
+      { id: '4', kind: 'pear', town: 'Rome', qty: 6 },
+    ])
+    const { page, complaints } = await openPage(node)
+    const counts = page.locator('.rows li', { has: page.getByRole('link') }).locator('.soft')
+    await counts.nth(1).waitFor()
+    expect(await counts.allTextContents()).toEqual(['0 items', '4 items'])
+
+    await page.getByRole('link', { name: 'stock' }).click()
+    await page.locator('summary', { hasText: 'Summary' }).click()
+    await page.getByLabel('Values of').selectOption('qty')
+    const rows = page.locator('.summary tr')
+    const table = async () =>
+      (await rows.all()).map((row) => row.locator('th, td').allTextContents())
+    const expectTable = async (...expected: string[][]) => {
+      await expect.poll(async () => Promise.all(await table())).toEqual(expected)
+    }
+    const values = ['Count', 'Sum', 'Average', 'Smallest', 'Largest']
+    await expectTable(values, ['4', '1,011', '253', '2', '1,000'])
+    await page.getByLabel('Group by').selectOption('kind')
+    await page.getByLabel('Then by').selectOption('town')
+    await expectTable(
+      ['kind', 'town', ...values],
+      ['pear', 'Oslo', '1', '2', '2', '2', '2'],
+      ['pear', 'Rome', '2', '9', '4.5', '3', '6'],
+      ['plum', 'Rome', '1', '1,000', '1,000', '1,000', '1,000'],
+    )
+    await expectAccessible(page, 'summary-of-two-members')
+    await page.getByLabel('Then by').selectOption('kind')
+    await page.getByLabel('Values of').selectOption('none')
+    await expectTable(['kind', 'Count'], ['pear', '3'], ['plum', '1'])
+    expect(complaints).toEqual([])
+  })
+
+  it('copies an item as JSON, and the shown items as a table', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'plum', price: 90 })
+    const { page, complaints } = await openPage(node, {
+      at: '#/db/fruit',
+      permissions: ['clipboard-read', 'clipboard-write'],
+    })
+    const clipboard = () => page.evaluate<string>('navigator.clipboard.readText()')
+    await button(page, 'Copy: Table').click()
+    await shown(page, 'Copied')
+    expect(await clipboard()).toBe('id\tprice\r\nplum\t90\r\n')
+    await page.getByRole('link', { name: 'plum' }).click()
+    await button(page, 'Copy: JSON of the item').click()
+    await shown(page, 'Copied')
+    expect(JSON.parse(await clipboard())).toEqual({ id: 'plum', price: 90 })
+    expect(complaints).toEqual([])
+  })
+
   it('shows markup in names, ids and values as text', async () => {
     const node = await startNode()
     const evil = '<script>document.title="owned"<\u200b/script><img src=x onerror=alert(1)>'
@@ -346,6 +421,34 @@ describe('the page itself', () => {
     expect(await page.getAttribute('html', 'lang')).toBe('en')
     expect(complaints).toEqual([])
   })
+
+  it.each([
+    ['en-GB', 'Databases', '23 Nov 2026, 21:00:00 GMT+9', '1,234,500'],
+    ['de-DE', 'Databases', '23. Nov. 2026, 21:00:00 GMT+9', '1.234.500'],
+  ])(
+    'shows dates and numbers in the locale of the browser, %s, and in its time zone',
+    async (locale, title, date, average) => {
+      const node = await startNode({ clock: new HandClock(Date.parse('2026-11-23T12:00:00Z')) })
+      await node.send('POST', '/api/fruit')
+      await node.send('POST', '/api/fruit', { id: 'plum', n: 1_234_500 })
+      const { page, complaints } = await openPage(node, { locale, timezoneId: 'Asia/Tokyo' })
+      await heading(page, title)
+      await page.goto(`${node.url}/#/db/fruit`)
+      await page.locator('summary', { hasText: 'Summary' }).click()
+      await page.getByLabel('Values of').selectOption('n')
+      await page.locator('.summary').getByText(average).first().waitFor()
+      await page.goto(`${node.url}/#/node`)
+      await page.locator('.facts time', { hasText: date }).waitFor()
+      const axis = page.locator('.chart-axis').first().locator('span')
+      await axis.first().waitFor()
+      expect(await axis.allTextContents()).toEqual(['21:00', '21:05', '21:10 GMT+9'])
+      // A choice of another language changes no dates.
+      await page.getByLabel('Language').selectOption('ja')
+      await heading(page, 'ノード')
+      await page.locator('.facts time', { hasText: date }).waitFor()
+      expect(complaints).toEqual([])
+    },
+  )
 
   it('works when tokens are required, even after its token has expired', async () => {
     const clock = new HandClock(Date.now())

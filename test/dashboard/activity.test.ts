@@ -22,10 +22,16 @@ it('each bar shows the average of ten minutes, and the last bar ends after the c
   expect(chart.sizes.slice(-4)).toEqual([300, 400, 500, 500])
 })
 
-it('shows no bar before the start of the process, and shows the current size even if there were no changes', () => {
+it('begins at the start of the process, and shows the current size even if there were no changes', () => {
   const since = NOW - 25 * MINUTE
   const chart = chartOf({ status: true, since, now: NOW, store_bytes: 5, minutes: [] })
-  expect(chart.rates.slice(-5)).toEqual([null, 0, 0, 0, 0])
-  expect(chart.sizes.slice(-5)).toEqual([null, 5, 5, 5, 5])
-  expect(chart.rates.filter((rate) => rate !== null)).toHaveLength(4)
+  expect([chart.from - NOW, chart.to - NOW]).toEqual([-30 * MINUTE, 10 * MINUTE])
+  expect(chart.rates).toEqual([0, 0, 0, 0])
+  expect(chart.sizes).toEqual([5, 5, 5, 5])
+})
+
+it('shows one bar if the clock was set back before the start of the process', () => {
+  const since = NOW + DAY
+  const chart = chartOf({ status: true, since, now: NOW, store_bytes: 5, minutes: [] })
+  expect([chart.from - NOW, chart.rates, chart.sizes]).toEqual([0, [0], [5]])
 })

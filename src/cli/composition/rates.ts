@@ -63,6 +63,7 @@ export function rateFeedDeps(
         {
           schemes: ['https:'],
           allowPrivate: settings.RATES_ALLOW_PRIVATE,
+          privateSetting: 'RATES_ALLOW_PRIVATE',
           timeoutMs: SOURCE_TIMEOUT_MS,
           bodyBytesMax: SOURCE_BYTES_MAX,
         },

@@ -34,17 +34,12 @@ export function App(): JSX.Element {
       <main ref={main} class="container" tabIndex={-1}>
         <Alerts />
         <Message />
-        {SHOWS_VERIFICATION.has(now.view) && <VerifiedLine />}
+        <VerifiedLine />
         <View key={keyOf(now)} now={now} />
       </main>
     </>
   )
 }
-
-/** The views that show the time of the last verification. */
-const SHOWS_VERIFICATION: ReadonlySet<Route['view']> = new Set([
-  ...(['databases', 'ledger', 'verification', 'node'] as const),
-])
 
 /** Returns the key of a view. A view keeps its state while its key is the same, for example on the next page. */
 function keyOf(now: Route): string {

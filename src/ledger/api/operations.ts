@@ -3,7 +3,10 @@ import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { Activity } from '../activity.ts'
 import type { LedgerQueries } from '../queries.ts'
 import type { LedgerService } from '../service.ts'
-import type { VerificationState } from '../verification/scheduled-verification.ts'
+import type {
+  ScheduledVerification,
+  VerificationState,
+} from '../verification/scheduled-verification.ts'
 import { sendText } from './replies.ts'
 import { DoneReply, Failure, failures, okReply, TokenQuery } from './schemas.ts'
 
@@ -42,6 +45,13 @@ const IndexesReply = okReply({
 const time = Type.Integer({
   description: 'End of the verification, milliseconds since the Unix epoch',
 })
+const last_passed = Type.Optional(
+  Type.Integer({
+    description:
+      'End of the last verification that passed, milliseconds since the Unix epoch; ' +
+      'absent if none has passed since the start of the node',
+  }),
+)
 const unlessTokens = 'absent if the node requires tokens'
 const count = (unit: string) =>
   Type.Optional(Type.Integer({ description: `Verified ${unit}; ${unlessTokens}` }))
@@ -51,6 +61,7 @@ const VerificationReply = Type.Union(
     Type.Object({
       result: Type.Literal('passed'),
       time,
+      last_passed,
       seconds: Type.Number(),
       blocks: count('blocks'),
       entries: count('entries'),
@@ -58,6 +69,7 @@ const VerificationReply = Type.Union(
     Type.Object({
       result: Type.Literal('failed'),
       time,
+      last_passed,
       seconds: Type.Number(),
       blocks: count('blocks'),
       entries: count('entries'),
@@ -66,6 +78,7 @@ const VerificationReply = Type.Union(
     Type.Object({
       result: Type.Literal('unfinished'),
       time,
+      last_passed,
       seconds: Type.Number(),
       reason: Type.Optional(Type.String({ description: `The cause; ${unlessTokens}` })),
     }),
@@ -200,6 +213,12 @@ export function activityRoutes(app: HttpApp, ledger: LedgerService, activity: Ac
   )
 }
 
+/** Returns `verification` for the reply of `/readyz`; without details if the node is guarded. */
+function verificationReply({ state, lastPassed }: ScheduledVerification, isGuarded: boolean) {
+  const shown = isGuarded ? publicPart(state) : state
+  return lastPassed === null ? shown : { ...shown, last_passed: lastPassed }
+}
+
 /** Returns the members of `state` that reveal no item, no file and no number of entries. */
 function publicPart(state: VerificationState) {
   if (state.result === 'pending') return state
@@ -240,10 +259,14 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService, isGuarded: boo
       const cause = ledger.notReady
       if (cause !== null) throw new HttpRefusal(503, cause.code, cause.message, { cause })
       const frozen = ledger.mirrors.frozenCount
-      const state = ledger.verification?.state
-      const verification = state !== undefined && isGuarded ? publicPart(state) : state
-      // `JSON.stringify` omits `verification` if it is undefined.
-      const ready = { status: true, ...(frozen === 0 ? {} : { frozen }), verification }
+      const { verification } = ledger
+      const ready = {
+        status: true,
+        ...(frozen === 0 ? {} : { frozen }),
+        ...(verification === null
+          ? {}
+          : { verification: verificationReply(verification, isGuarded) }),
+      }
       return sendText(reply, JSON.stringify(ready))
     },
   )

@@ -64,7 +64,8 @@ it('a node verifies its store at intervals, and shows the result in /readyz and 
 
   const passed = { result: 'passed', blocks: 2, entries: 3, time: clock.time + 2_500, seconds: 2.5 }
   expect(await verified(FIRST_VERIFICATION_MS)).toEqual(passed)
-  expect(await ready()).toEqual([200, { status: true, verification: passed }])
+  const lastPassed = { last_passed: passed.time }
+  expect(await ready()).toEqual([200, { status: true, verification: { ...passed, ...lastPassed } }])
   expect(await metrics()).toEqual([
     'daicho_verification_passed_timestamp_seconds 1800000002.5',
     'daicho_verification_failed 0',
@@ -75,7 +76,10 @@ it('a node verifies its store at intervals, and shows the result in /readyz and 
   tamper(folder, `UPDATE items SET item = '{"id":"plum","price":1}' WHERE id = 'plum'`)
   const failed = { result: 'failed', finding: expect.stringMatching(/^1\.0: .*plum/), seconds: 2.5 }
   expect(await verified(DAY_MS)).toMatchObject(failed)
-  expect(await ready()).toMatchObject([200, { status: true, verification: failed }])
+  expect(await ready()).toMatchObject([
+    200,
+    { status: true, verification: { ...failed, ...lastPassed } },
+  ])
   expect(await metrics()).toContain('daicho_verification_failed 1')
   expect(await metrics()).toContain('daicho_verification_passed_timestamp_seconds 1800000002.5')
 })

@@ -1,3 +1,5 @@
+import type { Entry } from '../../../client/index.ts'
+
 const count = (n: number, one: string, many: string) =>
   `${n.toLocaleString('en')} ${n === 1 ? one : many}`
 
@@ -61,6 +63,7 @@ export const english = {
   summary: 'Summary',
   none: 'none',
   groupBy: 'Group by',
+  thenBy: 'Then by',
   valuesOf: 'Values of',
   count: 'Count',
   values: { sum: 'Sum', avg: 'Average', min: 'Smallest', max: 'Largest' },
@@ -194,7 +197,7 @@ export const english = {
     create_attachment: 'Attached',
     delete_attachment: 'Detached',
     erase_item: 'Erased',
-  },
+  } satisfies Record<Entry['method'], string>,
   added: 'added',
   removed: 'removed',
   changed: 'changed',
@@ -237,6 +240,7 @@ export const english = {
   holdsNot: 'The chain is not valid.',
   couldNot: 'The chain could not be verified:',
   stopped: 'Stopped.',
+  workerFailed: 'The verification program could not be loaded. Reload the page.',
   badBlock: (height: number) => `Block ${height} is not valid`,
   badEntry: (position: string) => `Entry ${position} is not valid`,
   checked: 'Checks',
@@ -263,9 +267,9 @@ export const english = {
     `${count(n, 'entry was', 'entries were')} erased; only the commitments remain.`,
   lastVerified: 'Chain last verified',
   byNode: 'by the node:',
-  byNodePending: 'by the node: not yet',
   byBrowser: 'by this browser:',
   notYet: 'not yet',
+  laterResult: { failed: 'failed:', unfinished: 'did not finish:' },
   scheduledFailed: 'The scheduled verification of the node failed:',
   scheduledUnfinished: 'The scheduled verification of the node did not finish:',
   onlyChain:

@@ -50,12 +50,9 @@ function stored(): string | null {
   }
 }
 
-/**
- * Returns the locale of the browser if it has the language of the page, so that a British browser shows British dates.
- * Otherwise returns the language of the page.
- */
-function locale(): string {
-  return navigator.languages.find((tag) => tag.startsWith(language.value)) ?? language.value
+/** Returns the locale for dates and numbers: the browser's, whatever the language of the texts. */
+function locale(): string | undefined {
+  return navigator.languages[0]
 }
 
 /** Formats milliseconds since the Unix epoch as date and time in the browser's time zone. */
@@ -72,8 +69,15 @@ export function timeText(timestamp: number): string {
 }
 
 /** Formats milliseconds since the Unix epoch as hour and minute in the browser's time zone. */
-export function clockText(timestamp: number): string {
-  return new Date(timestamp).toLocaleTimeString(locale(), { hour: 'numeric', minute: '2-digit' })
+export function clockText(
+  timestamp: number,
+  options: Pick<Intl.DateTimeFormatOptions, 'timeZoneName'> = {},
+): string {
+  return new Date(timestamp).toLocaleTimeString(locale(), {
+    hour: 'numeric',
+    minute: '2-digit',
+    ...options,
+  })
 }
 
 /** Formats a number with at most two digits after the decimal point. */

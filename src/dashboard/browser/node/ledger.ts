@@ -65,6 +65,8 @@ export interface ScheduledVerification {
   readonly result: 'pending' | 'passed' | 'failed' | 'unfinished'
   /** End of the verification, milliseconds since the Unix epoch. */
   readonly time?: number
+  /** End of the last verification that passed, milliseconds since the Unix epoch; absent if none has passed. */
+  readonly last_passed?: number
   /** The first difference of a failed verification. */
   readonly finding?: string
   /** Why a verification is unfinished. */

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { ClientError } from '../../../client/index.ts'
+import { t } from '../language/language.ts'
 import { base } from '../node/ledger.ts'
 import type { ItemVerdict, ShownItem } from './item-proof.ts'
 import { remember, rememberedChains } from './memory.ts'
@@ -19,6 +20,11 @@ function newWorker(): Worker {
   return new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' })
 }
 
+/** Returns the message of an error in a worker. The event has no message if the worker could not be loaded. */
+function workerErrorText({ message }: Partial<ErrorEvent>): string {
+  return message === undefined || message === '' ? t().workerFailed : message
+}
+
 export interface ItemOutcome {
   readonly serverId: number
   readonly verdict: ItemVerdict
@@ -30,7 +36,7 @@ export async function verifyItem(item: ShownItem): Promise<ItemOutcome> {
   try {
     const message = await new Promise<WorkerMessage>((resolve, reject) => {
       worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => resolve(data)
-      worker.onerror = ({ message }) => reject(failed(message))
+      worker.onerror = (event) => reject(failed(workerErrorText(event)))
       const request: VerifyRequest = { base, remembered: rememberedChains(), item }
       worker.postMessage(request)
     })
@@ -63,7 +69,7 @@ export function start(): void {
       end({ state: 'done', verdict, hadMemory: remembered[serverId] !== undefined })
     }
   }
-  worker.onerror = (event) => end({ state: 'failed', message: event.message ?? '' })
+  worker.onerror = (event) => end({ state: 'failed', message: workerErrorText(event) })
   const request: VerifyRequest = { base, remembered }
   worker.postMessage(request)
 }

@@ -28,13 +28,13 @@ const HEIGHT = 90
 
 function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
   const { from, to, rates, sizes, entries, blocks } = chartOf(reply)
-  const peak = Math.max(0, ...rates.map((rate) => rate ?? 0))
-  const largest = Math.max(0, ...sizes.map((size) => size ?? 0))
+  const peak = Math.max(0, ...rates)
+  const largest = Math.max(0, ...sizes)
   return (
     <div class="card">
       <p class="soft">
         {t().activityTotal(blocks, entries)}{' '}
-        {reply.since > from && (
+        {reply.since >= from && (
           <>
             {t().activitySince} <Time at={reply.since} />
           </>
@@ -44,27 +44,27 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
         gap={0.15}
         title={t().entriesPerMinute}
         top={numberText(peak)}
-        values={rates.map((rate) => (peak === 0 ? null : (rate ?? 0) / peak))}
+        values={rates.map((rate) => (peak === 0 ? 0 : rate / peak))}
         {...{ from, to }}
       />
       <Chart
         gap={0}
         title={t().storeSize}
         top={bytesText(largest)}
-        values={sizes.map((size) => (largest === 0 || size === null ? null : size / largest))}
+        values={sizes.map((size) => (largest === 0 ? 0 : size / largest))}
         {...{ from, to }}
       />
     </div>
   )
 }
 
-/** Draws a bar chart of `values` between 0 and 1. There is no bar for null. */
+/** Draws a bar chart of `values` between 0 and 1. There is no bar for 0. */
 function Chart(props: {
   /** Space between bars, as a fraction of a bar. */
   gap: number
   title: string
   top: string
-  values: readonly (number | null)[]
+  values: readonly number[]
   from: number
   to: number
 }): JSX.Element {
@@ -82,7 +82,7 @@ function Chart(props: {
         aria-label={`${title}, ${t().atMost(top)}`}
       >
         {values.map((value, at) => {
-          if (value === null || value === 0) return null
+          if (value === 0) return null
           const height = Math.max(value * HEIGHT, 1)
           const bar = { x: at * width, y: HEIGHT - height, width: width * (1 - gap), height }
           return <rect key={bar.x} {...bar} />
@@ -91,7 +91,7 @@ function Chart(props: {
       <p class="chart-axis soft">
         <span>{clockText(from)}</span>
         <span>{clockText((from + to) / 2)}</span>
-        <span>{clockText(to)}</span>
+        <span>{clockText(to, { timeZoneName: 'short' })}</span>
       </p>
     </figure>
   )

@@ -17,20 +17,24 @@ interface Source {
   readonly where: string | null
 }
 
-/** Groups the matching items by a member. Shows the count of each group, and sums of another member. */
+/** Groups the matching items by up to two members. Shows the count of each group, and sums of another member. */
 export function ItemSummary(props: Source & { items: readonly ListedItem[] }): JSX.Element {
   const [isOpen, setOpen] = useState(false)
-  const [group, setGroup] = useState('')
+  const [first, setFirst] = useState('')
+  const [second, setSecond] = useState('')
   const [of, setOf] = useState('')
   const none = ['', t().none] as const
   const options = [none, ...memberPaths(props.items).map((path) => [path, path] as const)]
+  // The API rejects a path that is given twice.
+  const group = [...new Set([first, second])].filter((path) => path !== '')
   return (
     <details class="filter" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>{t().summary}</summary>
       {isOpen && (
         <>
           <div class="inline">
-            <Choice label={t().groupBy} value={group} options={options} choose={setGroup} />
+            <Choice label={t().groupBy} value={first} options={options} choose={setFirst} />
+            <Choice label={t().thenBy} value={second} options={options} choose={setSecond} />
             <Choice label={t().valuesOf} value={of} options={options} choose={setOf} />
           </div>
           <Groups db={props.db} where={props.where} group={group} of={of} />
@@ -40,12 +44,12 @@ export function ItemSummary(props: Source & { items: readonly ListedItem[] }): J
   )
 }
 
-function Groups(props: Source & { group: string; of: string }): JSX.Element {
+function Groups(props: Source & { group: readonly string[]; of: string }): JSX.Element {
   const { db, where, group, of } = props
   const [loaded, reload] = useLoaded(JSON.stringify(props), (signal) => {
     const query = {
       db,
-      ...(group === '' ? {} : { group }),
+      ...(group.length === 0 ? {} : { group: group.join(',') }),
       ...(of === '' ? {} : { sum: of, avg: of, min: of, max: of }),
       ...(where === null ? {} : { filter: `{"where":${where}}` }),
     }
@@ -58,7 +62,11 @@ function Groups(props: Source & { group: string; of: string }): JSX.Element {
           <table class="items columns summary">
             <thead>
               <tr>
-                {group !== '' && <th scope="col">{group}</th>}
+                {group.map((path) => (
+                  <th key={path} scope="col">
+                    {path}
+                  </th>
+                ))}
                 <th scope="col">{t().count}</th>
                 {of !== '' &&
                   VALUES.map((name) => (
@@ -71,11 +79,11 @@ function Groups(props: Source & { group: string; of: string }): JSX.Element {
             <tbody>
               {groups.slice(0, SHOWN_MAX).map((one, at) => (
                 <tr key={at}>
-                  {group !== '' && (
-                    <th scope="row">
-                      <Value value={one.group[group]} />
+                  {group.map((path) => (
+                    <th key={path} scope="row" data-label={path}>
+                      <Value value={one.group[path]} />
                     </th>
-                  )}
+                  ))}
                   <td data-label={t().count}>{numberText(one.count)}</td>
                   {of !== '' &&
                     VALUES.map((name) => (

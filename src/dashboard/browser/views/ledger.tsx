@@ -34,11 +34,7 @@ export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
         <HeightForm now={now} />
         <WantedForm now={now} />
       </div>
-      {isSearch ? (
-        <EntrySearch key={hrefOf(now)} wanted={now} from={height} />
-      ) : (
-        <BlockPage height={height} />
-      )}
+      {isSearch ? <EntrySearch key={hrefOf(now)} wanted={now} /> : <BlockPage height={height} />}
     </>
   )
 }
@@ -76,7 +72,9 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
     <Waiting loaded={loaded} again={reload}>
       {({ size, top, blocks, from }) => {
         if (blocks.length === 0) return <p class="empty">{t().noBlocks}</p>
-        if (height !== null && height >= size) return <OutOfRange height={height} size={size} />
+        if (height !== null && height >= size) {
+          return <OutOfRange height={height} size={size} newest={ledgerAt(null)} />
+        }
         const isNewest = height === null || top >= size - 1
         const newer = top + PAGE >= size - 1 ? null : top + PAGE
         return (
@@ -99,10 +97,11 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
   )
 }
 
-function OutOfRange({ height, size }: { height: number; size: number }): JSX.Element {
+function OutOfRange(props: { height: number; size: number; newest: LedgerRoute }): JSX.Element {
+  const { height, size, newest } = props
   return (
     <p class="empty">
-      {t().heightOutOfRange(height, size - 1)} <a href={hrefOf(ledgerAt(null))}>{t().toNewest}</a>
+      {t().heightOutOfRange(height, size - 1)} <a href={hrefOf(newest)}>{t().toNewest}</a>
     </p>
   )
 }
@@ -278,6 +277,8 @@ interface EntryFilter {
 }
 
 interface SearchState {
+  /** Number of blocks in the chain when the search started. */
+  readonly size: number
   readonly blocks: readonly MatchingBlock[]
   /** Lowest searched height. */
   readonly down: number
@@ -285,8 +286,8 @@ interface SearchState {
 }
 
 /** Searches the blocks in the browser, newest first, for entries of a database or a method. */
-function EntrySearch(props: { wanted: EntryFilter; from: number | null }): JSX.Element {
-  const { wanted, from } = props
+function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
+  const from = wanted.height
   const [found, setFound] = useState<SearchState | null>(null)
   const [error, setError] = useState<unknown>(undefined)
   const [busy, setBusy] = useState(false)
@@ -318,6 +319,9 @@ function EntrySearch(props: { wanted: EntryFilter; from: number | null }): JSX.E
     () => void search(null),
   )
 
+  if (from !== null && found !== null && found.size > 0 && from >= found.size) {
+    return <OutOfRange height={from} size={found.size} newest={{ ...wanted, height: null }} />
+  }
   return (
     <>
       {found !== null && (
@@ -353,7 +357,8 @@ function EntrySearch(props: { wanted: EntryFilter; from: number | null }): JSX.E
 
 async function top(from: number | null, signal: AbortSignal): Promise<SearchState> {
   const size = await chainSize(signal)
-  return { blocks: [], down: Math.min((from ?? size - 1) + 1, size), searched: 0 }
+  const first = from ?? size - 1
+  return { size, blocks: [], down: first < size ? first + 1 : 0, searched: 0 }
 }
 
 /** Continues a search with older blocks until FOUND_PER_SEARCH blocks match or BLOCKS_PER_SEARCH blocks are read. */
@@ -376,5 +381,5 @@ async function searched(
     }
     down = from
   }
-  return { blocks, down, searched: start.searched + start.down - down }
+  return { ...start, blocks, down, searched: start.searched + start.down - down }
 }

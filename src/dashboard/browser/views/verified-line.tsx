@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
-import { ledger } from '../node/ledger.ts'
+import { ledger, type ScheduledVerification } from '../node/ledger.ts'
 import { nodeStatus } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { Time } from '../parts/layout.tsx'
@@ -15,18 +15,32 @@ export function VerifiedLine(): JSX.Element | null {
   if (serverId.state !== 'loaded') return null
   const here = rememberedChains()[serverId.value]?.verifiedAt
   const { verification = null } = nodeStatus.value ?? {}
-  const { result, time } = verification ?? {}
   return (
     <p class="verified-line soft">
-      {t().lastVerified}{' '}
-      {result === 'passed' && time !== undefined && (
-        <>
-          {t().byNode} <Time at={time} />
-          {', '}
-        </>
-      )}
-      {result === 'pending' && `${t().byNodePending}, `}
-      {t().byBrowser} {here === undefined ? t().notYet : <Time at={here} />}
+      {t().lastVerified} {verification !== null && <ByNode verification={verification} />}
+      {t().byBrowser} <TimeOrNotYet at={here} />
     </p>
   )
+}
+
+/** Shows when the scheduled verification last passed, and when a later one failed or did not finish. */
+function ByNode({ verification }: { verification: ScheduledVerification }): JSX.Element {
+  const { result, time, last_passed: passed } = verification
+  const isWorse = result === 'failed' || result === 'unfinished'
+  return (
+    <>
+      {t().byNode} <TimeOrNotYet at={passed} />
+      {isWorse && time !== undefined && (
+        <>
+          {' '}
+          ({t().laterResult[result]} <Time at={time} />)
+        </>
+      )}
+      {', '}
+    </>
+  )
+}
+
+function TimeOrNotYet({ at }: { at: number | undefined }): JSX.Element {
+  return at === undefined ? <span>{t().notYet}</span> : <Time at={at} />
 }
