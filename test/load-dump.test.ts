@@ -1,8 +1,9 @@
 // `daicho load` and `daicho dump` with a data folder and with a running node: interruptions, output and exit codes.
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { NodeItems } from '../src/cli/node-items.ts'
 import { nodeTarget } from '../src/cli/node-target.ts'
 import { loadRecords, recordsOf } from '../src/exchange/index.ts'
@@ -196,6 +197,71 @@ describe('load and dump with a data folder', () => {
     const damaged = await runDaicho(['load', 'fruit', file, '--resume'], settings)
     expect(damaged.stderr).toContain('is not the state file of a load')
   })
+
+  it('read items from stdin, and resume a load from stdin with --state', async () => {
+    const work = temporaryFolder()
+    const settings = { SYSTEM_FOLDER: join(work, 'data') }
+    mkdirSync(settings.SYSTEM_FOLDER)
+    const input = join(work, 'input')
+    const state = join(work, 'state')
+    const load = (...flags: string[]) => {
+      const via = ['/bin/sh', '-c', 'cat "$0" | "$@"', input]
+      return startDaicho(['load', 'fruit', '-', ...flags], settings, { via }).ended
+    }
+    writeFileSync(input, gzipSync('[{"id":"plum"},{"id":"fig"}]'))
+    const loaded = await load('--json')
+    expect([loaded.code, loaded.stderr]).toEqual([0, ''])
+    expect(JSON.parse(loaded.stdout)).toMatchObject({ status: true, records: 2, created: 2 })
+
+    writeFileSync(input, `${lines(1_500)}{"id":"plum"}\n`)
+    const failed = await load('--state', state)
+    expect([failed.code, failed.stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /line 1501: item plum of fruit exists .*; --resume continues the load$/m,
+      ),
+    ])
+    const resumed = await load('--state', state, '--resume', '--on-conflict', 'skip', '--json')
+    expect([resumed.code, JSON.parse(resumed.stdout)]).toMatchObject([
+      0,
+      { records: 1_501, created: 1_500, skipped: 1 },
+    ])
+    expect(existsSync(state)).toBe(false)
+  })
+
+  it('use the column types of --schema, and reject a schema that is missing or wrong', async () => {
+    const work = temporaryFolder()
+    const settings = { SYSTEM_FOLDER: join(work, 'data') }
+    mkdirSync(settings.SYSTEM_FOLDER)
+    const file = join(work, 'fruit.csv')
+    const schema = join(work, 'schema.json')
+    writeFileSync(file, 'id,price\nplum,80\n')
+    const load = () => runDaicho(['load', 'fruit', file, '--schema', schema], settings)
+    const wrong: [string | null, RegExp][] = [
+      [null, /schema\.json cannot be read: /],
+      ['price: number', /the schema must be a JSON object like /],
+      ['null', /the schema must be a JSON object like /],
+      ['["number"]', /the schema must be a JSON object like /],
+      ['{"price":"money"}', /the schema has the unknown type "money" for column price/],
+    ]
+    for (const [text, message] of wrong) {
+      if (text !== null) writeFileSync(schema, text)
+      const { code, stdout, stderr } = await load()
+      expect([text, code, stdout]).toEqual([text, 2, ''])
+      expect(stderr).toMatch(message)
+    }
+    expect(existsSync(`${file}.load`)).toBe(false)
+    writeFileSync(schema, '{"weight":"number"}')
+    const unknown = await load()
+    expect([unknown.code, unknown.stderr]).toEqual([
+      1,
+      expect.stringContaining('the schema has a column weight, which the header does not have'),
+    ])
+    writeFileSync(schema, '{"price":"number"}')
+    expect(await load()).toMatchObject({ code: 0 })
+    const dumped = await runDaicho(['dump', 'fruit'], settings)
+    expect(dumped.stdout).toBe('{"id":"plum","price":80}\n')
+  })
 })
 
 describe('load and dump with a running node', () => {
@@ -258,6 +324,39 @@ describe('load and dump with a running node', () => {
     await expect(nodeTarget({ url: 'nonsense' }).createDatabase('x')).rejects.toThrow(
       'is not a URL',
     )
+  })
+
+  it('repeat a request with the same idempotency key and growing pauses until the node accepts it, at most 8 times', async () => {
+    const busy = '{"status":false,"code":"BUSY","message":"try again"}'
+    let replies: [status: number, body: string][] = []
+    const keys: (string | undefined)[] = []
+    const server = createServer((request, reply) => {
+      keys.push(request.headersDistinct['idempotency-key']?.join())
+      const [status, body] = replies.shift() ?? [503, busy]
+      request.resume().once('end', () => reply.writeHead(status).end(body))
+    })
+    onTestFinished(() => void server.close())
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const address = server.address()
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+    const pauses: number[] = []
+    const target = nodeTarget({ url }, async (delayMs) => pauses.push(delayMs))
+    replies = [
+      [503, busy],
+      [502, '<h1>Bad Gateway</h1>'],
+      [200, '{"status":true}'],
+    ]
+    await target.record([{ kind: 'create_item', db: 'fruit', text: '{}' }], 'k')
+    expect([pauses, keys]).toEqual([[250, 500], Array.from({ length: 3 }, () => '"k"')])
+
+    pauses.length = 0
+    await expect(target.createDatabase('fruit')).rejects.toMatchObject({
+      code: 'BUSY',
+      message: 'the node rejected the request: try again',
+    })
+    expect(pauses).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 16_000])
+    replies = [[500, '<h1>Error</h1>']]
+    await expect(target.exists('fruit', 'plum')).rejects.toThrow('is not a node of daicho')
   })
 
   it('work with a token that has the required scopes, and a load with another token is refused', async () => {

@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout } from 'node:timers/promises'
 import { canonicalString } from '../base/canonical-json.ts'
 import { CodedError } from '../base/coded-error.ts'
 import { isJsonObject, type JsonObject } from '../base/json.ts'
@@ -29,9 +29,15 @@ interface NodeRequest {
   readonly key?: string
 }
 
-/** Returns the running node at `address` as a target of `daicho load`. Errors of its methods: NodeRefusal, Exit. */
-export function nodeTarget(address: NodeAddress): LoadTarget {
-  const call = (request: NodeRequest) => callWithRetries(address, request)
+/**
+ * Returns the running node at `address` as a target of `daicho load`. `pause` waits before a repeated request. Errors
+ * of its methods: NodeRefusal, Exit.
+ */
+export function nodeTarget(
+  address: NodeAddress,
+  pause: (delayMs: number) => Promise<unknown> = setTimeout,
+): LoadTarget {
+  const call = (request: NodeRequest) => callWithRetries(address, request, pause)
   return {
     async createDatabase(db) {
       const reply = await call({ method: 'GET', path: '/api/dbs' })
@@ -79,6 +85,7 @@ function entryText(operation: UnitOfWork[number]): string {
 async function callWithRetries(
   node: NodeAddress,
   request: NodeRequest,
+  pause: (delayMs: number) => Promise<unknown>,
 ): Promise<JsonObject | null> {
   for (let attempt = 1; ; attempt += 1) {
     const result = await callOnce(node, request)
@@ -116,10 +123,13 @@ async function callOnce(
   const { status, code, message } = isJsonObject(value) ? value : {}
   if (isJsonObject(value) && status === true) return value
   if (status === false && code === undefined && reply.status === 404) return null
+  const isTransient = TRANSIENT.has(reply.status)
   if (status !== false || typeof code !== 'string') {
+    // A proxy sends its own reply while the node restarts.
+    if (isTransient) return new NodeRefusal('UNAVAILABLE', `the server replied ${reply.status}`)
     throw new Exit(EXIT.finding, `the server at ${address.origin} is not a node of daicho`)
   }
   const refusal = new NodeRefusal(code, `the node rejected the request: ${message ?? code}`)
-  if (TRANSIENT.has(reply.status)) return refusal
+  if (isTransient) return refusal
   throw refusal
 }

@@ -46,6 +46,30 @@ it('draws a bar on a terminal, at most ten times a second, and clears it at the 
   ])
 })
 
+it('with an unknown total, writes the detail every ten seconds when the output is a file', () => {
+  const { shown, clock, line } = shownOn(false)
+  for (const ms of [1_000, 10_999, 11_000, 20_999, 21_000]) {
+    clock.ms = ms
+    line.update(null, `at ${ms}`)
+  }
+  line.end()
+  expect(shown).toEqual(['verifying  at 11000\n', 'verifying  at 21000\n'])
+})
+
+it('with an unknown total, shows the detail on a terminal at most ten times a second, and clears it at the end', () => {
+  const { shown, clock, line } = shownOn(true)
+  for (const ms of [1_000, 1_099, 1_100]) {
+    clock.ms = ms
+    line.update(null, `at ${ms}`)
+  }
+  line.end()
+  expect(shown).toEqual([
+    '\rverifying  at 1000\u001b[K',
+    '\rverifying  at 1100\u001b[K',
+    '\r\u001b[K',
+  ])
+})
+
 it('does not clear a progress bar that was never drawn', () => {
   const { shown, line } = shownOn(true)
   line.end()

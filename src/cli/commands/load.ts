@@ -118,7 +118,7 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
   checkArguments(db, files, flags)
   const format = flags.format ?? formatOfName(first)
   const schema = flags.schema === undefined ? null : parseJsonOrNull(textOf(flags.schema))
-  const columnTypes = schema === null ? new Map() : onSource(() => columnTypesOf(schema))
+  const columnTypes = flags.schema === undefined ? new Map() : onSource(() => columnTypesOf(schema))
   const statePath = flags.state ?? (files.includes('-') ? null : `${first}.load`)
   const { target, name, close } = await openTarget(flags)
   try {
