@@ -257,6 +257,34 @@ describe('serve', () => {
     expect(await as('admin:daicho')).toBe(401)
   })
 
+  it('applies ALLOW_ORIGINS to each component, and VERIFY_EVERY to the ledger', async () => {
+    const args = ['serve', '--only', 'ledger,converter', '--port', '0', '--converter-port', '0']
+    const origin = 'https://app.example'
+    const daicho = startDaicho([...args, '--json'], { ALLOW_ORIGINS: origin, VERIFY_EVERY: '24h' })
+    const urls: { ledger: string; converter: string } = JSON.parse(await daicho.firstLine)
+    const preflight = (address: string, from: string) =>
+      fetch(address, {
+        method: 'OPTIONS',
+        headers: { origin: from, 'access-control-request-method': 'POST' },
+      })
+    for (const address of [`${urls.ledger}/api/fruit`, `${urls.converter}/image`]) {
+      const allowed = await preflight(address, origin)
+      expect([allowed.status, allowed.headers.get('access-control-allow-origin')]).toEqual([
+        204,
+        origin,
+      ])
+      const other = await preflight(address, 'https://other.example')
+      expect(other.headers.get('access-control-allow-origin')).toBeNull()
+    }
+    const ready = await request(`${urls.ledger}/readyz`)
+    expect(JSON.parse(ready.text)).toMatchObject({
+      status: true,
+      verification: { result: expect.stringMatching(/^(?:pending|passed)$/) },
+    })
+    daicho.child.kill('SIGTERM')
+    expect(await daicho.ended).toMatchObject({ code: 0 })
+  })
+
   it('names the component whose port is in use, and creates no files', async () => {
     const folder = join(temporaryFolder(), 'data')
     const taken = createServer()
