@@ -87,6 +87,33 @@ it('uses preset credentials only on a loopback address, and not behind a proxy w
   }
 })
 
+it.each([
+  ['0.0.0.0', {}, '0.0.0.0'],
+  ['localhost', { PUBLIC_HOSTS: 'ledger.example.com' }, 'ledger.example.com'],
+])(
+  'on %s with %j, warns on the terminal and in the log that tokens are off and the gateway is open',
+  async (host, names, address) => {
+    const open = { ...names, BASIC_USERNAME: 'admin', BASIC_PASSWORD: 'x', GATEWAY_OPEN: '1' }
+    const { composed, logged } = compose(['ledger', 'gateway'], open, host)
+    const warnings = [
+      `TOKENS is off on ${address}: anyone who reaches the port can read and change all data`,
+      `GATEWAY_OPEN=1 on ${address}: anyone who reaches the port can submit transactions`,
+    ]
+    expect((await closed(composed)).notices).toEqual(warnings)
+    expect(logged.slice(1)).toEqual(warnings)
+    const guarded = { ...open, TOKENS: 'required', SECRET: 's'.repeat(32), GATEWAY_API_KEY: 'k' }
+    const second = compose(['ledger', 'gateway'], guarded, host)
+    expect((await closed(second.composed)).notices).toEqual([])
+    expect(second.logged).toHaveLength(1)
+  },
+)
+
+it('does not warn about missing tokens on a loopback address without public names', async () => {
+  const { composed, logged } = compose(['ledger', 'gateway'], {})
+  expect((await closed(composed)).notices).toEqual([expect.stringMatching(/^Dashboard login: /)])
+  expect(logged).toHaveLength(1)
+})
+
 it('measures the throttling of wrong passwords with a monotonic clock', async () => {
   onTestFinished(() => void vi.useRealTimers())
   vi.useFakeTimers({ toFake: ['Date'] })
