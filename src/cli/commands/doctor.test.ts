@@ -7,7 +7,7 @@ import { runHere } from '../../../test/support/command.ts'
 import { systemClock } from '../../base/clock.ts'
 import { openLedger } from '../../ledger/core.ts'
 import { takePort } from '../ports.ts'
-import { clockFinding, doctorCommand } from './doctor.ts'
+import { clockFinding, diskFinding, doctorCommand, fileLimitFinding } from './doctor.ts'
 
 /** Creates the folder of a node with one block. The node runs until `close` is called. */
 async function usedFolder() {
@@ -104,3 +104,44 @@ it.each([
     expect(clockFinding(nowMs, newestMs, isSynchronised)).toMatchObject({ state })
   },
 )
+
+const MIB = 1024 ** 2
+it.each([
+  [64 * MIB - 1, 0, 'problem', '68 MB free, the store is 0 MB: free disk space'],
+  [
+    64 * MIB,
+    0,
+    'warning',
+    '68 MB free, the store is 0 MB: an erasure or a backup may fail; free disk space',
+  ],
+  [
+    1_024 * MIB - 1,
+    0,
+    'warning',
+    '1.1 GB free, the store is 0 MB: an erasure or a backup may fail; free disk space',
+  ],
+  [1_024 * MIB, 1_024 * MIB, 'ok', '1.1 GB free, the store is 1.1 GB'],
+  [
+    1_024 * MIB,
+    1_024 * MIB + 1,
+    'warning',
+    '1.1 GB free, the store is 1.1 GB: an erasure or a backup may fail; free disk space',
+  ],
+] as const)(
+  'for %s free bytes and a store of %s bytes, the result is %s',
+  (free, store, state, message) => {
+    expect(diskFinding({ free, store })).toEqual({ check: 'disk', state, message })
+  },
+)
+
+it.each([
+  [null, 'ok', 'no limit on open files found'],
+  [10_000, 'ok', 'at most 10000 open files'],
+  [
+    9_999,
+    'warning',
+    'at most 9999 open files, but a node can need 10000: raise ulimit -n (LimitNOFILE)',
+  ],
+] as const)('for a limit of %s open files, the result is %s', (limit, state, message) => {
+  expect(fileLimitFinding(limit)).toEqual({ check: 'files', state, message })
+})

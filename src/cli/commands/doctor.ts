@@ -88,9 +88,9 @@ async function doctor({ only = COMPONENT_NAMES, json }: Flags): Promise<void> {
     folderState,
     ...(folder === null ? [] : ownerFindings(folder)),
     ...signing,
-    diskFinding(folder ?? process.cwd()),
+    diskFinding(diskUsage(folder ?? process.cwd())),
     clockFinding(systemClock.now(), newestMs),
-    fileLimitFinding(),
+    fileLimitFinding(openFilesMax()),
     ...(await Promise.all(only.map((name) => portFinding(name, settings, isRunning)))),
   ]
   const isFine = findings.every(({ state }) => state !== 'problem')
@@ -238,15 +238,19 @@ async function storeFindings(
   }
 }
 
-/** Checks the free space. Warns if it is smaller than the store, because erasures and backups need a second copy. */
-function diskFinding(folder: string): Finding {
+/** Returns the free bytes of the file system of `folder`, which may not exist yet, and the size of its store. */
+function diskUsage(folder: string): { readonly free: number; readonly store: number } {
   let path = folder
   while (!existsSync(path)) path = dirname(path)
   const { bavail, bsize } = statfsSync(path)
-  const free = bavail * bsize
   const store = ['ledger.db', 'ledger.db-wal']
     .map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0)
     .reduce((sum, size) => sum + size)
+  return { free: bavail * bsize, store }
+}
+
+/** Checks the free bytes. Warns if they are fewer than those of the store, because erasures and backups need a copy. */
+export function diskFinding({ free, store }: ReturnType<typeof diskUsage>): Finding {
   const message = `${sizeText(free)} free, the store is ${sizeText(store)}`
   if (free < FREE_BYTES_MIN)
     return { check: 'disk', state: 'problem', message: `${message}: free disk space` }
@@ -285,8 +289,8 @@ function readSynchronisation(): boolean | null {
   return status === 0 ? stdout.trim() === 'yes' : null
 }
 
-function fileLimitFinding(): Finding {
-  const limit = openFilesMax()
+/** Checks the maximum number of open files; null if it is unlimited or unknown. */
+export function fileLimitFinding(limit: number | null): Finding {
   if (limit === null)
     return { check: 'files', state: 'ok', message: 'no limit on open files found' }
   if (limit >= OPEN_FILES_MIN) {
