@@ -19,6 +19,12 @@ for (let from = 1; from <= 100; from += 50) {
 }
 
 it(
+  'a mirror that receives the missing blocks while it compares two logs stores evidence that others can verify',
+  () => runSeeds(1538, 1538),
+  SEEDS_MS,
+)
+
+it(
   'a seed always gives exactly the same run',
   async () => {
     for (const seed of [3, 7, 51]) {

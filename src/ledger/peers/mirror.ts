@@ -248,13 +248,17 @@ export class Mirror {
     const proof = size === head.size ? [] : await prove(size, head.size)
     const treeHead = { size, root: rootOf(frontier) }
     if (!verifyConsistency(treeHead, head, proof)) throw unproven(size, head.size)
-    const appending = this.#append(decoded)
+    // Another sync may have found evidence while this one fetched the proof.
+    this.#expectNotFrozen()
+    // Updates the size before waiting readers continue, because they already see the new blocks.
+    const appending = this.#append(decoded).then(() => {
+      this.#head = last
+      this.#frontier = frontier
+    })
     this.#appending = appending.catch(() => {})
     await appending.finally(() => {
       this.#appending = null
     })
-    this.#head = last
-    this.#frontier = frontier
     if (size === head.size) this.#storeCheckpoint(head)
     await this.#maintain()
     return decoded.reduce((sum, { block }) => sum + block.entries.length, 0)
@@ -291,13 +295,21 @@ export class Mirror {
   }
 
   async #evidenceAgainst(other: KnownLog): Promise<Evidence | null> {
-    const [seen, { size }] = [this.#seen, this]
+    const seen = this.#seen
     if (seen === null) return null
-    const checkpoint = await storedCheckpoint(this.#options.folder, this.#checkpoints)
+    const checkpoint = await this.#whenIdle(() =>
+      storedCheckpoint(this.#options.folder, this.#checkpoints),
+    )
+    const { size } = this
     const logs = checkpoint === null ? [] : [storedLog(checkpoint, this.#idleStore)]
     if (seen.size > (checkpoint?.size ?? -1)) {
       const prefix = () => Promise.reject(new Error('its blocks are not stored'))
-      logs.push({ checkpoint: seen, prefix, blocks: null })
+      const areBlocksStored = size >= seen.size
+      logs.push(
+        areBlocksStored
+          ? storedLog(seen, this.#idleStore)
+          : { checkpoint: seen, prefix, blocks: null },
+      )
     }
     for (const log of logs) {
       const found = await findContradiction(log, other)
@@ -308,6 +320,8 @@ export class Mirror {
     // the evidence.
     const stored = { ...seen, size, root: await rootAt(this.#idleStore, size) }
     const found = await findContradiction(storedLog(stored, this.#idleStore), other)
+    // Another sync may have stored the missing blocks meanwhile, so that there is a proof now.
+    if (size !== this.size) return this.#evidenceAgainst(other)
     return found && { ...found, notes: [seen.note, other.checkpoint.note], proof: null }
   }
 
