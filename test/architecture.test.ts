@@ -19,11 +19,11 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'guarded-path': ['http', 'base'],
   network: ['ledger', 'filter', 'base'],
   exchange: ['ledger', 'base'],
-  gateway: ['network', 'tokens', 'filter', 'http', 'base'],
+  gateway: ['network', 'filter', 'http', 'base'],
   dashboard: ['client', 'chain', 'base'],
   cli: [
     ...['gateway', 'network', 'guarded-path', 'sample-api', 'rate-feed', 'converter', 'exchange'],
-    ...['ledger', 'tokens', 'storage', 'http', 'filter', 'chain', 'base', 'dashboard'],
+    ...['ledger', 'tokens', 'storage', 'http', 'chain', 'base', 'dashboard'],
   ],
 }
 /**

@@ -8,13 +8,14 @@ const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
 const REQUEST_HEADERS = [
   ...['authorization', 'x-access-token', 'x-api-key', 'content-type', 'accept'],
   ...['if-match', 'if-none-match', 'if-range', 'range', 'idempotency-key', 'last-event-id'],
-  ...['content-digest', 'repr-digest', 'x-rates-source'],
+  ...['content-digest', 'repr-digest'],
 ].join(', ')
 /** Reply headers of all components that a script may read only if they are exposed. */
 const REPLY_HEADERS = [
   ...['etag', 'ledger-position', 'query-plan', 'retry-after', 'www-authenticate', 'allow'],
   ...['content-disposition', 'content-range', 'accept-ranges', 'repr-digest', 'content-length'],
-  'x-total-count',
+  ...['x-total-count', 'x-rates-source', 'x-rates-as-of', 'x-rates-stale', 'x-rates-proxy'],
+  ...['x-daicho-grid', 'x-daicho-colors'],
 ].join(', ')
 
 /**

@@ -8,7 +8,7 @@ const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 const CLIENT_GONE = 499
 /** Sampling interval of the event loop delay. */
 const LOOP_RESOLUTION_MS = 20
-const NANOSECONDS = 1e9
+const NS_PER_S = 1e9
 const MICROSECONDS = 1e6
 
 /** One sample of a gauge with labels. */
@@ -164,7 +164,7 @@ function addProcessMetrics(app: HttpApp, registry: Registry): void {
     () => {
       const seconds = { 0.5: delay.percentile(50), 0.99: delay.percentile(99), 1: delay.max }
       delay.reset()
-      return Object.entries(seconds).map(([quantile, ns]) => [{ quantile }, ns / NANOSECONDS])
+      return Object.entries(seconds).map(([quantile, ns]) => [{ quantile }, ns / NS_PER_S])
     },
   )
   addGauge(registry, 'process_resident_memory_bytes', 'Resident memory of the process', () =>

@@ -36,6 +36,7 @@ export const statusOf: Readonly<Record<string, number>> = {
   ...statusOfStrictJson,
   ...statusOfFilter,
   ...statusOfNetwork,
+  DATABASE_EXISTS: 409,
   SEARCH_TOO_LARGE: 422,
   SEARCH_INTERRUPTED: 503,
   ITEM_TOO_LARGE: 413,

@@ -16,7 +16,7 @@ const GRACE_MS = 1_000
 const CHECK_MS = 250
 /** Maximum milliseconds to start a thread, without loading its scripts. Long, because the computer may be busy. */
 const STARTING_MS = 30_000
-const NANOSECONDS = 1_000_000n
+const NS_PER_MS = 1_000_000n
 
 /** Why a thread exited: DEADLINE if its guest exceeded the deadline, otherwise MEMORY, the most likely reason. */
 export type ThreadEnd = 'DEADLINE' | 'MEMORY'
@@ -100,7 +100,7 @@ export class NetworkThread {
   /** Terminates the thread GRACE_MS after its guest's deadline, because some scripts evade the engine's deadline. */
   #check(): void {
     const stopAt = Atomics.load(this.#stopAt, 0)
-    if (stopAt === 0n || process.hrtime.bigint() < stopAt + BigInt(GRACE_MS) * NANOSECONDS) return
+    if (stopAt === 0n || process.hrtime.bigint() < stopAt + BigInt(GRACE_MS) * NS_PER_MS) return
     this.#end = 'DEADLINE'
     void this.#worker.terminate()
   }

@@ -18,7 +18,7 @@ import { Scripts } from './scripts.ts'
 
 // The entry point of a network's thread, which decides all changes of the network; see `Decider`.
 
-const NANOSECONDS = 1_000_000
+const NS_PER_MS = 1_000_000
 
 /** Decides requests in the order in which their messages arrive. */
 async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Promise<void> {
@@ -71,7 +71,7 @@ async function verify(start: ThreadStart, name: string, port: MessagePort): Prom
 function limitsOf({ deadlineMs, bootMs, stopAt }: ThreadStart) {
   const watch = (untilMs: number | null) => {
     // `process.hrtime` is the only clock that is the same in all threads of a process.
-    const inNs = Math.ceil(((untilMs ?? 0) - performance.now()) * NANOSECONDS)
+    const inNs = Math.ceil(((untilMs ?? 0) - performance.now()) * NS_PER_MS)
     Atomics.store(stopAt, 0, untilMs === null ? 0n : process.hrtime.bigint() + BigInt(inNs))
   }
   return { deadlineMs, bootMs, watch }
