@@ -194,13 +194,32 @@ it('the manual states, for each error code, the status that the node sends', () 
   expect(wrong).toEqual([])
 })
 
+/** Returns the names of metrics in `text`, without `daicho_schema`, which is a database table. */
+const metricNames = (text: string) => new Set(text.match(/\bdaicho_(?!schema\b)[a-z_]+[a-z]\b/g))
+
 it('the manual and /metrics list the same metrics', () => {
-  // Excludes `daicho_schema`, which is a database table, not a metric.
-  const metricNames = (text: string) => new Set(text.match(/\bdaicho_(?!schema\b)[a-z_]+[a-z]\b/g))
   const inSource = metricNames(sourceText)
   expect(inSource.size).toBeGreaterThan(15)
   expect(missing(inSource, (name) => metricNames(manualText).has(name))).toEqual([])
   expect(missing(metricNames(manualText), (name) => inSource.has(name))).toEqual([])
+})
+
+it('the alerts and the Grafana dashboard use only metrics of /metrics', () => {
+  const inSource = metricNames(sourceText)
+  const isMetric = (name: string) =>
+    inSource.has(name) || inSource.has(name.replace(/_(?:bucket|count|sum)$/, ''))
+  const dashboard = join(root, 'packaging/grafana/daicho.json')
+  for (const path of [dashboard, ...filesBelow(join(root, 'packaging/prometheus'), /\.yml$/)]) {
+    const used = metricNames(textOf(path))
+    expect([path, used.size]).toEqual([path, expect.toSatisfy((count) => count > 5)])
+    expect([path, missing(used, isMetric)]).toEqual([path, []])
+  }
+  const { panels }: { panels: { targets?: { expr: string }[] }[] } = JSON.parse(textOf(dashboard))
+  const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
+  expect(queries.length).toBeGreaterThan(5)
+  expect(queries.filter((query) => !/\bdaicho_|\bup\b|\bprocess_|\bnodejs_/.test(query))).toEqual(
+    [],
+  )
 })
 
 it('the manual lists every path of the ledger', async () => {

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, globSync, readFileSync } from 'node:fs'
-import { delimiter, dirname, join, normalize } from 'node:path'
+import { existsSync, readFileSync } from 'node:fs'
+import { delimiter, join, posix } from 'node:path'
 import { expect, it } from 'vitest'
 import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import { MAIN } from './support/program.ts'
@@ -10,15 +10,31 @@ it('the installed command has the same V8 flags as the command in a cloned repos
   expect(main.split('\n')[0]).toBe(`#!/usr/bin/env -S node ${NODE_FLAGS.join(' ')}`)
 })
 
+it('the container and the systemd service run with the same V8 flags', () => {
+  const entryPoint = /^ENTRYPOINT (.*)$/m.exec(readFileSync('Dockerfile', 'utf8'))?.[1] ?? ''
+  expect(JSON.parse(entryPoint)).toEqual(['node', ...NODE_FLAGS, 'dist/cli/main.js'])
+  const start = /^ExecStart=(.*)$/m.exec(readFileSync('packaging/daicho.service', 'utf8'))?.[1]
+  const command = ['/usr/bin/node', ...NODE_FLAGS, '/opt/daicho/dist/cli/main.js']
+  expect(start).toBe([...command, 'serve', '--only', 'ledger'].join(' '))
+})
+
 it('the package contains each file that its pages link to', () => {
-  const { files }: { files: readonly string[] } = JSON.parse(readFileSync('package.json', 'utf8'))
-  const pages = globSync(files.flatMap((path) => (path.endsWith('.md') ? path : `${path}/**/*.md`)))
+  const { stdout, stderr } = spawnSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    encoding: 'utf8',
+  })
+  expect(stdout, stderr).not.toBe('')
+  const [packed]: [{ files: readonly { path: string }[] }] = JSON.parse(stdout)
+  const paths = packed.files.map(({ path }) => path)
+  const files = new Set(paths)
+  const isPacked = (path: string) =>
+    files.has(path) || paths.some((each) => each.startsWith(`${path.replace(/\/$/, '')}/`))
+  const pages = paths.filter((path) => path.endsWith('.md'))
   expect(pages.length).toBeGreaterThan(50)
   const missing = pages.flatMap((page) => {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\(([^)#: ]+)(?:#[^)]*)?\)/g)]
     return links
-      .map(([, link = '']) => normalize(join(dirname(page), link)))
-      .filter((path) => !existsSync(path) || !files.includes(path.split(/[/\\]/)[0] ?? ''))
+      .map(([, link = '']) => posix.normalize(posix.join(posix.dirname(page), link)))
+      .filter((path) => !isPacked(path))
       .map((path) => `${page} -> ${path}`)
   })
   expect(missing).toEqual([])

@@ -194,6 +194,9 @@ describe('the documentation of each listener', () => {
       const operation = page.locator(`.opblock-summary-path[data-path="${listed}"]`).first()
       await operation.waitFor()
       await page.getByRole('banner').getByText('daicho').waitFor()
+      expect(await page.locator('.btn.authorize').count()).toBe(
+        /samples|gateway/.test(name) ? 1 : 0,
+      )
       await expectAccessible(page, `doc-${name}`, OURS)
       await operation.click()
       await page.locator('.opblock-body').first().waitFor()

@@ -1,11 +1,13 @@
-// The Python client against real nodes: its own test suite and the examples of its page.
+// The Python client: its types, and against real nodes, its own test suite and the examples of its page.
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { devNull } from 'node:os'
 import { expect, it, onTestFinished } from 'vitest'
 import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
 import { HandClock, startLedgerNode } from '../support/ledger-node.ts'
-import { hasPython, runPython } from '../support/python.ts'
+import { hasPython, pythonNote, runPython } from '../support/python.ts'
 
-it.skipIf(!hasPython)('the tests of the Python client pass', async () => {
+it.skipIf(!hasPython)(`the tests of the Python client pass${pythonNote}`, async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const [open, gated] = [await startLedgerNode(), await startLedgerNode({ clock, tokens })]
@@ -25,7 +27,7 @@ it.skipIf(!hasPython)('the tests of the Python client pass', async () => {
 })
 
 it.skipIf(!hasPython)(
-  'the examples of the Python client page print the documented output',
+  `the examples of the Python client page print the documented output${pythonNote}`,
   async () => {
     const page = new URL('../../clients/python/README.md', import.meta.url)
     const blocks = readFileSync(page, 'utf8').matchAll(
@@ -40,5 +42,17 @@ it.skipIf(!hasPython)(
       {},
     )
     expect(stdout).toBe(examples.map(({ output }) => output).join(''))
+  },
+)
+
+const mypy = ['-m', 'mypy', '--strict', '--cache-dir', devNull]
+const hasMypy = hasPython && spawnSync('python3', [...mypy, '--version']).status === 0
+const mypyNote = hasMypy ? '' : ' (skipped: no python3 with the packages mypy and cryptography)'
+
+it.skipIf(!hasMypy)(
+  `the types of the Python client and its tests are complete${mypyNote}`,
+  async () => {
+    const { stdout } = await runPython(mypy, {})
+    expect(stdout).toMatch(/^Success: no issues found in \d+ source files$/m)
   },
 )

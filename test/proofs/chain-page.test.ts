@@ -91,9 +91,10 @@ function programFolder(): string {
   return folder
 }
 
-if (!hasPython) console.warn('SKIPPED: no python3')
+const pythonNote = hasPython ? '' : ' (skipped: no python3)'
+
 it.skipIf(!hasPython)(
-  'the program on the page about the chain format verifies a chain with every method and detects each changed value',
+  `the program on the page about the chain format verifies a chain with every method and detects each changed value${pythonNote}`,
   { timeout: 60_000 + MUTATIONS * 20 },
   async () => {
     const node = await startLedgerNode()
@@ -132,7 +133,7 @@ it.skipIf(!hasPython)(
 )
 
 it.skipIf(!hasPython)(
-  'the program on the page about the chain format computes the databases of the replay examples',
+  `the program on the page about the chain format computes the databases of the replay examples${pythonNote}`,
   () => {
     const replay = `
 import json, sys

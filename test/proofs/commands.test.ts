@@ -15,7 +15,7 @@ import {
   temporaryFolder,
 } from '../support/ledger-node.ts'
 import { backupOf, mirror, PEERS } from '../support/peers.ts'
-import { hasPython } from '../support/python.ts'
+import { hasPython, pythonNote } from '../support/python.ts'
 import { TestLog } from '../support/test-log.ts'
 import { until } from '../support/until.ts'
 
@@ -324,7 +324,7 @@ it('reports an entry as erased only if its erasure is proven', async () => {
 })
 
 it.skipIf(!hasPython)(
-  'an independent Python script verifies a proof, and detects every changed byte',
+  `an independent Python script verifies a proof, and detects every changed byte${pythonNote}`,
   async () => {
     const { node, item, file, text, vkey } = await proven()
     await node.close()

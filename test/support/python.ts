@@ -3,7 +3,10 @@ import { promisify } from 'node:util'
 
 /** Whether Python and its package `cryptography` are installed. */
 export const hasPython = spawnSync('python3', ['-c', 'import cryptography']).status === 0
-if (!hasPython) console.warn('SKIPPED: no python3 with the package cryptography')
+/** Text for the names of tests that need Python. */
+export const pythonNote: string = hasPython
+  ? ''
+  : ' (skipped: no python3 with the package cryptography)'
 
 const run = promisify(execFile)
 
