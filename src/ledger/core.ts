@@ -29,7 +29,7 @@ export {
 } from './log/verify-signing.ts'
 export { verifierKeysOf } from './log/witness.ts'
 export { witnessOfText } from './log/witnesses.ts'
-export { checkAttachmentName, NETWORK_TYPE, networkItemId } from './names.ts'
+export { checkAttachmentName, ITEM_ID_BYTES_MAX, NETWORK_TYPE, networkItemId } from './names.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'

@@ -3,7 +3,7 @@ import { LedgerError, type LedgerErrorCode } from './errors.ts'
 /** Maximum bytes of UTF-8 of a database name. */
 const DATABASE_NAME_BYTES_MAX = 128
 /** Maximum bytes of UTF-8 of an item id or an attachment name. */
-const ITEM_ID_BYTES_MAX = 256
+export const ITEM_ID_BYTES_MAX = 256
 
 /** Reserved names: the specification reserves `config` and `ledgers`; `dbs` and `serverid` are paths of the API. */
 const RESERVED = new Set(['config', 'ledgers', 'dbs', 'serverid'])

@@ -1,13 +1,10 @@
 import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import type { OrderTerm, Where } from '../../filter/index.ts'
-import { type LedgerReader, storedJson } from '../../ledger/core.ts'
+import { ITEM_ID_BYTES_MAX, type LedgerReader, storedJson } from '../../ledger/core.ts'
 import type { OwnChange } from '../../ledger/index.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { REGISTRY_TYPES } from '../model/system.ts'
-
-/** Maximum length of an item's id in the ledger, in bytes. */
-const ITEM_ID_BYTES_MAX = 256
 
 /** Characters that must be percent-encoded in an item's id. */
 const NOT_IN_IDS = /[%/\u0000-\u001f\u007f-\u009f]/g

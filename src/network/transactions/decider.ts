@@ -29,7 +29,7 @@ import { type Caller, recordsOf, type Stamp, transactionOf } from '../resources/
 import { Draft, type DraftedChange } from './draft.ts'
 import { identityDraft } from './identity-changes.ts'
 import type { ChangeRequest, Decision, ExpectedRevisions, LogLine } from './messages.ts'
-import { process } from './processing.ts'
+import { runProcessors } from './processing.ts'
 import { isRecorded } from './results.ts'
 import type { Scripts } from './scripts.ts'
 
@@ -92,13 +92,14 @@ export class Decider {
     if (!isRecorded(requireType(definition.model, transaction.target.type))) {
       return { reply, unit: null, transactionAt: 0, writeAt: 0, events: [] }
     }
-    const changes = [...recordsOf(transaction, request.caller, events), ...draft.changes]
+    const records = recordsOf(transaction, request.caller, events)
+    const changes = [...records, ...draft.changes]
     const entries = changes.map((change) => entryOf(definition.name, change))
     const unit = unitOf([...this.#deployment, ...entries])
     const transactionAt = this.#deployment.length
     this.#deployment = []
     for (const change of changes) this.#state.apply(change, id)
-    const writeAt = draft.changes.length > 0 ? transactionAt + 2 : transactionAt
+    const writeAt = draft.changes.length > 0 ? transactionAt + records.length : transactionAt
     return { reply, unit, transactionAt, writeAt, events }
   }
 
@@ -188,7 +189,7 @@ export class Decider {
     const transaction = resourceOf(transactionOf(name, stamp, fields).value, type, definition)
     await guard.within(transaction).requireSubmission(transaction)
     await requireReferences([transaction.value], false, definition, guard.database)
-    return process(scripts, guard, type, transaction, log)
+    return runProcessors(scripts, guard, type, transaction, log)
   }
 
   /** Returns the type `name`. Errors: TYPE_NOT_FOUND, for example after an upgrade removed the type. */

@@ -40,7 +40,7 @@ function processorsFor(
  * relationships. Time and random numbers are fixed, so both runs are equal up to this point.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
-export async function process(
+export async function runProcessors(
   scripts: Scripts,
   guard: Guard,
   type: TypeDeclaration,
