@@ -424,20 +424,20 @@ describe('the page itself', () => {
   })
 
   it.each([
-    ['en-GB', 'Databases', '23 Nov 2026, 21:00:00 GMT+9', '1,234,500'],
-    ['de-DE', 'Databases', '23. Nov. 2026, 21:00:00 GMT+9', '1.234.500'],
+    ['en-GB', '23 Nov 2026, 21:00:00 GMT+9', '1,234,500'],
+    ['de-DE', '23. Nov. 2026, 21:00:00 GMT+9', '1.234.500'],
   ])(
     'shows dates and numbers in the locale of the browser, %s, and in its time zone',
-    async (locale, title, date, average) => {
+    async (locale, date, sum) => {
       const node = await startNode({ clock: new HandClock(Date.parse('2026-11-23T12:00:00Z')) })
       await node.send('POST', '/api/fruit')
       await node.send('POST', '/api/fruit', { id: 'plum', n: 1_234_500 })
       const { page, complaints } = await openPage(node, { locale, timezoneId: 'Asia/Tokyo' })
-      await heading(page, title)
+      await heading(page, 'Databases')
       await page.goto(`${node.url}/#/db/fruit`)
       await page.locator('summary', { hasText: 'Summary' }).click()
       await page.getByLabel('Values of').selectOption('n')
-      await page.locator('.summary').getByText(average).first().waitFor()
+      await page.locator('.summary').getByText(sum).first().waitFor()
       await page.goto(`${node.url}/#/node`)
       await page.locator('.facts time', { hasText: date }).waitFor()
       const axis = page.locator('.chart-axis').first().locator('span')

@@ -41,7 +41,7 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
         )}
       </p>
       <Chart
-        gap={0.15}
+        gap={0.75}
         title={t().entriesPerMinute}
         top={numberText(peak)}
         values={rates.map((rate) => (peak === 0 ? 0 : rate / peak))}
@@ -60,7 +60,7 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
 
 /** Draws a bar chart of `values` between 0 and 1. There is no bar for 0. */
 function Chart(props: {
-  /** Space between bars, as a fraction of a bar. */
+  /** Space between bars, in units of the drawing, whose width is WIDTH. */
   gap: number
   title: string
   top: string
@@ -84,7 +84,7 @@ function Chart(props: {
         {values.map((value, at) => {
           if (value === 0) return null
           const height = Math.max(value * HEIGHT, 1)
-          const bar = { x: at * width, y: HEIGHT - height, width: width * (1 - gap), height }
+          const bar = { x: at * width, y: HEIGHT - height, width: width - gap, height }
           return <rect key={bar.x} {...bar} />
         })}
       </svg>
