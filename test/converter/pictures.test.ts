@@ -105,7 +105,7 @@ function optionsFor(one: Picture): Job['options'] {
 }
 
 const VALIDATED_EVERY = process.env.DAICHO_TEST_THOROUGH === '1' ? 1 : 50
-const PICTURES = 200
+const PICTURES = 100
 const pictures = fc.sample(anyPicture, { numRuns: PICTURES - 2, seed: 20_231_208 })
 const plain: Picture = {
   width: 1,
