@@ -346,7 +346,8 @@ describe('load and dump with a running node', () => {
       [502, '<h1>Bad Gateway</h1>'],
       [200, '{"status":true}'],
     ]
-    await target.record([{ kind: 'create_item', db: 'fruit', text: '{}' }], 'k')
+    const fig = { id: 'fig', text: '{"id":"fig"}', assigned: false }
+    await target.record([{ kind: 'create_item', db: 'fruit', ...fig }], 'k')
     expect([pauses, keys]).toEqual([[250, 500], Array.from({ length: 3 }, () => '"k"')])
 
     pauses.length = 0
