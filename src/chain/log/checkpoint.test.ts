@@ -125,6 +125,26 @@ it.each([
   expect(await codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), note))).toBe('NOTE_MALFORMED')
 })
 
+it('rejects a note with two signatures by the key, even if both are valid', async () => {
+  const [, line = ''] = FOO_NOTE.split('\n\n')
+  expect(await codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), FOO_NOTE + line))).toBe(
+    'NOTE_MALFORMED',
+  )
+})
+
+it('opens a note of 65,536 characters, and rejects a longer note', async () => {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  const key = { name: 'daicho/7', publicKey: rawPublicKey(publicKey) }
+  const noteWith = (text: string) => {
+    return signedNote(key, text, (message) => sign(null, message, privateKey))
+  }
+  const longest = `${'x'.repeat(65_536 - noteWith('\n').length)}\n`
+  expect(await openNote(nodeVerifySignature, key, noteWith(longest))).toBe(longest)
+  expect(await codeOf(() => openNote(nodeVerifySignature, key, noteWith(`x${longest}`)))).toBe(
+    'NOTE_MALFORMED',
+  )
+})
+
 // The checkpoint in the tests of golang.org/x/mod/sumdb/tlog.
 const TREE = 'go.sum database tree\n123456789012\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n'
 
