@@ -179,3 +179,95 @@ it('detects an older head, an older revision under the newest head, and a missin
   expect(await codeOf(reader.readItem('fruit', 'filler-2'))).toBe('SERVER_FAILED')
   await node.close()
 })
+
+it('detects the proof of an older deletion of an item that was created again', async () => {
+  const [node] = await sameKeyNodes(1)
+  if (node === undefined) throw new Error('no node')
+  await record(node, [plum(1)])
+  await node.send('DELETE', '/api/fruit/plum')
+  await record(node, [plum(2)])
+  const { reader, options } = await readerOf(node)
+  expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(2))
+  options.fetch = async (path) => {
+    if (path.endsWith('/proof')) return { status: 404, text: '' }
+    if (!path.includes('/history')) return asking(node)(path)
+    const history = [{ method: 'delete_item', position: '2.0' }]
+    return { status: 200, text: JSON.stringify({ status: true, history }) }
+  }
+  expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
+  await node.close()
+})
+
+it('detects a late reply whose shorter log contradicts the log that was verified meanwhile', async () => {
+  const [node, forked] = await sameKeyNodes(2)
+  if (node === undefined || forked === undefined) throw new Error('too few nodes')
+  await record(node, [plum(1), ...fillers(3)])
+  await record(forked, [plum(2)])
+  const { reader, options } = await readerOf(node)
+  const late = await asking(forked)('/api/fruit/plum/proof')
+  const isSent = Promise.withResolvers<void>()
+  options.fetch = async (path) => {
+    if (!path.includes('plum')) return asking(node)(path)
+    await isSent.promise
+    return late
+  }
+  const read = codeOf(reader.readItem('fruit', 'plum'))
+  await reader.readItem('fruit', 'filler-2')
+  isSent.resolve()
+  expect(await read).toBe('LOG_FORKED')
+  for (const each of [node, forked]) await each.close()
+})
+
+it('detects a fork if the replies with both logs arrive at the same time', async () => {
+  const nodes = await sameKeyNodes(2)
+  for (const node of nodes) await record(node, [plum(1)])
+  const [node] = nodes
+  if (node === undefined) throw new Error('no node')
+  const replies = await Promise.all(nodes.map((each) => asking(each)('/api/fruit/plum/proof')))
+  const reader = new VerifyingReader({
+    verifySignature: nodeVerifySignature,
+    key: await keyOf(node),
+    fetch: async () => replies.shift() ?? { status: 404, text: '' },
+    checkpoint: null,
+    // Takes long enough that both replies are verified before the first checkpoint is stored.
+    keep: () => new Promise((resolve) => void setTimeout(resolve, 200)),
+  })
+  const reads = [reader.readItem('fruit', 'plum'), reader.readItem('fruit', 'plum')]
+  expect((await Promise.all(reads.map(codeOf))).sort()).toEqual(['LOG_FORKED', 'believed'])
+  for (const each of nodes) await each.close()
+})
+
+it('trusts a checkpoint only when the checkpoint is stored', async () => {
+  const [node] = await sameKeyNodes(1)
+  if (node === undefined) throw new Error('no node')
+  await record(node, [plum(1)])
+  const notes: string[] = []
+  let isFull = true
+  const reader = new VerifyingReader({
+    verifySignature: nodeVerifySignature,
+    key: await keyOf(node),
+    fetch: asking(node),
+    checkpoint: null,
+    keep: async (note) => {
+      if (isFull) throw new Error('the disk is full')
+      notes.push(note)
+    },
+  })
+  await expect(reader.readItem('fruit', 'plum')).rejects.toThrow('the disk is full')
+  expect(reader.checkpoint).toBeNull()
+  isFull = false
+  expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(1))
+  expect(notes).toHaveLength(1)
+  await node.close()
+})
+
+it('remembers the newest position of an item, even if an older position is noted later', async () => {
+  const [node] = await sameKeyNodes(1)
+  if (node === undefined) throw new Error('no node')
+  const { reader } = await readerOf(node)
+  reader.note('fruit', 'plum', { height: 5, index: 1 }, false)
+  reader.note('fruit', 'plum', { height: 5, index: 0 }, false)
+  reader.note('fruit', 'plum', { height: 4, index: 2 }, true)
+  expect(reader.seen('fruit', 'plum')).toMatchObject({ height: 5, index: 1, isDeleted: false })
+  await node.close()
+})
