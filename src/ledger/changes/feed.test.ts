@@ -121,3 +121,21 @@ it.each([
     expect(pauseMs(roundTime, { isWritten, loopShare, chunks })).toBe(pause)
   },
 )
+
+it('rejects a subscription if the feed is full or closed after the position was checked', async () => {
+  const block = { height: 0, entries: ['{"db":"a"}'], timestamps: [1] }
+  const store = { serverId: 1, blocks: async () => [block] } as unknown as StoreReader
+  const bounds = { ...FEED_BOUNDS, subscribersMax: 1 }
+  const feed = new ChangeFeed(0, { store, schedule: new HandSchedule(), bounds })
+  const subscriber: Subscriber = { send() {}, heartbeat() {}, end() {} }
+  const unavailable = { code: 'FEED_UNAVAILABLE' }
+  const first = feed.subscribe(subscriber, 0, null)
+  const second = feed.subscribe(subscriber, 0, null)
+  const { leave } = await first
+  await expect(second).rejects.toMatchObject(unavailable)
+  leave()
+  const late = feed.subscribe(subscriber, 0, null)
+  feed.close()
+  await expect(late).rejects.toMatchObject(unavailable)
+  expect(feed.subscribers).toBe(0)
+})
