@@ -9,10 +9,15 @@ import { databaseFilter } from './page-cache.ts'
 /** Runs scheduled functions on demand, and records their delays. */
 class HandSchedule implements Schedule {
   readonly delays: number[] = []
+  /** Sends the next heartbeats. */
+  heartbeat = () => {}
   #next: (() => void) | null = null
 
   after(ms: number, run: () => void): () => void {
-    if (ms === FEED_BOUNDS.heartbeatMs) return () => {}
+    if (ms === FEED_BOUNDS.heartbeatMs) {
+      this.heartbeat = run
+      return () => {}
+    }
     this.delays.push(ms)
     this.#next = run
     return () => {}
@@ -138,4 +143,100 @@ it('rejects a subscription if the feed is full or closed after the position was 
   feed.close()
   await expect(late).rejects.toMatchObject(unavailable)
   expect(feed.subscribers).toBe(0)
+})
+
+/** Creates a feed of two blocks with one entry each. Subscribers accept no chunk until a test calls `ready`. */
+function feedOfTwoBlocks() {
+  const schedule = new HandSchedule()
+  const texts = ['{"db":"a","n":0}', '{"db":"a","n":1}']
+  /** Called before each read of the store. */
+  const reading = { before: async () => {} }
+  const store = {
+    serverId: 1,
+    blocks: async (_: number, from: number) => {
+      await reading.before()
+      return texts.map((text, height) => ({ height, entries: [text], timestamps: [1] })).slice(from)
+    },
+  } as unknown as StoreReader
+  const feed = new ChangeFeed(packPosition(1, 0), { store, schedule, bounds: FEED_BOUNDS })
+  const subscribe = async () => {
+    const received = { text: '', heartbeats: [] as (number | null)[], ends: 0 }
+    const subscription = await feed.subscribe(
+      {
+        send: (events) => {
+          received.text += events.toString()
+        },
+        heartbeat: (passed) => void received.heartbeats.push(passed),
+        end: () => {
+          received.ends += 1
+        },
+      },
+      'start',
+      null,
+    )
+    return { received, ...subscription }
+  }
+  return { feed, schedule, texts, reading, subscribe }
+}
+
+it('sends no erased entry from the cache', async () => {
+  const { feed, schedule, texts, subscribe } = feedOfTwoBlocks()
+  const first = await subscribe()
+  await schedule.run()
+  expect(first.received.text).toContain('"n":0')
+  texts[0] = '{"db":"a"}'
+  feed.erased()
+  const second = await subscribe()
+  await schedule.run()
+  await schedule.run()
+  expect(second.received.text).toContain('"n":1')
+  expect(second.received.text).not.toContain('"n":0')
+})
+
+it('sends nothing to a subscriber that leaves while its page is read', async () => {
+  const { feed, schedule, reading, subscribe } = feedOfTwoBlocks()
+  const { received, leave } = await subscribe()
+  reading.before = async () => leave()
+  await schedule.run()
+  expect(received.text).toBe('')
+  expect([feed.subscribers, feed.heldBytes, feed.ended.left]).toEqual([0, 0, 1])
+})
+
+it('sends heartbeats with the last position only to a subscriber that has all entries', async () => {
+  const { schedule, subscribe } = feedOfTwoBlocks()
+  const { received, ready } = await subscribe()
+  for (let count = 0; count < 2; count += 1) schedule.heartbeat()
+  expect(received.heartbeats).toEqual([null])
+  await schedule.run()
+  ready()
+  for (let count = 0; count < 2; count += 1) schedule.heartbeat()
+  expect(received.heartbeats).toEqual([null, packPosition(1, 0)])
+})
+
+it('ends a subscription whose connection accepts nothing for three heartbeat intervals', async () => {
+  const { feed, schedule, subscribe } = feedOfTwoBlocks()
+  const { received } = await subscribe()
+  await schedule.run()
+  for (let count = 0; count < 2; count += 1) schedule.heartbeat()
+  expect(received.ends).toBe(0)
+  schedule.heartbeat()
+  expect([received.ends, feed.ended.stalled, feed.heldBytes]).toEqual([1, 1, 0])
+})
+
+it('reads the blocks of other processes before it rejects a position', async () => {
+  const entry = { entries: ['{"db":"a"}'], timestamps: [1] }
+  const store = {
+    serverId: 1,
+    blocks: async (_: number, height: number) => [{ ...entry, height }],
+  } as unknown as StoreReader
+  const [schedule, bounds] = [new HandSchedule(), FEED_BOUNDS]
+  const catchUp = async () => feed.committed(packPosition(1, 0))
+  const feed = new ChangeFeed(packPosition(0, 0), { store, schedule, bounds, catchUp })
+  const { after } = await feed.subscribe(
+    { send() {}, heartbeat() {}, end() {} },
+    packPosition(1, 0),
+    null,
+  )
+  expect(after).toBe(packPosition(1, 0))
+  await expect(feed.check(packPosition(2, 0))).rejects.toMatchObject({ code: 'POSITION_UNKNOWN' })
 })
