@@ -122,6 +122,9 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         code: 'HEAD_MOVED',
       })
       await expect(stage.store.append(first, [])).rejects.toMatchObject({ code: 'HEAD_MOVED' })
+      // A block of the next height that follows another block.
+      const forked = { ...strayBlock(first), height: 1, prevId: '0'.repeat(64) }
+      await expect(stage.store.append(forked, [])).rejects.toMatchObject({ code: 'HEAD_MOVED' })
       expect(await stage.store.head(serverid)).toEqual(headOf(first))
     })
 
