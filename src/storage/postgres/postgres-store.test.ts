@@ -253,6 +253,19 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
     await reader.close()
   })
 
+  it('stops writing permanently when an acknowledged block was replaced before a reconnect', async () => {
+    const location = await newDatabase()
+    const store = await open(location)
+    await appendEntries(store, [entry.createDb('fruit')])
+    await queryOnce(location, `UPDATE blocks SET id = '${'0'.repeat(64)}' WHERE height = 0`)
+    const endConnections = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`
+    await queryOnce(location, endConnections)
+    const refused = { code: 'STORE_ROLLED_BACK', message: expect.stringContaining('differs') }
+    await expect(store.exclusive(async () => {})).rejects.toMatchObject(refused)
+    await expect(store.maintain()).rejects.toMatchObject(refused)
+  })
+
   it('a frozen reader sees the old state while blocks are appended', async () => {
     const location = await newDatabase()
     const store = await open(location)
