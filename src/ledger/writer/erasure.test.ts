@@ -237,3 +237,36 @@ it('an entry counts as erased only if a later entry of the chain erases it', asy
     ['INSERT INTO uncompacted VALUES (5)', 'is recorded as an erasure'],
   ])
 })
+
+it('sends no erased content to a subscriber of the change feed that starts after the erasure', async () => {
+  const node = await startLedgerNode()
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', { id: 'ann', note: 'SECRET' })
+  await node.send('POST', '/api/people/ann', { note: 'public' })
+  const receive = async (last: string) => {
+    let text = ''
+    const isComplete = Promise.withResolvers<void>()
+    const subscription = await node.service.feed.subscribe(
+      {
+        send(events) {
+          text += events.toString()
+          if (text.includes(last)) isComplete.resolve()
+          // The first subscriber accepts no chunk, so that the feed keeps the page in its cache.
+          else subscription.ready()
+        },
+        heartbeat() {},
+        end() {},
+      },
+      'start',
+      null,
+    )
+    await isComplete.promise
+    return text
+  }
+  expect(await receive('public')).toContain('SECRET')
+  expect((await node.send('POST', '/api/people/ann/erase')).status).toBe(200)
+  const after = await receive('erase_item')
+  expect(after).toContain('public')
+  expect(after).not.toContain('SECRET')
+  await node.close()
+})
