@@ -327,6 +327,21 @@ it('acknowledges no batch after a failed batch, but counts all recorded items', 
   expect(positions.map(({ batches }) => batches)).toEqual([1])
 })
 
+it('acknowledges no batch after a failed batch, even if later batches were recorded before the failure', async () => {
+  const target = new FakeTarget()
+  const isLastSent = Promise.withResolvers<void>()
+  target.before = async (number) => {
+    if (number === 3) isLastSent.resolve()
+    if (number !== 1) return
+    await isLastSent.promise
+    for (let count = 0; count < 10; count += 1) await turn()
+    throw new CodedError('STORE_FULL', 'the disk is full')
+  }
+  const { positions } = await load(target, items(4_000))
+  expect(target.keys).toContain('load-3')
+  expect(positions.map(({ batches }) => batches)).toEqual([1])
+})
+
 it('loads each batch into one block of a ledger, with attachments, and a repeated load changes nothing', async () => {
   const clock = new HandClock()
   const { service } = await startLedgerNode({ clock })

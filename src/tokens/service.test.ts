@@ -277,6 +277,17 @@ describe('rotating', () => {
     expect(await codeOf(first, (await issue(first)).token)).toBe('valid')
   })
 
+  it('revokes a token that is being verified while the old keys are dropped', async () => {
+    const tokens = await openTokens({ clock, folder: null, secret: null })
+    const { token } = await issue(tokens)
+    const verification = codeOf(tokens, token)
+    await tokens.rotate({ dropOld: true })
+    expect(await Promise.all([codeOf(tokens, token), verification])).toEqual([
+      ...['TOKEN_INVALID', 'valid'],
+    ])
+    expect(await codeOf(tokens, token)).toBe('TOKEN_INVALID')
+  })
+
   it('drops a key when its last token has expired, and rejects more than 16 keys', async () => {
     const tokens = await inFolder()
     for (let count = 1; count < KEYS_MAX; count += 1) await tokens.rotate({ dropOld: false })
