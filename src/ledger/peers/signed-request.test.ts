@@ -2,11 +2,17 @@
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
 import { HandClock, startLedgerNode } from '../../../test/support/ledger-node.ts'
-import { logOrigin, rawPublicKey, serverIdOf, verifierKeyText } from '../../chain/index.ts'
+import {
+  logOrigin,
+  rawPublicKey,
+  serverIdOf,
+  verifierKeyOf,
+  verifierKeyText,
+} from '../../chain/index.ts'
 import { issueApiToken, openTokens } from '../../tokens/index.ts'
 import { decodeBlock } from '../decoded-block.ts'
 import { type BlockPage, PeerClient } from './peer-client.ts'
-import { NodeSigner, type Signer, signatureHeaders } from './signed-request.ts'
+import { NodeSigner, SignedRequests, type Signer, signatureHeaders } from './signed-request.ts'
 
 const NOTHING = Buffer.alloc(0)
 
@@ -171,4 +177,25 @@ it('a removed peer can no longer read', async () => {
   expect((await read(path, headersOf(path))).status).toBe(200)
   await node.send('DELETE', `/api/config/peers/${peer.serverId}`, undefined, admin)
   expect((await read(path, headersOf(path))).json.code).toBe('SIGNATURE_REFUSED')
+})
+
+it('accepts a nonce once for each key', async () => {
+  const clock = new HandClock()
+  const peers = [keyPair(), keyPair()]
+  const keys = new Map(
+    peers.map(({ serverId, vkey }) => [logOrigin(serverId), verifierKeyOf(vkey).publicKey]),
+  )
+  const received = new SignedRequests((keyId) => keys.get(keyId) ?? null, clock)
+  const nonce = randomBytes(16).toString('base64url')
+  const verify = ({ serverId, privateKey }: ReturnType<typeof keyPair>) => {
+    const request = { method: 'GET', authority: 'node:4126', path: '/api', query: '?' }
+    const signer = { keyId: logOrigin(serverId), privateKey, nowMs: clock.now(), nonce }
+    const headers = { host: 'node:4126', ...signatureHeaders(request, NOTHING, signer) }
+    return received.verifyBodiless({ method: 'GET', url: '/api', headers }).then(
+      () => 'accepted',
+      ({ code }) => code,
+    )
+  }
+  for (const peer of peers) expect(await verify(peer)).toBe('accepted')
+  for (const peer of peers) expect(await verify(peer)).toBe('SIGNATURE_REFUSED')
 })
