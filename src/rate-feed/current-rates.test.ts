@@ -306,6 +306,17 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
+  it('rejects an implausible set of rates that is older than the served set, even if it is confirmed', async () => {
+    const first = new FakeSource('ecb', quote('2026-10-06', { CHF: 0.7 }))
+    const second = new FakeSource(
+      'openexchangerates',
+      quote('2026-10-06T09:00:00Z', { CHF: 0.702 }),
+    )
+    const { rates, served } = setUp([first, second], { stored: quote('2026-10-07') })
+    await rates.refresh()
+    expect(served()?.source).toBe('lastgood')
+  })
+
   it('keeps an implausible set of rates pending until another source confirms it', async () => {
     const first = new FakeSource('ecb', quote('2026-10-08', { CHF: 0.7 }))
     const second = new FakeSource('openexchangerates', down())

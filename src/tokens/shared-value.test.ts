@@ -2,7 +2,9 @@ import { execFile } from 'node:child_process'
 import {
   chmod,
   chown,
+  type FileHandle,
   mkdtemp,
+  open,
   readdir,
   readFile,
   rm,
@@ -13,7 +15,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type SharedValue, sharedFile, valueInMemory } from './shared-value.ts'
 
 let folder: string
@@ -43,6 +45,23 @@ it.skipIf(process.geteuid?.() !== 0)(
     expect((await stat(join(folder, 'list.json'))).uid).toBe(65_534)
   },
 )
+
+it('syncs a new file before the rename, and its folder after the rename', async () => {
+  const probe = await open(folder, 'r')
+  const prototype = Object.getPrototypeOf(probe)
+  await probe.close()
+  const { sync } = prototype
+  const synced: string[] = []
+  const spy = vi.spyOn(prototype, 'sync').mockImplementation(async function (this: FileHandle) {
+    const kind = (await this.stat()).isDirectory() ? 'folder' : 'file'
+    const names = await readdir(folder)
+    synced.push(`${kind}, ${names.includes('list.json') ? 'renamed' : 'not renamed'}`)
+    return sync.call(this)
+  })
+  await list().change(() => [1])
+  spy.mockRestore()
+  expect(synced).toEqual(['file, not renamed', 'folder, renamed'])
+})
 
 function describeValue(name: string, open: () => SharedValue<readonly number[]>): void {
   describe(`a value in ${name}`, () => {
