@@ -102,4 +102,13 @@ describe('Recorder', () => {
     await under.flush()
     expect(ledger.records[0]?.rate.EURUSD).toBe(1.00005)
   })
+
+  it('records all other sets if a set is dropped while it is being recorded', async () => {
+    const { under, ledger } = recorder()
+    for (let n = 0; n <= 1_000; n += 1) under.add(vector({ USD: 1 + n / 1e5 }))
+    await under.flush()
+    expect(ledger.records.map(({ rate }) => rate.EURUSD)).toEqual(
+      Array.from({ length: 1_001 }, (_, n) => Number((1 + n / 1e5).toFixed(5))),
+    )
+  })
 })
