@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { openPairs, PART_LENGTH_MAX } from './pairs.ts'
+import { grants, openPairs, PART_LENGTH_MAX } from './pairs.ts'
 
 let folder: string
 beforeEach(async () => {
@@ -62,4 +62,13 @@ it('reports errors in the file with the id of the entry, but without passwords',
   }
   const missing = openPairs({ file: join(folder, 'none'), isLoopback: true })
   await expect(missing).rejects.toThrow('cannot be read')
+})
+
+it('grants nothing for an unknown id, even with an empty name and password', () => {
+  const pairs = new Map([['a', { name: 'ada', password: 'secret' }]])
+  const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
+  expect(grants(pairs, 'a', basic('ada:secret'))).toBe(true)
+  for (const id of ['a', 'b', undefined, ['a', 'a']]) {
+    for (const header of [basic(':'), undefined]) expect(grants(pairs, id, header)).toBe(false)
+  }
 })
