@@ -271,7 +271,8 @@ function permanentCodeOf(error: unknown): 'STORE_ROLLED_BACK' | 'WRITER_STOPPED'
 function unitThatMetDamage(error: unknown, { outcomes }: Plan): number | null {
   if (!(error instanceof DamageError) || error.position === null) return null
   const { index: entry } = unpackPosition(error.position)
-  return outcomes.findLastIndex((outcome) => 'index' in outcome && outcome.index <= entry)
+  const unit = outcomes.findLastIndex((outcome) => 'index' in outcome && outcome.index <= entry)
+  return unit === -1 ? null : unit
 }
 
 function messageOf(error: unknown): string {
