@@ -42,63 +42,62 @@ function startOn(url: string, folder: string): Promise<Server> {
   return startLedger(folder, { STORE: url, SECRET: 'bench-secret-of-32-characters-or-more' })
 }
 
-/** Measures requests for single items with one node process, and writes also with two that share the connections. */
+/** Measures requests for single items with one node process, then writes with two that share the connections. */
 async function singleItems({ newDatabase, newFolder }: Setup): Promise<void> {
   const [first, second] = [newFolder('first'), newFolder('second')]
   const store = await newDatabase()
   const bare = await startBarePostgres(await newDatabase())
   const sqlite = await startLedger(newFolder('sqlite'))
   const one = await startOn(store, first)
-  copyFileSync(join(first, 'node.key'), join(second, 'node.key'))
-  const two = await startOn(store, second)
   await post(`${one.url}/api/bench`)
   await post(`${sqlite.url}/api/bench`)
   const { id } = await post(`${one.url}/api/bench`, body)
   const { id: bareId } = await post(`${bare.url}/api/bench`, body)
-  const header = ['', 'bare/s', 'daicho/s', 'ratio', 'two processes/s', 'on SQLite/s']
-  const rows = [[...header, 'bare p99 ms', 'daicho p99 ms']]
+  const posting = ({ url }: Server, connections: number) =>
+    load({ url: `${url}/api/bench`, method: 'POST', body, connections, seconds: SECONDS })
+  const getting = (url: string, connections: number) =>
+    load({ url, method: 'GET', connections, seconds: SECONDS })
+  const header = ['', 'bare/s', 'daicho/s', 'ratio', 'on SQLite/s', 'bare p99 ms', 'daicho p99 ms']
+  const rows = [header]
   for (const connections of CONNECTIONS) {
-    const posting = (server: Server, share = connections) =>
-      load({
-        url: `${server.url}/api/bench`,
-        method: 'POST',
-        body,
-        connections: share,
-        seconds: SECONDS,
-      })
-    const getting = (server: Server, path: string | undefined) => () =>
-      load({ url: `${server.url}/api/bench/${path}`, method: 'GET', connections, seconds: SECONDS })
-    const bothPosting = async () => {
-      const share = Math.max(1, connections / 2)
-      const [left, right] = await Promise.all([posting(one, share), posting(two, share)])
-      return {
-        perSecond: left.perSecond + right.perSecond,
-        p99Ms: Math.max(left.p99Ms, right.p99Ms),
-      }
-    }
     const runs = await interleaved(ROUNDS, {
-      'bare POST': () => posting(bare),
-      'daicho POST': () => posting(one),
-      'two POST': bothPosting,
-      'SQLite POST': () => posting(sqlite),
-      'bare GET': getting(bare, bareId),
-      'daicho GET': getting(one, id),
+      'bare POST': () => posting(bare, connections),
+      'daicho POST': () => posting(one, connections),
+      'SQLite POST': () => posting(sqlite, connections),
+      'bare GET': () => getting(`${bare.url}/api/bench/${bareId}`, connections),
+      'daicho GET': () => getting(`${one.url}/api/bench/${id}`, connections),
     })
     for (const method of ['POST', 'GET']) {
       const [theirs, ours] = [runs[`bare ${method}`], runs[`daicho ${method}`]]
-      const others = [runs[`two ${method}`], runs[`SQLite ${method}`]]
+      const onSqlite = runs[`SQLite ${method}`]
       rows.push([
         `${method}, ${connections} connections`,
         rate(perSecond(theirs)),
         rate(perSecond(ours)),
         (perSecond(ours) / perSecond(theirs)).toFixed(2),
-        ...others.map((run) => (run === undefined ? '' : rate(perSecond(run)))),
+        onSqlite === undefined ? '' : rate(perSecond(onSqlite)),
         p99(theirs).toFixed(1),
         p99(ours).toFixed(1),
       ])
     }
   }
   printTable(rows)
+  // Started only now, because a second process follows the blocks of the first process, which needs processor time.
+  copyFileSync(join(first, 'node.key'), join(second, 'node.key'))
+  const two = await startOn(store, second)
+  const pairs = [['two processes', 'daicho/s', 'p99 ms']]
+  for (const connections of CONNECTIONS.filter((count) => count > 1)) {
+    const { both } = await interleaved(ROUNDS, {
+      both: async () => {
+        const each = [one, two].map((server) => posting(server, connections / 2))
+        const [left, right] = await Promise.all(each)
+        const p99Ms = Math.max(left?.p99Ms ?? 0, right?.p99Ms ?? 0)
+        return { perSecond: (left?.perSecond ?? 0) + (right?.perSecond ?? 0), p99Ms }
+      },
+    })
+    pairs.push([`POST, ${connections} connections`, rate(perSecond(both)), p99(both).toFixed(1)])
+  }
+  printTable(pairs)
   await bare.stop('SIGKILL')
   await Promise.all([sqlite, one, two].map((server) => server.stop()))
 }
