@@ -26,9 +26,9 @@ export interface RequestConditions {
   readonly idempotency: IdempotencyKey | null
   /**
    * Present if the request comes from the network of database `db`. `since` requires that no block from this height on
-   * has an entry of `db`.
+   * has an entry of `db`. `all` is for a restore, which copies the databases of all networks.
    */
-  readonly network?: { readonly db: string; readonly since: number | null }
+  readonly network?: { readonly db: string; readonly since: number | null } | 'all'
 }
 
 /**

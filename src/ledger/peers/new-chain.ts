@@ -204,7 +204,7 @@ async function build(
   try {
     await files.recoverWithoutRows()
     for await (const unit of copier.units()) {
-      await writer.record(unit)
+      await writer.record(unit, { precondition: null, idempotency: null, network: 'all' })
       blocks += 1
       entries += unit.length
       progress({ blocks, ofBlocks: blocks, entries })

@@ -58,6 +58,10 @@ it("changes the database of a network only for the network, from the network's d
   } as unknown as StoreReader
   const later = await planBatch(stored, [create('net', 'a'), create('other', 'b')], 1)
   expect(later.outcomes).toEqual([refused, { index: 0 }])
+  const restore = { ...fromNetwork, network: 'all' } as const
+  const all = new Map(units.map((_, at) => [at, restore]))
+  const restored = await planBatch(empty, units.slice(0, 4), 0, { nowMs: 0, conditions: all })
+  expect(restored.outcomes).toEqual([0, 1, 2, 3].map((index) => ({ index })))
 })
 
 it('small patches of large items do not make a block too large to store', async () => {

@@ -120,8 +120,8 @@ class Planner {
   #undo: (() => void)[] = []
   /** SHA-256 of the blobs of the entries that the current unit erases. */
   #freed: string[] = []
-  /** The database of the network that sent the current unit, or null. */
-  #network: string | null = null
+  /** The databases of networks that the current unit may change. */
+  #network: RequestConditions['network']
 
   constructor(store: StoreReader, height: number, records: IdempotencyRecords) {
     this.#store = store
@@ -137,11 +137,13 @@ class Planner {
     const characters = this.#characters
     this.#undo = []
     this.#freed = []
-    this.#network = network?.db ?? null
+    this.#network = network
     try {
       const earlier = idempotency ? await this.#records.find(idempotency) : null
       if (earlier !== null) return earlier
-      if (network && network.since !== null) await this.#requireUnchanged(network.db, network.since)
+      if (network && network !== 'all' && network.since !== null) {
+        await this.#requireUnchanged(network.db, network.since)
+      }
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
         // `#createFresh` plans most operations without reading the store. An `await` for them would cost more than the
@@ -306,7 +308,7 @@ class Planner {
 
   /** Returns whether the database belongs to a network that did not send the current unit. */
   #isForbidden(db: string, view: View): boolean {
-    if (db === this.#network) return false
+    if (this.#network === 'all' || db === this.#network?.db) return false
     const changed = view.items.get(networkItemId(db))
     return changed === undefined ? view.isNetwork : changed !== null
   }
