@@ -152,3 +152,22 @@ it('verification fails with an error, not with a finding, if the scripts cannot 
   expect((await node.networks.verify('test-network', () => {})).finding).toBeNull()
   await node.close()
 })
+
+it('the data of a network can be restored into a new chain, and the network is served again', async () => {
+  const folder = await folderOf()
+  const restored = await folderOf()
+  const deploy = [networkOf(MODEL, { 'lib/bump.js': bump('1') })]
+  const node = await startGateway({ folder, deploy })
+  await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 'b' }])
+  const key = node.ledger.log.verifierKey
+  await node.close()
+  const file = join(folder, 'chain.ndjson')
+  expect((await runDaicho(['export', folder, '--out', file])).code).toBe(0)
+  const imported = await runDaicho(['import', file, '--folder', restored, '--key', key])
+  expect([imported.code, imported.stdout]).toEqual([
+    0,
+    expect.stringContaining('everything is valid'),
+  ])
+  const again = await gateway({ folder: restored, deploy })
+  expect((await again.send('GET', '/api/Thing/b')).json).toMatchObject({ id: 'b', value: 0 })
+})
