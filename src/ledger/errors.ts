@@ -81,9 +81,10 @@ export class LedgerError extends CodedError<LedgerErrorCode> {
   override readonly name = 'LedgerError'
 }
 
-/** Returns the error for a change of a network's database that does not come from the network. */
-export function ownedByNetwork(db: string): LedgerError {
-  const message = `database ${db} can be changed only through its network`
+/** Returns the error for a change of a network's database, or of its item `id`, that does not come from the network. */
+export function ownedByNetwork(db: string, id?: string): LedgerError {
+  const changed = id === undefined ? `database ${db}` : `item ${id} of ${db}`
+  const message = `${changed} can be changed only through its network`
   return new LedgerError('OWNED_BY_NETWORK', message)
 }
 

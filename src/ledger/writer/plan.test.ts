@@ -64,6 +64,30 @@ it("changes the database of a network only for the network, from the network's d
   expect(restored.outcomes).toEqual([0, 1, 2, 3].map((index) => ({ index })))
 })
 
+it('keeps a database writable when a client that is not its network tries to create the item of a network', async () => {
+  const id = 'org.hyperledger.composer.system.Network#db'
+  const create = (db: string, item: string): UnitOfWork => [
+    { kind: 'create_item', db, id: item, text: '{}', assigned: false },
+  ]
+  const stored = {
+    serverId: 7,
+    database: async (name: string) => ({ name, created: 0 }),
+    item: async () => null,
+  } as unknown as StoreReader
+  const { outcomes } = await planBatch(
+    stored,
+    [create('db', id), create('db', 'a'), create('other', id)],
+    0,
+  )
+  expect(outcomes).toEqual([
+    {
+      code: 'OWNED_BY_NETWORK',
+      message: `item ${id} of db can be changed only through its network`,
+    },
+    ...[{ index: 0 }, { index: 1 }],
+  ])
+})
+
 it('small patches of large items do not make a block too large to store', async () => {
   const patch = (n: number): UnitOfWork => [
     { kind: 'patch_item', db: 'a', id: 'x', text: `{"n":${n}}` },

@@ -245,6 +245,8 @@ class Planner {
       }
       case 'create_item': {
         const { id, text, assigned } = operation
+        // Otherwise any client with the rights to write could give the database to a network that does not exist.
+        if (id === networkItemId(db) && !this.#isNetworkOf(db)) throw ownedByNetwork(db, id)
         if (!assigned && (await this.#find(view, db, id)) !== null) {
           throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)
         }
@@ -308,9 +310,14 @@ class Planner {
 
   /** Returns whether the database belongs to a network that did not send the current unit. */
   #isForbidden(db: string, view: View): boolean {
-    if (this.#network === 'all' || db === this.#network?.db) return false
+    if (this.#isNetworkOf(db)) return false
     const changed = view.items.get(networkItemId(db))
     return changed === undefined ? view.isNetwork : changed !== null
+  }
+
+  /** Returns whether the current unit comes from the network of the database, or from a restore. */
+  #isNetworkOf(db: string): boolean {
+    return this.#network === 'all' || this.#network?.db === db
   }
 
   async #current(view: View, { db, id }: { db: string; id: string }): Promise<string> {
