@@ -99,6 +99,20 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
+  it('shows the path to a page without a separator at its end', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'plum' })
+    const { page, complaints } = await openPage(node, { at: '#/db/fruit' })
+    await heading(page, 'fruit')
+    const path = page.getByRole('navigation', { name: 'Databases' })
+    expect(await path.textContent()).toBe('Databases')
+    await page.getByRole('link', { name: 'plum' }).click()
+    await heading(page, 'plum')
+    expect(await path.textContent()).toBe('Databases › fruit')
+    expect(complaints).toEqual([])
+  })
+
   it('shows changes of other clients automatically, and never overwrites unseen changes', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')

@@ -32,7 +32,7 @@ export function Item({ db, id }: { db: string; id: string }): JSX.Element {
     <>
       <nav class="trail" aria-label={t().databases}>
         <a href={hrefOf({ view: 'databases' })}>{t().databases}</a> <span aria-hidden>›</span>{' '}
-        <a href={hrefOf(itemsOf(db))}>{db}</a> <span aria-hidden>›</span>
+        <a href={hrefOf(itemsOf(db))}>{db}</a>
       </nav>
       <h1 class="name">{id}</h1>
       <Waiting loaded={loaded} again={reload}>

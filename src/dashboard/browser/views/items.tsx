@@ -74,7 +74,7 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
   return (
     <>
       <nav class="trail" aria-label={t().databases}>
-        <a href={hrefOf({ view: 'databases' })}>{t().databases}</a> <span aria-hidden>›</span>
+        <a href={hrefOf({ view: 'databases' })}>{t().databases}</a>
       </nav>
       <ViewHead title={db}>
         {count !== null && (
