@@ -276,3 +276,15 @@ it('rejects an incomplete body, a body longer than declared, and a body with inv
     expectRefusal((await exchange(node.url, pieces)).replies[0], 400, 'REQUEST_MALFORMED')
   }
 })
+
+it('rejects an erasure with a misspelt member, and erases nothing', async () => {
+  const erasing = await startLedgerNode()
+  await erasing.send('POST', '/api/a')
+  await erasing.send('POST', '/api/a', { id: 'x', secret: 1 })
+  await erasing.send('POST', '/api/a/x', { secret: 2 })
+  const { status, json } = await erasing.send('POST', '/api/a/x/erase', { position: ['1.0'] })
+  expect([status, json.code]).toEqual([400, 'REQUEST_INVALID'])
+  expect(json.message).toBe('body/position is unknown')
+  expect((await erasing.send('GET', '/api/a/x?at=1')).json.item).toEqual({ id: 'x', secret: 1 })
+  await erasing.close()
+})

@@ -116,10 +116,16 @@ const erasedPosition = Type.String({
   description: '`<height>.<index>`',
 })
 
-/** Body of an erasure. Without `positions`, all former revisions are erased. */
+/**
+ * Body of an erasure. Without `positions`, all former revisions are erased. So unknown members are rejected: with a
+ * misspelt `positions`, the request would erase more than its client meant.
+ */
 const EraseBody = Type.Union(
   [
-    Type.Object({ positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) }),
+    Type.Object(
+      { positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) },
+      { additionalProperties: false },
+    ),
     Type.Null(),
   ],
   { examples: [{ positions: ['1.0'] }] },
