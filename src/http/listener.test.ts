@@ -227,7 +227,25 @@ it('returns 400 for an invalid parameter, header or body, with a message that na
   const component: HttpComponent = {
     ...thrower(new Error()),
     async register(app) {
-      const limit = Type.Object({ limit: Type.Integer() }, { additionalProperties: false })
+      const limit = Type.Object(
+        {
+          limit: Type.Integer({ minimum: 0 }),
+          order: Type.Optional(Type.Enum(['oldest', 'newest'])),
+          position: Type.Optional(
+            Type.String({ pattern: '^\\d+[.]\\d+$', description: '`<height>.<index>`' }),
+          ),
+        },
+        { additionalProperties: false },
+      )
+      const change = Type.Union([
+        Type.Object({ method: Type.Literal('add'), item: Type.Object({}) }),
+        Type.Object({ method: Type.Literal('drop') }),
+      ])
+      const union = Type.Union([
+        Type.Object({ name: Type.String() }),
+        Type.Array(change),
+        Type.Null(),
+      ])
       const headers = Type.Object({ 'x-limit': Type.Integer() })
       app.addContentTypeParser(
         'application/json',
@@ -238,6 +256,7 @@ it('returns 400 for an invalid parameter, header or body, with a message that na
       app.get('/path/:limit', { schema: { params: limit } }, async () => 'ok')
       app.get('/headers', { schema: { headers } }, async () => 'ok')
       app.post('/body', { schema: { body: Type.Array(limit) } }, async () => 'ok')
+      app.post('/union', { schema: { body: union } }, async () => 'ok')
     },
   }
   const logger = pino({ level: 'silent' })
@@ -253,18 +272,29 @@ it('returns 400 for an invalid parameter, header or body, with a message that na
     payload: JSON.stringify(payload),
     headers: { 'content-type': 'application/json' },
   })
-  expect(await messageOf('/query?limit=x')).toBe('limit must be integer')
-  expect(await messageOf('/query')).toBe("query must have required property 'limit'")
-  expect(await messageOf('/query?limit=1&other=2')).toBe(
-    'query must NOT have additional properties',
-  )
-  expect(await messageOf('/path/x')).toBe('limit must be integer')
+  expect(await messageOf('/query?limit=x')).toBe('limit must be an integer')
+  expect(await messageOf('/query')).toBe('limit is missing')
+  expect(await messageOf('/query?limit=1&other=2')).toBe('other is unknown')
+  expect(await messageOf('/path/x')).toBe('limit must be an integer')
   expect(await messageOf('/headers', { headers: { 'x-limit': 'x' } })).toBe(
-    'x-limit must be integer',
+    'x-limit must be an integer',
   )
   expect(await messageOf('/body', send([{ limit: 1 }, { limit: 'x' }]))).toBe(
-    'body/1/limit must be integer',
+    'body/1/limit must be an integer',
   )
-  expect(await messageOf('/body', send({}))).toBe('body must be array')
+  expect(await messageOf('/body', send({}))).toBe('body must be an array')
+  expect(await messageOf('/query?limit=-1')).toBe('limit must be 0 or more')
+  expect(await messageOf('/query?limit=1&order=x')).toBe('order must be oldest or newest')
+  expect(await messageOf('/query?limit=1&position=x')).toBe(
+    'position has the wrong form: `<height>.<index>`',
+  )
+  expect(await messageOf('/union', send(5))).toBe('body must be an object or an array')
+  expect(await messageOf('/union', send([{ method: 'add', item: {} }, 1]))).toBe(
+    'body/1 must be an object',
+  )
+  expect(await messageOf('/union', send([{ method: 'x' }]))).toBe(
+    'body/0/method must be add or drop',
+  )
+  expect(await messageOf('/union', send([{ method: 'add' }]))).toBe('body/0/item is missing')
   await app.close()
 })

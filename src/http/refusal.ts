@@ -45,20 +45,126 @@ const FASTIFY_REFUSALS: Readonly<Record<string, Refusal>> = {
   },
 }
 
+/** A violation of a schema, as Ajv reports it. */
+interface SchemaViolation {
+  readonly keyword: string
+  readonly instancePath: string
+  readonly params: Readonly<Record<string, unknown>>
+  readonly message?: string
+  /** The violated schema, and the value that violates it. */
+  readonly parentSchema?: unknown
+  readonly data?: unknown
+}
+
+/** Names of JSON types in messages. Other types are named as in the schema. */
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  object: 'an object',
+  array: 'an array',
+  string: 'a string',
+  number: 'a number',
+  integer: 'an integer',
+  boolean: 'true or false',
+}
+
 /**
  * Describes how `part` of a request (`body`, `querystring`, `params` or `headers`) violates its schema, e.g.
- * `limit must be integer`. The text has the name of a parameter or header, or `body` and a JSON pointer.
+ * `limit must be an integer`. The text has the name of a parameter or header, or `body` and a JSON pointer.
+ *
+ * If the schema has alternatives (`anyOf`), Ajv reports a violation of each of them. The text then omits alternatives
+ * that are probably not meant: with another constant, such as another `method`, or of another type.
  */
-export function invalidText(
-  errors: readonly { readonly instancePath: string; readonly message?: string }[],
-  part: string,
-): string {
-  const whole = part === 'querystring' ? 'query' : part
-  const locationOf = (pointer: string) =>
-    part === 'body' || pointer === '' ? whole + pointer : pointer.slice(1)
-  return errors
-    .map(({ instancePath, message }) => `${locationOf(instancePath)} ${message}`)
-    .join(', ')
+export function invalidText(errors: readonly SchemaViolation[], part: string): string {
+  // The alternative `null` of a body means that the body is optional. A body `null` is refused before.
+  const isBodyNull = ({ instancePath, params: { type } }: SchemaViolation) =>
+    part === 'body' && instancePath === '' && type === 'null'
+  const all = errors
+    .filter((error) => error.keyword !== 'anyOf' && !isBodyNull(error))
+    .flatMap(constantViolations)
+  const depth = Math.max(...all.map(objectDepth))
+  const deepest = all.filter((error) => objectDepth(error) === depth)
+  const meant = withoutKeyword(withoutKeyword(deepest, 'const'), 'type')
+  const expected = [...new Set(meant.flatMap(expectedValues))]
+  if (expected.length === 0) {
+    return [...new Set(meant.map((error) => violationText(error, part)))].join(', or ')
+  }
+  const earlier = expected.slice(0, -1).join(', ')
+  const values = `${earlier}${earlier === '' ? '' : ' or '}${expected.at(-1)}`
+  return `${locationOf(part, meant[0]?.instancePath ?? '')} must be ${values}`
+}
+
+/**
+ * Returns, for a missing member of an alternative with another constant, the violations of this constant. Ajv checks
+ * missing members first, so it does not report them. Other violations are returned unchanged.
+ */
+function constantViolations(error: SchemaViolation): SchemaViolation[] {
+  const { keyword, instancePath, parentSchema, data } = error
+  if (keyword !== 'required') return [error]
+  const properties = Object.entries(Object(Object(parentSchema).properties))
+  const violations = properties.flatMap(([name, schema]) => {
+    const { const: constant, anyOf = [{ const: constant }] } = Object(schema)
+    const constants: unknown[] = anyOf.map((each: unknown) => Object(each).const)
+    const value = Object(data)[name]
+    if (value === undefined || constants.includes(undefined) || constants.includes(value)) return []
+    const path = `${instancePath}/${name}`
+    return constants.map((allowedValue) => ({
+      keyword: 'const',
+      instancePath: path,
+      params: { allowedValue },
+    }))
+  })
+  return violations.length > 0 ? violations : [error]
+}
+
+/** Returns the length of the path of the violated value or, if a member is not the constant, of its object. */
+function objectDepth({ keyword, instancePath }: SchemaViolation): number {
+  return keyword === 'const' ? instancePath.lastIndexOf('/') : instancePath.length
+}
+
+/** Returns the violations of other keywords or, if there are none, all violations. */
+function withoutKeyword(
+  errors: readonly SchemaViolation[],
+  unwanted: string,
+): readonly SchemaViolation[] {
+  const others = errors.filter(({ keyword }) => keyword !== unwanted)
+  return others.length > 0 ? others : errors
+}
+
+/** Returns the values that a violated schema allows, or nothing if its keyword is of another kind. */
+function expectedValues({ keyword, params }: SchemaViolation): string[] {
+  const { type, allowedValue, allowedValues, limit } = params
+  if (keyword === 'type') return [type].flat().map((name) => TYPE_NAMES[`${name}`] ?? `${name}`)
+  if (keyword === 'const') return [`${allowedValue}`]
+  if (keyword === 'enum') return [allowedValues].flat().map(String)
+  if (keyword === 'minimum') return [`${limit} or more`]
+  if (keyword === 'maximum') return [`${limit} or less`]
+  return []
+}
+
+function violationText(error: SchemaViolation, part: string): string {
+  const { keyword, instancePath, params, message, parentSchema } = error
+  const location = locationOf(part, instancePath)
+  const { missingProperty, additionalProperty } = params
+  switch (keyword) {
+    case 'required':
+      return `${locationOf(part, `${instancePath}/${missingProperty}`)} is missing`
+    case 'additionalProperties':
+      return `${locationOf(part, `${instancePath}/${additionalProperty}`)} is unknown`
+    case 'pattern': {
+      const { description } = Object(parentSchema)
+      return typeof description === 'string'
+        ? `${location} has the wrong form: ${description}`
+        : `${location} ${message}`
+    }
+    default:
+      return `${location} ${message}`
+  }
+}
+
+/** Returns the name of a parameter or header, or `body` with the JSON pointer. */
+function locationOf(part: string, pointer: string): string {
+  if (part === 'body') return `body${pointer}`
+  if (pointer !== '') return pointer.slice(1)
+  return part === 'querystring' ? 'query' : part
 }
 
 /** Returns the refusal with which `component` answers `error`. An unexpected error gives a 500 without details. */

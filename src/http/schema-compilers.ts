@@ -10,7 +10,14 @@ type Validate = ReturnType<FastifySchemaCompiler<FastifySchema>>
  * removed.
  */
 export function validatorCompiler(): FastifySchemaCompiler<FastifySchema> {
-  const options = { useDefaults: true, removeAdditional: false, allErrors: false, strict: false }
+  // With `verbose`, errors contain the violated schema, for their message.
+  const options = {
+    useDefaults: true,
+    removeAdditional: false,
+    allErrors: false,
+    strict: false,
+    verbose: true,
+  }
   const exact = new Ajv(options)
   const coercing = new Ajv({ ...options, coerceTypes: 'array' })
   return ({ schema, httpPart }) =>
