@@ -84,13 +84,8 @@ describe('daicho image', () => {
 
   it.each([
     ['an invalid image', ['bad.png', 'out.xlsx'], 1, 'JPEG, PNG'],
-    ['a missing image', ['none.png', 'out.xlsx'], 2, 'none.png cannot be read: ENOENT'],
-    [
-      'a destination in a missing folder',
-      ['in.png', 'no/out.xlsx'],
-      2,
-      'cannot be written: ENOENT',
-    ],
+    ['a missing image', ['none.png', 'out.xlsx'], 2, 'there is no file none.png'],
+    ['a destination in a missing folder', ['in.png', 'no/out.xlsx'], 2, 'there is no folder no'],
     [
       'a number that is too small',
       ['in.png', 'out.xlsx', '--px', '0'],

@@ -1,6 +1,6 @@
 import { type BigIntStats, createWriteStream } from 'node:fs'
 import { open, readFile, rename, rm, stat } from 'node:fs/promises'
-import { basename } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
 import {
@@ -124,7 +124,10 @@ async function readImage(path: string): Promise<Uint8Array> {
     return await readFile(path)
   } catch (error) {
     if (error instanceof Exit) throw error
-    throw new Exit(EXIT.usage, `${path} cannot be read: ${reasonOf(error)}`, { cause: error })
+    const reason = reasonOf(error)
+    const message =
+      reason === 'ENOENT' ? `there is no file ${path}` : `${path} cannot be read: ${reason}`
+    throw new Exit(EXIT.usage, message, { cause: error })
   }
 }
 
@@ -174,7 +177,12 @@ async function createEmpty(path: string): Promise<void> {
   try {
     await (await open(path, 'wx')).close()
   } catch (error) {
-    throw new Exit(EXIT.usage, `${path} cannot be written: ${reasonOf(error)}`, { cause: error })
+    const reason = reasonOf(error)
+    const message =
+      reason === 'ENOENT'
+        ? `there is no folder ${dirname(path)}`
+        : `${path} cannot be written: ${reason}`
+    throw new Exit(EXIT.usage, message, { cause: error })
   }
 }
 
