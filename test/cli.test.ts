@@ -305,7 +305,11 @@ describe('serve', () => {
       SYSTEM_FOLDER: folder,
       LOG_LEVEL: 'error',
     })
-    expectRefusal(second, 78, /another daicho is using the folder/)
+    expectRefusal(
+      second,
+      78,
+      /another daicho is using the folder .+; stop it, or choose another folder$/m,
+    )
     expect((await request(`${server.url}/api/still-here`, 'POST')).status).toBe(200)
   })
 

@@ -165,7 +165,10 @@ function lock(path: string): DatabaseSync {
   } catch (error) {
     database?.close()
     if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
-      throw new StoreError('FOLDER_IN_USE', `another daicho is using the folder ${path}`)
+      throw new StoreError(
+        'FOLDER_IN_USE',
+        `another daicho is using the folder ${path}; stop it, or choose another folder`,
+      )
     }
     throw new StoreError(
       'FOLDER_UNUSABLE',
