@@ -66,6 +66,9 @@ it.for([1, 110])(
       expect([answered.length >= before, last.status]).toEqual([true, 200])
 
       rmSync(join(disk, 'filler'))
+      // A load balancer sends no changes to a node that is not ready.
+      const readiness = async () => (await fetch(`${node.url}/readyz`)).status
+      await expect.poll(readiness, { timeout: 10_000 }).toBe(200)
       const store = join(folder, 'ledger.db')
       const had = statSync(store).size
       // Writes until the store has grown, instead of a fixed number of times, because the node waits at least a second

@@ -162,7 +162,8 @@ export class LedgerService
   /**
    * The reason why changes are rejected, or null:
    * - WRITER_STOPPED, STORE_ROLLED_BACK, CHAIN_DOUBTED;
-   * - STORE_FULL, STORE_DAMAGED, until a change is stored again;
+   * - STORE_FULL, until a change is stored again or the disk has free space;
+   * - STORE_DAMAGED, until a change is stored again;
    * - STORE_UNAVAILABLE, OUTCOME_UNKNOWN, until the database server answers again.
    */
   get writesRefused(): LedgerError | null {

@@ -161,6 +161,8 @@ export type FromWriter =
   | (StoreRefusal & { readonly indexed: null })
   /** The database server answers again after STORE_UNAVAILABLE or OUTCOME_UNKNOWN. */
   | { readonly available: true }
+  /** The disk has free space again after STORE_FULL. */
+  | { readonly hasSpace: true }
   /** Maintenance failed permanently, and the writer has stopped. */
   | { readonly maintenanceFailed: string; readonly code: LedgerErrorCode }
   /** The thread could not start. */

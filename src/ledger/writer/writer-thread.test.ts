@@ -158,6 +158,30 @@ it.each([
   },
 )
 
+it('after STORE_FULL, reports new disk space without a change', async () => {
+  const MIB = 1024 * 1024
+  let freeBytes = 3 * MIB
+  const { ask, due, sent } = await startThread({
+    exclusive: failing('STORE_FULL'),
+    diskUsage: async () => ({ fileBytes: 0, walBytes: 0, freeBytes }),
+  })
+  due.shift()?.()
+  await nextIteration()
+  expect(await ask(unit())).toMatchObject({ refused: 'STORE_FULL', stopped: false })
+  for (const free of [3 * MIB, 35 * MIB - 1]) {
+    freeBytes = free
+    due.shift()?.()
+    await nextIteration()
+    expect([sent.length, due.length]).toEqual([2, 1])
+  }
+  freeBytes = 35 * MIB
+  due.shift()?.()
+  await nextIteration()
+  expect(sent.slice(2)).toEqual([{ hasSpace: true }])
+  expect(due).toEqual([])
+  await ask({ close: true })
+})
+
 it('stops permanently if the database lacks acknowledged blocks', async () => {
   const { ask, isClosed } = await startThread({ exclusive: failing('STORE_ROLLED_BACK') })
   expect(await ask(unit())).toMatchObject({ refused: 'STORE_ROLLED_BACK', stopped: true })

@@ -24,6 +24,11 @@ import { expectedReads, type Plan, planBatch } from './plan.ts'
 const MAINTENANCE_DELAY_MS = 5
 /** Delay of maintenance after the disk was full, or the database server did not answer. */
 const OUTAGE_DELAY_MS = 1_000
+/**
+ * Growth of the free disk space after which the node reports that the disk is no longer full. A block needs less space,
+ * because a request has at most 10 MiB and is stored up to three times.
+ */
+const SPACE_GROWTH_BYTES = 32 * 1024 * 1024
 /** Maximum attempts to write a block while other processes append first. */
 const ATTEMPTS_MAX = 8
 /**
@@ -55,6 +60,8 @@ class WriterThread {
   /** Null if no maintenance is scheduled. */
   #cancelMaintenance: (() => void) | null = null
   #pauseMs = 0
+  /** Free disk space in bytes when the disk was full; null if it is not full or belongs to a database server. */
+  #freeBytesWhenFull: number | null = null
   /** Whether the database server did not answer the last batch. */
   #isUnavailable = false
   /** Resolves when the store is free, because calls of the store must not overlap. */
@@ -142,6 +149,7 @@ class WriterThread {
     const startedAt = performance.now()
     await this.#store.append(block, effects, records)
     const ms = performance.now() - startedAt
+    this.#freeBytesWhenFull = null
     this.scheduleMaintenance()
     const bytes = entries.reduce((sum, entry) => sum + Buffer.byteLength(entry), 0)
     return { height: block.height, id: block.id, entries: entries.length, bytes, ms }
@@ -184,6 +192,10 @@ class WriterThread {
       this.#pauseMs = OUTAGE_DELAY_MS
       this.scheduleMaintenance()
     }
+    if (code === 'STORE_FULL') {
+      this.#freeBytesWhenFull = await this.#freeBytes()
+      this.scheduleMaintenance()
+    }
     const refused = code ?? permanentCodeOf(error)
     const unknown = code === 'OUTCOME_UNKNOWN' || (stopped && isAttempted)
     return { refused, reason: messageOf(error), stopped, unknown }
@@ -212,9 +224,10 @@ class WriterThread {
     const startedMs = clock.now()
     try {
       await this.#checkAvailability()
+      const isFull = await this.#isStillFull()
       const isMoreDue = await this.#store.maintain()
-      this.#pauseMs = pauseAfter(clock.now() - startedMs)
-      if (isMoreDue) this.scheduleMaintenance()
+      this.#pauseMs = isFull ? OUTAGE_DELAY_MS : pauseAfter(clock.now() - startedMs)
+      if (isMoreDue || isFull) this.scheduleMaintenance()
     } catch (error) {
       const code = temporaryCodeOf(error)
       if (code !== null) {
@@ -237,6 +250,25 @@ class WriterThread {
     await this.#store.exclusive(async () => {})
     this.#isUnavailable = false
     this.#send({ available: true })
+  }
+
+  /** Returns whether the disk is still full. Reports new space, for the same reason as `#checkAvailability`. */
+  async #isStillFull(): Promise<boolean> {
+    if (this.#freeBytesWhenFull === null) return false
+    const freeBytes = await this.#freeBytes()
+    if (freeBytes === null || freeBytes < this.#freeBytesWhenFull + SPACE_GROWTH_BYTES) return true
+    this.#freeBytesWhenFull = null
+    this.#send({ hasSpace: true })
+    return false
+  }
+
+  /** Returns the free disk space in bytes; null if it belongs to a database server or cannot be read. */
+  async #freeBytes(): Promise<number | null> {
+    try {
+      return (await this.#store.diskUsage()).freeBytes
+    } catch {
+      return null
+    }
   }
 }
 

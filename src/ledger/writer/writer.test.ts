@@ -269,6 +269,17 @@ describe('replies', () => {
     expect(writer.failure).toBeNull()
   })
 
+  it('are STORE_FULL errors until the disk has space', async () => {
+    const written = outcomeOf(writer.record(unitOf(1)))
+    await untilBatchCloses()
+    thread.send({ refused: 'STORE_FULL', reason: 'full', stopped: false, unknown: false })
+    expect(await written).toMatchObject({ code: 'STORE_FULL' })
+    thread.send({ available: true })
+    expect(writer.failure).toMatchObject({ code: 'STORE_FULL' })
+    thread.send({ hasSpace: true })
+    expect(writer.failure).toBeNull()
+  })
+
   it('are STORE_ROLLED_BACK errors permanently if the database lacks acknowledged blocks', async () => {
     const written = outcomeOf(writer.record(unitOf(1)))
     await untilBatchCloses()

@@ -309,6 +309,10 @@ export class LedgerWriter {
       if (STORE_OUTAGES.some((code) => code === this.#failed?.code)) this.#failed = null
       return
     }
+    if ('hasSpace' in message) {
+      if (this.#failed?.code === 'STORE_FULL') this.#failed = null
+      return
+    }
     if ('indexed' in message) {
       this.#receiveIndexed(message)
       return
