@@ -85,6 +85,15 @@ describe('help, version and mistakes', () => {
   })
 })
 
+describe('output', () => {
+  it('prints one line instead of a stack trace if the reader of stdout has closed it', async () => {
+    const { child, ended } = startDaicho(['config'])
+    child.stdout?.destroy()
+    const line = 'daicho: the output cannot be written: write EPIPE\n'
+    expect(await ended).toEqual({ code: 1, stdout: '', stderr: line })
+  })
+})
+
 describe('configuration', () => {
   it.each([
     ['PORT', '65536'],

@@ -23,6 +23,12 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
 )
 nodeModule.enableCompileCache(process.env.NODE_COMPILE_CACHE)
 
+// Without a listener, a failed write to stdout would print a stack trace.
+process.stdout.on('error', (error) => {
+  process.stderr.write(`daicho: the output cannot be written: ${error.message}\n`)
+  process.exit(EXIT.finding)
+})
+
 const program = new Command('daicho')
   .description('A ledger database that anyone can verify, with companion services')
   .version(VERSION)
