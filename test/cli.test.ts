@@ -5,6 +5,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
@@ -355,6 +356,17 @@ describe('serve', () => {
     writeFileSync(key, readFileSync(join(other, 'node.key')))
     expectRefusal(await serve(folder), 78, /belongs to server id \d+, but the key in the folder/)
     renameSync(`${key}.away`, key)
+
+    const head = join(folder, 'signed-head')
+    renameSync(head, `${head}.away`)
+    writeFileSync(head, 'not a head')
+    expectRefusal(await serve(folder), 78, /does not contain a signed head: compare the chain/)
+    writeFileSync(head, readFileSync(join(other, 'signed-head')))
+    expectRefusal(await serve(folder), 78, /signed-head belongs to the log .*: put back/)
+    renameSync(`${head}.away`, head)
+    writeFileSync(join(folder, 'peers.json'), '')
+    expectRefusal(await serve(folder), 78, /does not contain a list of peers: restore it/)
+    rmSync(join(folder, 'peers.json'))
 
     tamper(folder, 'PRAGMA user_version = 99')
     expectRefusal(await serve(folder), 78, /has format 99.*use a newer daicho/)

@@ -60,9 +60,13 @@ export function existingNodeKey(folder: string): NodeKey | null {
   try {
     return nodeKeyOf(createPrivateKey(pem))
   } catch (error) {
-    throw new LedgerError('FOLDER_KEY_MISSING', `${path} does not contain an Ed25519 key`, {
-      cause: error,
-    })
+    throw new LedgerError(
+      'FOLDER_KEY_MISSING',
+      `${path} does not contain an Ed25519 key: put the key back`,
+      {
+        cause: error,
+      },
+    )
   }
 }
 

@@ -71,9 +71,13 @@ export function signedHeadIn(folder: string): SignedHead {
         return headOfFile(readFileSync(path, 'utf8'))
       } catch (error) {
         if (!(error instanceof ProofError)) throw error
-        throw new LedgerError('LOG_HEAD_DAMAGED', `${path} does not contain a signed head`, {
-          cause: error,
-        })
+        throw new LedgerError(
+          'LOG_HEAD_DAMAGED',
+          `${path} does not contain a signed head: compare the chain with a peer or an auditor, then move the file away`,
+          {
+            cause: error,
+          },
+        )
       }
     },
     write(note) {
@@ -112,7 +116,11 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
   if (signed === null) return
   const { serverId } = store
   if (signed.origin !== logOrigin(serverId)) {
-    throw new LedgerError('LOG_CONTRADICTED', `the signed head belongs to ${signed.origin}`)
+    throw new LedgerError(
+      'LOG_CONTRADICTED',
+      `${SIGNED_HEAD_FILE} belongs to the log ${signed.origin}, but the store contains the log ` +
+        `${logOrigin(serverId)}: put back the ${SIGNED_HEAD_FILE} of this node`,
+    )
   }
   const head = await store.head(serverId)
   const size = head === null ? 0 : head.height + 1

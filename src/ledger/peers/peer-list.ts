@@ -165,6 +165,9 @@ function storedPeers(path: string): KnownPeer[] {
     if (typeof vkey === 'string' && (typeof url === 'string' || url === null)) {
       return knownPeer({ vkey, url, push: push === true })
     }
-    throw new PeerError('PEER_INVALID', `${path} does not contain a list of peers`)
+    throw new PeerError(
+      'PEER_INVALID',
+      `${path} does not contain a list of peers: restore it from a backup, or remove it and add the peers again`,
+    )
   })
 }

@@ -140,7 +140,7 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
   if (owner !== serverId) {
     throw new StoreError(
       'STORE_FOREIGN',
-      `${path} belongs to server id ${owner}, but the key in the folder belongs to server id ${serverId}`,
+      `${path} belongs to server id ${owner}, but the key in the folder belongs to server id ${serverId}: put back the file that was replaced`,
     )
   }
   if (version < FORMAT_VERSION) {
