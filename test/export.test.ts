@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { exportLines, importExport } from '../src/ledger/core.ts'
 import { openStoreReader } from '../src/storage/index.ts'
+import { runDaicho } from './support/daicho.ts'
 import {
   HandClock,
   type LedgerNode,
@@ -109,4 +110,22 @@ it('any history is unchanged after export and import, and the new node accepts t
     { numRuns: 12 },
   )
   for (const cleanUp of cleanUps) cleanUp()
+})
+
+it('`import` counts the blobs that the export does not contain', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/d')
+  await node.send('POST', '/api/d', { id: 'a' })
+  const body = new Uint8Array([1])
+  const headers = { 'content-type': 'text/plain' }
+  await fetch(`${node.url}/api/d/a/attachments/x`, { method: 'PUT', body, headers })
+  await node.close()
+  const restored = temporaryFolder()
+  const file = join(restored, 'chain.ndjson')
+  expect((await runDaicho(['export', folder, '--out', file])).code).toBe(0)
+  copyFileSync(join(folder, 'node.key'), join(restored, 'node.key'))
+  const { code, stdout } = await runDaicho(['import', file, '--folder', restored])
+  expect(code).toBe(0)
+  expect(stdout).toContain('attached   1 blob, not in the export: copy the folder attachments')
 })

@@ -74,14 +74,19 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
       ),
     ),
   )
-  const { serverId, blocks, entries, headId } = result
+  const { serverId, blocks, entries, headId, blobs } = result
   const text = [
     `Imported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`,
     `server id  ${serverId}`,
     `head       ${headId ?? '(none)'}`,
+    ...(blobs === 0
+      ? []
+      : [
+          `attached   ${count(blobs, 'blob')}, not in the export: copy the folder attachments from a backup`,
+        ]),
     `time       ${paceText(entries, seconds)}`,
   ].join('\n')
-  print(json, { status: true, folder, serverId, blocks, entries, headId }, text)
+  print(json, { status: true, folder, serverId, blocks, entries, headId, blobs }, text)
 }
 
 export function restoreCommand(): Command {

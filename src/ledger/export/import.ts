@@ -27,6 +27,11 @@ export interface ImportOptions {
   readonly progress: ExportProgress
 }
 
+export interface Imported extends ExportHeader, ExportEnd {
+  /** Number of blobs of the chain's attachments, which an export does not contain. */
+  readonly blobs: number
+}
+
 /**
  * Creates the store of a node from its export: the chain and the resulting databases. The node then continues the
  * chain.
@@ -37,7 +42,7 @@ export interface ImportOptions {
  *
  * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (an invalid key or signed head).
  */
-export async function importExport(options: ImportOptions): Promise<ExportHeader & ExportEnd> {
+export async function importExport(options: ImportOptions): Promise<Imported> {
   const { folder } = options
   const lock = lockFolder(folder)
   const side = join(folder, SIDE_FOLDER)
@@ -104,11 +109,11 @@ async function buildStore(
   side: string,
   { chunks, progress }: Pick<ImportOptions, 'chunks' | 'progress'>,
   check: (header: ExportHeader) => void,
-): Promise<ExportHeader & ExportEnd> {
+): Promise<Imported> {
   let store: Store | null = null
   let ofBlocks = 0
   try {
-    return await readExport(chunks, {
+    const read = await readExport(chunks, {
       async header(header) {
         check(header)
         const { serverId, size } = header
@@ -125,6 +130,8 @@ async function buildStore(
         progress({ blocks: last + 1, ofBlocks, entries })
       },
     })
+    const { blobs = 0 } = (await (store as Store | null)?.attachments.countBlobs()) ?? {}
+    return { ...read, blobs }
   } finally {
     await (store as Store | null)?.close()
   }
