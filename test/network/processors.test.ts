@@ -168,6 +168,13 @@ it('sets the clock to the time of the transaction, in UTC, and derives random nu
   )
 })
 
+it('does not reveal the clock of the node through a property descriptor of Date', async () => {
+  const { node } = await started()
+  const code = 'return String(Object.getOwnPropertyDescriptor(Date, "now").value())'
+  const reply = await node.send('POST', '/api/Ask', { code })
+  expect(reply.json).toBe(String(Date.parse('2027-01-15T08:00:00.000Z')))
+})
+
 it('runs all matching processors, including processors of supertypes, in order', async () => {
   const { run } = await started()
   const reply = await run('if (order.join() !== "first,run") throw new Error(order.join())')

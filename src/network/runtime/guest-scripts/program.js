@@ -187,8 +187,8 @@ function fixTimeAndChance() {
     construct: (target, values, self) =>
       Reflect.construct(target, values.length === 0 ? [FIXED.nowMs] : values, self),
     apply: () => new RealDate(FIXED.nowMs).toString(),
-    get: (target, key) => (key === 'now' ? () => FIXED.nowMs : Reflect.get(target, key)),
   })
+  RealDate.now = () => FIXED.nowMs
   RealDate.prototype.constructor = FixedDate
   globalThis.Date = FixedDate
   // The random number generator mulberry32.
