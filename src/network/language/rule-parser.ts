@@ -35,8 +35,7 @@ export interface RuleNode {
   readonly allows: boolean
 }
 
-/** The end of a condition: a closing parenthesis before `action:`. */
-const CONDITION_END = /\)(?=(?:\s+|\/\/[^\n]*\n|\/\*[\s\S]*?\*\/)*action\s*:)/g
+const ACTION = /action\s*:/y
 
 /** Parses the access rules of a network, in order, and adds problems to `findings`. */
 export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
@@ -150,16 +149,27 @@ function readAction(tokens: Tokens): boolean {
   throw tokens.unexpected('ALLOW or DENY')
 }
 
+/** Returns the offset of the end of a condition, a closing parenthesis before `action:`, or null if there is none. */
+function conditionEnd(tokens: Tokens, start: number): number | null {
+  const { text } = tokens.file
+  for (let end = text.indexOf(')', start); end !== -1; ) {
+    const next = tokens.skipSpace(end + 1)
+    ACTION.lastIndex = next
+    if (ACTION.test(text)) return end
+    end = text.indexOf(')', next)
+  }
+  return null
+}
+
 function readCondition(tokens: Tokens): { text: string; at: number } {
   if (!tokens.is('(')) throw tokens.unexpected('a condition in parentheses')
   const { start } = tokens.current
-  CONDITION_END.lastIndex = start
-  const end = CONDITION_END.exec(tokens.file.text)
+  const end = conditionEnd(tokens, start)
   if (end === null)
     throw tokens.failure(start, 'the condition does not end with “)” before an action')
-  const written = tokens.file.text.slice(start, end.index + 1)
+  const written = tokens.file.text.slice(start, end + 1)
   // Skips the condition, so that errors in the rest of the rule are reported too.
-  tokens.skipTo(end.index + 1)
+  tokens.skipTo(end + 1)
   const wrong = scriptErrorOf(written)
   if (wrong !== null) {
     const lines = written.split('\n').slice(0, wrong.line - 1)

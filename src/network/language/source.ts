@@ -25,10 +25,13 @@ const MESSAGE_LENGTH_MAX = 1_000
 /** Collects the findings of a network, up to FINDINGS_MAX. */
 export class Findings {
   readonly #list: Finding[] = []
+  /** Offsets of the line breaks in each file. */
+  readonly #lineBreaks = new Map<SourceFile, readonly number[]>()
 
   /** Adds an error at `offset` of `file`. */
   error(file: SourceFile, offset: number, message: string): void {
-    this.#add({ severity: 'error', path: file.path, ...positionAt(file.text, offset), message })
+    if (this.full) return
+    this.#add({ severity: 'error', path: file.path, ...this.#positionAt(file, offset), message })
   }
 
   /** Adds a warning about the file at `path`, which need not exist. */
@@ -39,6 +42,11 @@ export class Findings {
   /** Adds an error about the file at `path`, by default about the whole file. */
   errorIn(path: string, message: string, position = { line: 0, column: 0 }): void {
     this.#add({ severity: 'error', path, ...position, message })
+  }
+
+  /** Whether further findings are dropped. */
+  get full(): boolean {
+    return this.#list.length >= FINDINGS_MAX
   }
 
   /** Whether there are no errors. */
@@ -54,19 +62,27 @@ export class Findings {
   }
 
   #add(finding: Finding): void {
-    if (this.#list.length >= FINDINGS_MAX) return
+    if (this.full) return
     this.#list.push({ ...finding, message: finding.message.slice(0, MESSAGE_LENGTH_MAX) })
+  }
+
+  #positionAt(file: SourceFile, offset: number): { line: number; column: number } {
+    const breaks =
+      this.#lineBreaks.get(file) ?? Array.from(file.text.matchAll(/\n/g), ({ index }) => index)
+    this.#lineBreaks.set(file, breaks)
+    // Binary search for the number of line breaks before `offset`.
+    let [line, end] = [0, breaks.length]
+    while (line < end) {
+      const middle = (line + end) >>> 1
+      if ((breaks[middle] ?? offset) < offset) line = middle + 1
+      else end = middle
+    }
+    return { line: line + 1, column: offset - (breaks[line - 1] ?? -1) }
   }
 }
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : Number(a > b)
-}
-
-function positionAt(text: string, offset: number): { line: number; column: number } {
-  const before = text.slice(0, offset)
-  const lineStart = before.lastIndexOf('\n') + 1
-  return { line: before.split('\n').length, column: offset - lineStart + 1 }
 }
 
 /** Returns `file:line:column: severity: message`, like a compiler. */
@@ -89,10 +105,11 @@ export interface Token {
 /** Thrown after a syntax error was added to the findings, and caught where parsing can resume. */
 export class SyntaxFailure extends Error {}
 
-const SPACE = /(?:[\s\ufeff]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/)+/y
+const SPACE = /[\s\ufeff]+|\/\/[^\n]*/y
 const NAME = /[\p{L}_$][\p{L}\p{Nd}_$]*/uy
 const NUMBER = /[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?/y
 const STRING = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/y
+const UNENDED_STRING = /"(?:[^"\\\n]|\\.)*|'(?:[^'\\\n]|\\.)*/y
 const SYMBOL = /-->|==|!=|>=|<=|\*\*|[{}()[\],:;.=<>*@#/-]/y
 const REGEX = /\/((?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+)\/([a-z]*)/y
 
@@ -103,12 +120,17 @@ const REGEX = /\/((?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+)\/([a-z]*)/y
 export class Tokens {
   readonly file: SourceFile
   readonly #findings: Findings
+  /** Offset of the last end of a comment. No later `/*` starts a comment. */
+  readonly #lastCommentEnd: number
+  /** For each quote, the offset before which it starts no string: the end of a string without a closing quote. */
+  readonly #noStringBefore = new Map<string, number>()
   #current: Token
   #previousEnd = 0
 
   constructor(file: SourceFile, findings: Findings) {
     this.file = file
     this.#findings = findings
+    this.#lastCommentEnd = file.text.lastIndexOf('*/')
     this.#current = this.#read(0)
   }
 
@@ -198,15 +220,40 @@ export class Tokens {
     return new SyntaxFailure(message)
   }
 
+  /** Returns the offset of the first character at or after `from` that is neither space nor in a comment. */
+  skipSpace(from: number): number {
+    const { text } = this.file
+    for (let at = from; ; ) {
+      SPACE.lastIndex = at
+      if (SPACE.test(text)) at = SPACE.lastIndex
+      else if (text.startsWith('/*', at) && at + 2 <= this.#lastCommentEnd) {
+        at = text.indexOf('*/', at + 2) + 2
+      } else return at
+    }
+  }
+
+  /** Remembers a quote that starts no string, so that the text after it is not searched again for each further quote. */
+  #noteNoString(start: number): void {
+    UNENDED_STRING.lastIndex = start
+    const { text } = this.file
+    if (UNENDED_STRING.test(text)) {
+      this.#noStringBefore.set(text.charAt(start), UNENDED_STRING.lastIndex)
+    }
+  }
+
   #read(from: number): Token {
     const { text } = this.file
-    SPACE.lastIndex = from
-    const start = SPACE.test(text) ? SPACE.lastIndex : from
-    if (start >= text.length) return { kind: 'end', text: '', start, end: start }
+    const start = this.skipSpace(from)
+    if (start >= text.length || this.#findings.full)
+      return { kind: 'end', text: '', start, end: start }
     for (const [kind, pattern] of PATTERNS) {
+      if (kind === 'string' && start < (this.#noStringBefore.get(text.charAt(start)) ?? 0)) continue
       pattern.lastIndex = start
       const match = pattern.exec(text)
-      if (match === null) continue
+      if (match === null) {
+        if (kind === 'string') this.#noteNoString(start)
+        continue
+      }
       const [source] = match
       const value = kind === 'string' ? unquoted(source) : source
       return { kind, text: value, start, end: pattern.lastIndex }

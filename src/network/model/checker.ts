@@ -11,7 +11,7 @@ import {
 import { Findings, type SourceFile } from '../language/source.ts'
 import { isIdentified, Model, type Property, type TypeDeclaration } from './model.ts'
 import { SYSTEM_MODEL, SYSTEM_NAMESPACE, SYSTEM_ROOTS, systemType } from './system.ts'
-import { inRange, instantOf } from './validation.ts'
+import { inRange, instantOf, matchesPattern } from './validation.ts'
 
 /** Resolves the names in one model file. */
 class Scope {
@@ -124,7 +124,8 @@ function checkedMeta(
   const { default: declared, name } = node
   if (declared !== null && preset !== null) {
     const outside = typeof preset === 'number' && !inRange(preset, range)
-    const unmatched = typeof preset === 'string' && regex?.test(preset) === false
+    const unmatched =
+      typeof preset === 'string' && regex !== null && matchesPattern(regex, preset) !== true
     if (outside) report(declared.at, `the default of ${name} is outside of its range`)
     if (unmatched)
       report(declared.at, `the default of ${name} does not match its regular expression`)
@@ -198,6 +199,11 @@ function checkedDefault(
   }
 }
 
+/** Maximum number of super types of a type. */
+const SUPER_TYPES_MAX = 100
+/** Maximum number of properties of all types together. Inherited properties count in each type that inherits them. */
+const PROPERTIES_MAX = 50_000
+
 /** A `TypeDeclaration` while it is being checked and completed. */
 interface Draft extends TypeDeclaration {
   readonly node: DeclarationNode
@@ -223,7 +229,8 @@ export function checkModel(files: readonly ModelFile[], findings: Findings): Mod
   const drafts = draftsOf(all, namespaces, findings)
   for (const draft of drafts.values()) linkSuperType(draft, drafts, findings)
   for (const draft of drafts.values()) breakCycle(draft, findings)
-  for (const draft of drafts.values()) complete(draft, drafts, findings)
+  const total = { properties: 0 }
+  for (const draft of drafts.values()) complete(draft, drafts, findings, total)
   for (const draft of drafts.values()) {
     checkDecorators(draft.node.decorators, draft, findings, (name) =>
       typeNamed(name, draft, drafts),
@@ -326,7 +333,10 @@ function linkSuperType(draft: Draft, drafts: ReadonlyMap<string, Draft>, finding
   }
 }
 
-/** Reports a type that extends itself, and removes its super type, so that loops over super types terminate. */
+/**
+ * Reports a type that extends itself or has too many super types, and removes its super type, so that loops over super
+ * types terminate.
+ */
 function breakCycle(draft: Draft, findings: Findings): void {
   const seen = new Set<Draft>()
   for (let at: Draft | null = draft; at !== null; at = at.superType) {
@@ -336,16 +346,35 @@ function breakCycle(draft: Draft, findings: Findings): void {
       at.superType = null
       return
     }
+    if (seen.size > SUPER_TYPES_MAX) {
+      const { node, file, name } = draft
+      findings.error(file, node.at, `${name} has more than ${SUPER_TYPES_MAX} super types`)
+      draft.superType = null
+      return
+    }
     seen.add(at)
   }
 }
 
-function complete(draft: Draft, drafts: ReadonlyMap<string, Draft>, findings: Findings): void {
+/** Adds the properties of `draft` and of its super types. `total` counts the properties of all types. */
+function complete(
+  draft: Draft,
+  drafts: ReadonlyMap<string, Draft>,
+  findings: Findings,
+  total: { properties: number },
+): void {
   if (draft.complete) return
   draft.complete = true
   const { node, file, name, superType } = draft
+  if (superType !== null) complete(superType, drafts, findings, total)
+  const before = total.properties
+  total.properties += node.properties.length + (superType?.properties.size ?? 0)
+  if (total.properties > PROPERTIES_MAX) {
+    const message = `the types together have more than ${PROPERTIES_MAX} properties, including inherited properties`
+    if (before <= PROPERTIES_MAX) findings.error(file, node.at, message)
+    return
+  }
   if (superType !== null) {
-    complete(superType, drafts, findings)
     for (const [key, property] of superType.properties) draft.properties.set(key, property)
   }
   for (const property of node.properties) {
