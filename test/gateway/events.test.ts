@@ -206,6 +206,17 @@ it.each([
   },
 )
 
+it.each(['//', '//name:99999/', '//[/'])(
+  'reads the query of a WebSocket handshake on the path %s',
+  async (path) => {
+    const node = await started()
+    const head = `GET ${path}?since=-1 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket`
+    const { replies } = await exchange(node.url, [`${head}\r\n\r\n`])
+    expect(replies[0]?.status).toBe(400)
+    expect(JSON.parse(replies[0]?.body ?? '').error).toMatchObject({ code: 'REQUEST_INVALID' })
+  },
+)
+
 it('pings clients every 30 seconds, and disconnects clients that do not answer', async () => {
   let tick = () => {}
   const node = await started({

@@ -97,7 +97,8 @@ export class EventSockets {
         'too many event subscribers; try again later',
       )
     }
-    const url = new URL(request.url ?? '/', 'http://gateway')
+    // Not resolved against a base address, because a path such as `//a/b` would then contain a host.
+    const url = new URL(`http://gateway${request.url}`)
     const network = this.#networkAt(url.pathname)
     const token = url.searchParams.get('access_token')
     const bearer = token === null ? {} : { authorization: `Bearer ${token}` }
