@@ -128,7 +128,7 @@ it('reports progress before each transaction is replayed', async () => {
   await node.send('POST', '/api/Bump', { thing: 'b' })
   const reports: object[] = []
   const result = await node.networks.verify('test-network', (progress) => reports.push(progress))
-  expect(result).toEqual({ blocks: 4, transactions: 4, finding: null })
+  expect(result).toEqual({ blocks: 4, restored: 0, transactions: 4, finding: null })
   expect(reports).toEqual([0, 1, 2, 3].map((height) => ({ height, transactions: height + 1 })))
 })
 
@@ -168,6 +168,14 @@ it('the data of a network can be restored into a new chain, and the network is s
     0,
     expect.stringContaining('everything is valid'),
   ])
-  const again = await gateway({ folder: restored, deploy })
+  const again = await startGateway({ folder: restored, deploy })
   expect((await again.send('GET', '/api/Thing/b')).json).toMatchObject({ id: 'b', value: 0 })
+  expect((await again.send('POST', '/api/Bump', { thing: 'b' })).status).toBe(200)
+  await again.close()
+  const variables = { SYSTEM_FOLDER: restored }
+  const verified = await runDaicho(['network', 'verify'], variables)
+  expect([verified.code, verified.stdout]).toEqual([
+    0,
+    'test-network  1 transaction in 1 block: all match the ledger; 1 block restored from another chain, not replayed\n',
+  ])
 })

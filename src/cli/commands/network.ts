@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemSchedule } from '../../base/clock.ts'
+import { restoredHeightIn } from '../../ledger/core.ts'
 import {
   checkNetwork,
   definitionOf,
@@ -13,7 +14,7 @@ import {
   readNetwork,
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { addFolderOption } from '../node-folder.ts'
+import { addFolderOption, nodeFolder } from '../node-folder.ts'
 import { count, escapeControls, print, reportEvery } from '../output.ts'
 import { readSettings } from '../settings.ts'
 import { type NetworkNode, type NodeFlags, withNetworks, withNode } from './network-node.ts'
@@ -176,12 +177,18 @@ async function list(flags: NodeFlags): Promise<void> {
 async function verify(names: readonly string[], { json }: NodeFlags): Promise<void> {
   let progress = () => 'opening the ledger'
   const stopReports = reportEvery(() => progress(), systemSchedule, process.stderr)
-  const results = await withNetworks(readSettings(process.env), async (networks) => {
+  const settings = readSettings(process.env)
+  const results = await withNetworks(settings, async (networks) => {
+    const restoredHeight = restoredHeightIn(nodeFolder(settings, { mayBeNew: false }))
     const verified: ({ name: string } & NetworkVerification)[] = []
     for (const name of names.length > 0 ? names : networks.recorded()) {
-      const result = await networks.verify(name, ({ height, transactions }) => {
-        progress = () => `${name}  block ${height}, transaction ${transactions}`
-      })
+      const result = await networks.verify(
+        name,
+        ({ height, transactions }) => {
+          progress = () => `${name}  block ${height}, transaction ${transactions}`
+        },
+        restoredHeight,
+      )
       verified.push({ name, ...result })
       if (json !== true) process.stdout.write(`${verificationText(name, result)}\n`)
     }
@@ -219,8 +226,11 @@ function printList({ json }: NodeFlags, result: object, lines: readonly string[]
 }
 
 function verificationText(name: string, result: NetworkVerification): string {
-  const { blocks, transactions, finding } = result
-  return `${name}  ${finding ?? `${transactions} transactions in ${blocks} blocks: all match the ledger`}`
+  const { blocks, restored, transactions, finding } = result
+  if (finding !== null) return `${name}  ${finding}`
+  const replayed = `${count(transactions, 'transaction')} in ${count(blocks - restored, 'block')}: all match the ledger`
+  if (restored === 0) return `${name}  ${replayed}`
+  return `${name}  ${replayed}; ${count(restored, 'block')} restored from another chain, not replayed`
 }
 
 function summaryText({ name, version, sha256 }: NetworkSummary): string {

@@ -163,6 +163,14 @@ function writeNote(folder: string, note: Note): void {
   writeDurably(join(folder, NOTE_FILE), `${JSON.stringify(note)}\n`)
 }
 
+/**
+ * Returns the height of the last block of a node's chain that was restored from another chain; null if there is none.
+ * Errors: RESTORE_OVER_STORE for a malformed NOTE_FILE.
+ */
+export function restoredHeightIn(folder: string): number | null {
+  return noteIn(folder)?.height ?? null
+}
+
 /** Returns the content of NOTE_FILE, or null if there is no file. Errors: RESTORE_OVER_STORE for a malformed file. */
 function noteIn(folder: string): Note | null {
   const path = join(folder, NOTE_FILE)

@@ -195,11 +195,12 @@ export class Networks {
 
   /**
    * Runs all transactions of the network again and compares their writes with the ledger. `onProgress` is called
-   * before each transaction. Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
+   * before each transaction. `restoredHeight`: see `verifyNetwork`. Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
    */
   async verify(
     name: string,
     onProgress: (progress: VerificationProgress) => void,
+    restoredHeight: number | null = null,
   ): Promise<NetworkVerification> {
     if (!this.#removed.has(name)) this.require(name)
     const { location } = this.#deps.ledger.reader
@@ -207,7 +208,7 @@ export class Networks {
     const thread = await NetworkThread.start({
       location,
       ...limits,
-      task: { kind: 'verify', name },
+      task: { kind: 'verify', name, restoredHeight },
     })
     const verified = Promise.withResolvers<NetworkVerification>()
     thread.listen({

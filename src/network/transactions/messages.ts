@@ -93,7 +93,12 @@ export interface ThreadStart {
         /** The changes that record the network itself; empty if it is in the ledger. See `DeciderParts`. */
         readonly deployment: readonly Change[]
       }
-    | { readonly kind: 'verify'; readonly name: string }
+    | {
+        readonly kind: 'verify'
+        readonly name: string
+        /** See `verifyNetwork`. */
+        readonly restoredHeight: number | null
+      }
 }
 
 /** The progress of a verification. */
@@ -106,7 +111,10 @@ export interface VerificationProgress {
 
 /** The result of verifying a network. */
 export interface NetworkVerification {
+  /** Number of blocks of the network, including restored blocks. */
   readonly blocks: number
+  /** Number of blocks that were restored from another chain, and therefore not replayed. */
+  readonly restored: number
   /** Number of replayed transactions, including system transactions. */
   readonly transactions: number
   /** The first difference, or null. */

@@ -21,17 +21,27 @@ interface RecordedTransaction {
   readonly writes: readonly ResourceChange[]
 }
 
+interface VerifyNetworkOptions {
+  readonly limits: ScriptLimits
+  /**
+   * Height of the last block that was restored from another chain, or null. These blocks contain the resources of
+   * networks without the order of the transactions, so they are not replayed.
+   */
+  readonly restoredHeight: number | null
+  /** Called before each transaction. */
+  readonly onProgress: (progress: VerificationProgress) => void
+}
+
 /**
  * Decides every transaction of network `name` again, on top of the changes recorded before the transaction, and
  * compares the resulting writes and events with the recorded writes and events. `blocks` are all blocks that changed
- * the network, in order. Keeps all resources of the network in memory. `onProgress` is called before each transaction.
+ * the network, in order. Keeps all resources of the network in memory.
  * Errors: NETWORK_INVALID if the scripts cannot be loaded.
  */
 export async function verifyNetwork(
   name: string,
   blocks: AsyncIterable<RecordedChanges>,
-  limits: ScriptLimits,
-  onProgress: (progress: VerificationProgress) => void,
+  { limits, restoredHeight, onProgress }: VerifyNetworkOptions,
 ): Promise<NetworkVerification> {
   const state = new Overlay(NO_RESOURCES)
   const apply = (changes: readonly ResourceChange[]) => {
@@ -40,6 +50,7 @@ export async function verifyNetwork(
   let network: DeployedNetwork | null = null
   let isRemoved = false
   let count = 0
+  let restored = 0
   let transactions = 0
   const findingIn = async ({ height, changes, deployed, removed }: RecordedChanges) => {
     if (isRemoved) return 'the block changes a network that was removed'
@@ -48,6 +59,11 @@ export async function verifyNetwork(
       const next = deployedNetwork(deployed, name, state, limits)
       if (typeof next === 'string') return next
       network = next
+    }
+    if (height <= (restoredHeight ?? -1)) {
+      restored += 1
+      apply(changes)
+      return null
     }
     if (network === null) return 'the block changes a network that is not deployed yet'
     const { before, recorded } = transactionsIn(changes, network.model)
@@ -70,10 +86,10 @@ export async function verifyNetwork(
     count += 1
     const finding = await findingIn(block)
     if (finding !== null) {
-      return { blocks: count, transactions, finding: `block ${block.height}: ${finding}` }
+      return { blocks: count, restored, transactions, finding: `block ${block.height}: ${finding}` }
     }
   }
-  return { blocks: count, transactions, finding: null }
+  return { blocks: count, restored, transactions, finding: null }
 }
 
 /** The version of a network deployed at some height. */

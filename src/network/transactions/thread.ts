@@ -55,15 +55,21 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
   })
 }
 
+type VerifyTask = Extract<ThreadStart['task'], { kind: 'verify' }>
 type ServeTask = Extract<ThreadStart['task'], { kind: 'serve' }>
 
 /** Replays a network, then exits. */
-async function verify(start: ThreadStart, name: string, port: MessagePort): Promise<void> {
+async function verify(
+  start: ThreadStart,
+  { name, restoredHeight }: VerifyTask,
+  port: MessagePort,
+): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
   const onProgress = (progress: VerificationProgress) => port.postMessage({ progress })
   const blocks = database.changesFrom(0)
-  const verified = await verifyNetwork(name, blocks, limitsOf(start), onProgress)
+  const limits = limitsOf(start)
+  const verified = await verifyNetwork(name, blocks, { limits, restoredHeight, onProgress })
   await ledger.close()
   port.postMessage({ verified })
 }
@@ -88,7 +94,7 @@ const start = workerData as ThreadStart
 try {
   if (start.task.kind === 'verify') {
     port.postMessage({ ready: true })
-    await verify(start, start.task.name, port)
+    await verify(start, start.task, port)
   } else {
     await serve(start, start.task, port)
     port.postMessage({ ready: true })
