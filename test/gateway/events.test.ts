@@ -146,6 +146,38 @@ it('sends only events that the identity may read, and closes the connection when
   expect(ann.texts).toEqual(['a', 'c'])
 })
 
+const identityOfAnn = async (node: GatewayNode, key: Record<string, string>) => {
+  await node.send('POST', '/api/Person', { name: 'ann' }, key)
+  const body = { participant: 'org.test.Person#ann', userID: 'ann' }
+  const { json } = await node.send('POST', '/api/system/identities/issue', body, key)
+  return { authorization: `Bearer ${json.userSecret}` }
+}
+
+it('sends no event to an identity whose participant was deleted, and closes the connection', async () => {
+  const node = await started({ apiKey: 'key' })
+  const key = { 'x-api-key': 'key' }
+  const ann = await new Client(node, '/', await identityOfAnn(node, key)).opened()
+  await node.send('DELETE', '/api/Person/ann', undefined, key)
+  await node.send('POST', '/api/Say', { texts: ['a'] }, key)
+  expect([await ann.closed, ann.texts]).toEqual([1008, []])
+})
+
+it('stops a replay when the identity is revoked', async () => {
+  const node = await started({ apiKey: 'key' })
+  const key = { 'x-api-key': 'key' }
+  const headers = await identityOfAnn(node, key)
+  await node.send('POST', '/api/Say', { texts: ['a'] }, key)
+  const network = node.networks.require('test-network')
+  const read = network.events.recordedAt.bind(network.events)
+  vi.spyOn(network.events, 'recordedAt').mockImplementationOnce(async (height) => {
+    const [identity] = (await node.send('GET', '/api/system/identities', undefined, key)).json
+    await node.send('POST', `/api/system/identities/${identity.identityId}/revoke`, {}, key)
+    return read(height)
+  })
+  const ann = await new Client(node, '/?since=0', headers).opened()
+  expect(await ann.closed).toBe(1008)
+})
+
 it('closes a connection for which an event cannot be read, so that no event is missed unnoticed', async () => {
   const node = await started({ apiKey: 'key' })
   const key = { 'x-api-key': 'key' }

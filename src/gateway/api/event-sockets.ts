@@ -102,13 +102,14 @@ export class EventSockets {
     const network = this.#networkAt(url.pathname)
     const token = url.searchParams.get('access_token')
     const bearer = token === null ? {} : { authorization: `Bearer ${token}` }
-    const caller = await callerOf({ ...bearer, ...request.headers }, network, this.#deps.access)
-    const since = sinceIn(url.searchParams)
-    const isSelected = typesIn(url.searchParams, network)
+    // Counted before the wait for the caller, during which the socket may close and other requests may arrive.
     this.#count += 1
     socket.once('close', () => {
       this.#count -= 1
     })
+    const caller = await callerOf({ ...bearer, ...request.headers }, network, this.#deps.access)
+    const since = sinceIn(url.searchParams)
+    const isSelected = typesIn(url.searchParams, network)
     this.#server.handleUpgrade(request, socket, head, (opened) => {
       const listening = new EventSocket(opened, socket, { isSelected, isLive: since === null })
       const subscription = this.#join(opened, listening, network, caller)
@@ -169,6 +170,10 @@ export class EventSockets {
       end: () => {},
       lastSend: Promise.resolve(),
       async read(height) {
+        if (await isRevoked(network, caller)) {
+          closeRevoked(sockets)
+          return { blocks: [], next: height }
+        }
         const { emitted, next } = await network.events.recordedAt(height)
         const blocks: BlockEvents[] = []
         for (const each of emitted) blocks.push(await receivable(network, caller, each))
@@ -191,12 +196,16 @@ export class EventSockets {
 async function sendNew(subscription: Subscription, emitted: EmittedEvents): Promise<void> {
   const { network, caller, sockets } = subscription
   if (await isRevoked(network, caller)) {
-    for (const socket of sockets) socket.close(POLICY_VIOLATION, 'the identity has been revoked')
+    closeRevoked(sockets)
     return
   }
   const block = await receivable(network, caller, emitted)
   subscription.sent += 1
   for (const socket of sockets) socket.sendNew(block)
+}
+
+function closeRevoked(sockets: Iterable<EventSocket>): void {
+  for (const socket of sockets) socket.close(POLICY_VIOLATION, 'the identity is no longer valid')
 }
 
 /** Returns the events that `caller` may receive, as frames. */

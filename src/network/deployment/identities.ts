@@ -45,9 +45,13 @@ export async function callerWith(network: BusinessNetwork, secret: string): Prom
   return { participant, identity: id }
 }
 
-/** Whether the identity of a formerly valid caller has been revoked. */
-export async function isRevoked(network: BusinessNetwork, { identity }: Caller): Promise<boolean> {
+/** Whether the identity of a formerly valid caller has been revoked, or its participant deleted. */
+export async function isRevoked(
+  network: BusinessNetwork,
+  { identity, participant }: Caller,
+): Promise<boolean> {
   if (identity === null) return false
   const stored = await network.lookUp({ type: IDENTITY, id: identity })
-  return stored === null || stored.state === 'REVOKED'
+  if (stored === null || stored.state === 'REVOKED') return true
+  return (await network.lookUp(participant)) === null
 }
