@@ -27,7 +27,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Required for each route that is mounted after `registerAccessChecks`, except for routes below `publicPath`. */
     scope?: RouteScope
-    /** Whether the reply is endless. An endless reply is aborted when its token expires or is revoked. */
+    /** Whether the reply is a stream. A stream is aborted when its token expires or is revoked. */
     lasting?: boolean
     /** Whether signed requests need no token; see `AccessCheckOptions.signed`. */
     signed?: boolean
@@ -56,7 +56,7 @@ export const API_TOKEN_SCHEMES = {
   apiTokenAsBearer: { type: 'http', scheme: 'bearer' },
 } as const
 
-/** Interval at which the token of an endless reply is checked. A check takes a few microseconds. */
+/** Interval at which the token of a streamed reply is checked. A check takes a few microseconds. */
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
 /** The caller of a request without a token, who has no access. */
@@ -182,8 +182,10 @@ async function callerOf(callers: Callers, token: unknown, reply: FastifyReply): 
       )
 }
 
-/** Aborts an endless reply when its token is no longer valid. */
+/** Aborts a streamed reply when its token is no longer valid. */
 function abortWithToken(callers: Callers, request: FastifyRequest, reply: FastifyReply): void {
+  // The client may have disconnected while its token was verified. Then no event `close` follows.
+  if (reply.raw.destroyed) return
   const token = String(tokenOf(request))
   const { socket } = request
   const recheck = setInterval(() => {

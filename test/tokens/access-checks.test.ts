@@ -274,6 +274,70 @@ it('closes a stream when its token expires or is revoked', async () => {
   }
 })
 
+it('does not recheck the token of a client that disconnected while the token was verified', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const handled = Promise.withResolvers<void>()
+    const app = await start((app) => {
+      const route = { config: { scope: 'token', lasting: true } } as const
+      app.get('/stream', route, async (_request, reply) => {
+        reply.hijack()
+        handled.resolve()
+      })
+    }, tokens)
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    const timers = vi.getTimerCount()
+    const client = new AbortController()
+    const closed = Promise.withResolvers<void>()
+    app.server.once('request', (_request, response) => response.once('close', closed.resolve))
+    const verify = tokens.verify.bind(tokens)
+    vi.spyOn(tokens, 'verify').mockImplementationOnce(async (...args) => {
+      client.abort()
+      await closed.promise
+      return verify(...args)
+    })
+    const headers = { 'x-access-token': await tokenFor(['ledger:read']) }
+    await expect(fetch(`${url}/stream`, { headers, signal: client.signal })).rejects.toThrow()
+    await handled.promise
+    expect(vi.getTimerCount()).toBe(timers)
+    await app.close()
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+it.each([
+  ['/api/long?docs=true', 'db:long:read'],
+  ['/api/ledgers?serverid={serverid}', 'ledger:read'],
+  ['/api/long/a/attachments/file', 'db:long:read'],
+])('aborts the reply to GET %s when its token is revoked', async (path, scope) => {
+  const admin = { authorization: `Bearer ${await tokenFor(EVERYTHING)}` }
+  await node.send('POST', '/api/long', undefined, admin)
+  const text = 'x'.repeat(4_000_000)
+  for (const id of ['a', 'b', 'c']) await node.send('POST', '/api/long', { id, text }, admin)
+  const bytes = { ...admin, 'content-type': 'text/plain' }
+  const body = new Uint8Array(24_000_000)
+  await fetch(`${node.url}/api/long/a/attachments/file`, { method: 'PUT', headers: bytes, body })
+  const revoked = await issueApiToken(tokens, {
+    subject: 'tester',
+    scopes: [scope],
+    lifeSeconds: 3_600,
+  })
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const { serverid } = (await node.send('GET', '/api/serverid', undefined, admin)).json
+    const reply = await fetch(node.url + path.replace('{serverid}', serverid), {
+      headers: { 'x-access-token': revoked.token },
+    })
+    expect(reply.status).toBe(200)
+    await tokens.revoke(revoked.jti)
+    await vi.advanceTimersByTimeAsync(10_000)
+    await expect(reply.bytes()).rejects.toThrow('terminated')
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
 describe('databases', () => {
   const as = async (scopes: string[]) => {
     const headers = { 'x-access-token': await tokenFor(scopes) }

@@ -163,7 +163,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
         operationId: 'readAttachment',
         summary: 'Read an attachment, or the parts that `Range` selects',
       },
-      config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
+      config: { scope: 'db:{db}:read', lasting: true, documentedHeaders: ConditionHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
@@ -188,7 +188,7 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
         querystring: ListQuery,
         response: { 200: AttachmentListReply, ...failures },
       },
-      config: { scope: 'db:{db}:read' },
+      config: { scope: 'db:{db}:read', lasting: true },
     },
     async ({ params: { db, id }, query }, reply) => {
       const range = rangeOf(query)

@@ -66,7 +66,7 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
         querystring: HistoryQuery,
         response: { 200: HistoryReply, ...failures },
       },
-      config: { scope: 'db:{db}:read' },
+      config: { scope: 'db:{db}:read', lasting: true },
     },
     async ({ params: { db, id }, query: { limit = 0, cursor, order } }, reply) => {
       const range = { limit, newestFirst: order === 'newest', after: positionFrom(cursor) }

@@ -32,7 +32,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: ItemListQuery,
         response: { 200: ItemListReply, ...failures },
       },
-      config: { scope: 'db:{db}:read' },
+      config: { scope: 'db:{db}:read', lasting: true },
     },
     async ({ params: { db }, query }, reply) => {
       const options = {

@@ -48,7 +48,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: LedgersQuery,
         response: { 200: LedgersReply, ...failures },
       },
-      config: { scope: 'ledger:read', signed: true },
+      config: { scope: 'ledger:read', signed: true, lasting: true },
     },
     async ({ query }, reply) => {
       const range = rangeOf(query)

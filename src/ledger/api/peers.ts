@@ -292,7 +292,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
           ...failures,
         },
       },
-      config: READ_BY_PEERS,
+      config: { ...READ_BY_PEERS, lasting: true },
     },
     async (request, reply) => {
       const { serverid, sha256 } = request.params
