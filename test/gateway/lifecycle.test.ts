@@ -256,6 +256,19 @@ it('rejects a network whose scripts cannot be loaded', async () => {
   expect(await node.ledger.databases()).toEqual([])
 })
 
+it('rejects a network with a script that the engine cannot interrupt while it loads', async () => {
+  const node = await gateway()
+  const endless = '[].includes.call({ length: 2 ** 53 - 1 }, 1)'
+  const model = 'namespace org.test asset Thing identified by id { o String id }'
+  const definition = networkOf(model, { 'lib/endless.js': endless })
+  await expect(node.networks.deploy(definition)).rejects.toMatchObject({
+    code: 'NETWORK_INVALID',
+    message: 'the scripts of the network take too long to load',
+  })
+  const { status } = await node.send('GET', '/api/Commodity')
+  expect([status, await node.ledger.databases()]).toEqual([200, []])
+})
+
 it('does not deploy a network that has the name of an existing database, and keeps the database writable', async () => {
   const node = await gateway()
   await node.ledger.createDatabase('test-network')

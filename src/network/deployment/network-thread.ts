@@ -63,13 +63,15 @@ export class NetworkThread {
     const started = Promise.withResolvers<void>()
     const busy = () =>
       new NetworkError('NETWORK_BUSY', 'the thread of the network did not start; try again')
+    const tooSlow = () =>
+      new NetworkError('NETWORK_INVALID', 'the scripts of the network take too long to load')
     const timer = setTimeout(() => started.reject(busy()), 2 * start.bootMs + STARTING_MS)
     thread.listen({
       message: (message) => {
         if ('ready' in message) started.resolve()
         if ('failed' in message) started.reject(errorOf(message.failed))
       },
-      ended: () => started.reject(busy()),
+      ended: (end) => started.reject(end === 'DEADLINE' ? tooSlow() : busy()),
     })
     try {
       await started.promise
