@@ -61,6 +61,22 @@ const PREPARED_MAX = 500
 
 const OID = { int8: 20, int4: 23 } as const
 
+/**
+ * A socket that is destroyed if a reply cannot be parsed. Without it, the driver's error would be an uncaught exception,
+ * which ends the process.
+ */
+class ServerSocket extends Socket {
+  override emit(event: string | symbol, ...values: unknown[]): boolean {
+    if (event !== 'data') return super.emit(event, ...values)
+    try {
+      return super.emit(event, ...values)
+    } catch (cause) {
+      this.destroy(new Error('the server sent an invalid reply', { cause }))
+      return true
+    }
+  }
+}
+
 /** A connection to the primary server. Statements are pipelined: each is sent without waiting for earlier replies. */
 export class Connection implements Queries {
   /** A number that increases with each promotion of a standby; 0 if the server does not report it. */
@@ -110,7 +126,7 @@ export class Connection implements Queries {
 
   static async #openAt(url: string, options: ConnectionOptions): Promise<Connection> {
     const idle = options.mayIdleInTransaction ? 0 : IDLE_IN_TRANSACTION_MS_MAX
-    const socket = new Socket()
+    const socket = new ServerSocket()
     const client = newClient({
       stream: () => socket,
       connectionString: url,
