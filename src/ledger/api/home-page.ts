@@ -4,6 +4,7 @@ import { Type } from '../../base/shape.ts'
 import {
   addressOf,
   type Credentials,
+  clientOf,
   equalCredentials,
   FailureThrottle,
   type HttpApp,
@@ -16,7 +17,10 @@ import {
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
 import { failures, okReply } from './schemas.ts'
 
-/** Limits for wrong passwords: after 20 from one address in 5 minutes, the address gets 429 until the 5 minutes end. */
+/**
+ * Limits for wrong passwords: after 20 from one client (see `clientOf`) in 5 minutes, the client gets 429 until the 5
+ * minutes end.
+ */
 const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
 
 /** Rejects a request without the node's own credentials. Errors: HttpRefusal (401, 429). */
@@ -26,19 +30,19 @@ export type BasicCheck = (request: FastifyRequest, reply: FastifyReply) => void
 export function basicCheck(credentials: Credentials, monotonic: Clock): BasicCheck {
   const throttle = new FailureThrottle(monotonic, FAILURES)
   return (request, reply) => {
-    const address = addressOf(request)
-    const wait = throttle.waitMs(address)
+    const client = clientOf(addressOf(request))
+    const wait = throttle.waitMs(client)
     if (wait > 0) {
       reply.header('retry-after', Math.ceil(wait / 1000))
       throw new HttpRefusal(429, 'TOO_MANY_FAILURES', 'too many wrong passwords; try again later')
     }
     const given = parseBasic(request.headers.authorization)
     if (given === null || !equalCredentials(given, credentials)) {
-      if (given !== null) throttle.fail(address)
+      if (given !== null) throttle.fail(client)
       reply.header('www-authenticate', 'Basic realm="daicho", charset="UTF-8"')
       throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a user name and a password are required')
     }
-    throttle.clear(address)
+    throttle.clear(client)
   }
 }
 
