@@ -141,6 +141,9 @@ function isDay(text: string): boolean {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day)
 }
 
+/** Maximum lines of a row. Each line of a quoted cell uses about 150 bytes of memory, even if the line is empty. */
+const ROW_LINES_MAX = 1_000_000
+
 /** Splits `chunks` into rows. A row has several lines if a cell in quotes contains line breaks. */
 async function* rowsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Row[]> {
   const parser = new RowParser()
@@ -152,6 +155,9 @@ async function* rowsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Row[]>
     let cells: Row['cells'] | null
     try {
       if (length > RECORD_BYTES_MAX) throw new RecordRefusal(tooLong(start, line))
+      if (line - start >= ROW_LINES_MAX) {
+        throw new RecordRefusal(`a quote is not closed within ${ROW_LINES_MAX} lines`)
+      }
       cells = parser.add(requireBytes(bytes))
     } catch (error) {
       if (!(error instanceof Error)) throw error

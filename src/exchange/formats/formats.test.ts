@@ -149,6 +149,16 @@ describe('CSV', () => {
     ])
   })
 
+  it('refuses a cell with more than a million lines, and reads the next row', async () => {
+    const lines = '\n'.repeat(1_000_000)
+    const accepted = await read(`a\n"${lines.slice(1)}"\nb`, 'csv', {}, 65_536)
+    expect(accepted.map(({ kind }) => kind)).toEqual(['item', 'item'])
+    expect(shown(await read(`a\n"${lines}"\nb`, 'csv', {}, 65_536))).toEqual([
+      [2, 'a quote is not closed within 1000000 lines'],
+      [1_000_003, { a: 'b' }],
+    ])
+  })
+
   it('refuses an invalid row with its line and the reason, and reads the other rows', async () => {
     const text =
       'id,n:number,d:date\na,1\nb,x,\nc,"1"2,\nd,1"2,\ne,01,\nf,1,2026-02-30\ng,,\n\nh,"open\n'
