@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { pino } from 'pino'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
 import { buildApp } from '../../http/index.ts'
+import { openLedger } from '../../ledger/core.ts'
 import { readSettings } from '../settings.ts'
 import { type App, type ComponentName, composeApp, reportVerification } from './components.ts'
 
@@ -134,6 +138,22 @@ it('measures the throttling of wrong passwords with a monotonic clock', async ()
   const throttled = await enter()
   expect(throttled.statusCode).toBe(429)
   expect(Number(throttled.headers['retry-after'])).toBeLessThanOrEqual(300)
+})
+
+it('warns at the start if the chain is empty, because the disk with SYSTEM_FOLDER may be missing', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'daicho-empty-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const logged = async () => {
+    const composition = compose('ledger', { SYSTEM_FOLDER: folder })
+    await closed(composition.composed)
+    return composition.logged
+  }
+  const warning = 'the chain is empty; if this node had data, stop it and check SYSTEM_FOLDER'
+  expect(await logged()).toEqual([warning])
+  const ledger = await openLedger({ folder, difficulty: 0, clock: systemClock })
+  await ledger.service.createDatabase('fruit')
+  await ledger.close()
+  expect(await logged()).toEqual([])
 })
 
 it('opens the ledger once for all components, whichever component is created first', async () => {
