@@ -282,7 +282,13 @@ it('does not serve a network that cannot be loaded, logs a warning, and keeps it
   const folder = temporaryFolder()
   const first = await startGateway({ folder })
   await first.ledger.createDatabase('odd')
-  await first.ledger.createItem('odd', { id: `${SYSTEM}.Network#odd`, archive: 'AAAA' })
+  const id = `${SYSTEM}.Network#odd`
+  const text = JSON.stringify({ id, archive: 'AAAA' })
+  await first.ledger.recordUnit([{ kind: 'create_item', db: 'odd', id, text, assigned: false }], {
+    precondition: null,
+    idempotency: null,
+    network: { db: 'odd', since: null },
+  })
   await first.close()
   const warnings: string[] = []
   const second = await gateway({ folder, warn: (message) => warnings.push(message) })
