@@ -44,7 +44,7 @@ let folder: string
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   const files = { 'lib/run.js': LIB, 'permissions.acl': RULES }
-  node = await startGateway({ folder, deploy: [networkOf(MODEL, files)], deadlineMs: 3_000 })
+  node = await startGateway({ folder, deploy: [networkOf(MODEL, files)], deadlineMs: 6_000 })
 })
 afterAll(async () => {
   await node.close()
