@@ -1,5 +1,5 @@
 // `daicho network verify`, and the networks of a node after a kill, tested with real folders and processes.
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
@@ -178,4 +178,9 @@ it('the data of a network can be restored into a new chain, and the network is s
     0,
     'test-network  1 transaction in 1 block: all match the ledger; 1 block restored from another chain, not replayed\n',
   ])
+  await writeFile(join(restored, 'restored.json'), '{')
+  expect(await runDaicho(['network', 'verify'], variables)).toMatchObject({
+    code: 78,
+    stderr: expect.stringContaining('restored.json does not describe a restore'),
+  })
 })

@@ -182,7 +182,8 @@ function noteIn(folder: string): Note | null {
     (id === null || typeof id === 'string') &&
     typeof absent === 'number'
   if (isNote) return { mirrored, height, id, absent }
-  throw overStore(folder)
+  const message = `${path} does not describe a restore: put it back from a backup`
+  throw new PeerError('RESTORE_OVER_STORE', message)
 }
 
 /**
