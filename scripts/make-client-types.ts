@@ -21,6 +21,7 @@ interface Schema {
   readonly const?: unknown
   readonly enum?: readonly unknown[]
   readonly anyOf?: readonly Schema[]
+  readonly oneOf?: readonly Schema[]
   readonly items?: Schema
   readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
@@ -119,7 +120,7 @@ function bodyText(body: Operation['requestBody']): string[] {
 }
 
 function typeOf(schema: Schema): string {
-  const { const: value, enum: values, anyOf, type, items } = schema
+  const { const: value, enum: values, oneOf, anyOf = oneOf, type, items } = schema
   if (value !== undefined) return literal(value)
   if (values !== undefined) return values.map(literal).join(' | ')
   if (anyOf !== undefined) return [...new Set(anyOf.map(typeOf))].join(' | ')

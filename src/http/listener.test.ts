@@ -237,10 +237,14 @@ it('returns 400 for an invalid parameter, header or body, with a message that na
         },
         { additionalProperties: false },
       )
-      const change = Type.Union([
-        Type.Object({ method: Type.Literal('add'), item: Type.Object({}) }),
-        Type.Object({ method: Type.Literal('drop') }),
-      ])
+      const change = Type.Unsafe({
+        type: 'object',
+        oneOf: [
+          Type.Object({ method: Type.Literal('add'), item: Type.Object({}) }),
+          Type.Object({ method: Type.Literal('drop') }),
+        ],
+        discriminator: { propertyName: 'method' },
+      })
       const union = Type.Union([
         Type.Object({ name: Type.String() }),
         Type.Array(change),
@@ -295,6 +299,7 @@ it('returns 400 for an invalid parameter, header or body, with a message that na
   expect(await messageOf('/union', send([{ method: 'x' }]))).toBe(
     'body/0/method must be add or drop',
   )
+  expect(await messageOf('/union', send([{}]))).toBe('body/0/method must be add or drop')
   expect(await messageOf('/union', send([{ method: 'add' }]))).toBe('body/0/item is missing')
   await app.close()
 })

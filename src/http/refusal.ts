@@ -51,9 +51,15 @@ interface SchemaViolation {
   readonly instancePath: string
   readonly params: Readonly<Record<string, unknown>>
   readonly message?: string
-  /** The violated schema, and the value that violates it. */
+  /** The violated schema. */
   readonly parentSchema?: unknown
-  readonly data?: unknown
+}
+
+/** A schema whose alternatives differ in the constants of one property. */
+interface Alternatives {
+  readonly oneOf: readonly {
+    readonly properties: Readonly<Record<string, { const?: string; enum?: readonly string[] }>>
+  }[]
 }
 
 /** Names of JSON types in messages. Other types are named as in the schema. */
@@ -70,85 +76,48 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
  * Describes how `part` of a request (`body`, `querystring`, `params` or `headers`) violates its schema, e.g.
  * `limit must be an integer`. The text has the name of a parameter or header, or `body` and a JSON pointer.
  *
- * If the schema has alternatives (`anyOf`), Ajv reports a violation of each of them. The text then omits alternatives
- * that are probably not meant: with another constant, such as another `method`, or of another type.
+ * If the schema has alternatives (`anyOf`), Ajv reports one violation of each of them. The text is about the innermost
+ * value, and omits alternatives of another type.
  */
 export function invalidText(errors: readonly SchemaViolation[], part: string): string {
   // The alternative `null` of a body means that the body is optional. A body `null` is refused before.
   const isBodyNull = ({ instancePath, params: { type } }: SchemaViolation) =>
     part === 'body' && instancePath === '' && type === 'null'
-  const all = errors
+  const violations = errors
     .filter((error) => error.keyword !== 'anyOf' && !isBodyNull(error))
-    .flatMap(constantViolations)
-  const depth = Math.max(...all.map(objectDepth))
-  const deepest = all.filter((error) => objectDepth(error) === depth)
-  const meant = withoutKeyword(withoutKeyword(deepest, 'const'), 'type')
-  const expected = [...new Set(meant.flatMap(expectedValues))]
-  if (expected.length === 0) {
-    return [...new Set(meant.map((error) => violationText(error, part)))].join(', or ')
-  }
-  const earlier = expected.slice(0, -1).join(', ')
-  const values = `${earlier}${earlier === '' ? '' : ' or '}${expected.at(-1)}`
-  return `${locationOf(part, meant[0]?.instancePath ?? '')} must be ${values}`
-}
-
-/**
- * Returns, for a missing member of an alternative with another constant, the violations of this constant. Ajv checks
- * missing members first, so it does not report them. Other violations are returned unchanged.
- */
-function constantViolations(error: SchemaViolation): SchemaViolation[] {
-  const { keyword, instancePath, parentSchema, data } = error
-  if (keyword !== 'required') return [error]
-  const properties = Object.entries(Object(Object(parentSchema).properties))
-  const violations = properties.flatMap(([name, schema]) => {
-    const { const: constant, anyOf = [{ const: constant }] } = Object(schema)
-    const constants: unknown[] = anyOf.map((each: unknown) => Object(each).const)
-    const value = Object(data)[name]
-    if (value === undefined || constants.includes(undefined) || constants.includes(value)) return []
-    const path = `${instancePath}/${name}`
-    return constants.map((allowedValue) => ({
-      keyword: 'const',
-      instancePath: path,
-      params: { allowedValue },
-    }))
-  })
-  return violations.length > 0 ? violations : [error]
-}
-
-/** Returns the length of the path of the violated value or, if a member is not the constant, of its object. */
-function objectDepth({ keyword, instancePath }: SchemaViolation): number {
-  return keyword === 'const' ? instancePath.lastIndexOf('/') : instancePath.length
-}
-
-/** Returns the violations of other keywords or, if there are none, all violations. */
-function withoutKeyword(
-  errors: readonly SchemaViolation[],
-  unwanted: string,
-): readonly SchemaViolation[] {
-  const others = errors.filter(({ keyword }) => keyword !== unwanted)
-  return others.length > 0 ? others : errors
-}
-
-/** Returns the values that a violated schema allows, or nothing if its keyword is of another kind. */
-function expectedValues({ keyword, params }: SchemaViolation): string[] {
-  const { type, allowedValue, allowedValues, limit } = params
-  if (keyword === 'type') return [type].flat().map((name) => TYPE_NAMES[`${name}`] ?? `${name}`)
-  if (keyword === 'const') return [`${allowedValue}`]
-  if (keyword === 'enum') return [allowedValues].flat().map(String)
-  if (keyword === 'minimum') return [`${limit} or more`]
-  if (keyword === 'maximum') return [`${limit} or less`]
-  return []
+    .toSorted((one, other) => other.instancePath.length - one.instancePath.length)
+  const innermost = violations.filter(
+    ({ instancePath }) => instancePath === violations[0]?.instancePath,
+  )
+  const violation = innermost.find(({ keyword }) => keyword !== 'type')
+  if (violation !== undefined) return violationText(violation, part)
+  const types = innermost.flatMap(({ params: { type } }) => type).map((type) => `${type}`)
+  const names = types.map((type) => TYPE_NAMES[type] ?? type)
+  return `${locationOf(part, innermost[0]?.instancePath ?? '')} must be ${listText(names)}`
 }
 
 function violationText(error: SchemaViolation, part: string): string {
   const { keyword, instancePath, params, message, parentSchema } = error
   const location = locationOf(part, instancePath)
-  const { missingProperty, additionalProperty } = params
+  const { missingProperty, additionalProperty, allowedValues, limit, tag } = params
   switch (keyword) {
     case 'required':
       return `${locationOf(part, `${instancePath}/${missingProperty}`)} is missing`
     case 'additionalProperties':
       return `${locationOf(part, `${instancePath}/${additionalProperty}`)} is unknown`
+    case 'enum':
+      return `${location} must be ${listText([allowedValues].flat())}`
+    case 'minimum':
+      return `${location} must be ${limit} or more`
+    case 'maximum':
+      return `${location} must be ${limit} or less`
+    case 'discriminator': {
+      // The cast is safe, because Ajv compiles a discriminator only beside such alternatives.
+      const { oneOf } = parentSchema as Alternatives
+      const constants = oneOf.map(({ properties }) => properties[`${tag}`] ?? {})
+      const values = constants.flatMap((each) => each.enum ?? each.const ?? [])
+      return `${locationOf(part, `${instancePath}/${tag}`)} must be ${listText(values)}`
+    }
     case 'pattern': {
       const { description } = Object(parentSchema)
       return typeof description === 'string'
@@ -158,6 +127,12 @@ function violationText(error: SchemaViolation, part: string): string {
     default:
       return `${location} ${message}`
   }
+}
+
+/** Returns e.g. `a, b or c`. */
+function listText(values: readonly unknown[]): string {
+  const last = `${values.at(-1)}`
+  return values.length > 1 ? `${values.slice(0, -1).join(', ')} or ${last}` : last
 }
 
 /** Returns the name of a parameter or header, or `body` with the JSON pointer. */

@@ -17,6 +17,7 @@ export function validatorCompiler(): FastifySchemaCompiler<FastifySchema> {
     allErrors: false,
     strict: false,
     verbose: true,
+    discriminator: true,
   }
   const exact = new Ajv(options)
   const coercing = new Ajv({ ...options, coerceTypes: 'array' })

@@ -1,4 +1,4 @@
-import type { TProperties } from 'typebox'
+import type { Static, TProperties } from 'typebox'
 import type { JsonObject } from '../../base/json.ts'
 import { Type } from '../../base/shape.ts'
 import { FILTER_PARAMETERS } from '../../filter/index.ts'
@@ -81,22 +81,23 @@ export const CreateBody = Type.Union(
 /** Body with a whole item or a merge patch. */
 export const ItemBody = Type.Unsafe<JsonObject>({ ...AnyItem, examples: [ITEM_EXAMPLE] })
 
+const Change = Type.Union([
+  Type.Object({ method: Type.Enum(['create_db', 'delete_db']), db }),
+  Type.Object({ method: Type.Enum(['create_item', 'update_item']), db, item: AnyItem }),
+  Type.Object({ method: Type.Literal('delete_item'), db, id }),
+])
+
 /** Body of `POST /api/ledgers`. */
 export const ChangesBody = Type.Object(
   {
     entries: Type.Array(
-      Type.Union([
-        Type.Object({
-          method: Type.Union([Type.Literal('create_db'), Type.Literal('delete_db')]),
-          db,
-        }),
-        Type.Object({
-          method: Type.Union([Type.Literal('create_item'), Type.Literal('update_item')]),
-          db,
-          item: AnyItem,
-        }),
-        Type.Object({ method: Type.Literal('delete_item'), db, id }),
-      ]),
+      // The discriminator makes Ajv check only the alternative with the given method, so errors are about this one.
+      // Without `type`, Ajv would accept any value that is not an object.
+      Type.Unsafe<Static<typeof Change>>({
+        type: 'object',
+        oneOf: Change.anyOf,
+        discriminator: { propertyName: 'method' },
+      }),
     ),
   },
   {

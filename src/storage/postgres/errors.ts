@@ -56,9 +56,12 @@ export function isConstraint(error: unknown): boolean {
   return hasCode(error, IMPOSSIBLE)
 }
 
-/** Returns whether the error reports that a table exists already, or is being created. */
+/**
+ * Returns whether the error reports that a table exists already, or is being created. PostgreSQL creates a type and
+ * then the table, so if two connections create a table at once, it may report the type (42710) or its row (23505).
+ */
 export function isDuplicateTable(error: unknown): boolean {
-  return hasCode(error, ['42P07', '23505'])
+  return hasCode(error, ['42P07', '42710', '23505'])
 }
 
 /** Returns whether the error reports that a table does not exist. */
