@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { NODE_FLAGS } from './node-flags.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const PAUSE_MS = 50
+const PAUSE_MS = 10
 /** Timeout of one step, including repetitions of its command while the page waits for an event. */
 const STEP_MS = 60_000
 /** Each component with the flag that sets its port, and its default port, which the pages use. */

@@ -10,7 +10,7 @@ import {
   startLedgerNode,
   temporaryFolder,
 } from './support/ledger-node.ts'
-import { timeFor } from './support/time-for.ts'
+import { timeFor } from './support/rounds.ts'
 
 /** A schedule whose timers of 10 seconds or more, such as heartbeats, fire only when a test calls `beat`. */
 class HandBeats implements Schedule {

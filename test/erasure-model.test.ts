@@ -13,7 +13,7 @@ import { exportLines } from '../src/ledger/export/export.ts'
 import { importExport } from '../src/ledger/export/import.ts'
 import { openStoreReader } from '../src/storage/index.ts'
 import { HandClock, temporaryFolder, verifyFolder } from './support/ledger-node.ts'
-import { timeFor } from './support/time-for.ts'
+import { timeFor } from './support/rounds.ts'
 
 const DB = 'fruit'
 const shaOf = (text: string) => hash('sha256', text, 'hex')

@@ -14,6 +14,7 @@ import {
   temporaryFolder,
   verifyFolder,
 } from './support/ledger-node.ts'
+import { roundsOf } from './support/rounds.ts'
 
 const dbName = fc.constantFrom('fruit', 'tools', '台帳', 'constructor')
 const itemId = fc.constantFrom('fig', '🍎', '__proto__x', 'toString', '10')
@@ -107,7 +108,7 @@ it('any history is unchanged after export and import, and the new node accepts t
       expect(is.finding).toBeNull()
       expect({ ...is, headId: '' }).toEqual({ ...was, headId: '' })
     }),
-    { numRuns: 12 },
+    { numRuns: roundsOf(12) },
   )
   for (const cleanUp of cleanUps) cleanUp()
 })

@@ -31,7 +31,7 @@ import {
   temporaryFolder,
   verifyFolder,
 } from './support/ledger-node.ts'
-import { timeFor } from './support/time-for.ts'
+import { timeFor } from './support/rounds.ts'
 
 const seed = Number(process.env.MODEL_SEED ?? Date.now() % 1_000_000_000)
 console.log(`MODEL_SEED=${seed} repeats this run`)

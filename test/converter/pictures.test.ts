@@ -3,6 +3,7 @@ import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
 import { convert, type Job } from '../../src/converter/convert.ts'
 import { COLORS_MAX } from '../../src/converter/palette.ts'
+import { IS_THOROUGH, roundsOf } from '../support/rounds.ts'
 import { overlookedFaults } from './package-parts.ts'
 import { readWithPopulate, readWithSheetJs, validate, validatorRuns } from './readers.ts'
 
@@ -104,8 +105,8 @@ function optionsFor(one: Picture): Job['options'] {
   }
 }
 
-const VALIDATED_EVERY = process.env.DAICHO_TEST_THOROUGH === '1' ? 1 : 50
-const PICTURES = 100
+const VALIDATED_EVERY = IS_THOROUGH ? 1 : 50
+const PICTURES = roundsOf(200)
 const pictures = fc.sample(anyPicture, { numRuns: PICTURES - 2, seed: 20_231_208 })
 const plain: Picture = {
   width: 1,
@@ -121,7 +122,7 @@ const plain: Picture = {
 // A picture of one pixel, and a picture with the maximum number of colours of a workbook.
 const edges: Picture[] = [plain, { ...plain, width: 257, height: 255, colors: COLORS_MAX }]
 
-describe('200 generated pictures', () => {
+describe(`${PICTURES} generated pictures`, () => {
   const validated = validatorRuns()
   it('become workbooks in which two other libraries read the same pixels, without faults that these libraries ignore', async () => {
     for (const picture of [...pictures, ...edges]) {

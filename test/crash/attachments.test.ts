@@ -3,9 +3,10 @@
 import { hash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { runDaicho, serveLedger } from '../support/daicho.ts'
-import { isOnDatabases, locationOf, roundsOf, storedBlobs } from '../support/engine.ts'
+import { isOnDatabases, locationOf, storedBlobs } from '../support/engine.ts'
 import { Dice } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+import { roundsOf } from '../support/rounds.ts'
 
 const KILLS = roundsOf(6)
 const UPLOADERS = 4

@@ -7,8 +7,9 @@ import { serveLedger } from '../support/daicho.ts'
 import { bytesBelow, compacted } from '../support/erased.ts'
 import { Dice } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+import { roundsOf } from '../support/rounds.ts'
 
-const KILLS = 6
+const KILLS = roundsOf(6)
 const CLIENTS = 3
 /** Maximum delay from the first reply to the kill, milliseconds. */
 const WHILE_MS = 120

@@ -4,9 +4,10 @@
 import { expect, it } from 'vitest'
 import { openStoreReader } from '../../src/storage/index.ts'
 import { type ServedLedger, serveLedger } from '../support/daicho.ts'
-import { locationOf, roundsOf } from '../support/engine.ts'
+import { locationOf } from '../support/engine.ts'
 import { Dice } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+import { roundsOf } from '../support/rounds.ts'
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
 console.log(`CRASH_SEED=${seed} repeats this run`)

@@ -3,9 +3,10 @@
 import { Agent } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { runDaicho, type ServedLedger, serveLedger } from '../support/daicho.ts'
-import { locationOf, roundsOf } from '../support/engine.ts'
+import { locationOf } from '../support/engine.ts'
 import { Dice, itemsOf, LoadClient, send, Unanswered } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+import { roundsOf } from '../support/rounds.ts'
 
 const KILLS = roundsOf(20)
 const CLIENTS = 32

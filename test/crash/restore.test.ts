@@ -18,10 +18,11 @@ import {
   temporaryFolder,
   verifyFolder,
 } from '../support/ledger-node.ts'
+import { roundsOf } from '../support/rounds.ts'
 
-const KILLS = 20
+const KILLS = roundsOf(20)
 /** Number of kills in each test without the key. KILLS is for the test with the key. */
-const KILLS_MORE = 6
+const KILLS_MORE = roundsOf(12)
 const BLOCKS = 1_200
 /** Maximum delay before a kill, milliseconds. About the duration of a restore after its first write. */
 const KILL_WITHIN_MS = 900

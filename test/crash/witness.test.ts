@@ -3,10 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
+import { roundsOf } from '../support/rounds.ts'
 import { TestLog } from '../support/test-log.ts'
 
-/** Number of runs that end with a kill. One more run ends normally. For more: WITNESS_KILLS=20. */
-const RUNS = Number(process.env.WITNESS_KILLS ?? 4)
+/** Number of runs that end with a kill. One more run ends normally. */
+const RUNS = roundsOf(8)
 const CLIENTS = 16
 const SIZES = 400
 

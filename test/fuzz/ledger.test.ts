@@ -19,15 +19,11 @@ import {
   verifyFolder,
 } from '../support/ledger-node.ts'
 import { exchange, type RawReply } from '../support/raw-socket.ts'
-
-/** Factor for the number of runs in manual runs, for example FUZZ_TIMES=20. */
-const TIMES = Number(process.env.FUZZ_TIMES ?? 1)
-const TIMEOUT_MS = 300_000 * TIMES
+import { roundsOf } from '../support/rounds.ts'
 
 /** Parameters for fast-check: `runs` runs, but for at most `seconds` seconds. */
 function amount(runs: number, seconds: number) {
-  const interruptAfterTimeLimit = seconds * 1_000 * TIMES
-  return { numRuns: runs * TIMES, endOnFailure: true, interruptAfterTimeLimit }
+  return { numRuns: roundsOf(runs), endOnFailure: true, interruptAfterTimeLimit: seconds * 1_000 }
 }
 
 /** Values for path parameters. They are few, so that requests use the same items. */
@@ -83,66 +79,62 @@ async function inject(app: HttpApp, { method, path, headers, body }: FuzzRequest
   return { status: reply.statusCode, type, body: reply.body }
 }
 
-it(
-  'never returns a 5xx and always returns a boolean status, for valid, wrong and damaged requests',
-  async () => {
-    const folder = temporaryFolder()
-    const clock = new HandClock()
-    const ledger = await openLedger({ folder, difficulty: 0, clock })
-    const component = ledgerComponent({
-      ledger: ledger.service,
-      credentials: CREDENTIALS,
-      tokens: null,
-      logger: pino({ level: 'silent' }),
-      clock,
-      monotonic: clock,
-      version: '0.0.0',
-      close: () => ledger.close(),
-    })
-    const app = await buildApp(component, {
-      logger: pino({ level: 'silent' }),
-      publicHosts: new Set(),
-    })
-    const serverid = fc.constant(String(ledger.service.serverId))
-    const requests = requestsOf(document, { ...known, serverid })
-    const methods = fc.constantFrom('GET', 'HEAD', 'PUT', 'OPTIONS', 'TRACE', 'PROPFIND', 'DELETE')
-    const anyRequest = fc.oneof(
-      { weight: 20, arbitrary: requests },
-      // Known paths with other methods.
-      fc.tuple(requests, methods).map(([request, method]) => ({ ...request, method })),
-    )
-    await ledger.service.createDatabase('a')
-    await ledger.service.createItems('a', [{ id: 'x' }, { id: 'y', list: [1] }])
-    let sent = 0
-    let succeeded = 0
-    await fc.assert(
-      fc.asyncProperty(fc.array(anyRequest, { minLength: 5, maxLength: 20 }), async (list) => {
-        clock.time += 1
-        // Sends the requests concurrently, so that they share blocks and depend on each other.
-        const replies = await Promise.all(list.map((request) => inject(app, request)))
-        sent += replies.length
-        for (const [at, reply] of replies.entries()) {
-          const { method = '', path = '', body } = list[at] ?? {}
-          expectSound(`${method} ${path} ${body}`, reply, method)
-          if (reply.status === 200) succeeded += 1
-        }
-      }),
-      amount(1_000, 12),
-    )
-    console.log(`${succeeded} of ${sent} requests were done`)
-    // The number of runs depends on the speed of the computer, but some of the requests must succeed.
-    expect(succeeded).toBeGreaterThan(sent / 20)
-    expect(
-      (await inject(app, { method: 'GET', path: '/readyz', headers: {}, body: Buffer.alloc(0) }))
-        .status,
-    ).toBe(200)
-    await app.close()
-    const { finding, entries } = await verifyFolder(folder)
-    expect(finding).toBeNull()
-    expect(entries).toBeGreaterThan(sent / 300)
-  },
-  TIMEOUT_MS,
-)
+it('never returns a 5xx and always returns a boolean status, for valid, wrong and damaged requests', async () => {
+  const folder = temporaryFolder()
+  const clock = new HandClock()
+  const ledger = await openLedger({ folder, difficulty: 0, clock })
+  const component = ledgerComponent({
+    ledger: ledger.service,
+    credentials: CREDENTIALS,
+    tokens: null,
+    logger: pino({ level: 'silent' }),
+    clock,
+    monotonic: clock,
+    version: '0.0.0',
+    close: () => ledger.close(),
+  })
+  const app = await buildApp(component, {
+    logger: pino({ level: 'silent' }),
+    publicHosts: new Set(),
+  })
+  const serverid = fc.constant(String(ledger.service.serverId))
+  const requests = requestsOf(document, { ...known, serverid })
+  const methods = fc.constantFrom('GET', 'HEAD', 'PUT', 'OPTIONS', 'TRACE', 'PROPFIND', 'DELETE')
+  const anyRequest = fc.oneof(
+    { weight: 20, arbitrary: requests },
+    // Known paths with other methods.
+    fc.tuple(requests, methods).map(([request, method]) => ({ ...request, method })),
+  )
+  await ledger.service.createDatabase('a')
+  await ledger.service.createItems('a', [{ id: 'x' }, { id: 'y', list: [1] }])
+  let sent = 0
+  let succeeded = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyRequest, { minLength: 5, maxLength: 20 }), async (list) => {
+      clock.time += 1
+      // Sends the requests concurrently, so that they share blocks and depend on each other.
+      const replies = await Promise.all(list.map((request) => inject(app, request)))
+      sent += replies.length
+      for (const [at, reply] of replies.entries()) {
+        const { method = '', path = '', body } = list[at] ?? {}
+        expectSound(`${method} ${path} ${body}`, reply, method)
+        if (reply.status === 200) succeeded += 1
+      }
+    }),
+    amount(1_000, 12),
+  )
+  console.log(`${succeeded} of ${sent} requests were done`)
+  // The number of runs depends on the speed of the computer, but some of the requests must succeed.
+  expect(succeeded).toBeGreaterThan(sent / 20)
+  expect(
+    (await inject(app, { method: 'GET', path: '/readyz', headers: {}, body: Buffer.alloc(0) }))
+      .status,
+  ).toBe(200)
+  await app.close()
+  const { finding, entries } = await verifyFolder(folder)
+  expect(finding).toBeNull()
+  expect(entries).toBeGreaterThan(sent / 300)
+})
 
 let node: LedgerNode
 let host: string
@@ -192,106 +184,85 @@ function piecesOf(bytes: Buffer, cuts: readonly number[]): Buffer[] {
 }
 const cuts = fc.array(fc.nat(), { maxLength: 6 })
 
-it(
-  'answers each pipelined request in order, even if requests arrive in pieces',
-  async () => {
-    const requests = requestsOf(document, known).filter(({ method }) => method !== 'HEAD')
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(requests, { minLength: 1, maxLength: 5 }),
-        cuts,
-        async (list, at) => {
-          const bytes = Buffer.concat([
-            ...list.map((one) => bytesOf(one, host)),
-            Buffer.from(last()),
-          ])
-          const { replies, rest } = await exchange(node.url, piecesOf(bytes, at))
-          const requestText = bytes.toString('latin1').slice(0, 600)
-          expectSoundReplies(list, replies, rest)
-          // The server may close the connection early after a refusal. Otherwise it answers every request, and the
-          // last with 200.
-          const closedEarly = replies.some(
-            ({ headers }, index) =>
-              index < list.length && headers.get('connection')?.toLowerCase() === 'close',
-          )
-          if (!closedEarly) {
-            expect([requestText, replies.length]).toEqual([requestText, list.length + 1])
-            expect(replies.at(-1)?.body).toBe('{"status":true}')
-          }
-        },
-      ),
-      amount(400, 8),
-    )
-    await expectAlive()
-  },
-  TIMEOUT_MS,
-)
-
-it(
-  'rejects or drops damaged and incomplete requests, never with a 5xx, and never hangs',
-  async () => {
-    const damaged = fc
-      .tuple(requestsOf(document, known), fc.array(mutation, { minLength: 1, maxLength: 3 }))
-      .map(([request, mutations]) =>
-        mutations.reduce((bytes, mutate) => mutate(bytes), bytesOf(request, host)),
+it('answers each pipelined request in order, even if requests arrive in pieces', async () => {
+  const requests = requestsOf(document, known).filter(({ method }) => method !== 'HEAD')
+  await fc.assert(
+    fc.asyncProperty(fc.array(requests, { minLength: 1, maxLength: 5 }), cuts, async (list, at) => {
+      const bytes = Buffer.concat([...list.map((one) => bytesOf(one, host)), Buffer.from(last())])
+      const { replies, rest } = await exchange(node.url, piecesOf(bytes, at))
+      const requestText = bytes.toString('latin1').slice(0, 600)
+      expectSoundReplies(list, replies, rest)
+      // The server may close the connection early after a refusal. Otherwise it answers every request, and the
+      // last with 200.
+      const closedEarly = replies.some(
+        ({ headers }, index) =>
+          index < list.length && headers.get('connection')?.toLowerCase() === 'close',
       )
-    const half = fc.tuple(requestsOf(document, known), fc.nat()).map(([request, length]) => {
-      const bytes = bytesOf(request, host)
-      return bytes.subarray(0, length % bytes.length)
-    })
-    const line = fc.oneof(
-      fc.string({ unit: 'binary-ascii', maxLength: 60 }),
-      fc.constantFrom(
-        ...[
-          'GET / HTTP/1.1',
-          'GET /api/dbs HTTP/9.9',
-          'Host: a',
-          'Host: localhost',
-          'Content-Length: 5',
-        ],
-        ...[
-          'Content-Length: 99999999999999999999',
-          'Transfer-Encoding: chunked',
-          'Connection: close',
-        ],
-        ...[
-          'Transfer-Encoding: chunked, identity',
-          'Expect: 100-continue',
-          'Upgrade: h2c',
-          '',
-          '0',
-        ],
-        ...[
-          'Connection: Upgrade, HTTP2-Settings',
-          ' folded',
-          'POST /api/a HTTP/1.1',
-          'X'.repeat(9_000),
-        ],
-      ),
+      if (!closedEarly) {
+        expect([requestText, replies.length]).toEqual([requestText, list.length + 1])
+        expect(replies.at(-1)?.body).toBe('{"status":true}')
+      }
+    }),
+    amount(400, 8),
+  )
+  await expectAlive()
+})
+
+it('rejects or drops damaged and incomplete requests, never with a 5xx, and never hangs', async () => {
+  const damaged = fc
+    .tuple(requestsOf(document, known), fc.array(mutation, { minLength: 1, maxLength: 3 }))
+    .map(([request, mutations]) =>
+      mutations.reduce((bytes, mutate) => mutate(bytes), bytesOf(request, host)),
     )
-    const lines = fc
-      .array(line, { maxLength: 8 })
-      .map((list) => Buffer.from(`${list.join('\r\n')}\r\n\r\n`))
-    const noise = fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes))
-    let answers = 0
-    await fc.assert(
-      fc.asyncProperty(fc.oneof(damaged, half, lines, noise), cuts, async (bytes, at) => {
-        const pieces = piecesOf(bytes, at)
-        const { replies, closed } = await exchange(node.url, pieces, { halfClose: true })
-        expect(closed).toBe(true)
-        answers += replies.length
-        for (const { status, headers, body } of replies) {
-          const asked = bytes.toString('latin1').slice(0, 600)
-          expect([asked, status >= 500 && status !== 503]).toEqual([asked, false])
-          if (body !== '' && headers.get('content-type')?.startsWith('application/json')) {
-            expect(typeof JSON.parse(body).status).toBe('boolean')
-          }
+  const half = fc.tuple(requestsOf(document, known), fc.nat()).map(([request, length]) => {
+    const bytes = bytesOf(request, host)
+    return bytes.subarray(0, length % bytes.length)
+  })
+  const line = fc.oneof(
+    fc.string({ unit: 'binary-ascii', maxLength: 60 }),
+    fc.constantFrom(
+      ...[
+        'GET / HTTP/1.1',
+        'GET /api/dbs HTTP/9.9',
+        'Host: a',
+        'Host: localhost',
+        'Content-Length: 5',
+      ],
+      ...[
+        'Content-Length: 99999999999999999999',
+        'Transfer-Encoding: chunked',
+        'Connection: close',
+      ],
+      ...['Transfer-Encoding: chunked, identity', 'Expect: 100-continue', 'Upgrade: h2c', '', '0'],
+      ...[
+        'Connection: Upgrade, HTTP2-Settings',
+        ' folded',
+        'POST /api/a HTTP/1.1',
+        'X'.repeat(9_000),
+      ],
+    ),
+  )
+  const lines = fc
+    .array(line, { maxLength: 8 })
+    .map((list) => Buffer.from(`${list.join('\r\n')}\r\n\r\n`))
+  const noise = fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes))
+  let answers = 0
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(damaged, half, lines, noise), cuts, async (bytes, at) => {
+      const pieces = piecesOf(bytes, at)
+      const { replies, closed } = await exchange(node.url, pieces, { halfClose: true })
+      expect(closed).toBe(true)
+      answers += replies.length
+      for (const { status, headers, body } of replies) {
+        const asked = bytes.toString('latin1').slice(0, 600)
+        expect([asked, status >= 500 && status !== 503]).toEqual([asked, false])
+        if (body !== '' && headers.get('content-type')?.startsWith('application/json')) {
+          expect(typeof JSON.parse(body).status).toBe('boolean')
         }
-      }),
-      amount(1_000, 8),
-    )
-    expect(answers).toBeGreaterThan(500)
-    await expectAlive()
-  },
-  TIMEOUT_MS,
-)
+      }
+    }),
+    amount(1_000, 8),
+  )
+  expect(answers).toBeGreaterThan(100)
+  await expectAlive()
+})

@@ -4,11 +4,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { roundsOf } from '../support/rounds.ts'
 import { attack } from './attack.ts'
 import { LISTENERS } from './served.ts'
 
 /** Number of attempts per listener. */
-const ATTEMPTS = 400
+const ATTEMPTS = roundsOf(600)
 
 it.each(LISTENERS)(
   '%s: rejects damaged requests with its own error format, answers the next request, closes every connection, and loses no data',

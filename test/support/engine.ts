@@ -23,11 +23,6 @@ export function isOnDatabases(): boolean {
   return databases.postgres !== null
 }
 
-/** Returns `count`, or a smaller number if nodes use databases, because these are slower. */
-export function roundsOf(count: number): number {
-  return isOnDatabases() ? Math.min(count, 2) : count
-}
-
 /** Returns the URL of the database of the node with this folder, or null if its store is in the folder. */
 export async function databaseOf(folder: string | null): Promise<string | null> {
   const { postgres, byFolder } = databases

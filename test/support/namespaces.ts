@@ -44,7 +44,7 @@ export class Namespaces {
     for (const [n, host] of hosts.entries()) {
       run('netns', 'add', nameOf(host))
       run('-n', nameOf(host), 'link', 'set', 'lo', 'up')
-      const outer = `dch${process.pid % 100_000}-${n}`
+      const outer = outerLink(n)
       run('link', 'add', outer, 'type', 'veth', 'peer', 'name', 'ctl', 'netns', nameOf(host))
       run('addr', 'add', `10.231.${n}.1/30`, 'dev', outer)
       run('link', 'set', outer, 'up')
@@ -99,7 +99,11 @@ export class Namespaces {
 
   /** Removes the hosts. Their programs must have exited. */
   remove(): void {
-    for (const host of this.#hosts) run('netns', 'del', nameOf(host))
+    for (const [n, host] of this.#hosts.entries()) {
+      // Linux removes the links of a deleted namespace later, so the next hosts would find this one.
+      run('link', 'del', outerLink(n))
+      run('netns', 'del', nameOf(host))
+    }
   }
 
   #join(one: string, other: string): void {
@@ -127,6 +131,11 @@ function shape(namespace: string, change: 'add' | 'del', device: string, rate?: 
   const args = ['-n', namespace, 'qdisc', change, 'dev', device, 'root', ...limits]
   const { status, stderr, error } = spawnSync(TC ?? 'tc', args, { encoding: 'utf8' })
   if (status !== 0) throw new Error(`tc ${args.join(' ')}: ${stderr || error}`)
+}
+
+/** Returns the name of this computer's end of its link to host `n`. */
+function outerLink(n: number): string {
+  return `dch${process.pid % 100_000}-${n}`
 }
 
 function nameOf(host: string): string {

@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
+import { IS_THOROUGH } from '../../../test/support/rounds.ts'
 import type { Entry } from '../../chain/index.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import { ERASING, fillStore, findingIn } from '../test-filled.ts'
@@ -53,7 +54,7 @@ function changed(value: unknown, last: boolean): unknown {
 describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () => {
   describeVerify('PostgreSQL', filled)
 
-  it('finds one changed value in every column of every row of every table', async () => {
+  it(`finds one changed value in every column of ${IS_THOROUGH ? 'every row' : 'two rows'} of every table`, async () => {
     const { location, client } = await filled(ERASING)
     const { rows: columns } = await client.query<{ table: string; column: string }>(
       `SELECT table_name AS table, column_name AS column FROM information_schema.columns
@@ -70,10 +71,12 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
     for (const [table, ofTable] of tables) {
       const { rows } = await client.query(`SELECT ctid, * FROM ${table}`)
       expect([table, rows.length > 0]).toEqual([table, true])
-      for (const row of rows) {
-        // Skips the rows of a deleted database and of its index, because no request can read them.
-        if ((table === 'items' || table === 'superseded') && row.db === '0') continue
-        if (table === 'index_entries' && row.number === '1') continue
+      // Omits the rows of a deleted database and of its index, because no request can read them.
+      const readable = rows.filter(({ db, number }) => {
+        if (table === 'items' || table === 'superseded') return db !== '0'
+        return table !== 'index_entries' || number !== '1'
+      })
+      for (const row of IS_THOROUGH ? readable : readable.slice(0, 2)) {
         let ctid = row.ctid
         for (const { column } of ofTable) {
           const set = async (value: unknown) => {
