@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { defaultNetwork, definitionOf } from '../src/network/index.ts'
+import { compiledEngine } from '../src/network/runtime/engine.ts'
 import { Guest } from '../src/network/runtime/guest.ts'
 import { guestScripts } from '../src/network/runtime/program.ts'
 import { load, median, printTable, type Run } from './support/load.ts'
@@ -73,8 +74,8 @@ async function trades(): Promise<void> {
 async function restores(): Promise<void> {
   const { model, scripts } = defaultNetwork()
   const nowMs = () => performance.now()
-  const memoryBytes = 64 * 1024 * 1024
-  const guest = await Guest.boot({ ...guestScripts(model, scripts), memoryBytes }, 2_000)
+  const options = { engine: await compiledEngine(), memoryBytes: 64 * 1024 * 1024 }
+  const guest = await Guest.boot({ ...guestScripts(model, scripts), ...options }, 2_000)
   const host = { answer: async () => 'null', log: () => {} }
   const nobody = { participant: null, transaction: null, resources: [null] }
   const nothing = { variables: {}, ...nobody, resolved: [] }

@@ -23,6 +23,11 @@ import { RouteTable, unroutedRefusal } from './unknown-routes.ts'
 
 /** Maximum number of open connections, unless the component sets its own. */
 const SOCKETS_MAX = 1_000
+/**
+ * Maximum number of connections that the system completes before the node accepts them. Node's default of 511 is
+ * exceeded if a thousand clients reconnect at once; the system then drops or resets connections.
+ */
+const BACKLOG = 4_096
 /** Maximum milliseconds until the headers of a request are complete. */
 const HEADERS_TIMEOUT_MS = 10_000
 /** Interval of the check for overdue requests. Node's default of 30 s would make timeouts up to 30 s late. */
@@ -234,7 +239,7 @@ export async function startListener(
 ): Promise<Listener> {
   const app = await buildApp(component, options)
   try {
-    await app.listen({ host: options.host, port: options.port })
+    await app.listen({ host: options.host, port: options.port, backlog: BACKLOG })
   } catch (error) {
     await app.close()
     throw error

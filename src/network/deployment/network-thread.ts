@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { compileCacheEnvironment } from '../../base/compile-cache.ts'
 import { NetworkError } from '../errors.ts'
+import { compiledEngine } from '../runtime/engine.ts'
 import {
   errorOf,
   type FromThread,
@@ -58,8 +59,8 @@ export class NetworkThread {
   }
 
   /** Starts a thread. Errors: NETWORK_INVALID if its scripts cannot be loaded, NETWORK_BUSY. */
-  static async start(start: Omit<ThreadStart, 'stopAt'>): Promise<NetworkThread> {
-    const thread = new NetworkThread(start)
+  static async start(start: Omit<ThreadStart, 'engine' | 'stopAt'>): Promise<NetworkThread> {
+    const thread = new NetworkThread({ ...start, engine: await compiledEngine() })
     const started = Promise.withResolvers<void>()
     const busy = () =>
       new NetworkError('NETWORK_BUSY', 'the thread of the network did not start; try again')

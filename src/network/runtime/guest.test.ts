@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { compiledEngine } from './engine.ts'
 import { Guest, type GuestAnswer, GuestBootError } from './guest.ts'
 
 const program = {
@@ -12,7 +13,8 @@ const program = {
   }`,
 }
 const silent = async () => 'nothing'
-const options = { program, scripts: [], memoryBytes: 64 * 1024 * 1024 }
+const engine = await compiledEngine()
+const options = { program, scripts: [], engine, memoryBytes: 64 * 1024 * 1024 }
 
 const started = () => Guest.boot(options, 2_000)
 const evaluate = (

@@ -8,6 +8,7 @@ import {
   type QuickJSRuntime,
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core'
+import type { EngineModule } from './engine.ts'
 
 /** The part of `WebAssembly` used in this file. Node's types do not declare `WebAssembly`. */
 interface WasmMemory {
@@ -70,6 +71,7 @@ export interface GuestOptions {
   readonly program: Script
   /** Evaluated after the program, in order, as global scripts. */
   readonly scripts: readonly Script[]
+  readonly engine: EngineModule
   /** Maximum memory of the guest and its engine in bytes. */
   readonly memoryBytes: number
 }
@@ -114,7 +116,7 @@ export class Guest {
     const maximum = Math.max(FIRST_PAGES, Math.floor(options.memoryBytes / PAGE_BYTES))
     const memory = new Memory({ initial: FIRST_PAGES, maximum })
     const engine = await newQuickJSWASMModuleFromVariant(
-      newVariant(variant, { wasmMemory: memory as never }),
+      newVariant(variant, { wasmModule: options.engine as never, wasmMemory: memory as never }),
     )
     const guest = new Guest(memory, engine.newRuntime(), bootMs)
     guest.#load(options)

@@ -5,6 +5,7 @@ import { NetworkError, type NetworkErrorCode } from '../errors.ts'
 import type { Problem } from '../model/validation.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import type { Caller, Stamp } from '../resources/transaction.ts'
+import type { EngineModule } from '../runtime/engine.ts'
 
 /** The revisions that a change may replace; null for any revision. */
 export type ExpectedRevisions = readonly number[] | null
@@ -80,6 +81,7 @@ export interface LogLine {
 export interface ThreadStart {
   /** Location of the ledger's store. */
   readonly location: string
+  readonly engine: EngineModule
   /** Maximum time for the processors of one transaction, and for one condition, in milliseconds. */
   readonly deadlineMs: number
   /** Maximum time to load the scripts, in milliseconds. */

@@ -10,7 +10,7 @@ import { NO_RESOURCES, Overlay, registriesOf } from '../resources/overlay.ts'
 import { ADMIN, type Caller, historianTarget } from '../resources/transaction.ts'
 import { Decider } from './decider.ts'
 import type { NetworkVerification, VerificationProgress } from './messages.ts'
-import { type ScriptLimits, Scripts } from './scripts.ts'
+import { type ScriptSettings, Scripts } from './scripts.ts'
 
 /** A transaction as recorded in the ledger. */
 interface RecordedTransaction {
@@ -22,7 +22,7 @@ interface RecordedTransaction {
 }
 
 interface VerifyNetworkOptions {
-  readonly limits: ScriptLimits
+  readonly settings: ScriptSettings
   /**
    * Height of the last block that was restored from another chain, or null. These blocks contain the resources of
    * networks without the order of the transactions, so they are not replayed.
@@ -41,7 +41,7 @@ interface VerifyNetworkOptions {
 export async function verifyNetwork(
   name: string,
   blocks: AsyncIterable<RecordedChanges>,
-  { limits, restoredHeight, onProgress }: VerifyNetworkOptions,
+  { settings, restoredHeight, onProgress }: VerifyNetworkOptions,
 ): Promise<NetworkVerification> {
   const state = new Overlay(NO_RESOURCES)
   const apply = (changes: readonly ResourceChange[]) => {
@@ -56,7 +56,7 @@ export async function verifyNetwork(
     if (isRemoved) return 'the block changes a network that was removed'
     isRemoved = removed
     if (deployed !== null) {
-      const next = deployedNetwork(deployed, name, state, limits)
+      const next = deployedNetwork(deployed, name, state, settings)
       if (typeof next === 'string') return next
       network = next
     }
@@ -103,13 +103,13 @@ function deployedNetwork(
   item: JsonObject,
   name: string,
   state: Overlay,
-  limits: ScriptLimits,
+  settings: ScriptSettings,
 ): DeployedNetwork | string {
   try {
     const definition = definitionInItem(JSON.stringify(item), name)
     const { model } = definition
     state.standOn(registriesOf(model))
-    const scripts = new Scripts(definition, limits)
+    const scripts = new Scripts(definition, settings)
     const parts = { definition, scripts, database: state, deployment: [], log: () => {} }
     return { model, decider: new Decider(parts) }
   } catch (error) {

@@ -5,6 +5,7 @@ import type { Target } from '../model/model.ts'
 import type { ResourceReader } from '../resources/database.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import { Resolution } from '../resources/references.ts'
+import type { EngineModule } from '../runtime/engine.ts'
 import {
   Guest,
   type GuestAnswer,
@@ -18,11 +19,12 @@ import { type GuestScripts, guestScripts } from '../runtime/program.ts'
 const MEMORY_BYTES = 64 * 1024 * 1024
 /** Maximum levels of relationships resolved for one call of a guest. */
 export const LEVELS_MAX = 64
-/** Factor by which `ScriptLimits.bootMs` is multiplied if the scripts have been loaded before. */
+/** Factor by which `ScriptSettings.bootMs` is multiplied if the scripts have been loaded before. */
 const BOOT_AGAIN = 10
 
 /** Limits of the scripts of a network. */
-export interface ScriptLimits {
+export interface ScriptSettings {
+  readonly engine: EngineModule
   /** Maximum time for the processors of one transaction, and for one condition, in milliseconds. */
   readonly deadlineMs: number
   /** Maximum time to load the scripts, in milliseconds. */
@@ -40,15 +42,15 @@ export interface ScriptLimits {
  */
 export class Scripts {
   readonly #definition: NetworkDefinition
-  readonly #limits: ScriptLimits
+  readonly #settings: ScriptSettings
   readonly #guests = new Map<'processors' | 'conditions', Guest>()
   #loaded: GuestScripts | null = null
   /** Deadline of the running guest, by the clock of `performance`. */
   #untilMs: number | null = null
 
-  constructor(definition: NetworkDefinition, limits: ScriptLimits) {
+  constructor(definition: NetworkDefinition, settings: ScriptSettings) {
     this.#definition = definition
-    this.#limits = limits
+    this.#settings = settings
   }
 
   /** Loads the scripts, to check that they are valid. Errors: NETWORK_INVALID. */
@@ -58,7 +60,7 @@ export class Scripts {
 
   /** Maximum time for the processors of one transaction, in milliseconds. */
   get deadlineMs(): number {
-    return this.#limits.deadlineMs
+    return this.#settings.deadlineMs
   }
 
   /**
@@ -78,7 +80,7 @@ export class Scripts {
     for (let levels = 0; ; levels = levels * 2 || 1) {
       const resolved = await new Resolution(this.#definition.model, read).of(roots, levels)
       const request = JSON.stringify({ ...condition, resolved })
-      const answer = await this.call('conditions', request, NO_HOST, this.#limits.deadlineMs)
+      const answer = await this.call('conditions', request, NO_HOST, this.#settings.deadlineMs)
       if (!isUnresolved(answer) || levels >= LEVELS_MAX) return valuesIn(answer, resources.length)
     }
   }
@@ -100,9 +102,10 @@ export class Scripts {
     const { name, model, scripts } = this.#definition
     const isFirst = this.#loaded === null
     this.#loaded ??= guestScripts(model, scripts)
-    const bootMs = isFirst ? this.#limits.bootMs : BOOT_AGAIN * this.#limits.bootMs
+    const bootMs = isFirst ? this.#settings.bootMs : BOOT_AGAIN * this.#settings.bootMs
     this.#guests.delete(role)
-    const options = { ...this.#loaded, memoryBytes: MEMORY_BYTES }
+    const { engine } = this.#settings
+    const options = { ...this.#loaded, engine, memoryBytes: MEMORY_BYTES }
     try {
       const booted = await this.#watched(bootMs, () => Guest.boot(options, bootMs))
       this.#guests.set(role, booted)
@@ -130,7 +133,7 @@ export class Scripts {
 
   #watch(untilMs: number | null): void {
     this.#untilMs = untilMs
-    this.#limits.watch(untilMs)
+    this.#settings.watch(untilMs)
   }
 }
 

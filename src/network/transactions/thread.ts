@@ -24,7 +24,7 @@ const NS_PER_MS = 1_000_000
 async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const definition = definitionIn(Buffer.from(task.archive))
-  const scripts = new Scripts(definition, limitsOf(start))
+  const scripts = new Scripts(definition, settingsOf(start))
   if (definition.scripts.length > 0) await scripts.load()
   const registries = registriesOf(definition.model)
   const database = new ResourceDatabase(definition.name, ledger, registries)
@@ -68,19 +68,19 @@ async function verify(
   const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
   const onProgress = (progress: VerificationProgress) => port.postMessage({ progress })
   const blocks = database.changesFrom(0)
-  const limits = limitsOf(start)
-  const verified = await verifyNetwork(name, blocks, { limits, restoredHeight, onProgress })
+  const settings = settingsOf(start)
+  const verified = await verifyNetwork(name, blocks, { settings, restoredHeight, onProgress })
   await ledger.close()
   port.postMessage({ verified })
 }
 
-function limitsOf({ deadlineMs, bootMs, stopAt }: ThreadStart) {
+function settingsOf({ engine, deadlineMs, bootMs, stopAt }: ThreadStart) {
   const watch = (untilMs: number | null) => {
     // `process.hrtime` is the only clock that is the same in all threads of a process.
     const inNs = Math.ceil(((untilMs ?? 0) - performance.now()) * NS_PER_MS)
     Atomics.store(stopAt, 0, untilMs === null ? 0n : process.hrtime.bigint() + BigInt(inNs))
   }
-  return { deadlineMs, bootMs, watch }
+  return { engine, deadlineMs, bootMs, watch }
 }
 
 // The engine of the sandbox reads the time zone offset from `Date` of this thread. All nodes use UTC, so that a

@@ -1,0 +1,17 @@
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+
+/** QuickJS, compiled. Threads can share it. Node's types do not declare `WebAssembly.Module`. */
+export type EngineModule = object
+
+type Compile = (bytes: Uint8Array) => Promise<EngineModule>
+const { compile } = (globalThis as unknown as { WebAssembly: { compile: Compile } }).WebAssembly
+
+let engine: EngineModule | null = null
+
+/** Returns QuickJS, compiled once per process. Compiling it takes a thread as long as everything else at its start. */
+export async function compiledEngine(): Promise<EngineModule> {
+  const { resolve } = createRequire(import.meta.url)
+  engine ??= await compile(await readFile(resolve('@jitl/quickjs-wasmfile-release-sync/wasm')))
+  return engine
+}
