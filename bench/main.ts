@@ -20,6 +20,8 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     witnesses: () => import('./witnesses.ts'),
   }
 
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1))
+
 const [name, ...parts] = process.argv.slice(2)
 if (name !== undefined && BENCHMARKS[name] === undefined) {
   console.error(`available: ${Object.keys(BENCHMARKS).join(', ')}`)

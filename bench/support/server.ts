@@ -24,6 +24,12 @@ export function cpuSecondsOf(pid: number | undefined): number {
   return (Number(fields[13]) + Number(fields[14])) / TICKS
 }
 
+/** The started programs. They end with the benchmark, also if it is interrupted. */
+const started: ChildProcess[] = []
+process.on('exit', () => {
+  for (const child of started) child.kill('SIGKILL')
+})
+
 /** Starts a program that prints one line of JSON with its address in the member `ledger`. */
 async function startProgram(args: string[], env: Record<string, string>): Promise<Server> {
   const { child, addresses } = await startListeners(args, env)
@@ -35,6 +41,7 @@ async function startListeners(args: string[], env: Record<string, string>) {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { PATH: process.env.PATH, LOG_LEVEL: 'error', ...env },
   })
+  started.push(child)
   if (child.stdout === null) throw new Error('no output of the server')
   const [line]: unknown[] = await once(child.stdout, 'data')
   const addresses: Record<string, string> = JSON.parse(String(line))

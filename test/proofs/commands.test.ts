@@ -92,6 +92,10 @@ it('refuses invalid addresses, and flags that do not apply to the kind of input'
   expect(await runVerify(['http://'])).toMatchObject(
     usage('http:// is not the address of a ledger'),
   )
+  // No node listens on this port, so a request would give another message.
+  expect(await runVerify(['http://127.0.0.1:1', '--key', 'x'])).toMatchObject(
+    usage('--key is neither a verifier key nor a file that contains one'),
+  )
 })
 
 it('refuses a file that is too long with a one-line message', async () => {

@@ -65,6 +65,9 @@ interface AuditState {
 /** Audits the log of the node at `url` and prints the result. Errors: Exit. */
 export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   if (!URL.canParse(url)) throw new Exit(EXIT.usage, `${url} is not the address of a ledger`)
+  // Reports wrong flags before the first request.
+  const policy = policyIn(flags)
+  if (flags.key !== undefined) parseKey(flags.key)
   const base = url.replace(/\/+$/, '')
   const read = (path: string) => readFrom(`${base}${path}`, flags.token)
   const serverId = serverIdIn(await read('/api/serverid'))
@@ -73,7 +76,6 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
 
   const path = flags.state ?? join(homedir(), '.daicho', `audit-${serverId}.json`)
   const before = readState(path)
-  const policy = policyIn(flags)
   const key = keyIn(flags, policy, logOrigin(serverId)) ?? before?.key ?? (await fetchKey(fetch))
   const { audited, checkpoint, problem } = await audit(
     { serverId, key, policy, fetch },
