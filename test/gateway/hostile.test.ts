@@ -3,6 +3,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
+import { roundsOf } from '../support/rounds.ts'
 
 const MODEL = `namespace org.test
 enum Colour { o RED o GREEN }
@@ -163,7 +164,7 @@ it('never replies with a 5xx, and always uses the format of the gateway', async 
         })
       },
     ),
-    { numRuns: 1_500 },
+    { numRuns: roundsOf(1_500) },
   )
 })
 

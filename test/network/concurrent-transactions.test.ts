@@ -11,6 +11,7 @@ import {
   type TypeDeclaration,
 } from '../../src/network/index.ts'
 import { HandClock } from '../support/ledger-node.ts'
+import { roundsOf } from '../support/rounds.ts'
 
 const MODEL = `namespace org.ahead
 asset Account identified by id { o String id o Integer balance default=0 o DateTime seen optional }
@@ -134,7 +135,7 @@ it('applies each of many concurrent transactions once, in order', async () => {
       expect(await submitAll(codes)).toEqual(ends)
       expect((await account())?.balance).toBe(sum)
     }),
-    { numRuns: 10, endOnFailure: true },
+    { numRuns: roundsOf(10), endOnFailure: true },
   )
   expect(await finding()).toBe(null)
 })
