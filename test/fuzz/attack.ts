@@ -151,9 +151,10 @@ class Run {
       return this.note(seed, `${description}\nno end of the reply: ${answered}`)
     const { replies, rest } = answered
     for (const reply of replies) this.#look(reply, description, seed)
-    // An incomplete last reply is a fault. Exceptions: a reply to HTTP/1.0 ends when the connection closes, and an
-    // upgrade changes the protocol.
-    const isOther = /HTTP\/1\.0|upgrade/i.test(Buffer.concat(attempt.pieces).toString('latin1'))
+    // An incomplete last reply is a fault. Exceptions: a reply to HTTP/1.0, or to a request line without a version,
+    // ends when the connection closes, and an upgrade changes the protocol.
+    const sent = Buffer.concat(attempt.pieces).toString('latin1')
+    const isOther = /HTTP\/1\.0|upgrade/i.test(sent) || !/^\S+ \S+ HTTP/.test(sent)
     if (rest !== '' && !isOther) this.note(seed, `${description}\nhalf a reply: ${shown(rest)}`)
     const closes = replies.some(({ headers }) => headers.get('connection') === 'close')
     if (attempt.sound && !closes && replies.length !== attempt.methods.length) {
