@@ -67,7 +67,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   if (!URL.canParse(url)) throw new Exit(EXIT.usage, `${url} is not the address of a ledger`)
   // Reports wrong flags before the first request.
   const policy = policyIn(flags)
-  if (flags.key !== undefined) parseKey(flags.key)
+  const given = givenKey(flags)
   const base = url.replace(/\/+$/, '')
   const read = (path: string) => readFrom(`${base}${path}`, flags.token)
   const serverId = serverIdIn(await read('/api/serverid'))
@@ -76,7 +76,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
 
   const path = flags.state ?? join(homedir(), '.daicho', `audit-${serverId}.json`)
   const before = readState(path)
-  const key = keyIn(flags, policy, logOrigin(serverId)) ?? before?.key ?? (await fetchKey(fetch))
+  const key = keyIn(given, policy, logOrigin(serverId)) ?? before?.key ?? (await fetchKey(fetch))
   const { audited, checkpoint, problem } = await audit(
     { serverId, key, policy, fetch },
     before?.audited ?? NOTHING_AUDITED,
@@ -165,14 +165,11 @@ function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | nul
  * Exit (usage) if the policy lists logs, but not this log.
  */
 function keyIn(
-  flags: VerifyFlags,
+  given: VerifierKey | null,
   policy: WitnessPolicy | null,
   origin: string,
 ): VerifierKey | null {
-  const key =
-    flags.key === undefined
-      ? (policy?.logs.find(({ name }) => name === origin) ?? null)
-      : parseKey(flags.key)
+  const key = given ?? policy?.logs.find(({ name }) => name === origin) ?? null
   if (policy === null || policy.logs.length === 0) return key
   if (key !== null && isOfLog(policy, key)) return key
   throw new Exit(EXIT.usage, `the policy does not list the log ${key?.name ?? origin}`)
@@ -249,7 +246,8 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
   const policy = policyIn(flags)
   try {
     const file = proofIn(path)
-    const key = keyIn(flags, policy, noteOf(file).split('\n', 1)[0] ?? '') ?? requireKey(flags)
+    const key =
+      keyIn(givenKey(flags), policy, noteOf(file).split('\n', 1)[0] ?? '') ?? requireKey(flags)
     const proven = await verifyProofFile(nodeVerifySignature, key, file, policy)
     const erasedAt =
       flags.erasure === undefined ? null : await erasureOf(proven, key, flags.erasure)
@@ -337,6 +335,11 @@ async function erasureOf(proven: ProvenEntry, key: VerifierKey, path: string): P
 }
 
 /** Parses the verifier key in `text`, or in the file whose path is `text`. Errors: Exit (usage). */
+/** Returns the key of `--key`, or null. Called once, because a file such as a pipe can be read only once. */
+function givenKey({ key }: VerifyFlags): VerifierKey | null {
+  return key === undefined ? null : parseKey(key)
+}
+
 function parseKey(text: string): VerifierKey {
   try {
     return verifierKeyOf(textOrFile(text))
