@@ -335,7 +335,7 @@ async function erasureOf(proven: ProvenEntry, key: VerifierKey, path: string): P
 }
 
 /** Parses the verifier key in `text`, or in the file whose path is `text`. Errors: Exit (usage). */
-/** Returns the key of `--key`, or null. Called once, because a file such as a pipe can be read only once. */
+/** Returns the key of `--key`, or null. Errors: Exit (usage). */
 function givenKey({ key }: VerifyFlags): VerifierKey | null {
   return key === undefined ? null : parseKey(key)
 }

@@ -52,7 +52,8 @@ function stored(): string | null {
 
 /** Returns the locale for dates and numbers: the browser's, whatever the language of the texts. */
 function locale(): string | undefined {
-  return navigator.languages[0]
+  // Chromium without a configured locale reports `en-US@posix`, which `Intl` rejects.
+  return navigator.languages[0]?.split('@')[0]
 }
 
 /** Formats milliseconds since the Unix epoch as date and time in the browser's time zone. */
