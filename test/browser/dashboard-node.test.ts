@@ -184,3 +184,15 @@ it('a session without access to the list of peers still shows the node itself', 
   await page.unroute('**/api/config/peers')
   await shown(page, 'No other node is mirrored here.')
 })
+
+it('shows dates in a browser without a configured locale', async () => {
+  const node = await startNode()
+  await node.send('POST', '/api/fruit')
+  const { page, complaints } = await openPage(node, { at: '#/ledger' })
+  await page.addInitScript(
+    "Object.defineProperty(navigator, 'languages', { value: ['en-US@posix'] })",
+  )
+  await page.reload()
+  await page.getByText('1 block').waitFor()
+  expect(complaints).toEqual([])
+})
