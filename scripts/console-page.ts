@@ -100,17 +100,11 @@ export class PageShell {
     }
     const programs = join(folder, '.shell/bin')
     mkdirSync(programs, { recursive: true })
-    const node = [process.execPath, ...NODE_FLAGS]
-    // `npm run -s daicho --` runs the sources, and `daicho` runs the build like an installed package.
-    for (const [name, before, main] of [
-      ['npm', 'shift 4; ', 'src/cli/main.ts'],
-      ['daicho', '', 'dist/cli/main.js'],
-    ] as const) {
-      const program = [...node, join(ROOT, main)].map((word) => `'${word}'`).join(' ')
-      writeFileSync(join(programs, name), `#!/bin/sh\n${before}exec ${program} "$@"\n`, {
-        mode: 0o755,
-      })
-    }
+    const program = [process.execPath, ...NODE_FLAGS, join(ROOT, 'dist/cli/main.js')]
+    const line = `exec ${program.map((word) => `'${word}'`).join(' ')} "$@"`
+    writeFileSync(join(programs, 'daicho'), `#!/bin/sh\n${line}\n`, { mode: 0o755 })
+    // `npm run -s daicho --` runs the built program too, because it starts in half the time of the sources.
+    writeFileSync(join(programs, 'npm'), `#!/bin/sh\nshift 4; ${line}\n`, { mode: 0o755 })
     const { PATH = '', NODE_COMPILE_CACHE } = process.env
     this.#shell = spawn('bash', ['--noprofile', '--norc'], {
       cwd: folder,

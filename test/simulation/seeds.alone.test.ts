@@ -1,17 +1,21 @@
 // Simulated nodes that write, mirror each other and fail. Each seed is a world with its own faults
 // (docs/decisions/0026-simulation-and-attacks.md).
 import { expect, it } from 'vitest'
+import { roundsOf } from '../support/rounds.ts'
 import { runSeed } from './run.ts'
 import { runSeeds } from './seeds.ts'
 
 const TITLE =
   'no acknowledged write is lost, a key signs two histories only after a copy or a rollback, and nodes detect this'
+const SEEDS = roundsOf(100)
 const SEEDS_MS = 600_000
 
 it(
-  `seeds 1 to 50: ${TITLE}`,
+  `seeds 1 to ${SEEDS}: ${TITLE}`,
   async () => {
-    await runSeeds(1, 50)
+    const { forks, restored } = await runSeeds(1, SEEDS)
+    expect(forks).toBeGreaterThan(0)
+    expect(restored).toBeGreaterThan(0)
   },
   SEEDS_MS,
 )
