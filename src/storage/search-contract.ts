@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { roundsOf } from '../../test/support/rounds.ts'
 import type { Json, JsonObject } from '../base/json.ts'
 import {
   compareByOrder,
@@ -134,7 +135,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
             await check()
           },
         ),
-        { numRuns: 120 },
+        { numRuns: roundsOf(120) },
       )
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })

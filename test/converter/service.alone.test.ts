@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Listener } from '../../src/http/index.ts'
+import { roundsOf } from '../support/rounds.ts'
 import { children, childrenCount } from './children.ts'
 import { readWithSheetJs } from './readers.ts'
 import { formOf, postImage, startConverter, TEST_LIMITS } from './service.ts'
@@ -213,7 +214,7 @@ describe('invalid requests', () => {
         expect(reply.status, JSON.stringify(body)).toBeLessThan(500)
         expect(body).toMatchObject({ status: false, code: expect.any(String) })
       }),
-      { numRuns: 60 },
+      { numRuns: roundsOf(60) },
     )
   })
 
@@ -238,7 +239,7 @@ describe('invalid requests', () => {
           await reply.arrayBuffer()
         },
       ),
-      { numRuns: 60 },
+      { numRuns: roundsOf(60) },
     )
   })
 

@@ -3,6 +3,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
+import { roundsOf } from '../support/rounds.ts'
 
 const MODEL = `namespace org.test
 enum Colour { o RED o GREEN o BLUE }
@@ -196,7 +197,7 @@ it('returns for any filter the same result as a simple evaluation, ordered by id
       expect(ids).toEqual(expected.slice(offset, end))
       expect(total).toBe(expected.length)
     }),
-    { numRuns: 200 },
+    { numRuns: roundsOf(200) },
   )
 })
 
@@ -239,7 +240,7 @@ it('includes only readable resources in lists, pages and totals', async () => {
         expect(total).toBe(readable.length)
       },
     ),
-    { numRuns: 100 },
+    { numRuns: roundsOf(100) },
   )
   for (const id of ['t3', 't12', 't4']) {
     for (const name of ['ann', 'bob']) {
@@ -262,7 +263,7 @@ it('returns the same results with and without an index', async () => {
       const expected = byId.filter((thing) => fits(tree, thing)).map(({ id }) => id)
       expect((await found({ where: whereOf(tree) })).ids).toEqual(expected)
     }),
-    { numRuns: 100 },
+    { numRuns: roundsOf(100) },
   )
 })
 

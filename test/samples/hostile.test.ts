@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { basic } from '../support/basic.ts'
+import { roundsOf } from '../support/rounds.ts'
 import { json, type SamplesListener, startSamples } from '../support/samples-listener.ts'
 
 const NO_TOKEN = '{"success":false,"message":"No token provided."}'
@@ -326,7 +327,7 @@ describe('an invalid request', () => {
         if (answer.status < 400 || method === 'HEAD' || answer.status === 401) return
         expect(JSON.parse(answer.text)).toMatchObject({ success: false })
       }),
-      { numRuns: 500 },
+      { numRuns: roundsOf(500) },
     )
   })
 

@@ -7,7 +7,7 @@ import { runSeeds } from './seeds.ts'
 
 const TITLE =
   'no acknowledged write is lost, a key signs two histories only after a copy or a rollback, and nodes detect this'
-const SEEDS = roundsOf(100)
+const SEEDS = roundsOf(150)
 const SEEDS_MS = 600_000
 
 it(

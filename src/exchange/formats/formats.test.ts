@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { roundsOf } from '../../../test/support/rounds.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { dumpTexts } from '../dump.ts'
 import { recordsOf, type SourceFormat, type SourceOptions } from '../source.ts'
@@ -60,7 +61,7 @@ describe('NDJSON and JSON arrays', () => {
           )
         }
       }),
-      { numRuns: 60 },
+      { numRuns: roundsOf(60) },
     )
   })
 
@@ -134,7 +135,7 @@ describe('NDJSON and JSON arrays', () => {
           expect(error).toMatchObject({ name: 'SourceError' })
         }
       }),
-      { numRuns: 400 },
+      { numRuns: roundsOf(400) },
     )
   })
 })
@@ -207,7 +208,7 @@ it.each(['ndjson', 'json', 'csv'] as const)(
           stored,
         )
       }),
-      { numRuns: 100 },
+      { numRuns: roundsOf(100) },
     )
   },
 )

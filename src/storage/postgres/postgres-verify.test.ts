@@ -54,7 +54,7 @@ function changed(value: unknown, last: boolean): unknown {
 describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () => {
   describeVerify('PostgreSQL', filled)
 
-  it(`finds one changed value in every column of ${IS_THOROUGH ? 'every row' : 'two rows'} of every table`, async () => {
+  it(`finds one changed value in every column of ${IS_THOROUGH ? 'every row' : 'one row'} of every table`, async () => {
     const { location, client } = await filled(ERASING)
     const { rows: columns } = await client.query<{ table: string; column: string }>(
       `SELECT table_name AS table, column_name AS column FROM information_schema.columns
@@ -76,7 +76,7 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
         if (table === 'items' || table === 'superseded') return db !== '0'
         return table !== 'index_entries' || number !== '1'
       })
-      for (const row of IS_THOROUGH ? readable : readable.slice(0, 2)) {
+      for (const row of IS_THOROUGH ? readable : readable.slice(0, 1)) {
         let ctid = row.ctid
         for (const { column } of ofTable) {
           const set = async (value: unknown) => {
@@ -94,7 +94,7 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
         }
       }
     }
-    expect(changes).toBeGreaterThan(100)
+    expect(changes).toBeGreaterThan(90)
     expect(await findingIn(location)).toBeNull()
   })
 
