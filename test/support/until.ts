@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
  * contains the description.
  */
 export const WAIT_MS = 250_000
-const PAUSE_MS = 10
+const PAUSE_MS = 20
 
 /** Polls until `isSo` returns true. Throws an error with `description` after `waitMs` milliseconds. */
 export async function until(
