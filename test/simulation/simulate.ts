@@ -1,5 +1,5 @@
-// Runs seeds manually. `npm run -s simulate -- 51` shows the trace of seed 51, and `npm run -s simulate -- 151 20000`
-// runs seeds 151 to 20000.
+// Runs seeds manually. `npm run -s simulate -- 51` shows the trace of seed 51, and `npm run -s simulate -- 101 20000`
+// runs seeds 101 to 20000.
 import { runSeed } from './run.ts'
 import { failureText } from './seeds.ts'
 
