@@ -5,8 +5,9 @@ import { LongestFirst } from './scripts/longest-first.ts'
 import { memoryFolder } from './scripts/memory-folder.ts'
 
 /**
- * Tests that measure their own process (its memory, open files, child processes or event-loop delay), or that run the
- * tests of other files again.
+ * Tests that measure their own process (its memory, open files, child processes or event-loop delay), that run the
+ * tests of other files again, or that change the network interfaces, after which Chromium ends its requests. They run
+ * first, long before the tests with Chromium.
  */
 const ALONE = '{src,test}/**/*.alone.test.ts'
 

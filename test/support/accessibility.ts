@@ -11,8 +11,16 @@ const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
 /** The widths in pixels for each mode. Colours do not depend on the width. */
 const WIDTHS = { light: [1280, 360], dark: [1280] } as const
-const FINISH_TRANSITIONS = `for (const each of document.getAnimations())
-  if (each.effect.getComputedTiming().endTime !== Infinity) each.finish()`
+/**
+ * Resolves after the page has handled a change of its size or mode, and no transition is running. Scripts of the page
+ * receive the change after the first frame and before the second.
+ */
+const SETTLE = `(async () => {
+  await new Promise(requestAnimationFrame)
+  await new Promise(requestAnimationFrame)
+  for (const each of document.getAnimations())
+    if (each.effect.getComputedTiming().endTime !== Infinity) each.finish()
+})()`
 
 /**
  * Expects that axe finds no violation on `page` and that the page does not scroll horizontally, in light mode at widths
@@ -30,8 +38,8 @@ export async function expectAccessible(
     for (const width of WIDTHS[colorScheme]) {
       await page.setViewportSize({ width, height: 800 })
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-      // During a transition, text may have less contrast.
-      await page.evaluate(FINISH_TRANSITIONS)
+      // Otherwise text may have the colour of the other mode, or of a transition.
+      await page.evaluate(SETTLE)
       if (SCREENSHOTS !== undefined) {
         mkdirSync(SCREENSHOTS, { recursive: true })
         const path = join(SCREENSHOTS, `${name}-${width}-${colorScheme}.png`)
