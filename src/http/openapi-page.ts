@@ -39,6 +39,7 @@ export interface OpenApiPage {
  * share.
  */
 export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Promise<string> {
+  app.routeTable.apiPage = page.path
   const routes: RouteOptions[] = []
   app.addHook('onRoute', (route) => {
     const isDocumented = route.method !== 'HEAD' && route.schema?.hide !== true

@@ -2,6 +2,7 @@ import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import type { HttpApp, HttpComponent } from './component.ts'
 import { buildApp } from './listener.ts'
+import { registerOpenApiPage } from './openapi-page.ts'
 import { statusFalseReply } from './refusal.ts'
 import { unroutedRefusal } from './unknown-routes.ts'
 
@@ -68,6 +69,20 @@ it('rejects a wrong method with a reply in the error format of the component', a
     code: 'METHOD_NOT_ALLOWED',
     message: 'this path accepts only GET, HEAD',
   })
+})
+
+it('names the API page, if there is one, in the reply to an unknown path', async () => {
+  const page = { path: '/doc', title: 'a', links: [], description: '', version: '1.0.0' }
+  const without = await send(await appWith(register), 'GET', '/nowhere')
+  const withPage = await send(
+    await appWith(async (app) => void (await registerOpenApiPage(app, page))),
+    'GET',
+    '/nowhere',
+  )
+  expect([without, withPage].map(({ reply }) => reply.json().message)).toEqual([
+    'nothing is served at this path',
+    'nothing is served at this path; GET /doc shows the API',
+  ])
 })
 
 it('checks the origin of a request before its method', async () => {

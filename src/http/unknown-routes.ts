@@ -20,6 +20,8 @@ interface RoutePath {
 export class RouteTable {
   /** Keys are paths as routes declare them, e.g. `/api/:db`. */
   readonly #paths = new Map<string, RoutePath>()
+  /** Path of the listener's API page, e.g. `/doc`. */
+  apiPage: string | null = null
 
   add({ url, method }: Pick<RouteOptions, 'url' | 'method'>): void {
     const path = this.#paths.get(url) ?? parseRoutePath(url)
@@ -49,7 +51,9 @@ export function acceptAllMethods(app: HttpApp): string[] {
 export function unroutedRefusal({ server, url, method }: FastifyRequest): HttpRefusal {
   const methods = server.routeTable.methodsAt(decodedPath(url))
   if (methods.length > 0 && !methods.includes(method)) return methodRefusal(methods)
-  return new HttpRefusal(404, 'PATH_UNKNOWN', 'nothing is served at this path')
+  const { apiPage } = server.routeTable
+  const hint = apiPage === null ? '' : `; GET ${apiPage} shows the API`
+  return new HttpRefusal(404, 'PATH_UNKNOWN', `nothing is served at this path${hint}`)
 }
 
 /** Returns a 405 with the header `Allow` (RFC 9110, section 15.5.6). */

@@ -2,14 +2,27 @@
 // database server, each read is a statement of its own and sees the newest commit.
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
-import { HandClock, startLedgerNode, temporaryFolder } from '../../test/support/ledger-node.ts'
+import {
+  HandClock,
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../../test/support/ledger-node.ts'
 import { openStoreReader, type StoreReader } from '../storage/index.ts'
 import { idListReply } from './api/replies.ts'
 import { LedgerService } from './service.ts'
 import type { LedgerWriter } from './writer/writer.ts'
 
-/** A ledger with item `fig` of database `fruit`, which is deleted and created again after the first read. */
-async function ledgerWithCommit(): Promise<LedgerService> {
+type Change = (send: LedgerNode['send']) => Promise<unknown>
+
+const createAgain: Change = async (send) => {
+  await send('DELETE', '/api/fruit')
+  await send('POST', '/api/fruit')
+  await send('POST', '/api/fruit', { id: 'fig' })
+}
+
+/** A ledger with the items `fig` and `plum` of database `fruit`, to which `change` is made after the first read. */
+async function ledgerWithCommit(change: Change = createAgain): Promise<LedgerService> {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
@@ -20,9 +33,7 @@ async function ledgerWithCommit(): Promise<LedgerService> {
     await node.close()
   })
   const commit = async () => {
-    await node.send('DELETE', '/api/fruit')
-    await node.send('POST', '/api/fruit')
-    await node.send('POST', '/api/fruit', { id: 'fig' })
+    await change(node.send)
     reader.refresh()
   }
   let isCommitted = false
@@ -59,6 +70,16 @@ it('returns `consistent: false` if the database is deleted and created again dur
     height: 1,
     consistent: false,
   })
+})
+
+it('returns `consistent: false` if a block was added during an aggregation', async () => {
+  const ledger = await ledgerWithCommit((send) => send('POST', '/api/nuts'))
+  const query = { where: null, group: [], functions: [] }
+  const groups = [{ group: {}, count: 2 }]
+  const result = { groups, height: 1, consistent: false }
+  expect(await ledger.aggregate('fruit', query, signal)).toEqual(result)
+  const next = { groups, height: 2, consistent: true }
+  expect(await ledger.aggregate('fruit', query, signal)).toEqual(next)
 })
 
 it('rejects a list that starts after an item of an earlier database of the same name', async () => {

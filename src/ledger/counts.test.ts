@@ -90,17 +90,6 @@ it('rejects an aggregation with an unknown database, invalid paths, filter membe
   ])
 })
 
-it('returns `consistent: false` if a block was added during an aggregation', async () => {
-  const signal = new AbortController().signal
-  const query = { where: null, group: [], functions: [] }
-  const running = node.service.aggregate('many', query, signal)
-  await node.send('POST', '/api/empty', { id: 'x' })
-  const { height, consistent, groups } = await running
-  expect([consistent, groups[0]?.count]).toEqual([false, 3_000])
-  expect(height).toBeLessThan((await node.service.aggregate('empty', query, signal)).height)
-  await node.send('DELETE', '/api/empty/x')
-})
-
 it('ends a count or an aggregation after a time limit, or when the client disconnects', async () => {
   // Each call of the clock advances the time by more than half of the limit.
   const slow = await startLedgerNode({

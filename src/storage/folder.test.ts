@@ -1,9 +1,10 @@
-import { chownSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../base/clock.ts'
 import { openLedger } from '../ledger/core.ts'
+import { lockFolder } from './folder.ts'
 
 const OTHER_USER = 65_534
 
@@ -30,3 +31,14 @@ it.skipIf(process.geteuid?.() !== 0)(
     for (const [, uid] of owners()) expect(uid).toBe(OTHER_USER)
   },
 )
+
+it('names the lock file if SQLite cannot open it', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-lock-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const lock = join(folder, 'ledger.lock')
+  mkdirSync(lock)
+  const message = `${lock} cannot be used: unable to open database file`
+  expect(() => lockFolder(folder)).toThrow(
+    expect.objectContaining({ code: 'FOLDER_UNUSABLE', message }),
+  )
+})

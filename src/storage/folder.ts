@@ -164,19 +164,18 @@ function lock(path: string): DatabaseSync {
     return database
   } catch (error) {
     database?.close()
-    if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
+    const isSqlite = error instanceof Error && 'errcode' in error
+    if (isSqlite && error.errcode === SQLITE_BUSY) {
       throw new StoreError(
         'FOLDER_IN_USE',
         `another daicho is using the folder ${path}; stop it, or choose another folder`,
       )
     }
-    throw new StoreError(
-      'FOLDER_UNUSABLE',
-      `the folder ${path} cannot be used: ${reasonOf(error)}`,
-      {
-        cause: error,
-      },
-    )
+    // Messages of SQLite do not contain the path.
+    const subject = isSqlite ? lockPath : `the folder ${path}`
+    throw new StoreError('FOLDER_UNUSABLE', `${subject} cannot be used: ${reasonOf(error)}`, {
+      cause: error,
+    })
   }
 }
 

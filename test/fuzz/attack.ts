@@ -35,12 +35,16 @@ export interface Outcome {
   readonly sizes: readonly ReturnType<Served['size']>[]
 }
 
-/** Sends `count` attempts to the listener `name`, from `seed` on. `folder` is the data folder of the listener. */
+/**
+ * Sends `count` attempts to the listener `name`, from `seed` on. `folder` is the data folder of the listener. Calls
+ * `onBatch` with the number of sent attempts after each batch.
+ */
 export async function attack(
   name: ListenerName,
   count: number,
   seed: number,
   folder: string,
+  onBatch: (sent: number) => void = () => {},
 ): Promise<Outcome> {
   const served = await serve(name, folder)
   const run = new Run(name, served)
@@ -53,6 +57,7 @@ export async function attack(
     const list = fc.sample(attempts, { numRuns: batch, seed: ofSeed })
     await run.all(list, ofSeed)
     await run.expectAlive(ofSeed)
+    onBatch(from + batch)
     const quarter = Math.floor((4 * (from + batch)) / count)
     if (quarter > sizes.length) sizes.push(served.size())
   }

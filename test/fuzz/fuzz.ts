@@ -1,10 +1,12 @@
 // Attacks the listeners, for manual runs. `npm run -s fuzz -- ledger 100000 1` sends 100,000 attempts to the ledger,
-// with seeds from 1 on. `npm run -s fuzz -- all 1000` sends 1,000 attempts to each listener.
+// with seeds from 1 on, and prints the progress to stderr. `npm run -s fuzz -- all 1000` sends 1,000 attempts to each listener.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { attack } from './attack.ts'
 import { LISTENERS } from './served.ts'
+
+const PROGRESS_EVERY = 10_000
 
 const [which = 'all', count = '1000', seed = '1'] = process.argv.slice(2)
 for (const name of LISTENERS.filter((each) => which === 'all' || each === which)) {
@@ -14,6 +16,9 @@ for (const name of LISTENERS.filter((each) => which === 'all' || each === which)
     Number(count),
     Number(seed),
     folder,
+    (attempts) => {
+      if (attempts % PROGRESS_EVERY === 0) console.error(`${name}: ${attempts} of ${count}`)
+    },
   )
   const replies = [...statuses]
     .toSorted(([a], [b]) => a - b)

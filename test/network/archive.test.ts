@@ -158,7 +158,12 @@ describe('daicho network', () => {
     expect(wrong.stdout).toMatch(
       /^models\/a\.cto:2:7: error: A needs “identified by”.*\n.*warning.*\n1 error\n$/,
     )
-    expect((await runDaicho(['network', 'check', join(folder, 'none')])).code).toBe(2)
+    const none = join(folder, 'none')
+    const missing = await runDaicho(['network', 'check', none])
+    expect([missing.code, missing.stderr]).toEqual([
+      2,
+      `daicho: ${none}: cannot be read: ENOENT: no such file or directory, lstat '${none}'\n`,
+    ])
     expect((await runDaicho(['network', 'upgrade', folder, '--default', 'x'])).code).toBe(2)
     expect((await runDaicho(['network', 'deploy', sample('trade')])).code).toBe(78)
   })

@@ -242,7 +242,7 @@ function filesAt(path: string) {
     return readNetwork(path)
   } catch (error) {
     if (!(error instanceof NetworkError)) throw error
-    throw new Exit(EXIT.usage, error.message, { cause: error })
+    throw new Exit(EXIT.usage, `${path}: ${error.message}`, { cause: error })
   }
 }
 

@@ -211,19 +211,22 @@ const ENTRIES_MAX = 20_000
 /** Folders that can contain files of a network. */
 const FOLDERS = ['models', 'lib', 'node_modules']
 
-/** Reads the network in the directory or `.bna` archive at `path`. Errors: NETWORK_UNREADABLE. */
+/**
+ * Reads the network in the directory or `.bna` archive at `path`. Errors: NETWORK_UNREADABLE; the message does not
+ * name `path`.
+ */
 export function readNetwork(path: string): NetworkSource {
   try {
     const stat = lstatSync(path)
     if (stat.isSymbolicLink())
-      throw unreadable(`${path} is a symbolic link; use a regular file or folder`)
+      throw unreadable('this is a symbolic link; use a regular file or folder')
     if (stat.isDirectory()) return { files: readDirectory(path), packed: null }
-    if (stat.size > 2 * NETWORK_BYTES_MAX) throw unreadable(`${path} is too large for a network`)
+    if (stat.size > 2 * NETWORK_BYTES_MAX) throw unreadable('the file is too large for a network')
     const packed = readFileSync(path)
     return { files: readArchive(packed), packed }
   } catch (error) {
     if (error instanceof Error && 'syscall' in error) {
-      throw unreadable(`${path} cannot be read: ${error.message}`, error)
+      throw unreadable(`cannot be read: ${error.message}`, error)
     }
     throw error
   }
@@ -236,7 +239,7 @@ function readDirectory(root: string): NetworkFiles {
   const walk = (folder: string): void => {
     for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
       seen += 1
-      if (seen > ENTRIES_MAX) throw unreadable(`${root} has too many files to be a network`)
+      if (seen > ENTRIES_MAX) throw unreadable('the directory has too many files to be a network')
       const path = folder === '' ? entry.name : `${folder}/${entry.name}`
       const isWanted = isNetworkFile(path)
       if (entry.isDirectory()) {
