@@ -9,7 +9,12 @@ import { LISTENERS } from './served.ts'
 const PROGRESS_EVERY = 10_000
 
 const [which = 'all', count = '1000', seed = '1'] = process.argv.slice(2)
-for (const name of LISTENERS.filter((each) => which === 'all' || each === which)) {
+const names = LISTENERS.filter((each) => which === 'all' || each === which)
+if (names.length === 0) {
+  console.error(`there is no listener ${which}; use all, or one of ${LISTENERS.join(', ')}`)
+  process.exitCode = 2
+}
+for (const name of names) {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-fuzz-'))
   const { sent, statuses, findings, sizes } = await attack(
     name,
