@@ -140,6 +140,28 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
+    it('a path continues in each element of an array, but not in an array in an array', async () => {
+      await stage.open()
+      const contents: readonly JsonObject[] = [
+        { a: { b: { c: 1 } } },
+        { a: [{ b: { c: 1 } }, 2] },
+        { a: { b: [{ c: 2 }, { c: [3, 1] }] } },
+        { a: [{ b: [{ c: 1 }] }] },
+        { a: [[{ b: { c: 1 } }]] },
+        { a: { b: { c: [[1]] } } },
+        { a: '{"b":{"c":1}}' },
+        { a: ['{"b":{"c":1}}', { b: 1 }] },
+      ]
+      const items = contents.map((each, at) => create('fruit', { ...each, id: `${at}` }))
+      await appendEntries(stage.store, [entry.createDb('fruit'), ...items])
+      const ids = async (where: Json) =>
+        (await found('fruit', { where: read({ where }).where })).ids
+      expect(await ids({ 'a.b.c': 1 })).toEqual(['0', '1', '2', '3'])
+      expect(await ids({ 'a.b.c': { gt: 2 } })).toEqual(['2'])
+      expect(await ids({ 'a.b.c': { exists: true } })).toEqual(['0', '1', '2', '3', '5'])
+      expect(await ids({ 'a.b.c': null })).toEqual(['4', '6', '7'])
+    })
+
     const fruit = async (count: number) => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('fruit')])

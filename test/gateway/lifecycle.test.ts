@@ -182,6 +182,45 @@ it('restores all resources, networks, identities and records on a new node from 
   )
 })
 
+it('an upgrade fills a new field of a type and of its subtypes, and keeps existing values', async () => {
+  const node = await gateway()
+  const model = (abstract: string, fields: string) => `namespace org.test
+    ${abstract} asset Thing identified by id { o String id ${fields} }
+    asset Tool extends Thing {}
+    participant Person identified by name { o String name }`
+  const send = (method: string, path: string, source: string, version: string) =>
+    node.send(method, path, new Uint8Array(networkOf(source, {}, { version }).archive), {
+      'content-type': 'application/octet-stream',
+    })
+  const labels = async () => [
+    (await node.send('GET', '/test-network/api/Thing/a')).json.label,
+    (await node.send('GET', '/test-network/api/Tool/b')).json.label,
+  ]
+  await send('POST', '/networks', model('', ''), '1.0.0')
+  await node.send('POST', '/test-network/api/Thing', { id: 'a' })
+  await node.send('POST', '/test-network/api/Tool', { id: 'b' })
+  const labelled = model('', 'o String label')
+  const path = '/networks/test-network?default='
+  for (const [version, value, expected] of [
+    ['2.0.0', 'org.test.Tool.label=x', 422],
+    ['2.0.1', 'Thing.label=new', 200],
+    ['2.0.2', 'Thing.label=other', 200],
+  ] as const) {
+    const { status } = await send('PUT', path + value, labelled, version)
+    expect([version, status]).toEqual([version, expected])
+  }
+  expect(await labels()).toEqual(['new', 'new'])
+  const abstract = model('abstract', 'o String label')
+  const refused = await send('PUT', '/networks/test-network', abstract, '3.0.0')
+  expect(refused.json.error.details).toEqual([
+    {
+      path: '/org.test.Thing#a',
+      code: 'WRONG_CLASS',
+      message: 'org.test.Thing is not a type of resources in the new model',
+    },
+  ])
+})
+
 it('deploys, lists and upgrades networks over HTTP, and rejects an upgrade that makes stored resources invalid', async () => {
   const node = await gateway()
   const send = (method: string, path: string, model: string, version: string) =>
@@ -223,7 +262,6 @@ it('deploys, lists and upgrades networks over HTTP, and rejects an upgrade that 
   expect((await node.send('GET', '/test-network/api/Thing/a')).json.label).toBe('new')
   const without = await node.send('POST', '/test-network/api/Thing', { id: 'c', size: 1 })
   expect(without.status).toBe(422)
-
   const gone = await send(
     'PUT',
     '/networks/test-network',

@@ -21,6 +21,7 @@ it('rounds only the exact sum, not the intermediate sums', () => {
     [[2 ** 53, 1], 2 ** 53],
     [[2 ** 53, 1, 2 ** -1074], 2 ** 53 + 2],
     [[2 ** 53 - 1, 2 ** 53 - 1, 1], 2 ** 54],
+    [[2 ** 53 - 1, 2, 1 - 2 ** 53], 2],
     [[2 ** -1074, 2 ** -1074], 2 ** -1073],
     [[2 ** -1022, -(2 ** -1074)], 2 ** -1022 - 2 ** -1074],
     [[Number.MAX_VALUE, Number.MAX_VALUE], Number.POSITIVE_INFINITY],

@@ -1,9 +1,9 @@
 // Tests that damage of an export is always detected, and that an import restores either the whole node or nothing.
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import {
   HandClock,
   startLedgerNode,
@@ -283,4 +283,50 @@ it('rejects the export of a damaged chain', async () => {
     code: 'CHAIN_DAMAGED',
     message: expect.stringContaining('height 1, entry 1'),
   })
+})
+
+it('rejects the export of an erased entry if no other entry erases it', async () => {
+  const { folder } = await usedFolder()
+  const node = await startLedgerNode({ folder })
+  expect((await node.send('POST', '/api/fruit/plum/erase')).status).toBe(200)
+  await node.close()
+  expect(await refusalOf(Buffer.from(await exportOf(folder)))).toBeNull()
+  tamper(folder, 'DELETE FROM erasures')
+  await expect(exportOf(folder)).rejects.toMatchObject({
+    code: 'CHAIN_DAMAGED',
+    message:
+      'the chain does not verify at height 1, entry 1: the entry has no blind, but no other entry erases it',
+  })
+})
+
+it('rejects an export during which an entry is erased, because the export does not contain the erasure', async () => {
+  const { folder } = await usedFolder()
+  const node = await startLedgerNode({ folder })
+  const store = await openStoreReader(folder, { frozen: false })
+  onTestFinished(async () => {
+    await store.close()
+    await node.close()
+  })
+  const lines = exportLines(store, folder, noProgress)
+  // The export covers the blocks at the time of its first line.
+  await lines.next()
+  expect((await node.send('POST', '/api/fruit/plum/erase')).status).toBe(200)
+  store.refresh()
+  await expect(lines.next()).rejects.toMatchObject({
+    code: 'CHAIN_DAMAGED',
+    message:
+      'the chain does not verify at height 1, entry 1: the entry was erased during the export; export again',
+  })
+})
+
+it('rejects an import into a folder with a damaged signed head, and leaves the folder unchanged', async () => {
+  const { folder, text } = await usedFolder()
+  const target = temporaryFolder()
+  cpSync(join(folder, 'node.key'), join(target, 'node.key'))
+  writeFileSync(join(target, 'signed-head'), 'damaged')
+  const chunks = chunksOf(Buffer.from(text))
+  await expect(
+    importExport({ folder: target, chunks, progress: noProgress }),
+  ).rejects.toMatchObject({ code: 'LOG_HEAD_DAMAGED' })
+  expect(readdirSync(target).toSorted()).toEqual(['ledger.lock', 'node.key', 'signed-head'])
 })

@@ -77,8 +77,7 @@ export interface NewChainImportOptions extends NewChainOptions, Pick<ImportOptio
  */
 export function importAsNewChain(options: NewChainImportOptions): Promise<NewChain> {
   const { folder, vkey } = options
-  const { serverId, key } = nodeOfKey(vkey)
-  const publicKey = Buffer.from(key.publicKey).toString('hex')
+  const { serverId } = nodeOfKey(vkey)
   return restoreAsNewChain(options, async (mirror) => {
     if (isSignedMirror(mirror)) {
       throw new ExportError(
@@ -90,8 +89,7 @@ export function importAsNewChain(options: NewChainImportOptions): Promise<NewCha
     emptySideFolder(side)
     try {
       await buildStore(side, options, (header) => {
-        const isKey = header.publicKey === null || header.publicKey === publicKey
-        if (header.serverId === serverId && isKey) return
+        if (header.serverId === serverId) return
         throw new ExportError(
           'IMPORT_WITHOUT_KEY',
           `the export is the chain of server id ${header.serverId}, but the key ${vkey} belongs to another node`,

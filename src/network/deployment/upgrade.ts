@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/
 import { storedJson } from '../../ledger/core.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { isA } from '../model/model.ts'
+import type { TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE } from '../model/system.ts'
 import { checkInstance, PROBLEMS_MAX, type Problem, pointer } from '../model/validation.ts'
 import type { ResourceChange, ResourceDatabase } from '../resources/database.ts'
@@ -51,9 +51,7 @@ export async function upgradedResources(
       } else {
         const filled = { ...stored }
         for (const { type: name, field, value } of defaults) {
-          if ((name === type.name || isA(type, name)) && filled[field] === undefined) {
-            filled[field] = value
-          }
+          if (hasName(type, name) && filled[field] === undefined) filled[field] = value
         }
         const checked = checkInstance(next.model, type, filled, next)
         if (checked.problems === null) {
@@ -70,6 +68,14 @@ export async function upgradedResources(
   }
   if (problems.length > 0) throw refused(problems)
   return changes
+}
+
+/** Whether `name` is the qualified or short name of `type` or of one of its supertypes. */
+function hasName(type: TypeDeclaration, name: string): boolean {
+  for (let at: TypeDeclaration | null = type; at !== null; at = at.superType) {
+    if (at.name === name || at.qualifiedName === name) return true
+  }
+  return false
 }
 
 function refused(problems: readonly Problem[]): NetworkError {
