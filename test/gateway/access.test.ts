@@ -164,6 +164,17 @@ describe('identities', () => {
     expect((await as('c2', 'GET', '/api/system/ping')).status).toBe(200)
   })
 
+  it('are not valid while their participant does not exist', async () => {
+    const { node, as } = await under(
+      'rule R { participant: "ANY" operation: ALL resource: "**" action: ALLOW }',
+    )
+    expect((await node.send('DELETE', '/api/Clerk/c1')).status).toBe(204)
+    const refused = await as('c1', 'GET', '/api/system/ping')
+    expect([refused.status, refused.json.error.code]).toEqual([401, 'IDENTITY_UNKNOWN'])
+    expect((await node.send('POST', '/api/Clerk', { name: 'c1' })).status).toBe(200)
+    expect((await as('c1', 'GET', '/api/system/ping')).status).toBe(200)
+  })
+
   it('can be bound by the hash of a secret, so that the gateway never receives the secret', async () => {
     const { node } = await under('')
     const hash = createHash('sha256').update('my own').digest('hex')
