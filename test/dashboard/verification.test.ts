@@ -58,8 +58,11 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
   },
 )
 
-/** Returns a chain of four blocks as a node serves it, with a log that is signed with a new key. */
-function chain(): { source: ChainSource; blocks: JsonObject[] } {
+/**
+ * Returns a chain of four blocks as a node serves it, with a log that is signed with a new key. `signedRoot` replaces
+ * the root in the checkpoint.
+ */
+function chain(signedRoot?: Uint8Array): { source: ChainSource; blocks: JsonObject[] } {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const serverId = serverIdOf(publicKey)
   const blocks: JsonObject[] = []
@@ -83,7 +86,7 @@ function chain(): { source: ChainSource; blocks: JsonObject[] } {
     blocks.push(JSON.parse(provenBlockJson(block)))
   }
   const key = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }
-  const text = checkpointText({ origin: key.name, size: 4, root: rootOf(log) })
+  const text = checkpointText({ origin: key.name, size: 4, root: signedRoot ?? rootOf(log) })
   const source = {
     serverId,
     verifierKey: `${verifierKeyText(key)}\n`,
@@ -102,6 +105,11 @@ it('verifies a valid chain, remembers it, and verifies it again', async () => {
   expect([fault, totals]).toEqual([null, { blocks: 4, size: 4, entries: 8, erased: 0 }])
   expect(remember).toMatchObject({ size: 4, verifierKey: source.verifierKey.trim() })
   expect((await verify({ ...source, remembered: remember })).fault).toBe(null)
+})
+
+it('reports the problem "log" if the key of the node has signed another chain', async () => {
+  const { source } = chain(rootOf(EMPTY_FRONTIER))
+  expect(await verify(source)).toMatchObject({ fault: { code: 'log' }, blocks: 4, remember: null })
 })
 
 const at = (value: Json | undefined, ...path: string[]): JsonObject =>

@@ -109,6 +109,29 @@ describe('deployment', () => {
     expect(findingsOf(where(condition)).errors).toHaveLength(1)
   })
 
+  it('accepts conditions nested up to 32 levels deep, side by side in any number', () => {
+    const nested = (levels: number) => `${'('.repeat(levels)}n == 1${')'.repeat(levels)}`
+    const errorsOf = (condition: string) =>
+      findingsOf(`SELECT org.test.Thing WHERE ${condition}`).errors
+    expect(errorsOf(nested(32))).toEqual([])
+    expect(errorsOf(Array(40).fill('(n == 1)').join(' OR '))).toEqual([])
+    expect(errorsOf(nested(33))).toEqual(['conditions are nested more than 32 levels deep'])
+  })
+
+  it.each([
+    ['ORDER BY [n DESC, id ASC] LIMIT 0 SKIP 5', true],
+    ['ORDER BY n LIMIT _$count SKIP _$from', true],
+    ['ORDER BY [n DESC ASC]', false],
+    ['LIMIT -1', false],
+    ['SKIP -1', false],
+    ['LIMIT 1.5', false],
+    ['LIMIT "1"', false],
+    ['LIMIT n', false],
+  ])('with %s is accepted: %s', (rest, isAccepted) => {
+    const { errors } = findingsOf(`SELECT org.test.Thing ${rest}`)
+    expect([errors, errors.length === 0]).toEqual([isAccepted ? [] : errors, isAccepted])
+  })
+
   it('accepts a query on an abstract type, but not on events, concepts, enums and unknown types', () => {
     expect(findingsOf('SELECT org.test.Base').errors).toEqual([])
     for (const type of ['E', 'Line', 'Colour', 'Nope']) {

@@ -198,9 +198,6 @@ class QueryParser {
     }
     const operator = this.#operator()
     const right = this.#operand()
-    if (left.kind !== 'path' && right.kind !== 'path') {
-      throw tokens.failure(left.at, 'one side of a comparison must be a property')
-    }
     return { kind: 'compare', operator, left, right, at }
   }
 
