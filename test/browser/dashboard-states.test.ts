@@ -136,6 +136,39 @@ it('is accessible while it shows failures, loading and an expired session', asyn
   await expectAccessible(page, 'refused')
 })
 
+it('shows the changes that were made while the page was hidden', async () => {
+  const node = await startNode()
+  await withOneItem(node)
+  const { page } = await openPage(node, { at: '#/db/fruit' })
+  await page.locator('.items tbody tr').waitFor()
+  const becomes = (state: string) =>
+    page.evaluate(`
+      Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))
+    `)
+  await becomes('hidden')
+  await node.send('POST', '/api/fruit', { id: 'fig' })
+  await node.send('POST', '/api/nuts')
+  await becomes('visible')
+  await page.getByRole('link', { name: 'fig', exact: true }).waitFor()
+})
+
+it('shows why the list of other nodes is missing', async () => {
+  const node = await startNode()
+  const { page } = await openPage(node)
+  const reasons = [
+    [403, 'This session may not read the list of other nodes.'],
+    [500, 'That did not work:'],
+  ] as const
+  for (const [status, text] of reasons) {
+    await page.route('**/api/config/peers', (route) =>
+      route.fulfill({ status, json: { status: false, code: 'STORE_BROKEN', message: 'no' } }),
+    )
+    await page.goto(`${node.url}/#/node`)
+    await page.locator('.peers').getByText(text).waitFor()
+  }
+})
+
 const HEAD = [
   'a Skip to the content',
   'a daicho',

@@ -89,6 +89,8 @@ describe('resources', () => {
     for (const name of ['Thing', 'org.test.Thing', 'things']) {
       expect((await send('GET', `/api/${name}/alias`)).status).toBe(200)
       expect((await send('GET', `/test-network/api/${name}/alias`)).status).toBe(200)
+      expect((await send('GET', `/api/${name}/`)).json).toMatchObject([{ id: 'alias' }])
+      expect((await refused('GET', `/api/${name}/alias/note`)).code).toBe('TYPE_NOT_FOUND')
     }
     await send('DELETE', '/api/org.test.Thing/alias')
   })
