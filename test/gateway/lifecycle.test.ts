@@ -200,17 +200,18 @@ it('an upgrade fills a new field of a type and of its subtypes, and keeps existi
   await node.send('POST', '/test-network/api/Thing', { id: 'a' })
   await node.send('POST', '/test-network/api/Tool', { id: 'b' })
   const labelled = model('', 'o String label')
+  const placed = model('', 'o String label o String place')
   const path = '/networks/test-network?default='
-  for (const [version, value, expected] of [
-    ['2.0.0', 'org.test.Tool.label=x', 422],
-    ['2.0.1', 'Thing.label=new', 200],
-    ['2.0.2', 'Thing.label=other', 200],
+  for (const [version, source, value, expected] of [
+    ['2.0.0', labelled, 'org.test.Tool.label=x', 422],
+    ['2.0.1', labelled, 'Thing.label=new', 200],
+    ['2.0.2', placed, 'Thing.label=other&default=Thing.place=here', 200],
   ] as const) {
-    const { status } = await send('PUT', path + value, labelled, version)
+    const { status } = await send('PUT', path + value, source, version)
     expect([version, status]).toEqual([version, expected])
   }
   expect(await labels()).toEqual(['new', 'new'])
-  const abstract = model('abstract', 'o String label')
+  const abstract = model('abstract', 'o String label o String place')
   const refused = await send('PUT', '/networks/test-network', abstract, '3.0.0')
   expect(refused.json.error.details).toEqual([
     {
