@@ -266,8 +266,11 @@ export async function serverWarning(url: string): Promise<string | null> {
 function newClient(config: pg.ClientConfig): pg.Client {
   try {
     return new pg.Client(config)
-  } catch {
-    throw invalidUrl()
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error)) throw invalidUrl()
+    // The driver reads the files that `sslrootcert`, `sslcert` and `sslkey` name.
+    const message = `a file of the store's URL cannot be read: ${error.message}`
+    throw new StoreError('STORE_UNAVAILABLE', message, { cause: error })
   }
 }
 
