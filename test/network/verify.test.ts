@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { openLedger, unitOf } from '../../src/ledger/core.ts'
 import { NetworkThread } from '../../src/network/deployment/network-thread.ts'
@@ -151,6 +152,16 @@ it('verification fails with an error, not with a finding, if the scripts cannot 
   start.mockRestore()
   expect((await node.networks.verify('test-network', () => {})).finding).toBeNull()
   await node.close()
+})
+
+it('verification returns its result even if its thread ends while the main thread is busy', async () => {
+  const node = await gateway({ deploy: [networkOf(MODEL, { 'lib/bump.js': bump('1') })] })
+  await node.send('POST', '/api/Thing', { id: 'a' })
+  const verifying = node.networks.verify('test-network', () => {})
+  // All messages of the thread arrive together with its exit. Blocking for too short a time would only not test this.
+  await setImmediate()
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500)
+  expect(await verifying).toMatchObject({ transactions: 2, finding: null })
 })
 
 it('the data of a network can be restored into a new chain, and the network is served again', async () => {

@@ -25,7 +25,7 @@ export type ThreadEnd = 'DEADLINE' | 'MEMORY'
 /** Receives the messages of a thread, and a notification of its exit. */
 export interface ThreadEvents {
   message(message: FromThread): void
-  /** Called once when the thread exits, unless `end` was called first. */
+  /** Called once when the thread has exited, unless `end` was called first. */
   ended(end: ThreadEnd): void
 }
 
@@ -35,6 +35,11 @@ export class NetworkThread {
   readonly #stopAt: BigInt64Array<SharedArrayBuffer>
   readonly #timer: NodeJS.Timeout
   #events: ThreadEvents | null = null
+  /**
+   * Events since the start that nobody has received. When a thread exits, all its messages arrive in one turn of the
+   * event loop, so it can have exited before the caller of `start` continues.
+   */
+  #missed: ((events: ThreadEvents) => void)[] = []
   #end: ThreadEnd = 'MEMORY'
 
   private constructor(start: Omit<ThreadStart, 'stopAt'>) {
@@ -48,13 +53,15 @@ export class NetworkThread {
       resourceLimits: { stackSizeMb: STACK_MB },
     })
     this.#timer = setInterval(() => this.#check(), CHECK_MS).unref()
-    this.#worker.on('message', (message: FromThread) => this.#events?.message(message))
+    this.#worker.on('message', (message: FromThread) =>
+      this.#notify((events) => events.message(message)),
+    )
     // Ignores the error, because the event `exit` follows. Without a listener, an error such as out of memory would end
     // the process.
     this.#worker.on('error', () => {})
     this.#worker.on('exit', () => {
       clearInterval(this.#timer)
-      this.#events?.ended(this.#end)
+      this.#notify((events) => events.ended(this.#end))
     })
   }
 
@@ -69,7 +76,10 @@ export class NetworkThread {
     const timer = setTimeout(() => started.reject(busy()), 2 * start.bootMs + STARTING_MS)
     thread.listen({
       message: (message) => {
-        if ('ready' in message) started.resolve()
+        if ('ready' in message) {
+          thread.#events = null
+          started.resolve()
+        }
         if ('failed' in message) started.reject(errorOf(message.failed))
       },
       ended: (end) => started.reject(end === 'DEADLINE' ? tooSlow() : busy()),
@@ -85,9 +95,10 @@ export class NetworkThread {
     }
   }
 
-  /** Sets the receiver of messages and of the exit. */
+  /** Sets the receiver of messages and of the exit. Passes the events since the start to the first receiver. */
   listen(events: ThreadEvents): void {
     this.#events = events
+    for (const pass of this.#missed.splice(0)) pass(events)
   }
 
   post(message: ToThread): void {
@@ -98,6 +109,11 @@ export class NetworkThread {
   async end(): Promise<void> {
     this.#events = null
     await this.#worker.terminate()
+  }
+
+  #notify(pass: (events: ThreadEvents) => void): void {
+    if (this.#events === null) this.#missed.push(pass)
+    else pass(this.#events)
   }
 
   /** Terminates the thread GRACE_MS after its guest's deadline, because some scripts evade the engine's deadline. */
