@@ -129,7 +129,7 @@ export class LedgerWriter {
   }
 
   /** Starts the thread, which opens the store. Errors: StoreError. */
-  static async start(
+  static start(
     start: WriterStart,
     clock: Clock,
     platform: Pick<Platform, 'startThread'>,
@@ -142,7 +142,7 @@ export class LedgerWriter {
       workerData: start,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
     })
-    await new Promise<void>((resolve, reject) => {
+    return new Promise((resolve, reject) => {
       const failed = ({ message }: Error) =>
         reject(new StoreError('STORE_FAILED', `the writer thread cannot start: ${message}`))
       worker.once('error', failed)
@@ -150,10 +150,9 @@ export class LedgerWriter {
         worker.off('error', failed)
         if ('failed' in message)
           reject(new StoreError(message.code as StoreErrorCode, message.failed))
-        else resolve()
+        else resolve(new LedgerWriter(worker, clock))
       })
     })
-    return new LedgerWriter(worker, clock)
   }
 
   /** The reason why changes are rejected, or why the last block was not stored; null if there is none. */
