@@ -158,7 +158,7 @@ it('verification returns its result even if its thread ends while the main threa
   const node = await gateway({ deploy: [networkOf(MODEL, { 'lib/bump.js': bump('1') })] })
   await node.send('POST', '/api/Thing', { id: 'a' })
   const verifying = node.networks.verify('test-network', () => {})
-  // All messages of the thread arrive together with its exit. Blocking for too short a time would only not test this.
+  // Blocks until the thread has exited, so that its messages arrive together with its exit.
   await setImmediate()
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500)
   expect(await verifying).toMatchObject({ transactions: 2, finding: null })
