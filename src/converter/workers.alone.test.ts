@@ -1,6 +1,7 @@
 import { buffer } from 'node:stream/consumers'
+import { setImmediate } from 'node:timers/promises'
 import sharp from 'sharp'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { children, childrenCount, pidsOfChildren } from '../../test/converter/children.ts'
 import { convert, type Job } from './convert.ts'
 import { optionsOf } from './options.ts'
@@ -111,6 +112,17 @@ describe('conversion workers', () => {
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
   })
 
+  it('convert a job that arrives while an idle worker is being killed', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const workers = workersWith({ workers: 1, idleMs: 1_000 })
+    await buffer((await workers.start(job(), forever())).product)
+    await setImmediate()
+    vi.advanceTimersByTime(1_000)
+    const next = await workers.start(job(), forever())
+    expect((await buffer(next.product)).subarray(0, 2).toString()).toBe('PK')
+  })
+
   const name = childrenCount
     ? 'are killed when their job is aborted, and reused after a completed job'
     : 'SKIPPED: child processes can be listed on Linux only'
@@ -151,14 +163,14 @@ describe('conversion workers', () => {
       () => null,
       (error: unknown) => error,
     )
-    while (kill() === 0) await new Promise((resolve) => setImmediate(resolve))
+    while (kill() === 0) await setImmediate()
     expect(await early).toMatchObject({ code: 'WORKER_ENDED', message })
     // A crash has its own error code, because the same image would crash the decoder again.
     const crashed = workers.start(job(LARGE), forever()).then(
       () => null,
       (error: unknown) => error,
     )
-    while (kill('SIGSEGV') === 0) await new Promise((resolve) => setImmediate(resolve))
+    while (kill('SIGSEGV') === 0) await setImmediate()
     expect(await crashed).toMatchObject({
       code: 'IMAGE_UNDECODABLE',
       message: 'the image cannot be decoded: it crashes the decoder (SIGSEGV)',

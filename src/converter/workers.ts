@@ -132,21 +132,27 @@ export class ConversionWorkers {
       return idle.worker
     }
     const worker = startWorker(this.#limits)
-    worker.once('exit', () => {
-      const at = this.#idle.findIndex((one) => one.worker === worker)
-      if (at !== -1) this.#idle.splice(at, 1)
-    })
+    worker.once('exit', () => this.#removeIdle(worker))
     return worker
   }
 
   async #release(worker: ChildProcess, isReusable: boolean): Promise<void> {
-    if (isReusable && !this.#isClosed) {
-      const timer = setTimeout(() => void kill(worker), this.#limits.idleMs)
+    if (isReusable && worker.connected && !this.#isClosed) {
+      const timer = setTimeout(() => {
+        // Removed now, because the event `exit` arrives only later, and a job must not get a killed worker.
+        this.#removeIdle(worker)
+        void kill(worker)
+      }, this.#limits.idleMs)
       this.#idle.push({ worker, timer: timer.unref() })
     } else {
       await kill(worker)
     }
     this.#semaphore.release()
+  }
+
+  #removeIdle(worker: ChildProcess): void {
+    const at = this.#idle.findIndex((one) => one.worker === worker)
+    if (at !== -1) this.#idle.splice(at, 1)
   }
 }
 
