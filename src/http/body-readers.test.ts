@@ -89,12 +89,14 @@ it.each([
   },
 )
 
-it('rejects a body with BODY_INCOMPLETE when the connection closes before the end of the body', async () => {
+it('rejects a body with BODY_INCOMPLETE when the connection closes before the end, or before it is read', async () => {
   const stream = new PassThrough()
   const body = reading(stream, 1_000)
   stream.write('half')
   stream.destroy()
-  await expect(body).rejects.toMatchObject({ status: 400, code: 'BODY_INCOMPLETE' })
+  const incomplete = { status: 400, code: 'BODY_INCOMPLETE' }
+  await expect(body).rejects.toMatchObject(incomplete)
+  await expect(reading(stream, 1_000)).rejects.toMatchObject(incomplete)
 })
 
 it('reads at most 64 KiB of tiny chunks from a connection per event-loop iteration', async () => {

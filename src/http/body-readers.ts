@@ -95,6 +95,8 @@ export function readBody(
   if (length !== null && length > bytesMax) return Promise.reject(TOO_LARGE)
   // With `optimizeEmptyRequests`, a request without a body emits no event, so the promise below would never settle.
   if (raw.readableEnded) return Promise.resolve(Buffer.alloc(0))
+  // The client may have disconnected during an earlier hook. Then no event follows.
+  if (raw.destroyed) return Promise.reject(INCOMPLETE)
   return new Promise((resolve, reject) => {
     let buffer = Buffer.allocUnsafe(length ?? Math.min(FIRST_BYTES, bytesMax))
     let used = 0

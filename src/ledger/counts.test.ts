@@ -1,6 +1,10 @@
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import type { FastifyReply } from 'fastify'
 import { beforeAll, expect, it, onTestFinished } from 'vitest'
 import { HandClock, type LedgerNode, startLedgerNode } from '../../test/support/ledger-node.ts'
 import { issueApiToken, openTokens } from '../tokens/index.ts'
+import { disconnection } from './api/replies.ts'
 import { AGGREGATIONS_MAX, COUNT_MS_MAX } from './queries.ts'
 
 const clock = new HandClock()
@@ -115,7 +119,10 @@ it('ends a count or an aggregation after a time limit, or when the client discon
       expect.stringMatching(/^counting took more than 20 s: /),
     ])
   }
-  const aborted = AbortSignal.abort()
+  // The client disconnected before the handler was called.
+  const raw = new ServerResponse(new IncomingMessage(new Socket()))
+  raw.destroy()
+  const aborted = disconnection({ raw } as FastifyReply)
   const query = { where: null, group: [], functions: [] }
   await expect(node.service.aggregate('many', query, aborted)).rejects.toMatchObject({
     code: 'SEARCH_INTERRUPTED',
