@@ -215,6 +215,11 @@ export class LedgerService
     return this.#count.size()
   }
 
+  /** Returns the time of the newest block in milliseconds since 1970, or null if there is no block. */
+  async newestBlockMs(): Promise<number | null> {
+    return (await this.#store.head(this.#store.serverId))?.timestamp ?? null
+  }
+
   diskUsage(): Promise<DiskUsage> {
     return this.#store.diskUsage()
   }

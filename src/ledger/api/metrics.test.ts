@@ -4,7 +4,9 @@ import { startLedgerNode } from '../../../test/support/ledger-node.ts'
 import { commitMetrics } from './metrics.ts'
 
 it('serves metrics of requests, blocks, the queue, the chain, the store and the feed', async () => {
-  const node = await startLedgerNode()
+  const node = await startLedgerNode({ clock: { now: () => 1_700_000_000_500 } })
+  const newest = 'daicho_newest_block_timestamp_seconds'
+  expect((await node.send('GET', '/metrics')).text).not.toContain(`\n${newest} `)
   await node.send('POST', '/api/a')
   await node.send('POST', '/api/a', [{ id: 'x' }, { id: 'y' }, { id: 'hidden' }])
   await node.send('GET', '/api/a/hidden?token=hidden')
@@ -25,6 +27,7 @@ it('serves metrics of requests, blocks, the queue, the chain, the store and the 
     'daicho_erasures_unfinished 0',
     'daicho_chain_blocks 2',
     'daicho_chain_entries 4',
+    `${newest} 1700000000.5`,
     'daicho_feed_followers 0',
     'daicho_feed_left_total{why="stalled"} 0',
   ]) {

@@ -93,6 +93,10 @@ function storeMetrics(registry: Registry, ledger: LedgerService): void {
   addRead('daicho_chain_entries', 'Entries of the chain', async () => {
     return (await ledger.chainSize()).entries
   })
+  addRead('daicho_newest_block_timestamp_seconds', 'Time of the newest block', async () => {
+    const ms = await ledger.newestBlockMs()
+    return ms === null ? null : ms / 1_000
+  })
   addRead('daicho_store_file_bytes', 'Size of the file of the store', async () => {
     return (await ledger.diskUsage()).fileBytes
   })
