@@ -342,4 +342,6 @@ async function setStandbys(server: PostgresServer, names: string): Promise<void>
     const [row] = await server.query('SHOW synchronous_standby_names')
     return row?.synchronous_standby_names === names
   })
+  // Commits wait for standbys only after the checkpointer has read the settings too. It does so before a checkpoint.
+  await server.query('CHECKPOINT')
 }
