@@ -70,8 +70,8 @@ export interface HttpComponent {
   /** Adds routes to `app`. Called once, before the listener accepts connections. */
   register(app: HttpApp): Promise<void>
   /**
-   * Handles a request to upgrade to another protocol, after the guards have accepted the request. A thrown error
-   * becomes the reply. Without this method, the header `Upgrade` is ignored.
+   * Handles a request to upgrade to WebSocket, after the guards have accepted the request. A thrown error becomes the
+   * reply. Without this method, the header `Upgrade` is ignored.
    */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>
   /** Called after the last reply. */

@@ -41,7 +41,7 @@ async function listen(): Promise<number> {
   return Number(new URL(url).port)
 }
 
-const UPGRADE = 'Connection: Upgrade\r\nUpgrade: any\r\n'
+const UPGRADE = 'Connection: Upgrade\r\nUpgrade: websocket\r\n'
 
 /** A client with one connection. */
 class Client {

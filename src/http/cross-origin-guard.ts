@@ -2,8 +2,12 @@ import { isIP } from 'node:net'
 import type { Refusal } from './component.ts'
 import type { RequestHeaders } from './request-headers.ts'
 
-/** Paths that pages of any site may read: the documentation (specification, L 7). */
-const OPEN_PATH = /^\/doc(?:[/?]|$)/
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether pages of any site may read the route, with any `Host`. Source: specification, L 7. */
+    openToAllSites?: boolean
+  }
+}
 
 /**
  * Returns a refusal if the request comes from a page of another site, or else null.
@@ -17,12 +21,12 @@ const OPEN_PATH = /^\/doc(?:[/?]|$)/
  * - `Sec-Fetch-Site`: must be `same-origin`, or `none` (the user typed the address); otherwise 403.
  * - `Origin`: if sent, must be this host; otherwise 403. `null` counts as another site.
  *
- * Pages of `allowedOrigins` only need a trusted `Host`. `publicHosts` contains host names in lower case, without
- * ports.
+ * Pages of `allowedOrigins` only need a trusted `Host`, and routes with `openToAllSites` need none of the three.
+ * `publicHosts` contains host names in lower case, without ports.
  * Source: specification, L 7; docs/decisions/0006-cross-origin-guard.md.
  */
 export function crossOriginRefusal(
-  url: string,
+  { url, openToAllSites }: { readonly url: string; readonly openToAllSites: boolean },
   { host, site, origin }: RequestHeaders,
   publicHosts: ReadonlySet<string>,
   allowedOrigins: ReadonlySet<string> = new Set(),
@@ -34,8 +38,7 @@ export function crossOriginRefusal(
       message: 'the target of the request is not a path; send the path without scheme and host',
     }
   }
-  if (OPEN_PATH.test(url)) return null
-
+  if (openToAllSites) return null
   if (host === undefined || !isTrustedHost(host, publicHosts)) {
     return {
       status: 421,

@@ -113,9 +113,12 @@ export async function buildApp(
       optimizeEmptyRequests: true,
       // Off, because the hook `onRequest` below refuses a missing Host in the component's error format.
       requireHostHeader: false,
-      // Ignores `Upgrade` while replies to earlier requests are pending, because Node would drop the pending replies.
-      shouldUpgradeCallback: ({ socket }) =>
-        component.upgrade !== undefined && !connections.isBusy(socket),
+      // Ignores `Upgrade` to other protocols, e.g. h2c (RFC 9110, section 7.8), and while replies to earlier requests
+      // are pending, because Node would drop the pending replies.
+      shouldUpgradeCallback: ({ socket, headers }) =>
+        component.upgrade !== undefined &&
+        headers.upgrade?.toLowerCase() === 'websocket' &&
+        !connections.isBusy(socket),
       headersTimeout: Math.min(HEADERS_TIMEOUT_MS, limits.requestTimeoutMs),
       connectionsCheckingInterval: Math.min(CONNECTIONS_CHECK_MS, limits.requestTimeoutMs),
     },
@@ -164,16 +167,22 @@ export async function buildApp(
   })
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
+    const { bodyLimit, config } = request.routeOptions
+    const { openToAllSites = false } = config
+    const target = { url: raw.url ?? '', openToAllSites }
     const headers = requestHeadersOf(raw)
     access?.allow(reply.raw, headers.origin)
+    // After an ignored `Upgrade`, Node drops the bytes that it has read after the request, so a later request could
+    // begin within a body.
+    if (headers.upgrade !== undefined) reply.raw.setHeader('connection', 'close')
     const refusal =
       hostsRefusal(headers, raw.httpVersion) ??
       (component.sameOriginOnly
-        ? crossOriginRefusal(raw.url ?? '', headers, options.publicHosts, allowedOrigins)
+        ? crossOriginRefusal(target, headers, options.publicHosts, allowedOrigins)
         : null) ??
       encodingRefusal(headers) ??
-      (bodies.counts(headers) && request.routeOptions.config.streamsBody !== true
-        ? bodies.reserve(request, headers, request.routeOptions.bodyLimit, reply.raw)
+      (bodies.counts(headers) && config.streamsBody !== true
+        ? bodies.reserve(request, headers, bodyLimit, reply.raw)
         : null)
     if (refusal === null && access?.isPreflight(raw, headers.origin)) answerPreflight(reply)
     else if (refusal === null) done()

@@ -55,11 +55,10 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
   const { title, path, links } = page
   const html = swaggerPage({ title, path, links, assets, document: `${below}/json` })
   const paths = path === '/' ? ['/'] : [path, `${path}/`]
-  servePageFiles(app, [
-    ...assetFiles(assets),
-    ...paths.map((each) => pageFile(each, 'page.html', html)),
-  ])
-  const open = { schema: { hide: true }, config: { scope: 'public' as const } }
+  const config = { scope: 'public' as const, openToAllSites: true }
+  const files = paths.map((each) => pageFile(each, 'page.html', html))
+  servePageFiles(app, [...assetFiles(assets), ...files], { config })
+  const open = { schema: { hide: true }, config }
   app.get(`${below}/json`, open, async () => (await document()).json)
   app.get(`${below}/yaml`, open, async (_request, reply) =>
     reply.type('application/x-yaml').send((await document()).yaml),

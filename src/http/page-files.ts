@@ -3,7 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify'
 import type { HttpApp } from './component.ts'
 
 export interface PageFile {
@@ -79,34 +79,36 @@ export const SECURITY_HEADERS = {
   'referrer-policy': 'no-referrer',
 } as const
 
-/** Serves `files`. `check` can throw to refuse a request. */
+/** Serves `files`. `check` can throw to refuse a request. `config` is that of the routes. */
 export function servePageFiles(
   app: HttpApp,
   files: readonly PageFile[],
-  check: (request: FastifyRequest, reply: FastifyReply) => void = () => {},
+  {
+    check = () => {},
+    config = { scope: 'public' },
+  }: {
+    readonly check?: (request: FastifyRequest, reply: FastifyReply) => void
+    readonly config?: FastifyContextConfig
+  } = {},
 ): void {
   for (const file of files) {
     const caching = file.path.startsWith(HASHED)
       ? 'private, max-age=31536000, immutable'
       : 'private, no-cache'
-    app.get(
-      file.path,
-      { schema: { hide: true }, config: { scope: 'public' } },
-      async (request, reply) => {
-        check(request, reply)
-        const { bytes, gzipped, etag } = file.content()
-        reply
-          .headers(SECURITY_HEADERS)
-          .header('cache-control', caching)
-          .header('vary', 'accept-encoding')
-          .header('etag', etag)
-        const known = request.headers['if-none-match']
-        if (known?.includes(etag) === true) return reply.code(304).send()
-        reply.type(file.type)
-        if (gzipped === null || !acceptsGzip(request)) return reply.send(bytes)
-        return reply.header('content-encoding', 'gzip').send(gzipped)
-      },
-    )
+    app.get(file.path, { schema: { hide: true }, config }, async (request, reply) => {
+      check(request, reply)
+      const { bytes, gzipped, etag } = file.content()
+      reply
+        .headers(SECURITY_HEADERS)
+        .header('cache-control', caching)
+        .header('vary', 'accept-encoding')
+        .header('etag', etag)
+      const known = request.headers['if-none-match']
+      if (known?.includes(etag) === true) return reply.code(304).send()
+      reply.type(file.type)
+      if (gzipped === null || !acceptsGzip(request)) return reply.send(bytes)
+      return reply.header('content-encoding', 'gzip').send(gzipped)
+    })
   }
 }
 

@@ -179,6 +179,19 @@ it('ignores an upgrade while a reply on the connection is pending', async () => 
   expect(String(await once(client, 'data'))).toMatch(/^HTTP\/1.1 403 Forbidden\r\n/)
 })
 
+it.each(['h2c', 'TLS/1.0', 'h2c, websocket'])(
+  'answers a request that offers the protocol %s as if it offered none, then closes the connection',
+  async (protocol) => {
+    const { url } = await listen()
+    const offer =
+      'POST /lengths HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n' +
+      `Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\nUpgrade: ${protocol}\r\n\r\nab`
+    const { replies, closed } = await exchange(url, [offer + get('/free')])
+    expect(replies.map(({ status, body }) => [status, body])).toEqual([[200, '2 bytes']])
+    expect([replies[0]?.headers.get('connection'), closed]).toEqual(['close', true])
+  },
+)
+
 it('does not time out an incomplete request while the server has paused its connection', async () => {
   const { url, reached, release } = await listen(200)
   const client = connectTo(url)

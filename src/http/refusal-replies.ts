@@ -174,10 +174,11 @@ export function handleUpgrades(
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
     const headers = requestHeadersOf(request)
+    const target = { url: request.url ?? '', openToAllSites: false }
     const refusal =
       hostsRefusal(headers, request.httpVersion) ??
       (component.sameOriginOnly
-        ? crossOriginRefusal(request.url ?? '', headers, guard.publicHosts, guard.allowedOrigins)
+        ? crossOriginRefusal(target, headers, guard.publicHosts, guard.allowedOrigins)
         : null)
     if (refusal !== null) {
       refuseSocket(component, socket, refusal, WEBSOCKET_VERSION)

@@ -15,6 +15,7 @@ export interface RequestHeaders {
   readonly length: string | undefined
   /** `Transfer-Encoding`. */
   readonly transfer: string | undefined
+  readonly upgrade: string | undefined
 }
 
 const HOST_NOT_ONE: Refusal = {
@@ -40,6 +41,7 @@ export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeader
   let encoding: string | undefined
   let length: string | undefined
   let transfer: string | undefined
+  let upgrade: string | undefined
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? ''
     const value = rawHeaders[at + 1] ?? ''
@@ -48,6 +50,7 @@ export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeader
       hosts += 1
       host = joined(host, value)
     } else if (name.length === 6 && name.toLowerCase() === 'origin') origin = joined(origin, value)
+    else if (name.length === 7 && name.toLowerCase() === 'upgrade') upgrade = value
     else if (name.length === 14) {
       const lower = name.toLowerCase()
       if (lower === 'content-length') length = value
@@ -56,7 +59,7 @@ export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeader
       encoding = joined(encoding, value)
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') transfer = value
   }
-  return { hosts, host, site, origin, encoding, length, transfer }
+  return { hosts, host, site, origin, encoding, length, transfer, upgrade }
 }
 
 function joined(before: string | undefined, value: string): string {

@@ -99,7 +99,6 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       // check.
       registerAccessChecks(app, {
         tokens: deps.tokens,
-        publicPath: DOC_PATH,
         signed: (request) => signatures.verifyBodiless(request),
       })
       acceptStrictJson(app)

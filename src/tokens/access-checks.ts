@@ -25,7 +25,7 @@ export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLev
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Required for each route that is mounted after `registerAccessChecks`, except for routes below `publicPath`. */
+    /** Required for each route that is mounted after `registerAccessChecks`. */
     scope?: RouteScope
     /** Whether the reply is a stream. A stream is aborted when its token expires or is revoked. */
     lasting?: boolean
@@ -41,8 +41,6 @@ declare module 'fastify' {
 export interface AccessCheckOptions {
   /** Null if tokens are disabled. */
   readonly tokens: TokenService | null
-  /** Routes at and below this path are public and need no scope. */
-  readonly publicPath: string
   /**
    * Verifies the signature (RFC 9421) of a request without a token, for routes with `signed`. Throws to reject the
    * request. If undefined, all signed requests need a token.
@@ -73,14 +71,10 @@ const ANONYMOUS: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
  *
  * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0014-tokens-and-scopes.md.
  */
-export function registerAccessChecks(
-  app: HttpApp,
-  { tokens, publicPath, signed }: AccessCheckOptions,
-): void {
+export function registerAccessChecks(app: HttpApp, { tokens, signed }: AccessCheckOptions): void {
   const callers = tokens === null ? null : new Callers(tokens)
   app.decorateRequest('caller', null)
   app.addHook('onRoute', (route) => {
-    if (route.url === publicPath || route.url.startsWith(`${publicPath}/`)) return
     const required = requirementOf(route)
     const { scope, lasting = false, signed: isSigned = false } = route.config ?? {}
     const security =

@@ -199,6 +199,8 @@ it.each([
   ['/?types=Nothing', {}, 404],
   ['/', { authorization: 'Bearer wrong' }, 401],
   ['/', { origin: 'http://evil.example' }, 403],
+  ['/doc?since=0', { origin: 'http://evil.example' }, 403],
+  ['/doc', { host: 'evil.example' }, 421],
   ['/', { host: 'evil.example' }, 421],
 ])('rejects a WebSocket request to %s with the headers %o', async (path, headers, status) => {
   const node = await started()

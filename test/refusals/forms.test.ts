@@ -129,10 +129,18 @@ describe('requests of other sites', () => {
     }
   })
 
-  it('are rejected on paths that only begin like a path open to other sites', async () => {
-    for (const target of ['/docs', '/doc%2f', '/document', '//doc', '/api/doc', '/DOC']) {
+  it('are accepted only by GET and HEAD of the files of /doc, without an upgrade', async () => {
+    for (const target of ['/docs', '/doc%2f', '/document', '//doc', '/api/doc', '/DOC', '/doc/x']) {
       const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
       expectRefusal(reply, 421, 'HOST_UNKNOWN')
+    }
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+      const reply = await ask(`${method} /doc HTTP/1.1`, ['Host: elsewhere.example'])
+      expectRefusal(reply, 421, 'HOST_UNKNOWN')
+    }
+    for (const target of ['/doc', '/doc/', '/doc?x', '/doc/json', '/doc/yaml']) {
+      const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
+      expect([target, reply.status]).toEqual([target, 200])
     }
     for (const target of [
       '/doc/../api/dbs',

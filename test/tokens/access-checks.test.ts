@@ -218,7 +218,7 @@ const start = (mount: (app: HttpApp) => void, required: TokenService | null = nu
       statusOf: {},
       refusalReply: statusFalseReply,
       register: async (app) => {
-        registerAccessChecks(app, { tokens: required, publicPath: '/doc' })
+        registerAccessChecks(app, { tokens: required })
         mount(app)
       },
     },

@@ -69,10 +69,12 @@ const LINKS = `<!doctype html>
 `
 /** Mounts the dashboard at `/`. Requests must pass `check`. `files` is null if the dashboard has not been built. */
 export function homePage(app: HttpApp, check: BasicCheck, files: readonly PageFile[] | null): void {
-  servePageFiles(app, files ?? [pageFile('/', 'page.html', LINKS)], (request, reply) => {
-    check(request, reply)
-    // Prevents pages of other sites from embedding the dashboard.
-    reply.header('cross-origin-resource-policy', 'same-origin')
+  servePageFiles(app, files ?? [pageFile('/', 'page.html', LINKS)], {
+    check: (request, reply) => {
+      check(request, reply)
+      // Prevents pages of other sites from embedding the dashboard.
+      reply.header('cross-origin-resource-policy', 'same-origin')
+    },
   })
 }
 

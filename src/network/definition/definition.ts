@@ -31,7 +31,9 @@ export interface NetworkPackage {
 }
 
 /** Names that a network cannot have, because the gateway or the ledger uses them as paths. */
-const RESERVED = ['api', 'explorer', 'status', 'networks', 'config', 'ledgers', 'dbs', 'serverid']
+const RESERVED = [
+  ...['api', 'explorer', 'status', 'networks', 'config', 'ledgers', 'dbs', 'serverid', 'doc'],
+]
 const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/
 const VERSION = /^\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]{1,64})?$/
 
