@@ -322,7 +322,7 @@ describe('load and dump with a running node', () => {
     const reply = await node.send('GET', '/api/fruit/pl%C3%BCm/attachments/a%20b.txt')
     expect([reply.text, reply.headers.get('content-type')]).toEqual(['hello', 'text/plain'])
     await expect(nodeTarget({ url: 'nonsense' }).createDatabase('x')).rejects.toThrow(
-      'is not a URL',
+      'is not the URL of a server',
     )
   })
 

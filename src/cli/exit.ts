@@ -22,6 +22,7 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   SIGNATURES_UNSUPPORTED: EXIT.usage,
   STORE_NOT_FOUND: EXIT.usage,
   TOKEN_ID_MALFORMED: EXIT.usage,
+  URL_INVALID: EXIT.usage,
   USER_NAME_UNUSABLE: EXIT.usage,
 
   COPY_OVER_STORE: EXIT.configuration,

@@ -1,6 +1,12 @@
+import { writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { answering } from '../../test/support/answering.ts'
+import { runHere } from '../../test/support/command.ts'
+import { temporaryFolder } from '../../test/support/ledger-node.ts'
+import { COMMANDS } from './command-list.ts'
 import { fetchFromNode } from './node-client.ts'
 
 async function serve(answer: RequestListener): Promise<string> {
@@ -60,4 +66,69 @@ it('does not follow redirects, and reports the reason of a failure', async () =>
   )
   expect(requests).toBe(0)
   await expect(fetchFromNode('http://127.0.0.1:9/')).rejects.toThrow(/\w/)
+})
+
+const run = async (name: string, args: readonly string[]) => {
+  const command = COMMANDS[name]
+  return runHere(await (command ?? expect.fail(name))(), args)
+}
+const FILE = 'fruit.ndjson'
+const REPLY = JSON.stringify({
+  ...{
+    status: true,
+    serverid: 1,
+    dbs: [],
+    peers: [],
+    tokens: [],
+    indexes: [],
+    items: [],
+    docs: [],
+  },
+  ...{ ledgers: [], count: 0, groups: [], evidence: null },
+})
+
+it.each([
+  ['peers', []],
+  ['peers', ['add', 'key', 'http://b.example']],
+  ['peers', ['remove', '1']],
+  ['count', ['fruit']],
+  ['count', ['fruit', '--group', 'kind']],
+  ['dump', ['fruit']],
+  ['load', ['fruit', FILE, '--on-conflict', 'skip']],
+  ['index', ['list']],
+  ['index', ['add', 'fruit', 'n', '--no-wait']],
+  ['token', ['list']],
+  ['network', ['list']],
+  ['network', ['identity', 'list', 'trade']],
+])('the command %s %j sends every request below the path of --url', async (name, words) => {
+  const { url, requests } = await answering(200, REPLY)
+  const folder = temporaryFolder()
+  writeFileSync(join(folder, FILE), '{"id":"a"}\n')
+  const args = words.map((word) => (word === FILE ? join(folder, FILE) : word))
+  const token = name === 'network' ? [] : ['--token', 'secret']
+  await run(name, [...args, '--url', `${url}/staging/`, ...token])
+  expect(requests).not.toEqual([])
+  expect(requests.filter((line) => !/^[A-Z]+ \/staging\/(api|networks|trade)/.test(line))).toEqual(
+    [],
+  )
+})
+
+it('verify audits the node below the path of its URL', async () => {
+  const { url, requests } = await answering(200, REPLY)
+  await run('verify', [`${url}/staging`])
+  expect(requests).toEqual(['GET /staging/api/serverid', 'GET /staging/api/ledgers/1/vkey'])
+})
+
+it('a command refuses a name that a URL cannot contain, and requests no other address', async () => {
+  const { url, requests } = await answering(200, REPLY)
+  for (const args of [
+    ['count', '..'],
+    ['dump', '.'],
+    ['peers', 'remove', '..'],
+  ]) {
+    const [name = '', ...words] = args
+    const ended = await run(name, [...words, '--url', url])
+    expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining('cannot be requested') })
+  }
+  expect(requests.filter((line) => !line.startsWith('GET /api/'))).toEqual([])
 })

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { type Json, parseJson } from '../base/json.ts'
+import { joinUrl } from '../base/url.ts'
 import { EXIT, Exit } from './exit.ts'
 
 /** Default time limit and size limit of a reply. */
@@ -40,7 +41,7 @@ export async function fetchFromNode(
 
 /** A running node, from the flags --url and --token. */
 export interface NodeAddress {
-  /** For example http://127.0.0.1:4126. */
+  /** For example http://127.0.0.1:4126. Requests keep its path. */
   readonly url: string
   readonly token?: string | undefined
 }
@@ -53,8 +54,7 @@ export interface LedgerReply {
 }
 
 /**
- * Calls the ledger API of a node. Errors: Exit (usage) for an invalid URL; Exit (finding) if the node does not answer
- * or rejects the request.
+ * Calls the ledger API of a node. Errors: UrlError; Exit (finding) if the node does not answer or rejects the request.
  */
 export async function callNode<Reply extends LedgerReply>(
   { url, token }: NodeAddress,
@@ -62,11 +62,7 @@ export async function callNode<Reply extends LedgerReply>(
   method: 'GET' | 'POST' | 'DELETE',
   body?: object,
 ): Promise<Reply> {
-  const address = URL.parse(path, url)
-  if (address === null) {
-    throw new Exit(EXIT.usage, `--url: ${url} is not a URL like http://127.0.0.1:4126`)
-  }
-  const { origin } = address
+  const address = joinUrl(url, path)
   const headers: Record<string, string> = {}
   if (body !== undefined) headers['content-type'] = 'application/json'
   if (token !== undefined) headers['x-access-token'] = token
@@ -76,12 +72,12 @@ export async function callNode<Reply extends LedgerReply>(
     const { bytes } = await fetchFromNode(address, request)
     reply = parseJson(bytes.toString()) ?? {}
   } catch (error) {
-    throw new Exit(EXIT.finding, `no node answers at ${origin}`, { cause: error })
+    throw new Exit(EXIT.finding, `no node answers at ${url}`, { cause: error })
   }
   if (reply.status === true) return reply
   const refusal = reply.message ?? reply.code
   if (refusal === undefined) {
-    throw new Exit(EXIT.finding, `the server at ${origin} is not a node of daicho`)
+    throw new Exit(EXIT.finding, `the server at ${url} is not a node of daicho`)
   }
   throw new Exit(EXIT.finding, `the node rejected the request: ${refusal}`)
 }

@@ -1,5 +1,6 @@
 import { canonicalJson } from '../base/canonical-json.ts'
 import type { Json } from '../base/json.ts'
+import { joinUrl } from '../base/url.ts'
 import { EXIT, Exit } from './exit.ts'
 import { callNode, fetchFromNode, type LedgerReply, type NodeAddress } from './node-client.ts'
 
@@ -78,7 +79,7 @@ export class NodeItems {
 
 /** Returns the number of blocks that the newest checkpoint covers. Errors: Exit. */
 async function sizeOf({ url, token }: NodeAddress, serverId: number): Promise<number> {
-  const address = new URL(`/api/ledgers/${serverId}/checkpoint`, url)
+  const address = joinUrl(url, `/api/ledgers/${serverId}/checkpoint`)
   const headers: Record<string, string> = token === undefined ? {} : { 'x-access-token': token }
   const { status, bytes } = await fetchFromNode(address, { headers })
   const [, size = ''] = bytes.toString().split('\n')

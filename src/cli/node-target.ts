@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { canonicalString } from '../base/canonical-json.ts'
 import { CodedError } from '../base/coded-error.ts'
 import { isJsonObject, type JsonObject } from '../base/json.ts'
+import { joinUrl } from '../base/url.ts'
 import type { LoadTarget } from '../exchange/index.ts'
 import type { UnitOfWork } from '../ledger/index.ts'
 import { EXIT, Exit } from './exit.ts'
@@ -31,7 +32,7 @@ interface NodeRequest {
 
 /**
  * Returns the running node at `address` as a target of `daicho load`. `pause` waits before a repeated request. Errors
- * of its methods: NodeRefusal, Exit.
+ * of its methods: NodeRefusal, UrlError, Exit.
  */
 export function nodeTarget(
   address: NodeAddress,
@@ -100,10 +101,7 @@ async function callOnce(
   { url, token }: NodeAddress,
   { method, path, body, contentType, key }: NodeRequest,
 ): Promise<JsonObject | null | NodeRefusal> {
-  const address = URL.parse(path, url)
-  if (address === null) {
-    throw new Exit(EXIT.usage, `--url: ${url} is not a URL like http://127.0.0.1:4126`)
-  }
+  const address = joinUrl(url, path)
   const headers: Record<string, string> = {}
   if (token !== undefined) headers['x-access-token'] = token
   if (contentType !== undefined) headers['content-type'] = contentType
@@ -116,7 +114,7 @@ async function callOnce(
       { timeoutMs: REQUEST_MS },
     )
   } catch (error) {
-    const message = `no node answers at ${address.origin}: ${String(error)}`
+    const message = `no node answers at ${url}: ${String(error)}`
     return new NodeRefusal('UNREACHABLE', message, { cause: error })
   }
   const value = parseJsonOrNull(reply.bytes.toString())
@@ -127,7 +125,7 @@ async function callOnce(
   if (status !== false || typeof code !== 'string') {
     // A proxy sends its own reply while the node restarts.
     if (isTransient) return new NodeRefusal('UNAVAILABLE', `the server replied ${reply.status}`)
-    throw new Exit(EXIT.finding, `the server at ${address.origin} is not a node of daicho`)
+    throw new Exit(EXIT.finding, `the server at ${url} is not a node of daicho`)
   }
   const refusal = new NodeRefusal(code, `the node rejected the request: ${message ?? code}`)
   if (isTransient) return refusal

@@ -1,3 +1,4 @@
+import { joinUrl, serverUrl, UrlError } from '../base/url.ts'
 import type { VerifySignature } from '../chain/portable.ts'
 import { ClientError, isTransient, unverifiable } from './error.ts'
 import { jsonText, valueInvalid } from './json-body.ts'
@@ -222,7 +223,7 @@ export class Transport {
     init: RequestInit & { readonly signal: AbortSignal },
     convert: (reply: Response) => Promise<Result>,
   ): Promise<Result> {
-    const url = `${this.#base}${call.path}${queryText(call.query ?? {})}`
+    const url = joinUrl(this.#base, `${call.path}${queryText(call.query ?? {})}`).href
     try {
       const reply = await this.#fetch(url, init)
       if (isRedirect(reply)) throw await redirected(reply, url)
@@ -237,31 +238,15 @@ export class Transport {
   }
 }
 
-/** Returns `url` without a final slash. Errors: TypeError unless `url` is the URL of a node. */
+/** Errors: TypeError unless `url` is the URL of a server. */
 function baseOf(url: string | URL): string {
-  const text = String(url)
-  const parsed = URL.canParse(text) ? new URL(text) : null
-  if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
-    throw new TypeError(
-      `${JSON.stringify(text)} is not the URL of a node; use a URL like ${EXAMPLE}`,
-    )
+  try {
+    return serverUrl(String(url))
+  } catch (error) {
+    if (!(error instanceof UrlError)) throw error
+    throw new TypeError(error.message, { cause: error })
   }
-  const { origin, pathname, username, password, search, hash } = parsed
-  // The message must not contain the URL, because the URL contains a password.
-  if (username !== '' || password !== '') {
-    throw new TypeError(
-      `the URL of a node must not have a user name or a password; use a URL like ${EXAMPLE}`,
-    )
-  }
-  if (search !== '' || hash !== '') {
-    throw new TypeError(
-      `the URL of a node must not have a query or a fragment; use a URL like ${EXAMPLE}`,
-    )
-  }
-  return origin + pathname.replace(/\/+$/, '')
 }
-
-const EXAMPLE = 'http://127.0.0.1:4126, and give a token with the option `token`'
 
 /** Errors: ClientError, VALUE_INVALID. The message does not contain the value, which may be a token. */
 function headersOf(headers: Readonly<Record<string, string>>): Headers {

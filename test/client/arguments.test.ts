@@ -119,19 +119,14 @@ it('refuses invalid limits and page sizes', async () => {
   }
 })
 
-const EXAMPLE = 'http://127.0.0.1:4126, and give a token with the option `token`'
+const EXAMPLE = 'use a URL like http://127.0.0.1:4126, and give a token separately'
+const PARTS = 'a user name, a password, a query or a fragment'
 it.each([
-  ['x', `"x" is not the URL of a node; use a URL like ${EXAMPLE}`],
-  ['', `"" is not the URL of a node; use a URL like ${EXAMPLE}`],
-  ['localhost:4126', `"localhost:4126" is not the URL of a node; use a URL like ${EXAMPLE}`],
-  [
-    'http://u:secret@h',
-    `the URL of a node must not have a user name or a password; use a URL like ${EXAMPLE}`,
-  ],
-  [
-    'http://h/?token=secret',
-    `the URL of a node must not have a query or a fragment; use a URL like ${EXAMPLE}`,
-  ],
+  ['x', `"x" is not the URL of a server; ${EXAMPLE}`],
+  ['', `"" is not the URL of a server; ${EXAMPLE}`],
+  ['localhost:4126', `"localhost:4126" is not the URL of a server; ${EXAMPLE}`],
+  ['http://u:secret@h', `the URL of a server must not have ${PARTS}; ${EXAMPLE}`],
+  ['http://h/?token=secret', `the URL of a server must not have ${PARTS}; ${EXAMPLE}`],
 ])('the client explains why it refuses the URL %j', (url, message) => {
   expect(() => new LedgerClient(url)).toThrow(new TypeError(message))
 })

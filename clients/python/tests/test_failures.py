@@ -252,6 +252,16 @@ class Failures(unittest.TestCase):
         self.assertEqual(error.code, "VALUE_INVALID")
         self.assertEqual((self.requests, self.delays), ([], []))
 
+    def test_sends_a_request_only_below_the_path_of_its_url(self) -> None:
+        url = f"http://127.0.0.1:{self.server([NO_DATABASES]).server_port}/staging/"
+        ledger = LedgerClient(url, token="secret")
+        self.assertEqual(ledger.databases(), [])
+        self.assertEqual([path for path, _, _ in self.requests], ["/staging/api/dbs"])
+        for path in ("", "api/dbs", "@h/x", "/..", "/api/../x", "/api/%2E%2e?x", "/a b", "/x#y", "/\\..\\x"):
+            error = self.refusal_of(lambda: ledger.request("GET", path))
+            self.assertEqual(error.code, "VALUE_INVALID")
+        self.assertEqual(len(self.requests), 1)
+
     def test_explains_why_it_refuses_a_url(self) -> None:
         for url, reason in (
             ("x", "'x' is not the URL of a node"),

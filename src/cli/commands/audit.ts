@@ -3,6 +3,7 @@ import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { isJsonObject } from '../../base/json.ts'
+import { joinUrl, serverUrl } from '../../base/url.ts'
 import {
   type Audited,
   auditedJson,
@@ -62,14 +63,13 @@ interface AuditState {
   readonly audited: Audited
 }
 
-/** Audits the log of the node at `url` and prints the result. Errors: Exit. */
+/** Audits the log of the node at `url` and prints the result. Errors: UrlError, Exit. */
 export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
-  if (!URL.canParse(url)) throw new Exit(EXIT.usage, `${url} is not the address of a ledger`)
+  const base = serverUrl(url)
   // Reports wrong flags before the first request.
   const policy = policyIn(flags)
   const given = givenKey(flags)
-  const base = url.replace(/\/+$/, '')
-  const read = (path: string) => readFrom(`${base}${path}`, flags.token)
+  const read = (path: string) => readFrom(joinUrl(base, path), flags.token)
   const serverId = serverIdIn(await read('/api/serverid'))
   if (serverId === null) throw new Exit(EXIT.usage, `${base} is not the address of a ledger`)
   const fetch = (part: string) => read(`/api/ledgers/${serverId}/${part}`)
@@ -199,7 +199,7 @@ function serverIdIn(bytes: Uint8Array): number | null {
 }
 
 /** Returns the body of the reply from `url`. Errors: Exit (usage) unless the status is 200. */
-async function readFrom(url: string, token: string | undefined): Promise<Uint8Array> {
+async function readFrom(url: URL, token: string | undefined): Promise<Uint8Array> {
   try {
     const headers: Record<string, string> = token === undefined ? {} : { 'x-access-token': token }
     const { status, bytes } = await fetchFromNode(url, { headers }, { bytesMax: REPLY_BYTES_MAX })

@@ -88,7 +88,10 @@ describe('daicho index', () => {
       runDaicho(['index', 'list', '--url', 'http://127.0.0.1:9']),
     ])
     expect([nowhere.code, nowhere.stderr.split('\n').length]).toEqual([78, 2])
-    expect([address.code, address.stderr]).toEqual([2, expect.stringContaining('is not a URL')])
+    expect([address.code, address.stderr]).toEqual([
+      2,
+      expect.stringContaining('is not the URL of a'),
+    ])
     expect([path.code, path.stderr]).toEqual([2, expect.stringContaining("'path'")])
     expect([missing.code, missing.stderr]).toEqual([
       1,

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { joinUrl } from '../../base/url.ts'
 import { openLedger } from '../../ledger/core.ts'
 import {
   ADMIN,
@@ -150,8 +151,7 @@ function stoppedNode(networks: Networks): NetworkNode {
 
 function remoteNode(base: string, apiKey: string | null): NetworkNode {
   const request = async (method: string, path: string, sent?: Buffer | object): Promise<Json> => {
-    const url = URL.parse(path, base)
-    if (url === null) throw new Exit(EXIT.usage, `--url: ${base} is not a URL`)
+    const url = joinUrl(base, path)
     const headers: Record<string, string> = apiKey === null ? {} : { 'x-api-key': apiKey }
     let body: Uint8Array<ArrayBuffer> | string | null = null
     if (Buffer.isBuffer(sent)) {
@@ -164,14 +164,14 @@ function remoteNode(base: string, apiKey: string | null): NetworkNode {
     const options = { method, headers, body }
     const reply = await fetchFromNode(url, options, { timeoutMs: REPLY_MS }).catch(
       (error: Error) => {
-        const message = `${url.origin} does not answer: ${error.message}`
+        const message = `${base} does not answer: ${error.message}`
         throw new Exit(EXIT.finding, message, { cause: error })
       },
     )
     const text = reply.bytes.toString()
     const json = parseJsonOrNull(text)
     if (reply.status >= 300) {
-      const message = refusalText(json) ?? `${url.origin} answered with ${reply.status}`
+      const message = refusalText(json) ?? `${base} answered with ${reply.status}`
       throw new Exit(EXIT.finding, message)
     }
     if (json === null && text !== '') throw notAGateway()

@@ -56,6 +56,6 @@ it('prints the reply of a gateway, or the reason of an error', async () => {
 
 it('rejects a --url that is not a URL', async () => {
   expect(await run(commands.list, 'gateway')).toEqual({
-    ...{ code: 2, stdout: '', stderr: 'daicho: --url: gateway is not a URL\n' },
+    ...{ code: 2, stdout: '', stderr: expect.stringContaining('"gateway" is not the URL of') },
   })
 })

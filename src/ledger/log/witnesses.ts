@@ -1,4 +1,5 @@
 import { toBase64 } from '../../base/base64.ts'
+import { joinUrl, serverUrl, UrlError } from '../../base/url.ts'
 import {
   type Cosignature,
   cosignatureBy,
@@ -41,15 +42,12 @@ export interface Witness {
 /** Parses a setting: `<vkey> <url>`. Errors: WITNESS_INVALID. */
 export function witnessOfText(text: string): Witness {
   const [vkey = '', url = '', ...more] = text.trim().split(/\s+/)
-  const parsed = url.length <= URL_LENGTH_MAX && URL.canParse(url) ? new URL(url) : null
-  const isPrefix =
-    more.length === 0 &&
-    (parsed?.protocol === 'http:' || parsed?.protocol === 'https:') &&
-    parsed.search + parsed.hash + parsed.username + parsed.password === ''
   try {
-    if (isPrefix) return { key: witnessKeyOf(vkey), url: parsed.href.replace(/\/+$/, '') }
+    if (more.length === 0 && url.length <= URL_LENGTH_MAX) {
+      return { url: serverUrl(url), key: witnessKeyOf(vkey) }
+    }
   } catch (error) {
-    if (!(error instanceof ProofError)) throw error
+    if (!(error instanceof ProofError || error instanceof UrlError)) throw error
   }
   throw new LedgerError(
     'WITNESS_INVALID',
@@ -266,7 +264,7 @@ class WitnessClient {
     const proof = await this.#prove(this.#size, size)
     const lines = proof.map((hash) => `${toBase64(hash)}\n`).join('')
     const { status, body } = await this.#platform.outbound.post(
-      new URL(`${this.#witness.url}/add-checkpoint`),
+      joinUrl(this.#witness.url, '/add-checkpoint'),
       { 'content-type': 'text/plain; charset=utf-8' },
       Buffer.from(`old ${this.#size}\n${lines}\n${note}`),
       {

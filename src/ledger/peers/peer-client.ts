@@ -1,5 +1,6 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isCount, isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { joinUrl } from '../../base/url.ts'
 import {
   HASH_BYTES,
   parsePosition,
@@ -197,7 +198,7 @@ export class PeerClient {
     const { headers = {}, body = NO_BODY, replyBytesMax = SMALL_BYTES_MAX } = request
     const { url, allowPrivate, signer, timeoutMs = TIMEOUT_MS } = this.#options
     const { outbound = systemOutbound } = this.#options
-    const target = new URL(path, url)
+    const target = joinUrl(url, path)
     const signed = { ...headers, ...signer?.headers(method, target, body) }
     const schemes = ['https:', 'http:'] as const
     const policy = {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isJsonObject } from '../../base/json.ts'
+import { serverUrl, UrlError } from '../../base/url.ts'
 import {
   logOrigin,
   ProofError,
@@ -59,13 +60,12 @@ export function nodeOfKey(vkey: string): { key: VerifierKey; serverId: number } 
 
 /** Checks that `url` is the root of a listener. Returns the URL without the final slash. Errors: PEER_INVALID. */
 export function rootUrl(url: string): string {
-  const parsed = url.length <= URL_LENGTH_MAX && URL.canParse(url) ? new URL(url) : null
-  const isRoot =
-    parsed !== null &&
-    (parsed.protocol === 'http:' || parsed.protocol === 'https:') &&
-    parsed.pathname === '/' &&
-    parsed.search + parsed.hash + parsed.username + parsed.password === ''
-  if (isRoot) return parsed.origin
+  try {
+    const server = url.length <= URL_LENGTH_MAX ? serverUrl(url) : null
+    if (server !== null && new URL(server).origin === server) return server
+  } catch (error) {
+    if (!(error instanceof UrlError)) throw error
+  }
   throw new PeerError(
     'PEER_INVALID',
     'url must be the root of a listener, like https://b.example:4126',

@@ -14,7 +14,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Callable, Mapping, Sequence, Union
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from .errors import LedgerError, is_transient
 from .json_body import json_text
@@ -107,7 +107,7 @@ class Transport:
 
     def open(self, call: Call, timeout: float) -> HTTPResponse:
         """Sends a read once and returns the reply as a stream. Raises LedgerError; reading may raise OSError."""
-        url = f"{self._base}{call.path}{_query_text(call.query)}"
+        url = self._base + _requestable(call.path) + _query_text(call.query)
         data = None if call.body is None else json_text(call.body, "body").encode()
         request = urllib.request.Request(url, data, method=call.method)
         if data is not None:
@@ -216,6 +216,16 @@ def path_of(template: str, **parts: str | int) -> str:
         return quote(text, safe="")
 
     return re.sub(r"\{(\w+)\}", part, template)
+
+
+def _requestable(path: str) -> str:
+    """Returns `path`. Raises LedgerError, VALUE_INVALID, if a URL with this path could reach another address."""
+    segments = path.split("?", 1)[0].split("/")
+    is_printable = re.fullmatch(r"/[\x21-\x7e]*", path) and "#" not in path and "\\" not in path
+    if is_printable and not any(unquote(segment) in (".", "..") for segment in segments):
+        return path
+    fault = f"the path {path!r} cannot be requested: it must start with /, be percent-encoded, and have no part . or .."
+    raise LedgerError("VALUE_INVALID", 0, fault)
 
 
 def _base_of(url: str) -> str:
