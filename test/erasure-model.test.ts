@@ -82,9 +82,17 @@ const oneStep: fc.Arbitrary<Step> = fc.oneof(
   about('create', 5),
   about('update', 3),
   about('delete', 2),
-  about('erase', 1),
+  about('erase', 3),
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('some' as const), id, picks }) },
-  fc.constantFrom<Step>({ kind: 'drop' }, { kind: 'make' }, { kind: 'make' }, { kind: 'reopen' }),
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom<Step>(
+      { kind: 'drop' },
+      { kind: 'make' },
+      { kind: 'make' },
+      { kind: 'reopen' },
+    ),
+  },
 )
 
 /** Returns the entries that an erasure of `named` covers, or the error code of its refusal. */
@@ -108,13 +116,12 @@ function erased(model: Model, of: string, named: readonly Remembered[]): Remembe
   return model.entries.filter((entry) => taken.has(entry))
 }
 
-/** Returns all former revisions and attachments of the item since the database was last created. */
+/** Returns all former revisions and attachments of the item, also in earlier databases of the name. */
 function formerOf(model: Model, of: string): Remembered[] {
   const item = model.items.get(of)
   return model.entries.filter(
     (entry) =>
       entry.id === of &&
-      entry.life === model.life &&
       ['create_item', 'update_item', 'create_attachment'].includes(entry.method) &&
       entry !== item?.set &&
       item?.held.get(entry.name) !== entry,
@@ -147,14 +154,6 @@ function expected(model: Model, step: Step): readonly string[] | string {
     add('create_db')
     return 'done'
   }
-  if (!model.isThere) return 'DATABASE_NOT_FOUND'
-  if (step.kind === 'drop') {
-    model.isThere = false
-    model.items.clear()
-    add('delete_db')
-    return 'done'
-  }
-  const item = model.items.get(step.id)
   if (step.kind === 'erase' || step.kind === 'some') {
     const named =
       step.kind === 'some' ? picked(model, step.id, step.picks) : formerOf(model, step.id)
@@ -164,6 +163,14 @@ function expected(model: Model, step: Step): readonly string[] | string {
     add('erase_item')
     return taken.map(({ position }) => position)
   }
+  if (!model.isThere) return 'DATABASE_NOT_FOUND'
+  if (step.kind === 'drop') {
+    model.isThere = false
+    model.items.clear()
+    add('delete_db')
+    return 'done'
+  }
+  const item = model.items.get(step.id)
   if (step.kind === 'create') {
     if (item !== undefined) return 'ITEM_EXISTS'
     const created = add('create_item', step.id)

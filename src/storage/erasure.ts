@@ -22,7 +22,12 @@ export function erasedEntryText(text: string, db: string, id: string): string | 
     return entryText.attachment(entry.method, entry.serverid, db, id, null)
   }
   if (!('item' in entry) || entry.item.id !== id) return null
-  return entryText.item(entry.method, entry.serverid, db, `{"id":${canonicalString(id)}}`)
+  return entryText.item(entry.method, entry.serverid, db, erasedItemText(id))
+}
+
+/** Returns the text of an item that keeps only its `id`. */
+export function erasedItemText(id: string): string {
+  return `{"id":${canonicalString(id)}}`
 }
 
 /** Returns the parsed entry, or null if `text` is not an entry. */

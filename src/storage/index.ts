@@ -48,6 +48,7 @@ export {
 export type { SharedText } from './postgres/shared-texts.ts'
 export type {
   AttachmentReader,
+  AttachmentRow,
   DiskUsage,
   ExpectedReads,
   FoundItem,

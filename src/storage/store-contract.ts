@@ -262,7 +262,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.blocks(serverid, 0, 10)).toHaveLength(2)
     })
 
-    it('treats a reused name as a new database, and removes the items of the old database step by step', async () => {
+    it('treats a reused name as a new database, and moves the items of the old database to its history step by step', async () => {
       await stage.open()
       const many = Array.from({ length: 1_200 }, (_, n) => entry.create('fruit', `${n}`))
       await appendEntries(stage.store, [entry.createDb('fruit'), ...many])
@@ -275,12 +275,14 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await stage.store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
       expect(await stage.store.item('fruit', '8')).toBeNull()
       expect(await stage.store.droppedDatabases()).toEqual([0])
+      expect(await stage.store.formerDatabases('fruit')).toEqual([0])
       await stage.reopen()
       let pieces = 0
       while (await stage.store.maintain()) pieces += 1
       expect(pieces).toBeGreaterThan(1)
       expect(await stage.store.countItems(0)).toBe(0)
       expect(await stage.store.droppedDatabases()).toEqual([])
+      expect(await stage.store.deletedDatabases()).toEqual([{ name: 'fruit', created: 0 }])
       expect((await stage.store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
     })
 

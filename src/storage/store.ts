@@ -245,9 +245,9 @@ export interface StoreReader {
    * the page reach PAGE_CHARACTERS.
    */
   revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]>
-  /** Returns whether the entry at `position` is recorded as a former revision of `id`. */
-  isSuperseded(database: number, id: string, position: number): Promise<boolean>
-  /** Counts the former revisions in the database created at `database`. */
+  /** Returns whether the entry at `position` is recorded as a revision of `id`, former or current. */
+  hasRevision(database: number, id: string, position: number): Promise<boolean>
+  /** Counts the former revisions in the database created at `database`. Those in `items` are not counted. */
   countSuperseded(database: number): Promise<number>
   /** Returns the record of `key`, even an expired record, or null. */
   idempotencyRecord(key: string): Promise<IdempotencyRecord | null>
@@ -256,8 +256,12 @@ export interface StoreReader {
   countItems(database: number): Promise<number>
   /** Counts the items with ids from `from` (inclusive) to `to` (exclusive), by code points. */
   countIds(database: number, from: string, to: string): Promise<number>
-  /** Lists the creation positions of deleted databases that still take space. */
+  /** Lists the creation positions of deleted databases that still have items, which maintenance moves to the history. */
   droppedDatabases(): Promise<number[]>
+  /** Lists all deleted databases, in creation order. Their histories are kept. */
+  deletedDatabases(): Promise<StoredDatabase[]>
+  /** Lists the creation positions of the deleted databases with this name, in ascending order. */
+  formerDatabases(name: string): Promise<number[]>
   /** Runs the engine's check of its own tables and indexes; returns a description of the damage, or null. */
   fileDamage(): Promise<string | null>
   /** Like `fileDamage`, and then compares the declared indexes with the items. */

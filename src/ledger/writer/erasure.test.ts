@@ -129,6 +129,44 @@ it('erases the requested revisions, even of a deleted item, and reports the reas
   await node.close()
 })
 
+it.each([false, true])(
+  'erases an item and its attachments after its database was deleted (and its name was used again: %s)',
+  async (isReused) => {
+    const folder = temporaryFolder()
+    const node = await startLedgerNode({ folder })
+    const secrets = Array.from({ length: 3 }, (_, n) => `SECRET-${n}-${'geheim'.repeat(3)}`)
+    await node.send('POST', '/api/people')
+    await node.send('POST', '/api/people', { id: 'p1', note: secrets[0] })
+    await node.send('POST', '/api/people/p1', { note: secrets[1] })
+    await node.send('PUT', '/api/people/p1/attachments/a', Buffer.from(secrets[2] ?? ''))
+    await node.send('DELETE', '/api/people')
+    const positions = ['1.0', '2.0', '3.0']
+    if (isReused) {
+      await node.send('POST', '/api/people')
+      await node.send('POST', '/api/people', { id: 'p1', note: 'open' })
+    }
+    const { json } = await node.send('POST', '/api/people/p1/erase')
+    expect(json.positions).toEqual(positions)
+    await compacted(folder)
+    const found = bytesBelow(folder)
+    for (const secret of secrets) expect(found(secret)).toEqual([])
+    expect((await node.send('POST', '/api/people/p1/erase')).json.code).toBe('NOTHING_TO_ERASE')
+    expect((await node.send('POST', '/api/people/p2/erase')).json.code).toBe('NOTHING_TO_ERASE')
+    expect((await node.send('GET', '/api/people/p1')).status).toBe(isReused ? 200 : 404)
+    await node.close()
+    expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
+    await expectFindings(folder, [
+      ["DELETE FROM superseded WHERE id = 'p1'", 'item p1 of people'],
+      ['DELETE FROM deleted_databases', 'created at 0.0 and deleted later, is not listed'],
+      ["UPDATE deleted_databases SET name = 'other'", 'database other, created at 0.0, is listed'],
+      [
+        "INSERT INTO superseded SELECT created, 'p2', 7 FROM deleted_databases",
+        'has revisions that are not in the chain',
+      ],
+    ])
+  },
+)
+
 it('concurrent erasures erase each revision once', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })

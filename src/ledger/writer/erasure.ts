@@ -7,8 +7,10 @@ import {
   unpackPosition,
 } from '../../chain/index.ts'
 import {
+  type AttachmentRow,
   erasedEntryText,
   type StoredItem,
+  type StoredRevision,
   type StoreReader,
   storedJson,
 } from '../../storage/index.ts'
@@ -26,16 +28,18 @@ export interface PlannedErasure {
 }
 
 interface ErasedItem {
-  /** Packed position of the entry that created the item's database. */
-  readonly database: number
+  /** Packed position of the entry that created the item's database, or null if the database was deleted. */
+  readonly database: number | null
+  /** Packed positions of the entries that created the databases of this name, the deleted ones too. */
+  readonly databases: readonly number[]
   readonly id: string
   /** The current item, or null if the item was deleted. */
   readonly current: StoredItem | null
 }
 
 /**
- * Plans an erasure of the entries at `positions`, or of all former revisions of the item and of its attachments. Leaves
- * out entries that are already erased, and entries in `erasedInBatch`, which an earlier erasure of the batch erases.
+ * Plans an erasure of the entries at `positions`, or of all former revisions of the item and of its attachments, also
+ * those of the items with the same id in deleted databases of the same name. Leaves out entries that are already erased, and entries in `erasedInBatch`, which an earlier erasure of the batch erases.
  * Includes the deletion of an erased attachment, because the deletion contains the same metadata.
  *
  * The plan stays valid until the batch is written, because a former revision never becomes current again.
@@ -46,8 +50,16 @@ export async function plannedErasure(
   { db, of, positions }: Extract<Operation, { kind: 'erase_item' }>,
   erasedInBatch: ReadonlySet<number>,
 ): Promise<PlannedErasure> {
-  const database = await requireDatabase(store, db)
-  const item = { database, id: of, current: await store.item(db, of) }
+  const former = await store.formerDatabases(db)
+  // A name that was never used is refused like in every other request.
+  const database =
+    former.length === 0 ? await requireDatabase(store, db) : (await store.database(db))?.created
+  const item = {
+    database: database ?? null,
+    databases: database === undefined ? former : [...former, database],
+    id: of,
+    current: await store.item(db, of),
+  }
   const requested = positions ?? (await formerPositions(store, item))
   const erasable = new Set<number>()
   const freed = new Set<string>()
@@ -110,25 +122,30 @@ function neededRevision(position: number, former: number): LedgerError {
 }
 
 /**
- * Returns the packed positions of all former revisions of the item and of its attachments. Leaves out
- * deletions: a deletion of the item has no content, and a deletion of an attachment is erased with the
- * attachment. Errors: UNIT_TOO_LARGE.
+ * Returns the packed positions of all former revisions of the item and of its attachments, in all databases of the
+ * name. Leaves out deletions: a deletion of the item has no content, and a deletion of an attachment is erased with
+ * the attachment. Errors: UNIT_TOO_LARGE.
  */
 async function formerPositions(store: StoreReader, item: ErasedItem): Promise<number[]> {
-  const { database, id, current } = item
-  const rows = await store.attachments.ofItem(database, id, ENTRIES_MAX + 1)
-  if (rows.length > ENTRIES_MAX) throw tooMany(id)
-  const former = rows.filter((row) => !isAttached(item, row)).map(({ position }) => position)
-  for (let after = -1; ; ) {
-    const range = { newestFirst: false, after, limit: REVISIONS_PER_PAGE }
-    const page = await store.revisions(database, id, range)
-    for (const { position, text } of page) {
-      if (text !== null && position !== current?.revision) former.push(position)
-    }
-    if (former.length > ENTRIES_MAX) throw tooMany(id)
-    after = page.at(-1)?.position ?? -1
-    if (page.length === 0) return former
+  const { databases, id, current } = item
+  const former: number[] = []
+  for (const database of databases) {
+    const rows = await store.attachments.ofItem(database, id, ENTRIES_MAX + 1)
+    if (rows.length > ENTRIES_MAX) throw tooMany(id)
+    for (const row of rows) if (!isAttached(item, row)) former.push(row.position)
+    let page: StoredRevision[]
+    let after = -1
+    do {
+      const range = { newestFirst: false, after, limit: REVISIONS_PER_PAGE }
+      page = await store.revisions(database, id, range)
+      for (const { position, text } of page) {
+        if (text !== null && position !== current?.revision) former.push(position)
+      }
+      if (former.length > ENTRIES_MAX) throw tooMany(id)
+      after = page.at(-1)?.position ?? -1
+    } while (page.length > 0)
   }
+  return former
 }
 
 function tooMany(id: string): LedgerError {
@@ -138,12 +155,10 @@ function tooMany(id: string): LedgerError {
   )
 }
 
-/** Returns whether the attachment of `row`, a row of the item's database, is currently attached to the item. */
-function isAttached(
-  { current }: ErasedItem,
-  row: { readonly ended: number | null; readonly position: number },
-): boolean {
-  return current !== null && row.ended === null && row.position > current.created
+/** Returns whether the attachment of `row` is currently attached to the item. */
+function isAttached({ current, database }: ErasedItem, row: AttachmentRow): boolean {
+  if (row.database !== database || row.ended !== null) return false
+  return current !== null && row.position > current.created
 }
 
 /**
@@ -168,7 +183,7 @@ async function relatedEntries(
   const before = await rows.before(row, position)
   const { ended } = row
   return {
-    isCurrent: row.database === item.database && isAttached(item, row),
+    isCurrent: isAttached(item, row),
     former: before?.ended === position ? before.position : null,
     // If there is a row at `ended`, another attachment replaced this attachment, so there was no deletion.
     deletion: ended !== null && (await rows.at(ended)) === null ? ended : null,

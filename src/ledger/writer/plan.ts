@@ -232,7 +232,7 @@ class Planner {
     const view = await this.#view(db)
     if (kind === 'create_db') {
       if (view.exists) throw new LedgerError('DATABASE_EXISTS', `database ${db} exists already`)
-    } else if (!view.exists) {
+    } else if (!view.exists && kind !== 'erase_item') {
       throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
     }
     switch (kind) {

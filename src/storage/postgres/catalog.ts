@@ -12,6 +12,7 @@ const COLUMNS = `
   blocks: blinds bytea not null, body text C not null, commitments bytea not null, height bigint not null, id text C not null, nonce bigint not null, prev_id text C, root text C not null, timestamps text C not null
   daicho_schema: version integer
   databases: created bigint not null, name text C not null
+  deleted_databases: created bigint not null, name text C not null
   dropped: db bigint not null
   erasures: eraser bigint not null, position bigint not null
   index_entries: created bigint not null, key bytea not null, number bigint not null, sorts boolean not null
@@ -39,6 +40,8 @@ const INDEXES = `
   blocks_pkey on blocks unique btree (height)
   databases_name_key on databases unique btree (name)
   databases_pkey on databases unique btree (created)
+  deleted_by_name on deleted_databases btree (name)
+  deleted_databases_pkey on deleted_databases unique btree (created)
   dropped_pkey on dropped unique btree (db)
   erasures_pkey on erasures unique btree ("position")
   index_entries_by_item on index_entries btree (created)

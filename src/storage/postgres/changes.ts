@@ -1,6 +1,7 @@
 import type { AttachmentEffect, Effect } from '../effect.ts'
 import { inapplicable } from '../errors.ts'
 import { integer, type Row, text } from '../rows.ts'
+import type { StoredDatabase } from '../store.ts'
 import type { Queries, Statement, Value } from './connection.ts'
 import { addEntries, entriesOf, type Index, type Keyed, removeEntries } from './indexes.ts'
 
@@ -43,7 +44,9 @@ const SQL = {
   addDatabases: `INSERT INTO databases (created, name)
     SELECT * FROM unnest($1::int8[], $2::text[])`,
   removeDatabases: 'DELETE FROM databases WHERE created = ANY($1::int8[])',
-  addDropped: 'INSERT INTO dropped (db) SELECT * FROM unnest($1::int8[])',
+  addDropped: `WITH added AS (INSERT INTO deleted_databases (created, name)
+      SELECT * FROM unnest($1::int8[], $2::text[]) RETURNING created)
+    INSERT INTO dropped (db) SELECT created FROM added`,
   // The items are sent as the lines of one text, because canonical texts contain no line feed, and one text is cheaper
   // to send than an array.
   addItems: `INSERT INTO items (created, db, id, revision, item)
@@ -85,7 +88,7 @@ export class Changes {
   readonly #superseded: { database: number; id: string; position: number }[] = []
   readonly #ended: { position: number; ended: number }[] = []
   readonly #added: { database: number; effect: AttachmentEffect }[] = []
-  readonly #dropped: number[] = []
+  readonly #dropped: StoredDatabase[] = []
 
   private constructor(known: Known) {
     this.#known = known
@@ -107,7 +110,7 @@ export class Changes {
 
   /** Databases that the effects deleted. */
   get dropped(): readonly number[] {
-    return this.#dropped
+    return this.#dropped.map(({ created }) => created)
   }
 
   /** Reads the rows that the effects need. Effects that only create items need no rows. */
@@ -195,7 +198,7 @@ export class Changes {
     if ((database === null) !== (kind === 'create_db')) throw inapplicable(effect)
     if (!('id' in effect) || database === null) {
       this.databases.set(db, kind === 'create_db' ? position : null)
-      if (database !== null) this.#dropped.push(database)
+      if (database !== null) this.#dropped.push({ name: db, created: database })
       return
     }
     const { id } = effect
@@ -240,12 +243,13 @@ export class Changes {
     write(
       SQL.removeDatabases,
       this.#dropped.length,
-      column(this.#dropped, (database) => database),
+      column(this.#dropped, ({ created }) => created),
     )
     write(
       SQL.addDropped,
       this.#dropped.length,
-      column(this.#dropped, (database) => database),
+      column(this.#dropped, ({ created }) => created),
+      column(this.#dropped, ({ name }) => name),
     )
     write(
       SQL.addDatabases,
@@ -329,10 +333,11 @@ export class Changes {
   #indexStatements(): Statement[] {
     const gone: number[] = []
     const added: Keyed[] = []
+    const { dropped } = this
     const indexed = Map.groupBy(this.#known.indexes, ({ database }) => database)
     for (const { database, stored, now } of this.#items.values()) {
       const indexes = indexed.get(database)
-      if (indexes === undefined || this.#dropped.includes(database)) continue
+      if (indexes === undefined || dropped.includes(database)) continue
       if (stored !== null && stored.revision !== now?.revision) gone.push(stored.created)
       if (now === null || now.text === null) continue
       added.push(...entriesOf(indexes, now.created, now.text))

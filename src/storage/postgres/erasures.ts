@@ -1,6 +1,6 @@
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
-import { erasedEntryText } from '../erasure.ts'
+import { erasedEntryText, erasedItemText } from '../erasure.ts'
 import { bytesOf, idempotencyRecordOf, text } from '../rows.ts'
 import { ERASED_FINGERPRINT, idempotencyDigest } from '../store.ts'
 import { Connection, type ConnectionOptions, type Queries } from './connection.ts'
@@ -20,8 +20,8 @@ const SQL = {
       WHERE a.position = $3 AND a.ended IS NULL`,
   removeAttachment: 'DELETE FROM attachments WHERE position = $1',
   // Rows of a deleted database are removed later, but the erased content must be removed now.
-  removeDropped: `DELETE FROM items WHERE id = $1 AND revision = $2
-    AND db IN (SELECT db FROM dropped)`,
+  eraseDropped: `UPDATE items SET item = $1
+    WHERE db IN (SELECT created FROM deleted_databases WHERE name = $2) AND id = $3 AND revision = $4`,
   updateBlock: 'UPDATE blocks SET body = $2, blinds = $3 WHERE height = $1',
   addErasure: 'INSERT INTO erasures (position, eraser) VALUES ($1, $2)',
   addUncompacted: 'INSERT INTO uncompacted (position) VALUES ($1)',
@@ -60,7 +60,7 @@ export async function erase(
       entries[index] = erased
       hashAt(blinds, index).fill(0, 0, HASH_BYTES)
       await queries.rows(SQL.addErasure, [position, eraser])
-      await queries.rows(SQL.removeDropped, [of, position])
+      await queries.rows(SQL.eraseDropped, [erasedItemText(of), db, of, position])
       await queries.rows(SQL.removeAttachment, [position])
       await eraseFingerprint(queries, position)
     }

@@ -11,10 +11,8 @@ const PURGE_ROWS = 500
 const SQL = {
   dropped: 'SELECT db FROM dropped LIMIT 1',
   purgeItems: `WITH purged AS (DELETE FROM items WHERE created IN
-      (SELECT created FROM items WHERE db = $1 ORDER BY created LIMIT $2) RETURNING 1)
-    SELECT count(*) FROM purged`,
-  purgeHistory: `WITH purged AS (DELETE FROM superseded WHERE db = $1 AND (id, position) IN
-      (SELECT id, position FROM superseded WHERE db = $1 LIMIT $2) RETURNING 1)
+      (SELECT created FROM items WHERE db = $1 ORDER BY created LIMIT $2) RETURNING db, id, revision),
+    kept AS (INSERT INTO superseded (db, id, position) SELECT db, id, revision FROM purged)
     SELECT count(*) FROM purged`,
   removeDropped: 'DELETE FROM dropped WHERE db = $1',
   // Timestamps never decrease along the chain, so the oldest records come first.
@@ -81,16 +79,13 @@ export class Maintenance {
     return this.#hasExpiredRecords(headMs) || this.#isPurgeDue || this.#isIndexWorkDue
   }
 
-  /** Removes some items of a deleted database, then of its history; returns whether more may remain. */
+  /** Moves some items of a deleted database to its history; returns whether more may remain. */
   async #purgeDropped(): Promise<boolean> {
     const [row] = await this.#queries.rows(SQL.dropped, [])
     if (row === undefined) return false
     const database = Number(row[0])
-    const purge = async (sql: string) =>
-      Number((await this.#queries.rows(sql, [database, PURGE_ROWS]))[0]?.[0])
-    const items = await purge(SQL.purgeItems)
-    const rows = items === PURGE_ROWS ? items : await purge(SQL.purgeHistory)
-    if (rows < PURGE_ROWS) await this.#queries.rows(SQL.removeDropped, [database])
+    const [purged] = await this.#queries.rows(SQL.purgeItems, [database, PURGE_ROWS])
+    if (Number(purged?.[0]) < PURGE_ROWS) await this.#queries.rows(SQL.removeDropped, [database])
     return true
   }
 

@@ -132,13 +132,15 @@ const SQL = {
       ELSE false END GROUP BY name, db`,
   oldestFirst: revisions('>', 'ASC'),
   newestFirst: revisions('<', 'DESC'),
-  isSuperseded: `SELECT position FROM superseded
-    WHERE db = $1 AND id = $2 AND position = $3`,
+  hasRevision: `SELECT 1 FROM superseded WHERE db = $1 AND id = $2 AND position = $3
+    UNION ALL SELECT 1 FROM items WHERE db = $1 AND id = $2 AND revision = $3`,
   countSuperseded: 'SELECT count(*) FROM superseded WHERE db = $1',
   idempotencyRecord: `SELECT ${RECORD} FROM answers WHERE key = $1`,
   idempotencyRecords: `SELECT ${RECORD} FROM answers
     WHERE position > $1 ORDER BY position LIMIT $2`,
   dropped: 'SELECT db FROM dropped ORDER BY db',
+  deleted: 'SELECT created, name FROM deleted_databases ORDER BY created',
+  former: 'SELECT created FROM deleted_databases WHERE name = $1 ORDER BY created',
   head: `SELECT height, id, split_part(timestamps, E'\\n', -1) FROM blocks ORDER BY height DESC LIMIT 1`,
   blocks: page(`SELECT ${BLOCK} FROM blocks WHERE height >= $1 ORDER BY height LIMIT $2`, {
     size: 'octet_length(body)',
@@ -244,9 +246,9 @@ export class PostgresReader implements StoreReader {
     })
   }
 
-  async isSuperseded(database: number, id: string, position: number): Promise<boolean> {
+  async hasRevision(database: number, id: string, position: number): Promise<boolean> {
     const values = [database, id, position]
-    return (await this.reads.first(SQL.isSuperseded, values, () => true)) ?? false
+    return (await this.reads.first(SQL.hasRevision, values, () => true)) ?? false
   }
 
   countSuperseded(database: number): Promise<number> {
@@ -272,6 +274,14 @@ export class PostgresReader implements StoreReader {
 
   async droppedDatabases(): Promise<number[]> {
     return this.reads.all(SQL.dropped, [], (row) => integerOf(row, 'db'))
+  }
+
+  async deletedDatabases(): Promise<StoredDatabase[]> {
+    return this.reads.all(SQL.deleted, [], databaseOf)
+  }
+
+  async formerDatabases(name: string): Promise<number[]> {
+    return this.reads.all(SQL.former, [name], (row) => integerOf(row, 'created'))
   }
 
   async fileDamage(): Promise<string | null> {

@@ -62,13 +62,15 @@ const MIGRATIONS: readonly string[] = [
     expires timestamptz NOT NULL, PRIMARY KEY (upload))`,
   'CREATE INDEX blob_uploads_by_content ON blob_uploads (sha256)',
   'CREATE UNIQUE INDEX blob_uploads_in_parts ON blob_uploads (sha256) WHERE parts',
+  `CREATE TABLE deleted_databases (created int8 NOT NULL, name ${TEXT} NOT NULL, PRIMARY KEY (created))`,
+  'CREATE INDEX deleted_by_name ON deleted_databases (name)',
   `CREATE TABLE shared_texts (name ${TEXT} NOT NULL, version int8 NOT NULL, text ${TEXT}, PRIMARY KEY (name))`,
 ]
 
 /** The tables besides `node`. */
 export const TABLES = [
   ...['databases', 'dropped', 'blocks', 'items', 'attachments', 'superseded', 'answers'],
-  ...['indexes', 'index_entries', 'tree', 'erasures', 'uncompacted'],
+  ...['indexes', 'index_entries', 'tree', 'erasures', 'uncompacted', 'deleted_databases'],
   ...['blobs', 'blob_chunks', 'blob_uploads'],
 ] as const
 

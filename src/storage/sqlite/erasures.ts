@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
-import { erasedEntryText } from '../erasure.ts'
+import { erasedEntryText, erasedItemText } from '../erasure.ts'
 import { bytesOf, integerOf } from '../rows.ts'
 import { queriesOf } from './statements.ts'
 
@@ -14,8 +14,8 @@ const SQL = {
     JOIN items ON items.db = row.db AND items.id = row.id AND items.created < row.position
     WHERE row.position = ? AND row.ended IS NULL`,
   deleteAttachment: 'DELETE FROM attachments WHERE position = ?',
-  deleteDropped:
-    'DELETE FROM items WHERE db IN (SELECT db FROM dropped) AND id = ? AND revision = ?',
+  eraseDropped: `UPDATE items SET item = ?
+    WHERE db IN (SELECT created FROM deleted_databases WHERE name = ?) AND id = ? AND revision = ?`,
   updateBlock: 'UPDATE blocks SET body = ?, blinds = ? WHERE height = ?',
   addErasure: 'INSERT INTO erasures (position, eraser) VALUES (?, ?)',
   addUncompacted: 'INSERT INTO uncompacted (position) VALUES (?)',
@@ -65,7 +65,7 @@ export class Erasures {
         hashAt(blinds, index).fill(0, 0, HASH_BYTES)
         this.#sql.addErasure.run(position, eraser)
         // Rows of a deleted database are removed later, but the erased content must be removed now.
-        this.#sql.deleteDropped.run(of, position)
+        this.#sql.eraseDropped.run(erasedItemText(of), db, of, position)
         this.#sql.deleteAttachment.run(position)
       }
       this.#sql.updateBlock.run(entries.join('\n'), blinds, height)

@@ -3,7 +3,7 @@ import { unpackPosition } from '../../chain/index.ts'
 import { type LoadedBlock, revisionMissing, revisionOf } from '../revisions.ts'
 import { bodyOf, bytesOf, integerOf } from '../rows.ts'
 import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../store.ts'
-import { queriesOf } from './statements.ts'
+import { LIMIT, queriesOf } from './statements.ts'
 
 /**
  * Returns the SQL of the positions of an item's revisions. The current revision is newer than all others, or absent.
@@ -18,8 +18,8 @@ const SQL = {
   addCurrent: `INSERT INTO superseded (db, id, position)
     SELECT db, id, revision FROM items WHERE db = ? AND id = ?`,
   addDeletion: 'INSERT INTO superseded (db, id, position) VALUES (?, ?, ?)',
-  purge: `DELETE FROM superseded WHERE db = ?1 AND (id, position) IN
-    (SELECT id, position FROM superseded WHERE db = ?1 LIMIT ?2 + 0)`,
+  addOldest: `INSERT INTO superseded (db, id, position)
+    SELECT db, id, revision FROM items WHERE db = ? ORDER BY created ${LIMIT}`,
   oldestFirst: positions('>', 'ASC'),
   newestFirst: positions('<', 'DESC'),
   block: 'SELECT body, timestamps, blinds FROM blocks WHERE height = ?',
@@ -44,9 +44,9 @@ export class History {
     this.#sql.addDeletion.run(database, id, position)
   }
 
-  /** Removes at most `rows` rows of a deleted database. Returns the number of removed rows. */
-  purge(database: number, rows: number): number {
-    return this.#sql.purge.run(database, rows)
+  /** Adds the current revisions of the `rows` oldest items of a deleted database, which are then removed. */
+  addOldest(database: number, rows: number): void {
+    this.#sql.addOldest.run(database, rows)
   }
 
   /** See `StoreReader.revisions`. */

@@ -31,10 +31,9 @@ const COPY_EARLY_TABLES = `
 const SQL = {
   blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
     FROM blocks ORDER BY height`,
-  // Adds only former revisions of existing databases.
   superseded: `INSERT INTO superseded (db, id, position) SELECT ?1, ?2, ?3
-    WHERE EXISTS (SELECT 1 FROM databases WHERE created = ?1)
-    AND NOT EXISTS (SELECT 1 FROM items WHERE db = ?1 AND id = ?2 AND revision = ?3)`,
+    WHERE NOT EXISTS (SELECT 1 FROM items WHERE db = ?1 AND id = ?2 AND revision = ?3)`,
+  deleted: 'INSERT INTO deleted_databases (created, name) VALUES (?, ?)',
 } as const
 
 /**
@@ -63,9 +62,10 @@ export function upgradeFormat1(
     const block = blockOf(row, serverId)
     for (const [index, text] of block.entries.entries()) {
       const effect = effectAt(text, packPosition(block.height, index))
+      const created = databases.get(effect.db) ?? -1
       if (effect.kind === 'create_db') databases.set(effect.db, effect.position)
-      if (!('id' in effect)) continue
-      sql.superseded.run(databases.get(effect.db) ?? -1, effect.id, effect.position)
+      if (effect.kind === 'delete_db') sql.deleted.run(created, effect.db)
+      if ('id' in effect) sql.superseded.run(created, effect.id, effect.position)
     }
     tree.add(block)
   }

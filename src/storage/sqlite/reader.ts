@@ -73,8 +73,11 @@ const SQL = {
   countIds: `SELECT count(*) FROM items INDEXED BY items_by_id
     WHERE db = ? AND id >= ? AND id < ?`,
   dropped: 'SELECT db FROM dropped ORDER BY db',
+  deleted: 'SELECT created, name FROM deleted_databases ORDER BY created',
+  former: 'SELECT created FROM deleted_databases WHERE name = ? ORDER BY created',
   indexes: LIST_INDEXES,
-  isSuperseded: 'SELECT 1 FROM superseded WHERE db = ? AND id = ? AND position = ?',
+  hasRevision: `SELECT 1 FROM superseded WHERE db = ?1 AND id = ?2 AND position = ?3
+    UNION ALL SELECT 1 FROM items WHERE db = ?1 AND id = ?2 AND revision = ?3`,
   countSuperseded: 'SELECT count(*) FROM superseded WHERE db = ?',
   idempotencyRecord: `SELECT ${IDEMPOTENCY_COLUMNS} FROM answers WHERE key = ?`,
   idempotencyRecords: `SELECT ${IDEMPOTENCY_COLUMNS} FROM answers
@@ -174,8 +177,8 @@ export class SqliteReader implements StoreReader {
     return this.#reads.run(() => this.history.page(database, id, range))
   }
 
-  async isSuperseded(database: number, id: string, position: number): Promise<boolean> {
-    return this.#reads.first(this.#sql.isSuperseded, [database, id, position], () => true) ?? false
+  async hasRevision(database: number, id: string, position: number): Promise<boolean> {
+    return this.#reads.first(this.#sql.hasRevision, [database, id, position], () => true) ?? false
   }
 
   async countSuperseded(database: number): Promise<number> {
@@ -200,6 +203,14 @@ export class SqliteReader implements StoreReader {
 
   async droppedDatabases(): Promise<number[]> {
     return this.#reads.all(this.#sql.dropped, [], (row) => integerOf(row, 'db'))
+  }
+
+  async deletedDatabases(): Promise<StoredDatabase[]> {
+    return this.#reads.all(this.#sql.deleted, [], databaseOf)
+  }
+
+  async formerDatabases(name: string): Promise<number[]> {
+    return this.#reads.all(this.#sql.former, [name], (row) => integerOf(row, 'created'))
   }
 
   async fileDamage(): Promise<string | null> {

@@ -12,7 +12,7 @@ const FORMAT_VERSION = 2
  *
  * - `node`: one row, the server id of the store's owner.
  * - `databases`: identified by the position that created them, so a reused name identifies a new database.
- * - `dropped`: deleted databases whose items still take space. Maintenance removes the items step by step.
+ * - `dropped`: deleted databases that still have items. Maintenance moves the items to `superseded` step by step.
  */
 const NODE_AND_DATABASES = `
   CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
@@ -57,6 +57,7 @@ const BLOCKS_AND_ITEMS = `
  *   deleting an item or a database changes no rows here.
  * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current revision is in
  *   `items`, so a creation writes nothing here.
+ * - `deleted_databases`: all deleted databases, whose histories are kept.
  * - `answers`: idempotency records. Not derived from the chain.
  * - `indexes`: declared indexes on `path` of the items of `db`. An index is complete for items created up to `built`.
  *   `mark` is a hash of the declaration.
@@ -87,6 +88,8 @@ const ADDED = `
     position INTEGER NOT NULL,
     PRIMARY KEY (db, id, position)
   ) STRICT, WITHOUT ROWID;
+  CREATE TABLE deleted_databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+  CREATE INDEX deleted_by_name ON deleted_databases (name);
   CREATE TABLE answers (
     position INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,

@@ -35,7 +35,7 @@ import { WalCheckpointer } from './wal-checkpointer.ts'
 const CACHE_KIB = 16_384
 /** Number of pages (4 KiB) in the WAL at which a checkpoint starts. */
 const CHECKPOINT_FRAMES = 4_096
-/** Maximum rows of each kind of deleted databases removed by one `maintain`. */
+/** Maximum items of deleted databases removed by one `maintain`. */
 const PURGE_ROWS = 500
 
 const SQL = {
@@ -50,6 +50,7 @@ const SQL = {
   updateItem: 'UPDATE items SET revision = ?, item = ? WHERE db = ? AND id = ?',
   deleteItem: 'DELETE FROM items WHERE db = ? AND id = ?',
   addDropped: 'INSERT INTO dropped (db) VALUES (?)',
+  addDeleted: 'INSERT INTO deleted_databases (created, name) VALUES (?, ?)',
   dropped: 'SELECT db FROM dropped LIMIT 1',
   purgeItems: `DELETE FROM items WHERE created IN
     (SELECT created FROM items WHERE db = ? ORDER BY created ${LIMIT})`,
@@ -288,6 +289,7 @@ class SqliteStore extends SqliteReader implements Store {
         this.#indexes.databaseDeleted(database)
         this.#sql.deleteDatabase.run(database)
         this.#sql.addDropped.run(database)
+        this.#sql.addDeleted.run(database, db)
         this.#databases.delete(db)
         this.#isPurgeDue = true
         return
@@ -350,15 +352,15 @@ class SqliteStore extends SqliteReader implements Store {
     }
   }
 
-  /** Removes some items of a deleted database, then of its history; returns whether more may remain. */
+  /** Moves some items of a deleted database to its history; returns whether more may remain. */
   #purgeDropped(): boolean {
     const row = this.#sql.dropped.get()
     if (row === undefined) return false
     const dropped = integerOf(row, 'db')
     this.#transact(() => {
+      this.history.addOldest(dropped, PURGE_ROWS)
       const items = this.#sql.purgeItems.run(dropped, PURGE_ROWS)
-      const rows = items === PURGE_ROWS ? items : this.history.purge(dropped, PURGE_ROWS)
-      if (rows < PURGE_ROWS) this.#sql.removeDropped.run(dropped)
+      if (items < PURGE_ROWS) this.#sql.removeDropped.run(dropped)
     })
     return true
   }

@@ -35,8 +35,8 @@ interface DatabaseState {
  * - there are as many rows as creations minus deletions (finds missing rows).
  *
  * Histories are compared in the same way: every entry that is not the last change of a row must be recorded as a former
- * revision, and there must be no other records. Rows of deleted databases are skipped, because no request can read them
- * and maintenance removes them.
+ * revision, and there must be no other records. Items of deleted databases are skipped, because maintenance moves them to
+ * the histories. These histories are compared, because an erasure needs them.
  */
 export class Comparison {
   readonly databases = new Map<string, DatabaseState>()
@@ -44,8 +44,8 @@ export class Comparison {
   readonly #attachments: AttachmentComparison
   readonly #idempotency: IdempotencyComparison
   readonly #erasures: ErasureComparison
-  /** Creation positions of the databases that the chain deleted. */
-  readonly #deleted = new Set<number>()
+  /** The databases that the chain deleted, by creation position. */
+  readonly #deleted = new Map<number, { readonly name: string; readonly revisions: number }>()
   /** Creation positions of the stored databases; null until they are read. */
   #stored: ReadonlySet<number> | null = null
   /** Rows after the last compared entry. */
@@ -147,7 +147,7 @@ export class Comparison {
     }
     if (database === undefined) return noDatabase(db)
     this.databases.delete(db)
-    this.#deleted.add(database.created)
+    this.#deleted.set(database.created, { name: db, revisions: database.revisions })
     return null
   }
 
@@ -170,9 +170,8 @@ export class Comparison {
     if (database === undefined) return noDatabase(db)
     database.revisions += 1
     if (kind === 'delete_item') database.items -= 1
-    // A database that is deleted later has no rows to compare with.
-    if (!(await this.#isStored(database.created))) return null
-    const row = await this.#store.item(db, id)
+    // A database that is deleted later has only histories to compare with.
+    const row = (await this.#isStored(database.created)) ? await this.#store.item(db, id) : null
     const what = row === null ? null : contradiction(effect, row, database)
     return what ?? (await this.#unrecorded(effect, row))
   }
@@ -184,8 +183,7 @@ export class Comparison {
   ): Promise<string | null> {
     if (row?.revision === position) return null
     const created = this.databases.get(db)?.created ?? -1
-    if (!(await this.#isStored(created))) return null
-    if (await this.#store.isSuperseded(created, id, position)) return null
+    if (await this.#store.hasRevision(created, id, position)) return null
     return `neither item ${id} of ${db} nor its history has this revision`
   }
 
@@ -241,11 +239,28 @@ export class Comparison {
         return `the histories of database ${name} have revisions that are not in the chain`
       }
     }
-    const existing = (await this.#store.droppedDatabases()).find(
-      (created) => !this.#deleted.has(created),
-    )
-    if (existing === undefined) return null
-    return `${positionText(existing)} is listed as a deleted database, but the chain does not delete it`
+    return this.#deletedDiffer()
+  }
+
+  async #deletedDiffer(): Promise<string | null> {
+    const existing = (await this.#store.droppedDatabases()).find((at) => !this.#deleted.has(at))
+    if (existing !== undefined) {
+      return `${positionText(existing)} is listed as a deleted database, but the chain does not delete it`
+    }
+    const listed = await this.#store.deletedDatabases()
+    for (const { name, created } of listed) {
+      if (this.#deleted.get(created)?.name === name) continue
+      return `database ${name}, created at ${positionText(created)}, is listed as deleted, but the chain does not delete it`
+    }
+    const positions = new Set(listed.map(({ created }) => created))
+    for (const [created, { name, revisions }] of this.#deleted) {
+      const label = `database ${name}, created at ${positionText(created)} and deleted later`
+      if (!positions.has(created)) return `${label}, is not listed as deleted`
+      const count =
+        (await this.#store.countSuperseded(created)) + (await this.#store.countItems(created))
+      if (count !== revisions) return `${label}, has revisions that are not in the chain`
+    }
+    return null
   }
 }
 
