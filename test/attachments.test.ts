@@ -78,6 +78,9 @@ describe('attachments', () => {
     const part = await list('?limit=2&offset=1')
     expect(part.attachments.map(({ name }: { name: string }) => name)).toEqual(['b', 'c'])
     expect(part).toMatchObject({ limit: 2, offset: 1 })
+    // The list continues after a name, even if the attachment with this name no longer exists.
+    const rest = await list('?limit=2&after=aa')
+    expect(rest.attachments.map(({ name }: { name: string }) => name)).toEqual(['b', 'c'])
     expect((await at.node.send('GET', ITEM)).text).toBe('{"status":true,"item":{"id":"a"}}')
   })
 

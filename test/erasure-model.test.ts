@@ -260,7 +260,11 @@ async function expectAgreement(model: Model, node: Node): Promise<void> {
   const { service } = node.ledger
   for (const [of, { held }] of model.items) {
     const listed: string[] = []
-    for await (const page of await service.attachments.list(DB, of, { limit: 0, offset: 0 })) {
+    for await (const page of await service.attachments.list(DB, of, {
+      limit: 0,
+      offset: 0,
+      after: '',
+    })) {
       for (const one of page) listed.push(`${one.name} ${positionText(one.position)} ${one.sha256}`)
     }
     expect(listed).toEqual(

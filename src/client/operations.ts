@@ -40,6 +40,7 @@ export interface Operations {
         limit?: number
         offset?: number
         after?: string
+        cursor?: string
         docs?: 'true' | '1' | 'false' | '0'
         count?: 'true' | '1' | 'false' | '0'
         filter?: string
@@ -51,8 +52,10 @@ export interface Operations {
       docs?: readonly { [member: string]: unknown }[]
       limit: number
       offset: number
-      /** Number of all matching items, regardless of `limit`, `offset` and `after` */
+      /** Number of all matching items, regardless of `limit`, `offset`, `after` and `cursor` */
       count?: number
+      /** Position of the last item; null if the list has fewer than `limit` items */
+      cursor?: string | null
     }
   }
   /** Read one item, in its current state or as of a block */
@@ -258,7 +261,10 @@ export interface Operations {
   }
   /** List the attachments of an item, by name */
   'GET /api/{db}/{id}/attachments': {
-    input: { path: { db: string; id: string }; query?: { limit?: number; offset?: number } }
+    input: {
+      path: { db: string; id: string }
+      query?: { limit?: number; offset?: number; after?: string }
+    }
     reply: {
       status: true
       attachments: readonly {

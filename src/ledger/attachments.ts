@@ -154,13 +154,20 @@ export class AttachmentService {
   }
 
   /**
-   * Lists the attachments of an item in the order of their names, page by page.
+   * Lists the attachments of an item in the order of their names, page by page, after the name `after`.
    * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND.
    */
-  async list(db: string, id: string, range: ListRange): Promise<AsyncIterable<StoredAttachment[]>> {
+  async list(
+    db: string,
+    id: string,
+    range: ListRange & { readonly after: string },
+  ): Promise<AsyncIterable<StoredAttachment[]>> {
     await this.#requireItem(db, id)
     return pagesOf<StoredAttachment>(range.limit, PAGE_ROWS, (last, limit) => {
-      const from = { after: last?.name ?? '', offset: last === undefined ? range.offset : 0 }
+      const from = {
+        after: last?.name ?? range.after,
+        offset: last === undefined ? range.offset : 0,
+      }
       return this.#store.attachments.list(db, id, { ...from, limit })
     })
   }

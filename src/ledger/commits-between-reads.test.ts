@@ -90,7 +90,10 @@ it('rejects a list that starts after an item of an earlier database of the same 
 
 it('returns no count lower than the number of listed and skipped items, even if items were deleted after the list was read', async () => {
   async function* pages() {
-    yield ['a', 'b']
+    yield [
+      { id: 'a', created: 1 },
+      { id: 'b', created: 16_384 },
+    ]
   }
   const shown = (count: number, offset: number) =>
     text(idListReply(pages(), { limit: 2, offset, count }))

@@ -33,7 +33,7 @@ export const statusOfLedger = {
   POSITION_INVALID: 400, // malformed, or the position of an entry that does not belong to the item
   POSITION_UNKNOWN: 404, // no entry at this position
   FEED_UNAVAILABLE: 503, // too many subscribers, or the node is closing
-  FILTER_AFTER_ORDER: 400, // `after` combined with another order
+  FILTER_AFTER_ORDER: 400, // `after` or `cursor` combined with another order
   AGGREGATION_INVALID: 400, // too many, malformed or repeated paths
   AGGREGATIONS_BUSY: 503, // too many concurrent aggregations
   GROUPS_TOO_MANY: 422, // an aggregation with more groups than a reply may have

@@ -1,5 +1,5 @@
 export { type LedgerComponentDeps, ledgerComponent } from './component.ts'
 export type { IndexName, ItemQuery, QueryResult } from './queries.ts'
 export type { ListRange } from './reads.ts'
-export type { ItemListRange, LedgerService } from './service.ts'
+export type { ItemListRange, LedgerService, ListedId } from './service.ts'
 export type { Change, OwnChange, OwnDatabase, UnitOfWork, Written } from './unit-of-work.ts'

@@ -85,6 +85,32 @@ it('`after` starts a filtered list after an item, but cannot be combined with `o
   expect([nowhere.status, nowhere.json.code]).toEqual([404, 'ITEM_NOT_FOUND'])
 })
 
+it.each(['', '&filter[where][id][neq]=none', '&docs=1', '&filter[fields]=id', '&count=1'])(
+  'a list with %j continues after its cursor, even if the last item was deleted or created again',
+  async (options) => {
+    const page = async (cursor: string, limit = 2) => {
+      const { items, json } = await list(`limit=${limit}&cursor=${cursor}${options}`)
+      return [items, json.cursor]
+    }
+    expect(await page('start')).toEqual([['a', 'b'], '1.1'])
+    await node.send('DELETE', '/api/fruit/b')
+    expect(await page('1.1')).toEqual([['c', 'd'], '1.3'])
+    await node.send('POST', '/api/fruit', { id: 'b' })
+    expect(await page('1.3')).toEqual([['b'], null])
+    expect(await page('1.1', 0)).toEqual([['c', 'd', 'b'], null])
+    expect(await page('start&after=c')).toEqual([['d', 'b'], '3.0'])
+  },
+)
+
+it('rejects a cursor that is no position, or that is combined with `after` or `order`', async () => {
+  for (const cursor of ['', 'x', '1', '01.0', '1.0&after=a', '1.0&cursor=1.1']) {
+    const { status, json } = await list(`cursor=${cursor}`)
+    expect([cursor, status, json.code]).toEqual([cursor, 400, 'REQUEST_INVALID'])
+  }
+  const ordered = await list('cursor=start&filter[order]=qty')
+  expect([ordered.status, ordered.json.code]).toEqual([400, 'FILTER_AFTER_ORDER'])
+})
+
 it('rejects an invalid filter with 400, a code and the path of the invalid member', async () => {
   const refused = await node.send('GET', '/api/fruit?filter[where][qty][lx]=9')
   expect(refused.status).toBe(400)

@@ -213,6 +213,15 @@ export class LedgerQueries {
   }
 }
 
+/** Throws FILTER_AFTER_ORDER if the filter has an order. */
+export function requireCreationOrder(order: Filter['order']): void {
+  if (order.length === 0) return
+  throw new LedgerError(
+    'FILTER_AFTER_ORDER',
+    '`after` and `cursor` require the order of creation: remove `order`, or use `offset`',
+  )
+}
+
 /**
  * Finds items of the database that was created at the packed position `database`, page by page. Reads the first page
  * before the promise resolves, so that errors occur before the reply starts.
@@ -224,12 +233,7 @@ export async function searchPages(
   { filter, after, docs }: ItemQuery,
 ): Promise<QueryResult> {
   const { where, order, offset, limit, fields } = filter
-  if (after !== null && order.length > 0) {
-    throw new LedgerError(
-      'FILTER_AFTER_ORDER',
-      '`after` requires the order of creation: remove `order`, or use `offset`',
-    )
-  }
+  if (after !== null) requireCreationOrder(order)
   const search = { where, order, after, offset: offset ?? 0, limit, text: docs }
   const { index, pieces } = await store.search(database, search)
   return { index, pages: await withFirst(pagesOf(pieces, docs ? fields : null)) }

@@ -77,9 +77,12 @@ export interface ErasureResult {
 }
 
 export interface ItemListRange extends ListRange {
-  /** Only items that were created after the item with this id. */
-  readonly after: string | null
+  /** Only items that were created after the item with this id, or after this packed position. */
+  readonly after: string | number | null
 }
+
+/** An item of a list: its id, and the packed position of its creation. */
+export type ListedId = Pick<StoredItem, 'id' | 'created'>
 
 /** Maximum ids or items per page of a list. */
 const IDS_PER_PAGE = 1_000
@@ -434,14 +437,11 @@ export class LedgerService
    * Lists the ids of a database in creation order, page by page.
    * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND for an unknown `after`.
    */
-  async listIds(db: string, range: ItemListRange): Promise<AsyncIterable<string[]>> {
+  async listIds(db: string, range: ItemListRange): Promise<AsyncIterable<ListedId[]>> {
     const { database, after } = await this.#startOf(db, range)
-    const pages = await withFirst(
+    return withFirst(
       itemPages(range, IDS_PER_PAGE, after, (from) => this.#store.listIds(database, from)),
     )
-    return (async function* () {
-      for await (const page of pages) yield page.map(({ id }) => id)
-    })()
   }
 
   /** Lists the items of a database as canonical texts. Order and errors: as for `listIds`. */
@@ -455,7 +455,7 @@ export class LedgerService
   /** Finds items by a filter. Errors: as for `listIds` and `LedgerQueries.find`. */
   async findItems(
     db: string,
-    query: Omit<ItemQuery, 'after'> & { after: string | null },
+    query: Omit<ItemQuery, 'after'> & Pick<ItemListRange, 'after'>,
   ): Promise<QueryResult> {
     const { database, after } = await this.#startOf(db, query)
     return this.queries.find(database, { ...query, after: after === -1 ? null : after })
@@ -513,9 +513,9 @@ export class LedgerService
   }
 
   async #startOf(db: string, { after }: Pick<ItemListRange, 'after'>) {
-    const item = after === null ? null : await this.readItem(db, after)
+    const item = typeof after === 'string' ? await this.readItem(db, after) : null
     const database = await requireDatabase(this.#store, db)
-    if (after === null) return { database, after: -1 }
+    if (typeof after !== 'string') return { database, after: after ?? -1 }
     // An item that was created before the database belongs to an earlier database of this name.
     if (item !== null && item.created > database) return { database, after: item.created }
     throw new LedgerError(

@@ -75,7 +75,7 @@ describe('the rate ledger', () => {
 
 it('returns an empty history if the database of the rates is deleted while it is read', async () => {
   const ledger = {
-    listIds: async () => [['2026-01-02 desk']],
+    listIds: async () => [[{ id: '2026-01-02 desk', created: 1 }]],
     async readItem() {
       throw new LedgerError('DATABASE_NOT_FOUND', 'there is no database rates')
     },

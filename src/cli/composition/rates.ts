@@ -4,7 +4,7 @@ import { isJsonObject, type Json } from '../../base/json.ts'
 import { positionText } from '../../chain/index.ts'
 import type { HttpComponent } from '../../http/index.ts'
 import { outboundGet } from '../../http/outbound.ts'
-import type { LedgerService } from '../../ledger/index.ts'
+import type { LedgerService, ListedId } from '../../ledger/index.ts'
 import {
   parseSourceList,
   RATES_DATABASE,
@@ -94,7 +94,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
       const found: RecordedVector[] = []
       let skip = offset
       for await (const ids of await idsIn(ledger)) {
-        for (const id of ids) {
+        for (const { id } of ids) {
           // An id starts with the date of the rates, so items outside the range need not be read.
           const date = /^\d{4}-\d\d-\d\d/.exec(id)?.[0]
           const isInRange =
@@ -115,7 +115,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
 }
 
 /** Returns the ids of all records, in pages. Returns no pages if the database does not exist. */
-async function idsIn(ledger: LedgerService): Promise<AsyncIterable<string[]> | string[][]> {
+async function idsIn(ledger: LedgerService): Promise<AsyncIterable<ListedId[]> | ListedId[][]> {
   try {
     return await ledger.listIds(RATES_DATABASE, { limit: 0, offset: 0, after: null })
   } catch (error) {

@@ -38,6 +38,12 @@ const Attachment = Type.Object({
 })
 
 const AttachmentReply = okReply({ attachment: Attachment })
+const AttachmentListQuery = Type.Object({
+  ...ListQuery.properties,
+  after: Type.Optional(
+    Type.String({ description: 'Only attachments whose name follows this name, bytewise' }),
+  ),
+})
 const AttachmentListReply = okReply({
   attachments: Type.Array(Attachment),
   limit: Type.Integer(),
@@ -185,13 +191,13 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
         operationId: 'listAttachments',
         summary: 'List the attachments of an item, by name',
         params: ItemParams,
-        querystring: ListQuery,
+        querystring: AttachmentListQuery,
         response: { 200: AttachmentListReply, ...failures },
       },
       config: { scope: 'db:{db}:read', lasting: true },
     },
     async ({ params: { db, id }, query }, reply) => {
-      const range = rangeOf(query)
+      const range = { ...rangeOf(query), after: query.after ?? '' }
       const pages = await ledger.attachments.list(db, id, range)
       return sendText(reply, attachmentListReply(pages, range))
     },

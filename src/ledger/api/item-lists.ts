@@ -1,8 +1,9 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
+import { parsePosition } from '../../chain/index.ts'
 import { type Filter, filterOf, type Where } from '../../filter/index.ts'
-import type { HttpApp } from '../../http/index.ts'
-import type { QueryResult } from '../queries.ts'
+import { type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { type QueryResult, requireCreationOrder } from '../queries.ts'
 import type { ItemListRange, LedgerService } from '../service.ts'
 import {
   disconnection,
@@ -18,6 +19,8 @@ import { DatabaseParams, failures, ItemListQuery, ItemListReply, isFlagSet } fro
 interface ListOptions extends ItemListRange {
   readonly docs: boolean
   readonly count: boolean
+  /** Whether the reply has a `cursor`. */
+  readonly cursor: boolean
 }
 
 export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -36,7 +39,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async ({ params: { db }, query }, reply) => {
       const options = {
-        ...{ ...rangeOf(query), after: query.after ?? null },
+        ...{ ...rangeOf(query), after: startOf(query), cursor: query.cursor !== undefined },
         ...{ docs: isFlagSet(query.docs), count: isFlagSet(query.count) },
       }
       const filter = filterOf(query)
@@ -47,6 +50,15 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
       return sendText(reply, await stream)
     },
   )
+}
+
+/** Returns the id or the packed position after which the list starts, or null. */
+function startOf({ after, cursor = 'start' }: { after?: string; cursor?: string }) {
+  if (cursor === 'start') return after ?? null
+  const position = parsePosition(cursor)
+  if (position !== null && after === undefined) return position
+  const message = 'cursor must be start or a position, <height>.<index>, without after'
+  throw new HttpRefusal(400, 'REQUEST_INVALID', message)
 }
 
 async function plainReply(
@@ -79,6 +91,7 @@ async function filteredReply(
   const docs = options.docs || filter.fields !== null
   const limit = filter.limit ?? options.limit
   const offset = filter.offset ?? options.offset
+  if (options.cursor) requireCreationOrder(filter.order)
   const [found, end] = await Promise.all([
     ledger.findItems(db, {
       filter: { ...filter, limit: limit === 0 ? null : limit, offset },
@@ -88,7 +101,7 @@ async function filteredReply(
     endOf(reply, ledger, db, filter.where, { ...options, limit, offset }),
   ])
   if (filter.where !== null || filter.order.length > 0) reply.header('query-plan', planOf(found))
-  return docs ? itemListReply(withText(found), end) : idListReply(ids(found), end)
+  return docs ? itemListReply(withText(found), end) : idListReply(found.pages, end)
 }
 
 /** Returns the last members of the reply. Counts the items if requested, unless the reply lists all of them. */
@@ -97,9 +110,9 @@ async function endOf(
   ledger: LedgerService,
   db: string,
   where: Where | null,
-  { limit, offset, after, count }: ListOptions,
+  { limit, offset, after, count, cursor }: ListOptions,
 ): Promise<ListEnd> {
-  const range = { limit, offset }
+  const range = { limit, offset, cursor }
   if (!count) return range
   const isWhole = limit === 0 && offset === 0 && after === null
   if (isWhole) return { ...range, count: 'listed' }
@@ -109,10 +122,6 @@ async function endOf(
 /** Returns the header `query-plan`. The path is URL-encoded, because it can contain characters that a header cannot. */
 function planOf({ index }: QueryResult): string {
   return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
-}
-
-async function* ids({ pages }: QueryResult): AsyncGenerator<string[]> {
-  for await (const page of pages) yield page.map(({ id }) => id)
 }
 
 async function* withText({ pages }: QueryResult) {

@@ -16,7 +16,7 @@ import type { StoredItem } from '../../storage/index.ts'
 import { LedgerError, statusOfLedger } from '../errors.ts'
 import { statusOfPeers } from '../peers/errors.ts'
 import type { ListRange } from '../reads.ts'
-import type { LedgerService } from '../service.ts'
+import type { LedgerService, ListedId } from '../service.ts'
 
 /** The HTTP status of each error code of a request. */
 export const statusOf = {
@@ -30,23 +30,25 @@ export const statusOf = {
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** Members that follow the list in a reply: `limit`, `offset` and, if requested, `count`. */
+/** Members that follow the list in a reply: `limit`, `offset` and, if requested, `count` and `cursor`. */
 export interface ListEnd extends ListRange {
   /**
    * The value of `count` in the reply. `listed` means the number of elements in the list. If absent, the reply has no
    * `count`.
    */
   readonly count?: number | 'listed'
+  /** Whether the reply has a `cursor`. */
+  readonly cursor?: boolean
 }
 
 /**
- * Streams `{"status":true,<texts>,"limit":…,"offset":…}`, with `"count":…` at the end if `count` is given. One
- * page of elements is in memory at a time, with backpressure from the client.
+ * Streams `{"status":true,<texts>,"limit":…,"offset":…<ending>}`. One page of elements is in memory at a time, with
+ * backpressure from the client.
  */
 function listStream(
   texts: AsyncIterable<string>,
   range: ListRange,
-  count: (() => number) | null = null,
+  ending: () => string = () => '',
 ): Readable {
   async function* parts(): AsyncGenerator<string> {
     // Sent together with the first text, so that an error before the first text can still get an error status.
@@ -55,8 +57,7 @@ function listStream(
       yield opening + text
       opening = ''
     }
-    const counted = count === null ? '' : `,"count":${count()}`
-    yield `,"limit":${range.limit},"offset":${range.offset}${counted}}`
+    yield `,"limit":${range.limit},"offset":${range.offset}${ending()}}`
   }
   return Readable.from(parts(), { objectMode: false, highWaterMark: 65_536 })
 }
@@ -75,31 +76,42 @@ async function* listText<Row>(
   yield opening === ',' ? ']' : `${opening}]`
 }
 
-/** Returns `pages`, and the number to show as `count` after the last page, or null. */
-function counted<Row>(pages: AsyncIterable<Row[]>, { count, offset }: ListEnd) {
-  if (count === undefined) return { pages, count: null }
+/** Returns `pages`, and a function that returns the text with `count` and `cursor` after the last page. */
+function counted<Row extends ListedId>(pages: AsyncIterable<Row[]>, end: ListEnd) {
+  const { count, cursor, offset, limit } = end
   let rows = 0
+  let last: Row | undefined
   async function* counting(): AsyncGenerator<Row[]> {
     for await (const page of pages) {
       rows += page.length
+      last = page.at(-1) ?? last
       yield page
     }
   }
-  // Items of the list may have been deleted before the count. So `count` is at least the number of items that precede
-  // the end of the list.
-  const shown = () => (rows === 0 ? 0 : offset + rows)
-  return { pages: counting(), count: () => (count === 'listed' ? rows : Math.max(count, shown())) }
+  const ending = () => {
+    // Items of the list may have been deleted before the count. So `count` is at least the number of items that
+    // precede the end of the list.
+    const shown = rows === 0 ? 0 : offset + rows
+    const counted = count === 'listed' ? rows : Math.max(count ?? 0, shown)
+    const next = last === undefined || rows !== limit ? null : `"${positionText(last.created)}"`
+    return `${count === undefined ? '' : `,"count":${counted}`}${cursor ? `,"cursor":${next}` : ''}`
+  }
+  return { pages: counting(), ending }
 }
 
 /** Builds the reply of `GET /api/{db}`. */
-export function idListReply(ids: AsyncIterable<string[]>, end: ListEnd): Readable {
-  const { pages, count } = counted(ids, end)
-  return listStream(listText('items', pages, canonicalString), end, count)
+export function idListReply(rows: AsyncIterable<ListedId[]>, end: ListEnd): Readable {
+  const { pages, ending } = counted(rows, end)
+  return listStream(
+    listText('items', pages, ({ id }) => canonicalString(id)),
+    end,
+    ending,
+  )
 }
 
 /** Builds the reply of `GET /api/{db}?docs=true`: the items, then their ids. */
 export function itemListReply(items: AsyncIterable<StoredItem[]>, end: ListEnd): Readable {
-  const { pages, count } = counted(items, end)
+  const { pages, ending } = counted(items, end)
   async function* texts(): AsyncGenerator<string> {
     let ids = ''
     async function* noted(): AsyncGenerator<StoredItem[]> {
@@ -111,7 +123,7 @@ export function itemListReply(items: AsyncIterable<StoredItem[]>, end: ListEnd):
     yield* listText('docs', noted(), ({ text }) => text)
     yield `,"items":[${ids}]`
   }
-  return listStream(texts(), end, count)
+  return listStream(texts(), end, ending)
 }
 
 /** Builds the reply of `GET /api/{db}/{id}/attachments`. */

@@ -50,6 +50,13 @@ export const ItemListQuery = Type.Object({
   after: Type.Optional(
     Type.String({ description: 'Only items created after the item with this id' }),
   ),
+  cursor: Type.Optional(
+    Type.String({
+      documentedPattern: '^(start|(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4}))$',
+      description:
+        'The `cursor` of the previous page, or `start`; the reply then has the `cursor` of the next page',
+    }),
+  ),
   docs: flag('Return the items, in `docs`'),
   count: flag('Return the number of matches of the filter, or of all items, in `count`'),
   filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
@@ -139,7 +146,13 @@ export const ItemListReply = okReply({
   offset: Type.Integer(),
   count: Type.Optional(
     Type.Integer({
-      description: 'Number of all matching items, regardless of `limit`, `offset` and `after`',
+      description:
+        'Number of all matching items, regardless of `limit`, `offset`, `after` and `cursor`',
+    }),
+  ),
+  cursor: Type.Optional(
+    Type.Union([Type.String(), Type.Null()], {
+      description: 'Position of the last item; null if the list has fewer than `limit` items',
     }),
   ),
 })
