@@ -1,5 +1,6 @@
 import { isCount, isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import type { Block } from './block.ts'
+import { ENTRIES_BYTES_MAX, ENTRIES_MAX } from './entry.ts'
 import { fromHex, HASH_BYTES, toHex } from './hashes.ts'
 
 const HASH_HEX = /^[0-9a-f]{64}$/
@@ -36,6 +37,14 @@ function hexListJson(hashes: Uint8Array, zeros: string): string {
   }
   return `[${list}]`
 }
+
+/** Maximum bytes per entry without its text: a timestamp of 16 digits, blind, commitment and commas are 152 bytes. */
+const ENTRY_PROOF_BYTES_MAX = 160
+/** Maximum bytes of the members that a block has once: ids, root, nonce and height. */
+const BLOCK_FRAME_BYTES_MAX = 1_024
+/** Maximum bytes of the output of `provenBlockJson`. */
+export const PROVEN_BLOCK_BYTES_MAX: number =
+  ENTRIES_BYTES_MAX + ENTRIES_MAX * ENTRY_PROOF_BYTES_MAX + BLOCK_FRAME_BYTES_MAX
 
 /** A block that was decoded from JSON. Its entries are still JSON values. */
 export interface BlockParts extends Omit<Block, 'serverId' | 'entries'> {

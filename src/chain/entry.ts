@@ -40,6 +40,11 @@ export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
 /** Maximum entries of a block. A larger unit of work is rejected. */
 export const ENTRIES_MAX = 10_000
 /**
+ * Maximum bytes of the entries of a block, as UTF-8. Every bound on a block that is stored, sent or read derives from
+ * this one.
+ */
+export const ENTRIES_BYTES_MAX: number = 64 * 1024 * 1024
+/**
  * Functions that return an entry as canonical text (RFC 8785). This text is hashed and stored. `itemText` is the
  * canonical text of the item, including its id.
  */

@@ -12,12 +12,19 @@ export {
   sealBlock,
   verifyBlock,
 } from './block.ts'
-export { type BlockParts, blockJson, parseBlockParts, provenBlockJson } from './block-json.ts'
+export {
+  type BlockParts,
+  blockJson,
+  PROVEN_BLOCK_BYTES_MAX,
+  parseBlockParts,
+  provenBlockJson,
+} from './block-json.ts'
 export {
   type Attachment,
   type AttachmentMethod,
   attachmentOf,
   attachmentText,
+  ENTRIES_BYTES_MAX,
   ENTRIES_MAX,
   type Entry,
   entryOf,

@@ -1,6 +1,7 @@
 import type { Json } from '../base/json.ts'
 import {
   type Block,
+  ENTRIES_BYTES_MAX,
   entryOf,
   erasedIn,
   type Head,
@@ -44,14 +45,21 @@ export function decodeBlock(
   const { body, ...sealed } = parts
   const effects: Effect[] = []
   const entries: string[] = []
+  let bytes = 0
   for (const [index, entry] of body.entries()) {
     const effect = effectIn(entry, serverId, packPosition(height, index))
     if (typeof effect === 'string') return { index, what: effect }
     if (effect.kind === 'erased_attachment' && !isErased(sealed, index)) {
       return { index, what: 'it has no attachment metadata' }
     }
+    const text = entry instanceof RawEntry ? entry.text : entryTextOf(effect, serverId)
+    bytes += Buffer.byteLength(text)
+    // Checked here too, because a text that is not canonical can be shorter than the canonical text.
+    if (bytes > ENTRIES_BYTES_MAX) {
+      return { index, what: `the entries are longer than ${ENTRIES_BYTES_MAX} bytes` }
+    }
     effects.push(effect)
-    entries.push(entry instanceof RawEntry ? entry.text : entryTextOf(effect, serverId))
+    entries.push(text)
   }
   return { block: { ...sealed, serverId, entries }, effects }
 }

@@ -323,7 +323,9 @@ export class LedgerService
   ): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, patch)
-    return this.#record([{ kind: 'patch_item', db, id, text: itemText(patch) }], conditions)
+    const text = itemText(patch)
+    const currentBytes = (await this.#store.itemBytes(db, id)) ?? 0
+    return this.#record([{ kind: 'patch_item', db, id, text, currentBytes }], conditions)
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND. */

@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../base/json.ts'
-import { ENTRIES_MAX } from '../chain/index.ts'
+import { ENTRIES_BYTES_MAX, ENTRIES_MAX } from '../chain/index.ts'
 import { LedgerError, type LedgerErrorCode } from './errors.ts'
 import { itemText, requireItem } from './item.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
@@ -49,10 +49,18 @@ export type Operation =
       readonly assigned: boolean
     }
   | {
-      readonly kind: 'update_item' | 'patch_item'
+      readonly kind: 'update_item'
       readonly db: string
       readonly id: string
       readonly text: string
+    }
+  | {
+      readonly kind: 'patch_item'
+      readonly db: string
+      readonly id: string
+      readonly text: string
+      /** Bytes of the item when the request arrived; 0 if there was none. Only for estimates. */
+      readonly currentBytes: number
     }
   | {
       readonly kind: 'create_attachment'
@@ -80,10 +88,8 @@ export type Operation =
 /** Operations that are recorded together in one block, or not at all. */
 export type UnitOfWork = readonly Operation[]
 
-/** Estimated bytes of an entry without its item: names, id, method and timestamp. */
+/** Maximum bytes of an entry without its texts and names. */
 const OPERATION_OVERHEAD_BYTES = 128
-/** Maximum bytes of one unit of work. */
-export const UNIT_BYTES_MAX = 64 * 1024 * 1024
 
 /** The entries that an earlier request with the same idempotency key has recorded. */
 export interface EarlierRequest {
@@ -102,26 +108,31 @@ export type Outcome =
   | EarlierRequest
   | { readonly code: LedgerErrorCode; readonly message: string }
 
-/** Estimates the size of `unit` in bytes from the lengths of its texts. */
-export function bytesOf(unit: UnitOfWork): number {
+/** Estimates the bytes of the entries of `unit`. Only those of patches and erasures can be more. */
+export function estimateBytes(unit: UnitOfWork): number {
   let bytes = 0
   for (const operation of unit) {
-    bytes += OPERATION_OVERHEAD_BYTES + operation.db.length
-    if ('text' in operation) bytes += operation.text.length
+    bytes += OPERATION_OVERHEAD_BYTES + Buffer.byteLength(operation.db)
+    if ('text' in operation) bytes += Buffer.byteLength(operation.text)
+    // A quote or a backslash of an id becomes two bytes.
+    else if ('id' in operation) bytes += 2 * Buffer.byteLength(operation.id)
+    if (operation.kind === 'patch_item') bytes += operation.currentBytes
     if ('of' in operation) bytes += 16 * (operation.positions?.length ?? 0)
   }
   return bytes
 }
 
-/** Errors: UNIT_EMPTY, UNIT_TOO_LARGE. */
-export function checkUnit(unit: UnitOfWork): void {
+/** Returns the estimated bytes of `unit`. Errors: UNIT_EMPTY, UNIT_TOO_LARGE. */
+export function checkUnit(unit: UnitOfWork): number {
   if (unit.length === 0) throw new LedgerError('UNIT_EMPTY', 'the list of changes is empty')
-  if (unit.length > ENTRIES_MAX || bytesOf(unit) > UNIT_BYTES_MAX) {
-    throw new LedgerError(
-      'UNIT_TOO_LARGE',
-      `one request may make at most ${ENTRIES_MAX} changes with ${UNIT_BYTES_MAX} bytes in total`,
-    )
-  }
+  const bytes = estimateBytes(unit)
+  if (unit.length > ENTRIES_MAX || bytes > ENTRIES_BYTES_MAX) throw unitTooLarge()
+  return bytes
+}
+
+export function unitTooLarge(): LedgerError {
+  const most = `${ENTRIES_MAX} changes with ${ENTRIES_BYTES_MAX} bytes in total`
+  return new LedgerError('UNIT_TOO_LARGE', `one request may make at most ${most}`)
 }
 
 /**

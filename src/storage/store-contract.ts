@@ -107,6 +107,8 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
           revision: packPosition(1, 0),
           text: '{"id":"a","n":"new"}',
         })
+        expect(await now.itemBytes('fruit', 'a')).toBe((await now.item('fruit', 'a'))?.text.length)
+        expect(await now.itemBytes('fruit', 'b')).toBeNull()
         expect(await now.item('fruit', 'b')).toBeNull()
         expect(await now.item('nuts', 'a')).toBeNull()
         expect(await now.countItems(packPosition(0, 0))).toBe(1)

@@ -1,7 +1,7 @@
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { type Json, parseJson } from '../../base/json.ts'
-import { type Head, headOf, provenBlockJson } from '../../chain/index.ts'
+import { type Head, headOf, PROVEN_BLOCK_BYTES_MAX, provenBlockJson } from '../../chain/index.ts'
 import { ErasureCheck } from '../../storage/index.ts'
 import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
 import {
@@ -16,8 +16,6 @@ import {
   serverIdOfHex,
 } from './export.ts'
 
-/** Maximum bytes of a line, which is enough for the largest possible block with its proof. */
-const LINE_BYTES_MAX = 256 * 1024 * 1024
 const LINE_BREAK = 0x0a
 const GZIP_MAGIC = Buffer.from([0x1f, 0x8b])
 const GUNZIP_CHUNK_BYTES = 256 * 1024
@@ -96,7 +94,9 @@ async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<LineB
       restBytes += chunk.length
       if (end === -1) {
         rest.push(chunk)
-        if (restBytes > LINE_BYTES_MAX) throw damaged(`it is longer than ${LINE_BYTES_MAX} bytes`)
+        if (restBytes > PROVEN_BLOCK_BYTES_MAX) {
+          throw damaged(`it is longer than a block can be: ${PROVEN_BLOCK_BYTES_MAX} bytes`)
+        }
         continue
       }
       const lines = Buffer.concat([...rest, chunk.subarray(0, end)])

@@ -3,6 +3,7 @@ import { isCount, isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import { joinUrl } from '../../base/url.ts'
 import {
   HASH_BYTES,
+  PROVEN_BLOCK_BYTES_MAX,
   parsePosition,
   positionText,
   type RawBlock,
@@ -26,8 +27,8 @@ const SMALL_BYTES_MAX = 65_536
 const TILE_BYTES_MAX = 131_072
 /** Maximum bytes of a page of several blocks. */
 const PAGE_BYTES_MAX = 16 * 1024 * 1024
-/** Maximum bytes of one block: 64 MiB of entries, and their proofs. */
-const BLOCK_BYTES_MAX = 80 * 1024 * 1024
+/** Maximum bytes of a page of one block. */
+const BLOCK_PAGE_BYTES_MAX = PROVEN_BLOCK_BYTES_MAX + 256
 
 /** A node, and the chain to request from it. */
 export interface PeerClientOptions {
@@ -116,7 +117,7 @@ export class PeerClient {
     const { serverId } = this.#options
     const path = `/api/ledgers?serverid=${serverId}&offset=${from}&limit=${limit}&proof=1`
     try {
-      const body = await this.#get(path, limit === 1 ? BLOCK_BYTES_MAX : PAGE_BYTES_MAX)
+      const body = await this.#get(path, limit === 1 ? BLOCK_PAGE_BYTES_MAX : PAGE_BYTES_MAX)
       const values = blocksIn(body, serverId)
       if (values !== null && values.length > 0 && values.length <= limit) {
         return { values, bytes: body.length }

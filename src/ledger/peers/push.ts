@@ -1,6 +1,11 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { checkpointOf, proveConsistency, provenBlockJson } from '../../chain/index.ts'
+import {
+  checkpointOf,
+  PROVEN_BLOCK_BYTES_MAX,
+  proveConsistency,
+  provenBlockJson,
+} from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { jsonMembers } from '../json-members.ts'
 import { rootAt } from '../log/signed-head.ts'
@@ -11,8 +16,8 @@ import type { MirrorSize, PeerClient } from './peer-client.ts'
 
 /** Maximum bytes of the blocks in a push, unless a single block is larger. */
 const PUSH_BYTES = 4 * 1024 * 1024
-/** Maximum bytes of an accepted body, which is enough for a block with 64 MiB of entries and its proofs. */
-export const PUSH_BYTES_MAX = 80 * 1024 * 1024
+/** Maximum bytes of an accepted body: a block, and 64 KiB for the signed head and its proofs. */
+export const PUSH_BYTES_MAX: number = PROVEN_BLOCK_BYTES_MAX + 64 * 1024
 /** Maximum blocks per push. A push can have fewer, because the store also limits the bytes of a page. */
 const BLOCKS_MAX = 1_024
 

@@ -64,7 +64,7 @@ const MEMBERS: { readonly [Kind in Operation['kind']]: readonly string[] } = {
   delete_db: ['db'],
   create_item: ['db', 'id', 'text', 'assigned'],
   update_item: ['db', 'id', 'text'],
-  patch_item: ['db', 'id', 'text'],
+  patch_item: ['db', 'id', 'text', 'currentBytes'],
   delete_item: ['db', 'id'],
   create_attachment: ['db', 'id', 'text'],
   delete_attachment: ['db', 'id', 'name'],
@@ -152,7 +152,7 @@ export interface StoreRefusal {
 /** Messages from the writer thread. */
 export type FromWriter =
   | { readonly ready: true }
-  /** The accepted units are durable. `block` is null if all units were rejected. */
+  /** Answers the oldest units. The accepted ones are durable. `block` is null if all were rejected. */
   | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] }
   /** The store failed. If `unknown` is true, the units may have been recorded; otherwise no unit was recorded. */
   | (StoreRefusal & { readonly unknown: boolean })

@@ -115,7 +115,8 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
         const text = canonicalJson(kind === 'patch_item' ? { [member]: n } : { id, [member]: n })
         if (kind === 'delete_item') return { kind, db: of, id }
         if (kind === 'create_item') return { kind, db: of, id, text, assigned: false }
-        return { kind: kind === 'patch_item' ? kind : 'update_item', db: of, id, text }
+        if (kind === 'patch_item') return { kind, db: of, id, text, currentBytes: 0 }
+        return { kind: 'update_item', db: of, id, text }
       }),
   },
 )

@@ -88,20 +88,15 @@ it('keeps a database writable when a client that is not its network tries to cre
   ])
 })
 
-it('small patches of large items do not make a block too large to store', async () => {
-  const patch = (n: number): UnitOfWork => [
-    { kind: 'patch_item', db: 'a', id: 'x', text: `{"n":${n}}` },
+it('plans small patches of large items, recorded or refused, a few per block, so that no block takes long', async () => {
+  const patch = (text: string): UnitOfWork => [
+    { kind: 'patch_item', db: 'a', id: 'x', text, currentBytes: 0 },
   ]
-  const units = Array.from({ length: 20 }, (_, n) => patch(n))
-  const { entries, effects, outcomes } = await planBatch(store, [...units, smallUnit], 0)
-
-  const done = outcomes.filter((outcome) => 'index' in outcome)
-  const fitting = Math.floor((128 * 1024 * 1024) / ITEM_CHARACTERS)
-  expect(done.length).toBe(fitting + 1) // the patches that fit, and the small unit after them
-  expect([entries.length, effects.length]).toEqual([done.length, done.length])
-  expect(outcomes[fitting]).toEqual({
-    code: 'WRITER_BUSY',
-    message: 'too many changes are being written; try again shortly',
-  })
-  expect(outcomes.at(-1)).toEqual({ index: fitting })
+  const tooLarge = patch(`{"more":"${'x'.repeat(2 * 1024 * 1024)}"}`)
+  const patches = Array.from({ length: 20 }, (_, n) => patch(`{"n":${n}}`))
+  const recorded = await planBatch(store, [smallUnit, ...patches], 0)
+  expect(recorded.outcomes).toEqual([{ index: 0 }, { index: 1 }])
+  expect([recorded.entries.length, recorded.effects.length]).toEqual([2, 2])
+  const { outcomes } = await planBatch(store, [tooLarge, ...patches], 0)
+  expect(outcomes).toMatchObject([{ code: 'ITEM_TOO_LARGE' }])
 })

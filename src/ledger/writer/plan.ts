@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import {
   type Attachment,
   attachmentOf,
+  ENTRIES_BYTES_MAX,
   entryOf,
   entryText,
   packPosition,
@@ -21,16 +22,16 @@ import { LedgerError, ownedByNetwork } from '../errors.ts'
 import { ITEM_BYTES_MAX, mergePatch } from '../item.ts'
 import { networkItemId } from '../names.ts'
 import { holds, type Precondition, type RequestConditions } from '../request-conditions.ts'
-import { type Operation, type Outcome, UNIT_BYTES_MAX, type UnitOfWork } from '../unit-of-work.ts'
+import { type Operation, type Outcome, type UnitOfWork, unitTooLarge } from '../unit-of-work.ts'
 import { plannedErasure } from './erasure.ts'
 import { IdempotencyRecords } from './idempotency.ts'
 
 /**
- * Maximum characters of the entries of a block: twice the maximum size of a unit of work. A patch is small in the
- * queue, but its entry contains the whole item. Without this limit, a few dozen patches of large items would make a
- * block too large to store.
+ * Length of the texts that were read and written, from which on a block gets no further unit. It bounds the time to
+ * plan a block: a patch is small in the queue, but its entry contains the whole item, and a refused patch of a large
+ * item takes as long as one that is recorded.
  */
-const BLOCK_CHARACTERS_MAX = 2 * UNIT_BYTES_MAX
+const PLANNED_LENGTH = ENTRIES_BYTES_MAX / 16
 /** Number of blocks that are read at once to find changes by other processes. */
 const BLOCKS_PER_PAGE = 64
 
@@ -39,7 +40,7 @@ export interface Plan {
   /** `effects[i]` is the effect of `entries[i]`. */
   readonly effects: Effect[]
   readonly records: readonly NewIdempotencyRecord[]
-  /** One outcome per unit, in order. */
+  /** One outcome per planned unit, in order. */
   readonly outcomes: Outcome[]
 }
 
@@ -64,9 +65,9 @@ interface View {
 }
 
 /**
- * Plans `units` in order, each on the state after the previous units. A rejected unit has no effect on other units. A
- * unit that would make the block too large gets WRITER_BUSY. Units whose index is in `refused` are not planned, because
- * their outcome is already known.
+ * Plans `units` in order, each on the state after the previous units, until the block is full. The other units belong
+ * into the next block. A rejected unit has no effect on other units. Units whose index is in `refused` are not planned,
+ * because their outcome is already known.
  *
  * Writes nothing. The caller seals `entries` at `height` and appends them with `effects`.
  */
@@ -81,7 +82,10 @@ export async function planBatch(
   const planner = new Planner(store, height, records)
   const outcomes: Outcome[] = []
   for (const [at, unit] of units.entries()) {
-    outcomes.push(refused.get(at) ?? (await planner.unit(unit, conditions?.get(at))))
+    if (planner.isFull) break
+    const outcome = refused.get(at) ?? (await planner.unit(unit, conditions?.get(at)))
+    if (outcome === null) break
+    outcomes.push(outcome)
   }
   return { entries: planner.entries, effects: planner.effects, records: records.added, outcomes }
 }
@@ -115,7 +119,8 @@ class Planner {
   readonly #views = new Map<string, View>()
   /** Packed positions of the entries that the batch erases. */
   readonly #erased = new Set<number>()
-  #characters = 0
+  #bytes = 0
+  #readLength = 0
   /** Reverts the changes of the current unit, last change first. */
   #undo: (() => void)[] = []
   /** SHA-256 of the blobs of the entries that the current unit erases. */
@@ -129,12 +134,17 @@ class Planner {
     this.#records = records
   }
 
+  get isFull(): boolean {
+    return this.#bytes + this.#readLength >= PLANNED_LENGTH
+  }
+
+  /** Returns null if the block has no room for `unit`. */
   async unit(
     unit: UnitOfWork,
     { precondition, idempotency, network }: Partial<RequestConditions> = {},
-  ): Promise<Outcome> {
+  ): Promise<Outcome | null> {
     const index = this.entries.length
-    const characters = this.#characters
+    const bytes = this.#bytes
     this.#undo = []
     this.#freed = []
     this.#network = network
@@ -153,11 +163,12 @@ class Planner {
       if (idempotency) this.#records.add(idempotency, index, this.entries.length - index)
       return this.#freed.length === 0 ? { index } : { index, freed: this.#freed }
     } catch (error) {
-      const { code, message } = refusalOf(error)
       for (const undo of this.#undo.reverse()) undo()
       this.entries.length = index
       this.effects.length = index
-      this.#characters = characters
+      this.#bytes = bytes
+      if (error instanceof BlockFull && index > 0) return null
+      const { code, message } = refusalOf(error instanceof BlockFull ? unitTooLarge() : error)
       return { code, message }
     }
   }
@@ -328,9 +339,12 @@ class Planner {
 
   async #find(view: View, db: string, id: string): Promise<string | null> {
     const changed = view.items.get(id)
-    if (changed !== undefined) return changed
-    if (!view.stored) return null
-    return (await this.#store.item(db, id))?.text ?? null
+    const text =
+      changed === undefined && view.stored
+        ? ((await this.#store.item(db, id))?.text ?? null)
+        : (changed ?? null)
+    this.#readLength += text?.length ?? 0
+    return text
   }
 
   /** Returns the attachment that `operation` creates or deletes. Errors: ATTACHMENT_NOT_FOUND. */
@@ -394,15 +408,16 @@ class Planner {
   }
 
   #add(entry: string, effect: WithoutPosition<Effect>): void {
-    this.#characters += entry.length
-    if (this.#characters > BLOCK_CHARACTERS_MAX) {
-      throw new LedgerError('WRITER_BUSY', 'too many changes are being written; try again shortly')
-    }
+    this.#bytes += Buffer.byteLength(entry)
+    if (this.#bytes > ENTRIES_BYTES_MAX) throw new BlockFull()
     const position = packPosition(this.#height, this.entries.length)
     this.entries.push(entry)
     this.effects.push({ ...effect, position })
   }
 }
+
+/** Thrown when the entries of a block would be longer than ENTRIES_BYTES_MAX. */
+class BlockFull extends Error {}
 
 type AttachmentOperation = Extract<
   Operation,

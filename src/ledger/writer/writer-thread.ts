@@ -3,6 +3,7 @@ import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, sealBlock, unpackPosition } from '../../chain/index.ts'
 import { DamageError, type Store, StoreError } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
+import type { RequestConditions } from '../request-conditions.ts'
 import type { Outcome, UnitOfWork } from '../unit-of-work.ts'
 import { type FromWriter, type ToWriter, unpackBatch, type WriterStart } from './messages.ts'
 import { expectedReads, type Plan, planBatch } from './plan.ts'
@@ -25,8 +26,8 @@ const MAINTENANCE_DELAY_MS = 5
 /** Delay of maintenance after the disk was full, or the database server did not answer. */
 const OUTAGE_DELAY_MS = 1_000
 /**
- * Growth of the free disk space after which the node reports that the disk is no longer full. A block needs less space,
- * because a request has at most 10 MiB and is stored up to three times.
+ * Growth of the free disk space after which the node reports that the disk is no longer full. Most blocks need less
+ * space, because they have about 4 MiB and are stored up to three times.
  */
 const SPACE_GROWTH_BYTES = 32 * 1024 * 1024
 /** Maximum attempts to write a block while other processes append first. */
@@ -88,7 +89,7 @@ class WriterThread {
   }
 
   /**
-   * Commits `units` as one block, then sends their outcomes. `refused` contains outcomes that are already
+   * Commits `units` as one block, or as several if they do not fit into one, and sends their outcomes. `refused` contains outcomes that are already
    * known, by index of the unit.
    */
   async #write(
@@ -133,9 +134,16 @@ class WriterThread {
       const isRetried = hasMoved && attempt < ATTEMPTS_MAX
       message = isRetried ? null : await this.#refusal(error, isAttempted)
     }
-    if (message !== null) this.#send(message)
     // The failed append has changed nothing. The next attempt leaves out a unit that was refused because of damage.
-    else await this.#write(units, batch, refused, attempt + 1)
+    if (message === null) return this.#write(units, batch, refused, attempt + 1)
+    this.#send(message)
+    const answered = 'outcomes' in message ? message.outcomes.length : units.length
+    if (answered === units.length) return
+    const conditions = new Map<number, RequestConditions>()
+    for (const [at, one] of batch.conditions ?? []) {
+      if (at >= answered) conditions.set(at - answered, one)
+    }
+    await this.#write(units.slice(answered), { ...batch, conditions })
   }
 
   async #append({ entries, effects, records }: Plan, head: Head | null, timestamp: number) {

@@ -351,6 +351,18 @@ describe('the queue', () => {
     expect(writer.queueBytes).toBe(64 * MIB + 129)
   })
 
+  it('counts a patch as long as the item that it changes', async () => {
+    const patch = {
+      kind: 'patch_item',
+      db: 'a',
+      id: 'x',
+      text: '{}',
+      currentBytes: 9 * MIB,
+    } as const
+    for (let n = 0; n < 14; n += 1) void writer.record([patch])
+    await expect(writer.record([patch])).rejects.toMatchObject(BUSY)
+  })
+
   it('accepts 100 index changes, which are answered in order', async () => {
     const committed: unknown[] = []
     writer.onCommit = (last) => committed.push(last)
@@ -367,6 +379,25 @@ describe('the queue', () => {
     void outcomeOf(writer.changeIndex('remove', INDEX))
     expect(thread.sent.at(-1)).toEqual({ index: 'remove', ...INDEX })
   })
+})
+
+it('answers the changes of a batch block by block if the thread divides the batch', async () => {
+  const changes = [1, 1, 1].map((entries) => outcomeOf(writer.record(unitOf(entries))))
+  await untilBatchCloses()
+  const block = { height: 0, id: 'block 0', entries: 1, bytes: 1, ms: 1 }
+  thread.send({ block, outcomes: [{ code: 'ITEM_NOT_FOUND', message: 'none' }, { index: 0 }] })
+  expect(writer.depth).toBe(1)
+  void writer.record(unitOf(1))
+  thread.send({ block: { ...block, height: 1 }, outcomes: [{ index: 0 }] })
+  expect(await Promise.all(changes)).toMatchObject([
+    { code: 'ITEM_NOT_FOUND' },
+    ...[
+      { height: 0, index: 0 },
+      { height: 1, index: 0 },
+    ],
+  ])
+  await untilBatchCloses()
+  expect(thread.blocks()).toEqual([3, 1])
 })
 
 it('answers an index change while a block is written, before the changes of that block', async () => {

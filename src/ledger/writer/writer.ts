@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict'
 import type { Clock } from '../../base/clock.ts'
-import { packPosition } from '../../chain/index.ts'
+import { ENTRIES_BYTES_MAX, packPosition } from '../../chain/index.ts'
 import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { LedgerError, type LedgerErrorCode, ownedByNetwork, STORE_OUTAGES } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
 import type { RequestConditions } from '../request-conditions.ts'
-import {
-  bytesOf,
-  checkUnit,
-  type EarlierRequest,
-  type Outcome,
-  type UnitOfWork,
-} from '../unit-of-work.ts'
+import { checkUnit, type EarlierRequest, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
 import {
   type CommittedBlock,
   type FromWriter,
@@ -25,8 +19,8 @@ import {
 
 /** Maximum entries per block. A single larger unit of work gets a block of its own. */
 const BLOCK_ENTRIES_MAX = 1_024
-/** Maximum bytes per block. A single larger unit of work gets a block of its own. */
-const BLOCK_BYTES_MAX = 4 * 1024 * 1024
+/** Estimated bytes at which a block is complete. A single larger unit of work gets a block of its own. */
+const BLOCK_BYTES = ENTRIES_BYTES_MAX / 16
 /** V8 young generation of the writer thread. The default (48 MB) would dominate the node's memory. */
 const YOUNG_GENERATION_MB = 12
 
@@ -44,7 +38,7 @@ const BATCH_DELAY_ITERATIONS_MAX = 16
 const BLOCKS_IN_FLIGHT_MAX = 2
 
 /** Maximum bytes of pending changes. Changes beyond this or the next two limits are rejected with WRITER_BUSY. */
-const QUEUE_BYTES_MAX = 128 * 1024 * 1024
+const QUEUE_BYTES_MAX = 2 * ENTRIES_BYTES_MAX
 /** Maximum pending units of work. */
 const QUEUE_UNITS_MAX = 20_000
 /** Maximum pending index changes. */
@@ -191,10 +185,9 @@ export class LedgerWriter {
     return new Promise((resolve, reject) => {
       this.#checkOpen()
       if (this.#suspended !== null) throw this.#suspended
-      checkUnit(unit)
+      const bytes = checkUnit(unit)
       const byNetwork = conditions?.network !== undefined
       if (!byNetwork && this.owned.size > 0) refuseOwned(unit, this.owned)
-      const bytes = bytesOf(unit)
       if (
         this.#queue.length >= QUEUE_UNITS_MAX ||
         (this.#queueBytes > 0 && this.#queueBytes + bytes > QUEUE_BYTES_MAX)
@@ -272,7 +265,7 @@ export class LedgerWriter {
     for (const pending of this.#queue) {
       entries += pending.entries
       bytes += pending.bytes
-      if (count > 0 && (entries > BLOCK_ENTRIES_MAX || bytes > BLOCK_BYTES_MAX)) break
+      if (count > 0 && (entries > BLOCK_ENTRIES_MAX || bytes > BLOCK_BYTES)) break
       count += 1
     }
     const block = this.#queue.splice(0, count)
@@ -319,7 +312,7 @@ export class LedgerWriter {
     const concurrent = this.depth
     this.#batchSize =
       concurrent < BATCH_MIN ? Number.POSITIVE_INFINITY : Math.ceil(concurrent * BATCH_FRACTION)
-    const answered = this.#inFlight.shift() ?? []
+    const answered = this.#takeAnswered(message)
     for (const { bytes } of answered) this.#queueBytes -= bytes
     if ('outcomes' in message) {
       const { block, outcomes } = message
@@ -343,6 +336,17 @@ export class LedgerWriter {
     // Sends the next block first, so that the thread works while the replies are sent.
     if (this.#closing || this.#queue.length >= this.#batchSize) this.#next()
     else if (this.#queue.length > 0) this.#openBatch()
+  }
+
+  /** Removes the units that `message` answers. The thread may divide a batch into several blocks. */
+  #takeAnswered(message: FromWriter): PendingUnit[] {
+    const [oldest = []] = this.#inFlight
+    const answered = oldest.splice(
+      0,
+      'outcomes' in message ? message.outcomes.length : oldest.length,
+    )
+    if (oldest.length === 0) this.#inFlight.shift()
+    return answered
   }
 
   #receiveIndexed(message: Extract<FromWriter, { indexed: unknown }>): void {

@@ -100,6 +100,9 @@ const SQL = {
   item: `SELECT i.id, i.created, i.revision, i.item FROM databases AS d
     JOIN items AS i ON i.db = d.created
     WHERE d.name = $1 AND i.id = $2`,
+  // The server takes the length from the header of the value.
+  itemBytes: `SELECT octet_length(i.item) FROM databases AS d JOIN items AS i ON i.db = d.created
+    WHERE d.name = $1 AND i.id = $2`,
   ids: `SELECT id, created, revision FROM items
     WHERE db = $1 AND created > $2 ORDER BY created LIMIT $3 OFFSET $4`,
   items: page(
@@ -198,6 +201,10 @@ export class PostgresReader implements StoreReader {
 
   async item(db: string, id: string): Promise<StoredItem | null> {
     return this.reads.first(SQL.item, [db, id], itemOf)
+  }
+
+  async itemBytes(db: string, id: string): Promise<number | null> {
+    return this.reads.first(SQL.itemBytes, [db, id], (row) => integerOf(row, 'item'))
   }
 
   async listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]> {

@@ -65,6 +65,9 @@ const SQL = {
   database: 'SELECT created, name FROM databases WHERE name = ?',
   item: `SELECT id, created, revision, item FROM items
     WHERE db = (SELECT created FROM databases WHERE name = ?) AND id = ?`,
+  // SQLite takes the length from the header of the row.
+  itemBytes: `SELECT octet_length(item) FROM items
+    WHERE db = (SELECT created FROM databases WHERE name = ?) AND id = ?`,
   ids: `SELECT id, created, revision FROM items
     WHERE db = ? AND created > ? ORDER BY created ${LIMIT} OFFSET ?`,
   items: `SELECT id, created, revision, item FROM items
@@ -138,6 +141,10 @@ export class SqliteReader implements StoreReader {
 
   async item(db: string, id: string): Promise<StoredItem | null> {
     return this.#reads.first(this.#sql.item, [db, id], itemOf)
+  }
+
+  async itemBytes(db: string, id: string): Promise<number | null> {
+    return this.#reads.first(this.#sql.itemBytes, [db, id], (row) => integerOf(row, 'item'))
   }
 
   async listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]> {
