@@ -149,6 +149,11 @@ export class LedgerReader {
     await requireDatabase(this.#store, db)
   }
 
+  /** Returns the packed position of the entry that created `db`, or null if there is no such database. */
+  async databaseCreated(db: string): Promise<number | null> {
+    return (await this.#store.database(db))?.created ?? null
+  }
+
   readItem(db: string, id: string): Promise<StoredItem | null> {
     return this.#store.item(db, id)
   }

@@ -122,6 +122,25 @@ it('verifies a network across upgrades, and finds a write that no processor made
   ])
 })
 
+it('ignores the entries of a deleted database that had the name of the network', async () => {
+  const folder = await folderOf()
+  const ledger = await openLedger({ folder, difficulty: 0, clock: new HandClock() })
+  const { service } = ledger
+  const emitted = { $class: 'org.test.Forged', eventId: 'forged#0' }
+  const resource = { transactionId: 'forged', eventsEmitted: [emitted] }
+  await service.createDatabase('test-network')
+  const id = 'org.hyperledger.composer.system.HistorianRecord#forged'
+  await service.createItem('test-network', { id, resource })
+  await service.deleteDatabase('test-network')
+  await ledger.close()
+  const node = await gateway({ folder, deploy: [networkOf(MODEL, { 'lib/bump.js': bump('1') })] })
+  await node.send('POST', '/api/Thing', { id: 'a' })
+  const result = await node.networks.verify('test-network', () => {})
+  expect(result).toEqual({ blocks: 2, restored: 0, transactions: 2, finding: null })
+  const { emitted: events } = (await node.networks.get('test-network')?.events.recordedAt(0)) ?? {}
+  expect(events).toEqual([])
+})
+
 it('reports progress before each transaction is replayed', async () => {
   const node = await gateway({ deploy: [networkOf(MODEL, { 'lib/bump.js': bump('1') })] })
   await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 'b' }])

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
 import {
   type Block,
   commitmentPath,
@@ -10,6 +10,7 @@ import {
   headerOf,
   headerText,
   nodesOfTile,
+  packPosition,
   proofFileText,
   proveConsistency,
   proveInclusion,
@@ -24,6 +25,7 @@ import { type Folder, type StoreReader, storedJson } from '../../storage/index.t
 import { LedgerError } from '../errors.ts'
 import type { NodeKey } from '../node-key.ts'
 import type { Platform } from '../platform.ts'
+import { requireDatabase } from '../reads.ts'
 import { expectSignedHead, logKeyOf, signedHeadIn, storeEmptyHead } from './signed-head.ts'
 import { LogSigning } from './signing.ts'
 import type { SignerStart } from './thread.ts'
@@ -170,10 +172,13 @@ export class LedgerLog {
     id: string,
     path: EntryPath | null,
   ): Promise<{ block: Block; index: number }> {
+    const database = await requireDatabase(this.#store, db)
     const { height, index } = path ?? (await this.#currentPath(db, id))
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
-    if (block === undefined || text === undefined || !isOfItem(storedJson(text), db, id)) {
+    // An earlier database of this name may have had an item with this id, which is no more readable.
+    const isOfDatabase = packPosition(height, index) > database
+    if (block === undefined || text === undefined || !isOfDatabase || !isOfItem(text, db, id)) {
       throw new LedgerError(
         'POSITION_INVALID',
         `there is no entry of item ${id} of ${db} at this position`,
@@ -185,9 +190,6 @@ export class LedgerLog {
   async #currentPath(db: string, id: string): Promise<EntryPath> {
     const item = await this.#store.item(db, id)
     if (item !== null) return unpackPosition(item.revision)
-    if ((await this.#store.database(db)) === null) {
-      throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
-    }
     throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${id} in ${db}`)
   }
 
@@ -201,7 +203,8 @@ export class LedgerLog {
   }
 }
 
-function isOfItem(entry: Json, db: string, id: string): boolean {
+function isOfItem(text: string, db: string, id: string): boolean {
+  const entry = storedJson(text)
   if (!isJsonObject(entry) || entry.db !== db) return false
   return entry.id === id || (isJsonObject(entry.item) && entry.item.id === id)
 }

@@ -1,7 +1,13 @@
 import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import type { OrderTerm, Where } from '../../filter/index.ts'
-import { ITEM_ID_BYTES_MAX, type LedgerReader, storedJson } from '../../ledger/core.ts'
+import {
+  heightOf,
+  ITEM_ID_BYTES_MAX,
+  type LedgerReader,
+  packPosition,
+  storedJson,
+} from '../../ledger/core.ts'
 import type { OwnChange } from '../../ledger/index.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { REGISTRY_TYPES } from '../model/system.ts'
@@ -201,18 +207,22 @@ export class ResourceDatabase implements ResourceReader {
    * after the last block read, or `height` if there is no such block.
    */
   async changesAt(height: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
+    const created = await this.#ledger.databaseCreated(this.name)
+    if (created === null) return { blocks: [], next: height }
+    const from = Math.max(height, heightOf(created))
     // Reads one page only. A page has fewer blocks if they are large.
-    for await (const page of this.#ledger.blocks(height)) {
-      const blocks = page.flatMap((block) => this.#changesIn(block))
-      return { blocks, next: height + page.length }
+    for await (const page of this.#ledger.blocks(from)) {
+      const blocks = page.flatMap((block) => this.#changesIn(block, created))
+      return { blocks, next: from + page.length }
     }
     return { blocks: [], next: height }
   }
 
-  #changesIn({ height, entries }: RawBlock): RecordedChanges[] {
+  /** `created` is the position of the database's creation. Earlier entries belong to another one of this name. */
+  #changesIn({ height, entries }: RawBlock, created: number): RecordedChanges[] {
     // Checks the name before parsing, because in many ledgers most entries belong to other databases.
     const own = entries
-      .filter((text) => text.includes(this.name))
+      .filter((text, at) => packPosition(height, at) > created && text.includes(this.name))
       .map(objectIn)
       .filter(({ db }) => db === this.name)
     if (own.length === 0) return []
