@@ -109,7 +109,7 @@ export type Outcome =
   | { readonly code: LedgerErrorCode; readonly message: string }
 
 /** Estimates the bytes of the entries of `unit`. Only those of patches and erasures can be more. */
-export function estimateBytes(unit: UnitOfWork): number {
+function estimateBytes(unit: UnitOfWork): number {
   let bytes = 0
   for (const operation of unit) {
     bytes += OPERATION_OVERHEAD_BYTES + Buffer.byteLength(operation.db)
