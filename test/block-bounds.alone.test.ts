@@ -4,37 +4,37 @@ import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { temporaryFolder } from '../../../test/support/ledger-node.ts'
-import { IS_THOROUGH } from '../../../test/support/rounds.ts'
-import { canonicalJson } from '../../base/canonical-json.ts'
+import { canonicalJson } from '../src/base/canonical-json.ts'
 import {
   ENTRIES_BYTES_MAX,
   frontierAt,
   PROVEN_BLOCK_BYTES_MAX,
   provenBlockJson,
   RawBlock,
-} from '../../chain/index.ts'
-import type { Outbound } from '../../http/outbound.ts'
-import { openStoreReader, type StoreReader } from '../../storage/index.ts'
-import { decodeBlock } from '../decoded-block.ts'
-import { exportLines } from '../export/export.ts'
-import { importExport } from '../export/import.ts'
-import { logKeyOf, signHead } from '../log/signed-head.ts'
-import { type NodeKey, nodeKeyIn } from '../node-key.ts'
-import { PeerClient } from '../peers/peer-client.ts'
-import { nextPush, PUSH_BYTES_MAX } from '../peers/push.ts'
-import { systemPlatform, type Thread, type ThreadPort } from '../platform.ts'
-import type { RequestConditions } from '../request-conditions.ts'
-import type { Operation, UnitOfWork } from '../unit-of-work.ts'
-import { LedgerWriter } from './writer.ts'
-import { serveWriter } from './writer-thread.ts'
+} from '../src/chain/index.ts'
+import type { Outbound } from '../src/http/outbound.ts'
+import { decodeBlock } from '../src/ledger/decoded-block.ts'
+import { exportLines } from '../src/ledger/export/export.ts'
+import { importExport } from '../src/ledger/export/import.ts'
+import { logKeyOf, signHead } from '../src/ledger/log/signed-head.ts'
+import { type NodeKey, nodeKeyIn } from '../src/ledger/node-key.ts'
+import { PeerClient } from '../src/ledger/peers/peer-client.ts'
+import { nextPush, PUSH_BYTES_MAX } from '../src/ledger/peers/push.ts'
+import { systemPlatform, type Thread, type ThreadPort } from '../src/ledger/platform.ts'
+import type { RequestConditions } from '../src/ledger/request-conditions.ts'
+import type { Operation, UnitOfWork } from '../src/ledger/unit-of-work.ts'
+import { LedgerWriter } from '../src/ledger/writer/writer.ts'
+import { serveWriter } from '../src/ledger/writer/writer-thread.ts'
+import { openStoreReader, type StoreReader } from '../src/storage/index.ts'
+import { temporaryFolder } from './support/ledger-node.ts'
+import { IS_THOROUGH } from './support/rounds.ts'
 
 const ITEM_BYTES = 2_560
-vi.mock(import('../../chain/entry.ts'), async (original) => ({
+vi.mock(import('../src/chain/entry.ts'), async (original) => ({
   ...(await original()),
   ENTRIES_BYTES_MAX: 16_384,
 }))
-vi.mock(import('../item.ts'), async (original) => ({
+vi.mock(import('../src/ledger/item.ts'), async (original) => ({
   ...(await original()),
   ITEM_BYTES_MAX: 2_560,
 }))
