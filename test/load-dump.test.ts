@@ -30,7 +30,14 @@ describe('load and dump with a data folder', () => {
       1,
       {
         ...{ status: false, db: 'fruit', records: 1_226, created: 1_201, replaced: 0, deleted: 0 },
-        ...{ attachments: 0, skipped: 0, refused: 25, leftOut: {}, databasesCreated: ['fruit'] },
+        ...{
+          attachments: 0,
+          skipped: 0,
+          refused: 25,
+          leftOut: {},
+          unknown: 0,
+          databasesCreated: ['fruit'],
+        },
         failure: null,
       },
     ])
@@ -274,7 +281,7 @@ describe('load and dump with a running node', () => {
     )
   const options = {
     ...{ databaseOf: () => 'fruit', idMember: null, loadId: 'load' },
-    ...{ newId: () => 'new', acknowledged() {} },
+    ...{ newId: () => 'new', write: async () => {}, finished() {} },
   }
 
   it('store and replace items; a dump returns the items at one height, and fails if they change during the dump', async () => {
@@ -309,6 +316,25 @@ describe('load and dump with a running node', () => {
     await expect(items.check()).rejects.toThrow('fruit changed during the dump')
   })
 
+  it('store batches of text with three bytes per character, and the largest and the deepest items', async () => {
+    const node = await startLedgerNode()
+    const target = nodeTarget({ url: node.url })
+    const japanese = '\u65e5\u672c\u8a9e'.repeat(1_400)
+    const many = Array.from({ length: 1_200 }, (_, n) => `{"n":${n},"t":"${japanese}"}\n`).join('')
+    const deepest = `{"id":"deep","a":${'['.repeat(63)}${']'.repeat(63)}}\n`
+    const largest = `{"id":"large","t":"${'x'.repeat(10 * 1024 * 1024 - 21)}"}\n`
+    const tooDeep = `{"id":"no","a":${'['.repeat(64)}${']'.repeat(64)}}\n`
+    const text = many + deepest + tooDeep + largest
+    let made = 0
+    const newId = () => `new${made++}`
+    const once = { ...options, newId, onConflict: 'fail' as const }
+    const counts = await loadRecords(records(text), target, once)
+    expect(counts).toMatchObject({ created: 1_202, refused: 1 })
+    expect(Buffer.byteLength((await node.service.readItem('fruit', 'large'))?.text ?? '')).toBe(
+      10 * 1024 * 1024,
+    )
+  })
+
   it('store attachments whose names must be escaped in a path', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
@@ -321,7 +347,7 @@ describe('load and dump with a running node', () => {
     expect(counts).toMatchObject({ created: 1, attachments: 1 })
     const reply = await node.send('GET', '/api/fruit/pl%C3%BCm/attachments/a%20b.txt')
     expect([reply.text, reply.headers.get('content-type')]).toEqual(['hello', 'text/plain'])
-    await expect(nodeTarget({ url: 'nonsense' }).createDatabase('x')).rejects.toThrow(
+    await expect(nodeTarget({ url: 'nonsense' }).createDatabase('x', 'k', null)).rejects.toThrow(
       'is not the URL of a server',
     )
   })
@@ -351,13 +377,50 @@ describe('load and dump with a running node', () => {
     expect([pauses, keys]).toEqual([[250, 500], Array.from({ length: 3 }, () => '"k"')])
 
     pauses.length = 0
-    await expect(target.createDatabase('fruit')).rejects.toMatchObject({
+    await expect(target.createDatabase('fruit', 'k', async () => {})).rejects.toMatchObject({
       code: 'BUSY',
       message: 'the node rejected the request: try again',
     })
     expect(pauses).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 16_000])
     replies = [[500, '<h1>Error</h1>']]
-    await expect(target.exists('fruit', 'plum')).rejects.toThrow('is not a node of daicho')
+    await expect(target.read('fruit', 'plum')).rejects.toThrow('is not a node of daicho')
+  })
+
+  it('say that a batch may be loaded if its reply is lost, and keep the state for --resume', async () => {
+    const node = await startLedgerNode()
+    await node.send('POST', '/api/fruit')
+    let isLost = true
+    // A proxy that delivers the request, and replies with a page of its own.
+    const server = createServer(async (request, reply) => {
+      const parts: Buffer[] = []
+      for await (const part of request) parts.push(part)
+      const { method = 'GET', url = '/' } = request
+      const body = Buffer.concat(parts)
+      const key = String(request.headers['idempotency-key'])
+      const answer = await node.send(method, url, body.length === 0 ? undefined : `${body}`, {
+        ...(method === 'GET' ? {} : { 'idempotency-key': key }),
+        ...(body.length === 0 ? {} : { 'content-type': 'application/json' }),
+      })
+      if (isLost && method === 'POST') reply.writeHead(500).end('<h1>Error</h1>')
+      else reply.writeHead(answer.status).end(answer.text)
+    })
+    onTestFinished(() => void server.close())
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const address = server.address()
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+    const file = join(temporaryFolder(), 'f.ndjson')
+    writeFileSync(file, '{"n":1}\n{"n":2}\n')
+    const lost = await runDaicho(['load', 'fruit', file, '--url', url])
+    expect(lost.code).toBe(1)
+    expect(lost.stdout).toMatch(
+      /^Nothing is known to be loaded\.\nUNKNOWN {4}2 changes may be in the ledger or not\n/,
+    )
+    expect(lost.stderr).toMatch(/it is not known whether .* was loaded: .* --resume continues/)
+    isLost = false
+    const resumed = await runDaicho(['load', 'fruit', file, '--url', url, '--resume', '--json'])
+    expect(JSON.parse(resumed.stdout)).toMatchObject({ status: true, created: 2, unknown: 0 })
+    const { json } = await node.send('GET', '/api/fruit?docs=true')
+    expect(json.docs).toMatchObject([{ n: 1 }, { n: 2 }])
   })
 
   it('work with a token that has the required scopes, and a load with another token is refused', async () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { stampOf } from './load-state.ts'
+import { itemIdFor, newLoad, stampOf } from './load-state.ts'
 
 it('the stamp of a file changes with its size and with its modification time', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
@@ -18,4 +18,16 @@ it('the stamp of a file changes with its size and with its modification time', (
   expect(stampAt(1_000, 'aaaa')).not.toBe(stamp)
   expect(stampAt(1_001, 'bbb')).not.toBe(stamp)
   expect(stampOf('-')).toBe('stdin')
+})
+
+it('the ids of records without id are UUIDs of version 7, equal in a resumed load, and sort like the records', () => {
+  const load = newLoad(1_800_000_000_000)
+  const ids = Array.from({ length: 5_000 }, (_, n) => itemIdFor(load, n))
+  expect(
+    ids.every((id) => /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/.test(id)),
+  ).toBe(true)
+  expect(ids.toSorted()).toEqual(ids)
+  expect(new Set(ids).size).toBe(ids.length)
+  expect(itemIdFor({ ...load }, 7)).toBe(ids[7])
+  expect(itemIdFor(newLoad(1_800_000_000_000), 7)).not.toBe(ids[7])
 })

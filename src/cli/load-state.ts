@@ -1,25 +1,26 @@
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import {
   closeSync,
   existsSync,
+  fdatasync,
   fsyncSync,
+  ftruncateSync,
   openSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
-  writeFileSync,
+  writeSync,
 } from 'node:fs'
-import type { Clock } from '../base/clock.ts'
+import { dirname } from 'node:path'
+import { promisify } from 'node:util'
 import { isJsonObject, type Json } from '../base/json.ts'
-import { type LoadPosition, NO_COUNTS } from '../exchange/index.ts'
+import { type LoadNote, LoadProgress } from '../exchange/index.ts'
+import { syncPath } from '../storage/index.ts'
 import { EXIT, Exit, reasonOf } from './exit.ts'
 import { parseJsonOrNull } from './node-client.ts'
 
 /** Version of the file format. */
-const STATE_VERSION = 1
-/** Minimum time between two saves of the position, because replacing a file can take milliseconds. */
-const SAVE_MS = 500
+const STATE_VERSION = 2
 
 /** Arguments and input of a load. A load can be resumed only with the same arguments and the same input. */
 export interface LoadIdentity {
@@ -35,15 +36,27 @@ export interface LoadIdentity {
   readonly attachments: boolean
 }
 
-/** Id of a load, and the position after its last acknowledged batch. */
-export interface LoadState {
+/** Id and start of a load. The ids of its new items depend on them, so that a resumed load uses the same ids. */
+export interface LoadId {
   readonly loadId: string
-  readonly position: LoadPosition
+  readonly startedMs: number
 }
 
-/** Returns the state of a new load, of which no batch is acknowledged. */
-export function newLoad(): LoadState {
-  return { loadId: randomBytes(16).toString('hex'), position: { batches: 0, counts: NO_COUNTS } }
+export function newLoad(startedMs: number): LoadId {
+  return { loadId: randomBytes(16).toString('hex'), startedMs }
+}
+
+/**
+ * Returns the id of an item whose record, the `n`th of the load, has none: a UUID of version 7 (RFC 9562) with the time
+ * of the start of the load. The ids sort in the order of the records. Instead of random bits, they have the hash of the
+ * load's random id and of `n`.
+ */
+export function itemIdFor({ loadId, startedMs }: LoadId, n: number): string {
+  const random = hash('sha256', `${loadId} ${n}`, 'hex')
+  const time = (startedMs + Math.floor(n / 0x1000)).toString(16).padStart(12, '0')
+  const counter = (0x7000 | (n % 0x1000)).toString(16)
+  const variant = (0x8 | (Number.parseInt(random.slice(0, 1), 16) & 0x3)).toString(16)
+  return `${time.slice(0, 8)}-${time.slice(8)}-${counter}-${variant}${random.slice(1, 4)}-${random.slice(4, 16)}`
 }
 
 /** Returns the size and the modification time of a file. If they change, a load from the file cannot be resumed. */
@@ -53,70 +66,56 @@ export function stampOf(path: string): string {
   return `${size} ${mtimeMs}`
 }
 
+const sync = promisify(fdatasync)
+
 /**
- * Saves the progress of a load in a file, so that the load can be resumed.
- *
- * The file is synced before the first batch is sent, so that the load id, which is part of the idempotency keys of all
- * batches, cannot be lost. Later positions are saved every SAVE_MS without a sync, so the file can contain an older
- * position after a power cut. The resumed load then sends some batches again with the same keys, which changes nothing.
+ * The file in which a load writes down its progress, so that it can be resumed: a line with the load and its identity,
+ * then a line per note. An incomplete last line, which an interrupted write leaves, is ignored.
  */
 export class LoadStateFile {
+  readonly load: LoadId
+  readonly progress: LoadProgress
   readonly #path: string
-  readonly #identity: LoadIdentity
-  readonly #loadId: string
-  readonly #clock: Clock
-  #position: LoadPosition
-  #savedMs: number
+  readonly #file: number
 
-  private constructor(path: string, identity: LoadIdentity, state: LoadState, clock: Clock) {
+  private constructor(path: string, file: number, load: LoadId, progress: LoadProgress) {
     this.#path = path
-    this.#identity = identity
-    this.#loadId = state.loadId
-    this.#position = state.position
-    this.#clock = clock
-    this.#savedMs = clock.now()
+    this.#file = file
+    this.load = load
+    this.progress = progress
   }
 
   /**
-   * Creates the file with `state`. Errors: Exit (usage) if the file exists, because an earlier load did not finish,
-   * or if the file cannot be written.
+   * Creates the file. Errors: Exit (usage) if the file exists, because an earlier load did not finish, or if the file
+   * cannot be written.
    */
-  static create(
-    path: string,
-    identity: LoadIdentity,
-    state: LoadState,
-    clock: Clock,
-  ): LoadStateFile {
-    if (existsSync(path)) {
-      const message = `an earlier load did not finish: continue it with --resume, or remove ${path}`
-      throw new Exit(EXIT.usage, message)
-    }
-    const file = new LoadStateFile(path, identity, state, clock)
+  static create(path: string, identity: LoadIdentity, load: LoadId): LoadStateFile {
     try {
-      file.save()
-      const opened = openSync(path, 'r+')
-      fsyncSync(opened)
-      closeSync(opened)
+      const file = openSync(path, 'ax', 0o600)
+      writeSync(file, `${JSON.stringify({ version: STATE_VERSION, ...load, identity })}\n`)
+      fsyncSync(file)
+      syncPath(dirname(path))
+      return new LoadStateFile(path, file, load, new LoadProgress())
     } catch (error) {
-      const message = `${path} cannot be written: ${reasonOf(error)}; choose another file with --state`
+      const message =
+        reasonOf(error) === 'EEXIST'
+          ? `an earlier load did not finish: continue it with --resume, or remove ${path}`
+          : `${path} cannot be written: ${reasonOf(error)}; choose another file with --state`
       throw new Exit(EXIT.usage, message, { cause: error })
     }
-    return file
   }
 
   /** Reads the file. Errors: Exit (usage) if the file is missing, or belongs to a load with another identity. */
-  static resume(
-    path: string,
-    identity: LoadIdentity,
-    clock: Clock,
-  ): { file: LoadStateFile; state: LoadState } {
+  static resume(path: string, identity: LoadIdentity): LoadStateFile {
     if (!existsSync(path)) {
       const message = `there is nothing to resume: ${path} does not exist, so the load finished or never began`
       throw new Exit(EXIT.usage, message)
     }
-    const stored = parseJsonOrNull(readFileSync(path, 'utf8'))
-    if (!isStored(stored)) throw new Exit(EXIT.usage, `${path} is not the state file of a load`)
-    const { loadId, position } = stored
+    const bytes = readFileSync(path)
+    const length = bytes.lastIndexOf(LINE_FEED) + 1
+    const [first = '', ...lines] = bytes.toString('utf8', 0, length).split('\n').slice(0, -1)
+    const stored = parseJsonOrNull(first)
+    if (!isHead(stored)) throw new Exit(EXIT.usage, `${path} is not the state file of a load`)
     for (const [name, value] of Object.entries(identity)) {
       const before = stored.identity[name]
       if (JSON.stringify(before) === JSON.stringify(value)) continue
@@ -127,54 +126,41 @@ export class LoadStateFile {
       const message = `this load cannot be resumed: ${what}; to load again, remove ${path}`
       throw new Exit(EXIT.usage, message)
     }
-    const state = { loadId, position }
-    return { file: new LoadStateFile(path, identity, state, clock), state }
+    const progress = new LoadProgress()
+    // No other program writes the file, and each line was written after those before it.
+    for (const line of lines) progress.add(JSON.parse(line) as LoadNote)
+    const file = openSync(path, 'a')
+    ftruncateSync(file, length)
+    const { loadId, startedMs } = stored
+    return new LoadStateFile(path, file, { loadId, startedMs }, progress)
   }
 
-  /** Remembers `position`, and saves it if the last save is at least SAVE_MS ago. */
-  note(position: LoadPosition): void {
-    this.#position = position
-    const sinceMs = this.#clock.now() - this.#savedMs
-    if (sinceMs < 0 || sinceMs >= SAVE_MS) this.save()
+  /** Appends a note. Resolves when notes about requests are durable; the others may be lost in a power cut. */
+  async write(note: LoadNote): Promise<void> {
+    writeSync(this.#file, `${JSON.stringify(note)}\n`)
+    if ('creating' in note || 'plan' in note) await sync(this.#file)
   }
 
-  /** Saves the position atomically. */
-  save(): void {
-    this.#savedMs = this.#clock.now()
-    const state = {
-      ...{ version: STATE_VERSION, loadId: this.#loadId },
-      ...{ identity: this.#identity, position: this.#position },
-    }
-    const partial = `${this.#path}.partial`
-    writeFileSync(partial, `${JSON.stringify(state)}\n`, { mode: 0o600 })
-    renameSync(partial, this.#path)
-  }
-
-  remove(): void {
-    rmSync(this.#path, { force: true })
+  /** Closes the file, and removes it unless the load is to be resumed. */
+  close(isKept: boolean): void {
+    closeSync(this.#file)
+    if (!isKept) rmSync(this.#path, { force: true })
   }
 }
+
+const LINE_FEED = 0x0a
 
 function shown(value: unknown): string {
   return value === undefined ? 'not given' : JSON.stringify(value)
 }
 
-interface Stored {
-  readonly loadId: string
+interface StateHead extends LoadId {
   readonly identity: Readonly<Record<string, Json>>
-  readonly position: LoadPosition
 }
 
 /** Checks only the members without which items could be loaded twice, because no other program writes the file. */
-function isStored(value: unknown): value is Stored {
+function isHead(value: unknown): value is StateHead {
   if (!isJsonObject(value) || value.version !== STATE_VERSION) return false
-  const { loadId, identity, position } = value
-  return (
-    typeof loadId === 'string' &&
-    isJsonObject(identity) &&
-    isJsonObject(position) &&
-    Number.isSafeInteger(position.batches) &&
-    isJsonObject(position.counts) &&
-    Object.keys(NO_COUNTS).every((name) => name in Object(position.counts))
-  )
+  const { loadId, startedMs, identity } = value
+  return typeof loadId === 'string' && Number.isSafeInteger(startedMs) && isJsonObject(identity)
 }

@@ -5,13 +5,15 @@ export { placeOf } from './formats/record.ts'
 export {
   CONFLICT_POLICIES,
   type ConflictPolicy,
-  type LoadCounts,
   LoadError,
-  type LoadPosition,
   loadRecords,
-  NO_COUNTS,
-  type Refusal,
 } from './load.ts'
+export {
+  type LoadCounts,
+  type LoadNote,
+  LoadProgress,
+  type Refusal,
+} from './progress.ts'
 export {
   formatOfName,
   idMemberOf,
@@ -19,4 +21,4 @@ export {
   SOURCE_FORMATS,
   type SourceFormat,
 } from './source.ts'
-export { type LoadTarget, serviceTarget } from './target.ts'
+export { isOutcomeUnknown, type LoadTarget, serviceTarget, unlessCode } from './target.ts'

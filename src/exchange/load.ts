@@ -1,33 +1,44 @@
+import { hash } from 'node:crypto'
 import { CodedError } from '../base/coded-error.ts'
-import { StrictJsonError } from '../base/strict-json.ts'
-import { checkAttachmentName, creationOf, LedgerError, type Operation } from '../ledger/core.ts'
-import { SourceError } from './errors.ts'
-import { type IdMember, withId } from './formats/identity.ts'
 import {
-  type LeftOutRecord,
-  type Located,
-  type Pages,
-  placeOf,
-  RecordRefusal,
-  type RefusedRecord,
-  type RevisionRecord,
-  type SourceAttachment,
-  type SourceRecord,
-} from './formats/record.ts'
-import type { LoadTarget } from './target.ts'
+  type ChangeOptions,
+  changesFor,
+  DECISIONS,
+  hashChanges,
+  type ItemOperation,
+  keyOf,
+  type PlannedChange,
+  plannedChange,
+} from './changes.ts'
+import { SourceError } from './errors.ts'
+import { type Located, type Pages, placeOf, type SourceRecord } from './formats/record.ts'
+import {
+  countChanges,
+  type Decision,
+  formatDecisions,
+  type LoadCounts,
+  type LoadNote,
+  type LoadPosition,
+  LoadProgress,
+  NO_COUNTS,
+  parseDecisions,
+  type Refusal,
+  sumCounts,
+} from './progress.ts'
+import { isOutcomeUnknown, type LoadTarget } from './target.ts'
 
 // A load groups records into batches. Each batch is one unit of work, so a block contains either the whole batch or
 // nothing of the batch. Batches depend only on the input and the options, not on time, so a resumed load makes the same
-// batches with the same idempotency keys.
+// batches.
 //
-// What a resumed load does with a batch depends on when the process ended:
-// - Before the batch was recorded: the resumed load sends the batch.
-// - After the batch was recorded, before the acknowledgement was saved: the resumed load sends the batch again with the
-//   same key, and the ledger returns the first result. The ledger keeps keys for 24 hours. Later, items with ids would
-//   conflict with the items already loaded, and items without ids would be loaded twice.
-// - After the items of the batch were recorded, before all attachments were: the resumed load sends the items and the
-//   attachments again. Each attachment has its own key.
-// - After the acknowledgement was saved: the resumed load skips the records of the batch.
+// What a load wrote down (`LoadNote`) decides how a resumed load treats a batch:
+// - Nothing: the batch was never sent.
+// - A plan without an outcome: the batch may be in the ledger. The resumed load sends the same changes with the same
+//   idempotency key. If the ledger does not know the key any more, because 24 hours have passed or the token belongs to
+//   another subject, the items of the batch show whether it was recorded.
+// - A recorded plan: the resumed load stores the attachments that are not settled yet.
+// - Finished: the resumed load skips the records of the batch.
+// The key of a request contains the digest of its changes, so no two different requests have the same key.
 
 /** Maximum records per batch. A batch fits into one block of the ledger, which has at most 1,024 entries. */
 export const BATCH_RECORDS = 1_000
@@ -46,85 +57,37 @@ export const CONFLICT_POLICIES = ['fail', 'skip', 'replace'] as const
 /** How to treat an item whose id exists: end the load, leave the record out, or replace the item. */
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
 
-export interface LoadCounts {
-  /** Records that were read so far. */
-  readonly records: number
-  readonly created: number
-  readonly replaced: number
-  readonly deleted: number
-  readonly attachments: number
-  /** Records that were left out because their item existed and the conflict policy is `skip`. */
-  readonly skipped: number
-  readonly refused: number
-  /** Number of records that the format leaves out, for each reason, such as design documents of CouchDB. */
-  readonly leftOut: Readonly<Record<string, number>>
-}
-
-export const NO_COUNTS: LoadCounts = {
-  ...{ records: 0, created: 0, replaced: 0, deleted: 0 },
-  ...{ attachments: 0, skipped: 0, refused: 0, leftOut: {} },
-}
-
-export interface Refusal extends Located {
-  readonly reason: string
-}
-
-/** Number of acknowledged batches, and their counts. A resumed load continues after these batches. */
-export interface LoadPosition {
-  readonly batches: number
-  readonly counts: LoadCounts
-}
-
-export interface LoadOptions {
-  /** Returns the database for a table of the source. `table` is null if the source has no tables. */
-  readonly databaseOf: (table: string | null) => string
-  readonly idMember: IdMember | null
+export interface LoadOptions extends ChangeOptions {
   readonly onConflict: ConflictPolicy
   /** Unique id of the load. A resumed load has the id of the interrupted load. */
   readonly loadId: string
-  readonly newId: () => string
-  /** The position of an earlier, interrupted run of this load. */
-  readonly from?: LoadPosition
-  /** Called for each acknowledged batch, in the order of the input. */
-  readonly acknowledged: (position: LoadPosition, refusals: readonly Refusal[]) => void
-  readonly databaseCreated?: (db: string) => void
+  /** Returns the id of an item whose record has none. The same record has the same id in a resumed load. */
+  readonly newId: (record: number) => string
+  /** What an earlier, interrupted run of this load wrote down. */
+  readonly progress?: LoadProgress
+  /** Writes a note down. The load waits for the promise before it sends a request. */
+  readonly write: (note: LoadNote) => Promise<void>
+  /** Called for each finished batch, in the order of the input, before its note is written. */
+  readonly finished: (position: LoadPosition, refusals: readonly Refusal[]) => void
 }
 
 /** The load ended early, for the reason in the message. */
 export class LoadError extends Error {
   override readonly name = 'LoadError'
-  /** Counts of all recorded batches, including batches after a failed batch. */
+  /** Counts of everything that is in the ledger, including batches after a failed batch. */
   readonly counts: LoadCounts
+  /** Number of changes and attachments that were sent and may be in the ledger or not. */
+  readonly unknown: number
 
-  constructor(message: string, counts: LoadCounts, options?: ErrorOptions) {
+  constructor(message: string, counts: LoadCounts, unknown: number, options?: ErrorOptions) {
     super(message, options)
     this.counts = counts
+    this.unknown = unknown
   }
 }
 
 /** Thrown to end the load early. The message is the reason. */
 class Stop extends Error {}
-
-type ItemOperation =
-  | Extract<Operation, { kind: 'create_item' } | { kind: 'delete_item' }>
-  | {
-      readonly kind: 'update_item'
-      readonly db: string
-      readonly id: string
-      readonly text: string
-    }
-
-/** The change that a record makes to an item. */
-interface PlannedChange {
-  readonly kind: 'change'
-  readonly place: Located
-  readonly operation: ItemOperation
-  /** Whether the change is a later revision of an item. Such a change creates the item if it does not exist. */
-  readonly isRevision: boolean
-  readonly attachments: readonly SourceAttachment[]
-}
-
-type Tally = { -readonly [Name in keyof LoadCounts]: LoadCounts[Name] }
 
 interface Batch {
   readonly number: number
@@ -132,14 +95,19 @@ interface Batch {
   readonly refusals: Refusal[]
   readonly leftOut: Record<string, number>
   readonly keys: Set<string>
+  decisions: readonly Decision[]
   records: number
   bytes: number
   attachmentBytes: number
+  isAlone: boolean
+  /** Whether the attachment that was sent last may be in the ledger or not. */
+  isUnknown: boolean
+  isDone: boolean
 }
 
 /**
- * Loads the records of `pages` into `target`. Resolves when all batches are acknowledged. Errors: LoadError; the errors
- * that `acknowledged` throws.
+ * Loads the records of `pages` into `target`. Resolves when all batches are finished. Errors: LoadError; the errors
+ * that `write` and `finished` throw.
  */
 export async function loadRecords(
   pages: Pages,
@@ -152,16 +120,15 @@ export async function loadRecords(
 class Loader {
   readonly #target: LoadTarget
   readonly #options: LoadOptions
+  readonly #progress: LoadProgress
   readonly #databases = new Set<string>()
-  /** Batches that were sent and are neither recorded nor failed yet, oldest first. */
+  /** Batches that were sent and have neither succeeded nor failed yet, oldest first. */
   #inFlight: { readonly keys: ReadonlySet<string>; readonly settled: Promise<void> }[] = []
-  /** Resolves when all batches sent so far have been acknowledged or have failed. */
-  #acknowledged: Promise<void> = Promise.resolve()
+  /** Batches that are not finished. */
+  readonly #unfinished = new Map<number, Batch>()
   #failure: { readonly error: unknown } | null = null
-  /** Position after the last batch for which `acknowledged` was called. */
-  #position: LoadPosition
-  /** Counts of all recorded batches, which can be ahead of `#position`. */
-  #counts: LoadCounts
+  /** Number of records read so far. */
+  #records = 0
   /** Whether the last batch contained ids of existing items. If so, existing items are read before the next batch. */
   #expectsConflicts = false
   #batch: Batch
@@ -169,18 +136,17 @@ class Loader {
   constructor(target: LoadTarget, options: LoadOptions) {
     this.#target = target
     this.#options = options
-    this.#position = options.from ?? { batches: 0, counts: NO_COUNTS }
-    this.#counts = this.#position.counts
-    this.#batch = newBatch(this.#position.batches)
+    this.#progress = options.progress ?? new LoadProgress()
+    this.#batch = newBatch(this.#progress.position.batches)
   }
 
   async load(pages: Pages): Promise<LoadCounts> {
-    let toSkip = this.#position.counts.records
+    const { records: toSkip } = this.#progress.position.counts
     try {
       for await (const page of pages) {
         for (const record of page) {
-          if (toSkip > 0) toSkip -= 1
-          else await this.#add(record)
+          this.#records += 1
+          if (this.#records > toSkip) await this.#add(record)
         }
       }
       await this.#send()
@@ -188,71 +154,50 @@ class Loader {
       this.#failure ??= { error }
     }
     await Promise.all(this.#inFlight.map(({ settled }) => settled))
-    await this.#acknowledged
-    if (this.#failure === null) return this.#counts
+    if (this.#failure === null) return this.#progress.position.counts
     const { error } = this.#failure
     const isExpected =
       error instanceof Stop || error instanceof SourceError || error instanceof CodedError
-    throw isExpected ? new LoadError(error.message, this.#counts, { cause: error }) : error
+    if (!isExpected) throw error
+    let { counts } = this.#progress.position
+    let unknown = this.#progress.creating.size
+    for (const [number, sent] of this.#progress.sent) {
+      const changes = countChanges(sent)
+      if (sent.isRecorded) counts = sumCounts(counts, changes)
+      else unknown += changes.created + changes.replaced + changes.deleted
+      if (this.#unfinished.get(number)?.isUnknown === true) unknown += 1
+    }
+    throw new LoadError(error.message, counts, unknown, { cause: error })
   }
 
   async #add(record: SourceRecord): Promise<void> {
-    const planned = this.#planned(record)
+    const planned = plannedChange(record, this.#options, () => this.#options.newId(this.#records))
     const change = planned.kind === 'change' ? planned : null
-    const bytes =
-      change === null || !('text' in change.operation) ? 0 : change.operation.text.length
+    const text = change !== null && 'text' in change.operation ? change.operation.text : ''
+    const bytes = Buffer.byteLength(text)
     let attachmentBytes = 0
     for (const attachment of change?.attachments ?? []) attachmentBytes += attachment.bytes.length
-    const { records } = this.#batch
+    const isAlone = change?.isAlone === true
     const isFull =
-      records === BATCH_RECORDS ||
+      this.#batch.records === BATCH_RECORDS ||
+      this.#batch.isAlone ||
+      isAlone ||
       this.#batch.bytes + bytes > BATCH_BYTES_MAX ||
       this.#batch.attachmentBytes + attachmentBytes > BATCH_ATTACHMENT_BYTES_MAX
-    if (isFull && records > 0) await this.#send()
+    if (isFull) await this.#send()
     const batch = this.#batch
     batch.records += 1
     batch.bytes += bytes
     batch.attachmentBytes += attachmentBytes
+    batch.isAlone = isAlone
     if (change !== null) {
       const { operation } = change
       batch.changes.push(change)
       const isNewId = operation.kind === 'create_item' && operation.assigned
       if (!isNewId) batch.keys.add(keyOf(operation))
-    } else if (planned.kind === 'left-out') addTo(batch.leftOut, planned.reason)
-    else if (planned.kind === 'refused') batch.refusals.push(planned)
-  }
-
-  #planned(record: SourceRecord): PlannedChange | RefusedRecord | LeftOutRecord {
-    if (record.kind === 'left-out' || record.kind === 'refused') return record
-    const { line, file } = record
-    const place: Located = file === undefined ? { line } : { line, file }
-    try {
-      if (record.kind === 'revision') return this.#revision(place, record)
-      const { idMember, databaseOf, newId } = this.#options
-      if (idMember === null && typeof record.item.id === 'number') {
-        throw new RecordRefusal('its id is a number; --id id converts the id to a string')
-      }
-      const item = idMember === null ? record.item : withId(record.item, idMember)
-      const operation = creationOf(databaseOf(null), item, newId)
-      const { attachments } = record
-      for (const { name } of attachments) checkAttachmentName(name)
-      return { kind: 'change', place, operation, attachments, isRevision: false }
-    } catch (error) {
-      return { kind: 'refused', ...place, reason: reasonOf(error) }
-    }
-  }
-
-  /** Returns the change for a revision. Errors: RecordRefusal, LedgerError. */
-  #revision(place: Located, { table, id, isFirst, item }: RevisionRecord): PlannedChange {
-    const db = this.#options.databaseOf(table)
-    const { text } = creationOf(db, { ...item, id }, this.#options.newId)
-    const operation: ItemOperation =
-      item === null
-        ? { kind: 'delete_item', db, id }
-        : isFirst
-          ? { kind: 'create_item', db, id, text, assigned: false }
-          : { kind: 'update_item', db, id, text }
-    return { kind: 'change', place, operation, attachments: [], isRevision: !isFirst }
+    } else if (planned.kind === 'left-out') {
+      batch.leftOut[planned.reason] = (batch.leftOut[planned.reason] ?? 0) + 1
+    } else if (planned.kind === 'refused') batch.refusals.push(planned)
   }
 
   /** Sends the current batch, but first waits for batches in flight that change the same items. */
@@ -269,32 +214,14 @@ class Loader {
       await awaited.settled
     }
     if (this.#failure !== null) throw this.#failure.error
-    const recorded = this.#record(batch)
-    const settled = recorded.then(
-      (tally) => {
-        this.#counts = sum(this.#counts, tally)
-      },
-      (error: unknown) => {
-        this.#failure ??= { error }
-      },
-    )
+    this.#unfinished.set(batch.number, batch)
+    const settled = this.#record(batch).catch((error: unknown) => {
+      this.#failure ??= { error }
+    })
     const flight = { keys: batch.keys, settled }
     this.#inFlight.push(flight)
     void settled.then(() => {
       this.#inFlight = this.#inFlight.filter((other) => other !== flight)
-    })
-    this.#acknowledged = Promise.all([this.#acknowledged, settled]).then(async () => {
-      // After a failed batch, no later batch is acknowledged, because a resumed load continues with the failed batch.
-      if (this.#position.batches !== batch.number) return
-      const tally = await recorded.catch(() => null)
-      if (tally === null) return
-      const position = { batches: batch.number + 1, counts: sum(this.#position.counts, tally) }
-      try {
-        this.#options.acknowledged(position, batch.refusals)
-        this.#position = position
-      } catch (error) {
-        this.#failure ??= { error }
-      }
     })
   }
 
@@ -302,109 +229,181 @@ class Loader {
     for (const { operation } of changes) {
       const { db } = operation
       if (this.#databases.has(db)) continue
-      if (await this.#target.createDatabase(db)) this.#options.databaseCreated?.(db)
+      const key = `${this.#options.loadId}-${hash('sha256', db, 'hex')}`
+      const isRepeated = this.#progress.creating.has(db)
+      const beforeCreation = () => this.#noteRequest({ creating: db })
+      let isNew = false
+      try {
+        isNew = await this.#target.createDatabase(db, key, isRepeated ? null : beforeCreation)
+      } catch (error) {
+        if (!isRepeated && !isOutcomeUnknown(error)) await this.#noteOutcome({ created: db, isNew })
+        throw error
+      }
+      await this.#noteOutcome({ created: db, isNew })
       this.#databases.add(db)
     }
   }
 
-  /** Records a batch and its attachments, and returns the counts of the batch. */
-  async #record(batch: Batch): Promise<LoadCounts> {
-    const tally: Tally = {
-      ...NO_COUNTS,
-      records: batch.records,
-      refused: batch.refusals.length,
-      leftOut: batch.leftOut,
+  /** Records a batch and its attachments. Then finishes all batches that are next in the order of the input. */
+  async #record(batch: Batch): Promise<void> {
+    const earlier = this.#progress.sent.get(batch.number)
+    batch.decisions = await this.#recordChanges(batch, earlier?.plan ?? null)
+    await this.#attach(batch, earlier?.isRecorded === true)
+    batch.isDone = true
+    await this.#finish()
+  }
+
+  async #finish(): Promise<void> {
+    for (;;) {
+      const { batches, counts } = this.#progress.position
+      const batch = this.#unfinished.get(batches)
+      if (batch?.isDone !== true) return
+      const { records, refusals, leftOut, decisions } = batch
+      const skipped = decisions.filter((decision) => decision === 's').length
+      const sent = this.#progress.sent.get(batches)
+      const changes = sent === undefined ? NO_COUNTS : countChanges(sent)
+      const own = { ...changes, records, skipped, refused: refusals.length, leftOut }
+      const finished = { batches: batches + 1, counts: sumCounts(counts, own) }
+      this.#unfinished.delete(batches)
+      this.#progress.add({ finished })
+      await this.#written(async () => {
+        this.#options.finished(finished, refusals)
+        await this.#options.write({ finished })
+      })
     }
-    const recorded = await this.#recordChanges(batch, tally)
-    for (const [at, { place, operation, attachments }] of recorded.entries()) {
-      for (const [n, attachment] of attachments.entries()) {
-        const { db, id } = operation
-        const key = `${this.#options.loadId}-${batch.number}-${at}-${n}`
+  }
+
+  /** Stores the attachments of a recorded batch, except those that an earlier run has settled. */
+  async #attach(batch: Batch, isRepeated: boolean): Promise<void> {
+    const { number, changes, decisions, refusals } = batch
+    const earlier = this.#progress.sent.get(number)?.attachments ?? []
+    const all = changesFor(changes, decisions).flatMap(
+      ({ place, operation: { db, id }, attachments }) =>
+        attachments.map((attachment) => ({ place, db, id, attachment })),
+    )
+    for (const [at, { place, db, id, attachment }] of all.entries()) {
+      let outcome = earlier[at]
+      if (outcome === undefined) {
+        const key = `${this.#options.loadId}-${number}-${at}`
         try {
           await this.#target.attach(db, id, attachment, key)
-          tally.attachments += 1
+          outcome = 'stored'
         } catch (error) {
-          if (!isAttachmentError(error)) throw withPlace(place, error)
+          const isFirst = isRepeated && at === earlier.length
+          batch.isUnknown = isOutcomeUnknown(error) || isFirst
+          if (!isAttachmentError(error)) throw withAttachment(id, attachment.name, error)
           // The item is loaded, so the refusal is about the attachment only.
           const reason = `item ${id} is loaded without attachment ${attachment.name}: ${error.message}`
-          batch.refusals.push({ ...place, reason })
-          tally.refused += 1
+          outcome = { ...place, reason }
         }
+        batch.isUnknown = false
+        await this.#noteOutcome({ batch: number, attachment: outcome })
       }
+      if (outcome !== 'stored') refusals.push(outcome)
     }
-    return tally
   }
 
-  /** Records the changes of a batch. Returns the changes that were recorded after conflicts were resolved. */
-  async #recordChanges(batch: Batch, tally: Tally): Promise<readonly PlannedChange[]> {
-    const key = `${this.#options.loadId}-${batch.number}`
-    let changes: readonly PlannedChange[] = batch.changes
-    let isResolved = false
+  /**
+   * Records the changes of a batch, as planned by `earlier` if an earlier run has sent the batch. Returns what was
+   * decided about each change.
+   */
+  async #recordChanges(batch: Batch, earlier: string | null): Promise<readonly Decision[]> {
+    if (earlier !== null) {
+      const decisions = parseDecisions(earlier)
+      if (await this.#repeat(batch, decisions)) return decisions
+    }
     for (let attempt = 1; ; attempt += 1) {
-      if (this.#expectsConflicts || attempt > 1) {
-        const resolved = await this.#resolved(batch.changes, tally)
-        isResolved = true
-        changes = resolved
+      const isResolved = this.#expectsConflicts || attempt > 1
+      const decisions = isResolved
+        ? await this.#resolved(batch.changes)
+        : batch.changes.map(({ operation }) => DECISIONS[operation.kind])
+      const changes = changesFor(batch.changes, decisions)
+      if (changes.length === 0) return decisions
+      const digest = hashChanges(changes)
+      const plan = formatDecisions(decisions)
+      await this.#noteRequest({ batch: batch.number, plan, digest })
+      const conflict = await this.#sendChanges(batch, changes, digest, false)
+      if (conflict === null) {
+        if (!isResolved) this.#expectsConflicts = false
+        return decisions
       }
-      if (changes.length === 0) return changes
-      try {
-        await this.#target.record(
-          changes.map(({ operation }) => operation),
-          key,
-        )
-      } catch (error) {
-        const code = codeOf(error)
-        const isConflict = code === 'ITEM_EXISTS' || code === 'ITEM_NOT_FOUND'
-        if (isConflict && attempt < ATTEMPTS_MAX) continue
-        // IDEMPOTENCY_KEY_REUSED means that an earlier run of this load has already recorded the batch, but resolved
-        // conflicts with existing items differently.
-        if (code !== 'IDEMPOTENCY_KEY_REUSED')
-          throw withPlace(batch.changes[0]?.place ?? { line: 0 }, error)
-      }
-      if (!isResolved) this.#expectsConflicts = false
-      for (const { operation } of changes) {
-        if (operation.kind === 'create_item') tally.created += 1
-        else if (operation.kind === 'update_item') tally.replaced += 1
-        else tally.deleted += 1
-      }
-      return changes
+      if (attempt === ATTEMPTS_MAX)
+        throw withPlace(batch.changes[0]?.place ?? { line: 0 }, conflict)
     }
   }
 
-  /** Resolves conflicts of `changes` with existing items: updates the item, skips the record, or ends the load. */
-  async #resolved(changes: readonly PlannedChange[], tally: Tally): Promise<PlannedChange[]> {
+  /** Completes what an earlier run has sent. Returns false if it was not recorded and cannot be, because of a conflict. */
+  async #repeat(batch: Batch, decisions: readonly Decision[]): Promise<boolean> {
+    const { number } = batch
+    const changes = changesFor(batch.changes, decisions)
+    const digest = hashChanges(changes)
+    const sent = this.#progress.sent.get(number)
+    if (sent?.digest !== digest || decisions.length !== batch.changes.length) {
+      const { place } = batch.changes[0] ?? { place: { line: 0 } }
+      throw new Stop(
+        `the input is not that of the interrupted load: the batch that starts at ${placeOf(place)} was another`,
+      )
+    }
+    if (sent.isRecorded) return true
+    if (await this.#isInLedger(changes)) {
+      await this.#noteOutcome({ batch: number, isRecorded: true })
+      return true
+    }
+    return (await this.#sendChanges(batch, changes, digest, true)) === null
+  }
+
+  /**
+   * Sends changes whose plan is written down. Returns null if they are recorded, or the conflict with an existing or a
+   * missing item. `isRepeated`: an earlier run has sent them, so only a success or a conflict shows the outcome.
+   */
+  async #sendChanges(
+    { number, changes: [first] }: Batch,
+    changes: readonly PlannedChange[],
+    digest: string,
+    isRepeated: boolean,
+  ): Promise<CodedError<string> | null> {
+    const unit = changes.map(({ operation }) =>
+      // The ledger must check the ids of items that an earlier run may have created.
+      operation.kind === 'create_item' && isRepeated
+        ? { ...operation, assigned: false }
+        : operation,
+    )
+    try {
+      await this.#target.record(unit, `${this.#options.loadId}-${number}-${digest}`)
+    } catch (error) {
+      const isConflict = ['ITEM_EXISTS', 'ITEM_NOT_FOUND'].includes(codeOf(error) ?? '')
+      // The key belongs to these changes only, so they were recorded, and erased afterwards.
+      const isErased = codeOf(error) === 'IDEMPOTENCY_KEY_REUSED'
+      const isUnknown = isOutcomeUnknown(error) || (isRepeated && !isConflict)
+      if (!isErased) {
+        if (!isUnknown) await this.#noteOutcome({ batch: number, isRecorded: false })
+        if (isConflict && error instanceof CodedError) return error
+        throw withPlace(first?.place ?? { line: 0 }, error)
+      }
+    }
+    await this.#noteOutcome({ batch: number, isRecorded: true })
+    return null
+  }
+
+  /** Decides conflicts of `changes` with existing items: updates the item, skips the record, or ends the load. */
+  async #resolved(changes: readonly PlannedChange[]): Promise<Decision[]> {
     const existing = await this.#existing(changes)
     this.#expectsConflicts = existing.size > 0
-    tally.skipped = 0
-    const resolved: PlannedChange[] = []
-    for (const change of changes) {
-      const { operation, isRevision, place } = change
+    return changes.map(({ operation, isRevision, place }) => {
       const { kind, db, id } = operation
       const key = keyOf(operation)
       const exists = existing.has(key)
       if (kind === 'delete_item') {
-        if (!exists) continue
         existing.delete(key)
-        resolved.push(change)
-        continue
+        return exists ? 'd' : '-'
       }
       existing.add(key)
-      if (!exists) {
-        const { text } = operation
-        resolved.push({
-          ...change,
-          operation: { kind: 'create_item', db, id, text, assigned: false },
-        })
-      } else if (isRevision || this.#options.onConflict === 'replace') {
-        const { text } = operation
-        resolved.push({ ...change, operation: { kind: 'update_item', db, id, text } })
-      } else if (this.#options.onConflict === 'skip') tally.skipped += 1
-      else {
-        const message = `${placeOf(place)}: item ${id} of ${db} exists already`
-        throw new Stop(`${message}; use --on-conflict skip or replace`)
-      }
-    }
-    return resolved
+      if (!exists) return 'c'
+      if (isRevision || this.#options.onConflict === 'replace') return 'u'
+      if (this.#options.onConflict === 'skip') return 's'
+      const message = `${placeOf(place)}: item ${id} of ${db} exists already`
+      throw new Stop(`${message}; use --on-conflict skip or replace`)
+    })
   }
 
   /** Returns `keyOf` for the items of `changes` that exist. */
@@ -413,69 +412,97 @@ class Loader {
       .map(({ operation }) => operation)
       .filter((operation) => operation.kind !== 'create_item' || !operation.assigned)
     const existing = new Set<string>()
+    await this.#readItems(operations, (operation, text) => {
+      if (text !== null) existing.add(keyOf(operation))
+    })
+    return existing
+  }
+
+  /**
+   * Returns whether the ledger has each item that `changes` create, as they leave it. Then the changes were recorded,
+   * because these items did not exist when the changes were planned. Without created items, nothing is known.
+   */
+  async #isInLedger(changes: readonly PlannedChange[]): Promise<boolean> {
+    const created = new Set<string>()
+    const last = new Map<string, ItemOperation>()
+    for (const { operation } of changes) {
+      if (operation.kind === 'create_item') created.add(keyOf(operation))
+      last.set(keyOf(operation), operation)
+    }
+    let isWhole = created.size > 0
+    const operations = [...last].flatMap(([key, each]) => (created.has(key) ? [each] : []))
+    await this.#readItems(operations, (operation, text) => {
+      if (text !== ('text' in operation ? operation.text : null)) isWhole = false
+    })
+    return isWhole
+  }
+
+  /** Reads the item of each operation, and passes its text, or null if it does not exist, to `receive`. */
+  async #readItems(
+    operations: readonly ItemOperation[],
+    receive: (operation: ItemOperation, text: string | null) => void,
+  ): Promise<void> {
+    const rest = [...operations]
     const readers = Array.from({ length: READS_MAX }, async () => {
-      for (let next = operations.pop(); next !== undefined; next = operations.pop()) {
-        if (await this.#target.exists(next.db, next.id)) existing.add(keyOf(next))
+      for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
+        receive(next, await this.#target.read(next.db, next.id))
       }
     })
     await Promise.all(readers)
-    return existing
   }
+
+  /** Writes down that a request is sent. If this fails, the request is not sent. */
+  async #noteRequest(note: LoadNote): Promise<void> {
+    await this.#written(() => this.#options.write(note))
+    this.#progress.add(note)
+  }
+
+  async #noteOutcome(note: LoadNote): Promise<void> {
+    this.#progress.add(note)
+    await this.#written(() => this.#options.write(note))
+  }
+
+  async #written(write: () => Promise<void>): Promise<void> {
+    try {
+      await write()
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new Stop(`the progress of the load cannot be written: ${reason}`, { cause: error })
+    }
+  }
+}
+
+function withAttachment(id: string, name: string, error: unknown): unknown {
+  if (!(error instanceof CodedError)) return error
+  const state = isOutcomeUnknown(error) ? 'may or may not be' : 'is not'
+  const message = `item ${id} is loaded, and its attachment ${name} ${state}: ${error.message}`
+  return new Stop(message, { cause: error })
 }
 
 /** Returns an error of the ledger with the location of the batch in its message; returns other errors unchanged. */
 function withPlace(place: Located, error: unknown): unknown {
   if (!(error instanceof CodedError)) return error
-  const message = `the batch that starts at ${placeOf(place)} was not loaded: ${error.message}`
+  const isUnknown = isOutcomeUnknown(error)
+  const message = isUnknown
+    ? `it is not known whether the batch that starts at ${placeOf(place)} was loaded: ${error.message}`
+    : `the batch that starts at ${placeOf(place)} was not loaded: ${error.message}`
   return new Stop(message, { cause: error })
 }
 
 function newBatch(number: number): Batch {
   return {
     ...{ number, changes: [], refusals: [], leftOut: {}, keys: new Set<string>() },
-    ...{ records: 0, bytes: 0, attachmentBytes: 0 },
+    ...{ records: 0, bytes: 0, attachmentBytes: 0, decisions: [] },
+    ...{ isAlone: false, isUnknown: false, isDone: false },
   }
-}
-
-/** Returns a key for the item of an operation. The key is unique, because a database name contains no slash. */
-function keyOf({ db, id }: ItemOperation): string {
-  return `${db}/${id}`
-}
-
-function addTo(counts: Record<string, number>, name: string, count = 1): void {
-  counts[name] = (counts[name] ?? 0) + count
-}
-
-function sum(one: LoadCounts, other: LoadCounts): LoadCounts {
-  const leftOut = { ...one.leftOut }
-  for (const [reason, count] of Object.entries(other.leftOut)) addTo(leftOut, reason, count)
-  return {
-    records: one.records + other.records,
-    created: one.created + other.created,
-    replaced: one.replaced + other.replaced,
-    deleted: one.deleted + other.deleted,
-    attachments: one.attachments + other.attachments,
-    skipped: one.skipped + other.skipped,
-    refused: one.refused + other.refused,
-    leftOut,
-  }
-}
-
-/** Returns the message of `error` if it concerns a single record; otherwise throws `error`. */
-function reasonOf(error: unknown): string {
-  const isOfDatabase = error instanceof LedgerError && error.code.startsWith('DATABASE_')
-  const isRefusal =
-    error instanceof RecordRefusal ||
-    error instanceof StrictJsonError ||
-    (error instanceof LedgerError && !isOfDatabase)
-  if (isRefusal) return error.message
-  throw error
 }
 
 function codeOf(error: unknown): string | null {
   return error instanceof CodedError ? String(error.code) : null
 }
 
+/** Whether `error` concerns one attachment. ITEM_NOT_FOUND: another client has deleted the item meanwhile. */
 function isAttachmentError(error: unknown): error is CodedError<string> {
-  return codeOf(error)?.startsWith('ATTACHMENT_') === true
+  const code = codeOf(error) ?? ''
+  return code.startsWith('ATTACHMENT_') || code === 'ITEM_NOT_FOUND'
 }

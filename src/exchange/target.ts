@@ -1,55 +1,85 @@
 import { hash } from 'node:crypto'
+import { CodedError } from '../base/coded-error.ts'
 import type { LedgerService, UnitOfWork } from '../ledger/index.ts'
 import type { SourceAttachment } from './formats/record.ts'
 
 /** The ledger into which items are loaded: a running node, or a store that this process has opened. */
 export interface LoadTarget {
-  /** Creates the database unless it exists. Returns whether the database was created. */
-  createDatabase(db: string): Promise<boolean>
+  /**
+   * Creates the database unless it exists, once per `key`. Returns whether the database was created. `before` is called
+   * before the request; null if an earlier run has sent the request. Errors: those of `record`.
+   */
+  createDatabase(db: string, key: string, before: (() => Promise<void>) | null): Promise<boolean>
   /**
    * Records all changes of `unit` in one block, or no change. A unit with the `key` of an earlier unit is not recorded
-   * again. Errors: CodedError, with the codes of the ledger.
+   * again. Errors: CodedError, with the codes of the ledger. Nothing was recorded unless `isOutcomeUnknown`.
    */
   record(unit: UnitOfWork, key: string): Promise<void>
-  exists(db: string, id: string): Promise<boolean>
-  /** Attaches bytes to an item, once per `key`. Errors: those of `record`. */
+  /** Returns the canonical text of an item, or null if the item does not exist. */
+  read(db: string, id: string): Promise<string | null>
+  /**
+   * Attaches bytes to an item, once per `key`, unless the item has an attachment with this name and these bytes.
+   * Errors: those of `record`.
+   */
   attach(db: string, id: string, attachment: SourceAttachment, key: string): Promise<void>
+}
+
+/** Returns whether a request that failed with `error` may have been recorded. */
+export function isOutcomeUnknown(error: unknown): boolean {
+  return (
+    error instanceof CodedError && ['OUTCOME_UNKNOWN', 'WRITER_STOPPED'].includes(`${error.code}`)
+  )
 }
 
 /** Returns a target for a ledger that this process has opened and locked. */
 export function serviceTarget(service: LedgerService): LoadTarget {
   return {
-    async createDatabase(db) {
-      if ((await service.databases()).includes(db)) return false
-      await service.createDatabase(db)
-      return true
+    async createDatabase(db, key, before) {
+      if (before !== null) {
+        if ((await service.databases()).includes(db)) return false
+        await before()
+      }
+      const conditions = { precondition: null, idempotency: idempotencyFor(key) }
+      return unlessCode('DATABASE_EXISTS', service.createDatabase(db, conditions))
     },
     async record(unit, key) {
-      await service.recordUnit(unit, { precondition: null, idempotency: keyOf(key) })
+      await service.recordUnit(unit, { precondition: null, idempotency: idempotencyFor(key) })
     },
-    async exists(db, id) {
-      return (await service.readItem(db, id)) !== null
+    async read(db, id) {
+      return (await service.readItem(db, id))?.text ?? null
     },
     async attach(db, id, { name, contentType, bytes }, key) {
-      const idempotency = keyOf(key)
-      await service.attachments.put(db, id, name, {
+      const idempotency = idempotencyFor(key)
+      const upload = service.attachments.put(db, id, name, {
         contentType,
         announcedLength: bytes.length,
         digests: [],
         conditions: {
-          precondition: null,
+          precondition: { match: null, noneMatch: [hash('sha256', bytes, 'hex')] },
           keyed: { key: idempotency.key, with: () => idempotency },
         },
         chunks: (async function* () {
           yield bytes
         })(),
       })
+      await unlessCode('PRECONDITION_FAILED', upload)
     },
   }
 }
 
-/** Returns the idempotency key for `key`. It is also the fingerprint, as each batch and attachment has its own key. */
-function keyOf(key: string) {
+/** Waits for `request`. Returns false if it fails with `code`, which means that nothing was left to do. */
+export async function unlessCode(code: string, request: Promise<unknown>): Promise<boolean> {
+  try {
+    await request
+    return true
+  } catch (error) {
+    if (error instanceof CodedError && error.code === code) return false
+    throw error
+  }
+}
+
+/** Returns the idempotency key for `key`. It is also the fingerprint, as each request has its own key. */
+function idempotencyFor(key: string) {
   const digest = hash('sha256', `daicho load ${key}`, 'hex')
   return { key: digest, fingerprint: digest }
 }

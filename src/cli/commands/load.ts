@@ -9,7 +9,6 @@ import {
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { UuidGenerator } from '../../base/uuid.ts'
 import {
   CONFLICT_POLICIES,
   type ConflictPolicy,
@@ -19,6 +18,7 @@ import {
   idMemberOf,
   type LoadCounts,
   LoadError,
+  LoadProgress,
   type LoadTarget,
   loadRecords,
   placeOf,
@@ -30,7 +30,7 @@ import {
   serviceTarget,
 } from '../../exchange/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
-import { type LoadIdentity, LoadStateFile, newLoad, stampOf } from '../load-state.ts'
+import { itemIdFor, type LoadIdentity, LoadStateFile, newLoad, stampOf } from '../load-state.ts'
 import { parseJsonOrNull, textOrFile } from '../node-client.ts'
 import { addFolderOption, nodeFolder, onStore } from '../node-folder.ts'
 import { nodeTarget } from '../node-target.ts'
@@ -76,7 +76,7 @@ export function loadCommand(): Command {
         .default('fail'),
     )
     .option('--refused <file>', 'write all refused records to this file, one line of JSON each')
-    .option('--resume', 'continue an interrupted load after its last acknowledged batch')
+    .option('--resume', 'continue an interrupted load where it ended')
     .option(
       '--state <file>',
       'file for the progress of the load (default: <file>.load; none for stdin)',
@@ -127,14 +127,15 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
       ...{ id: flags.id ?? null, attachments: flags.attachments },
     }
     const isResumed = flags.resume === true && statePath !== null
-    const resumed = isResumed ? LoadStateFile.resume(statePath, identity, systemClock) : null
-    const state = resumed?.state ?? newLoad()
-    const stateFile =
-      resumed?.file ??
-      (statePath === null ? null : LoadStateFile.create(statePath, identity, state, systemClock))
-    const refusals = new RefusalReport(flags.refused, resumed !== null)
-    const uuids = new UuidGenerator()
-    const created: string[] = []
+    const own = newLoad(systemClock.now())
+    const stateFile = isResumed
+      ? LoadStateFile.resume(statePath, identity)
+      : statePath === null
+        ? null
+        : LoadStateFile.create(statePath, identity, own)
+    const id = stateFile?.load ?? own
+    const progress = stateFile?.progress ?? new LoadProgress()
+    const refusals = new RefusalReport(flags.refused, progress.position.counts.refused)
     const { result, seconds } = await withProgress('loading', (line) =>
       onStore(async () => {
         const input = new CountedInput(files)
@@ -147,31 +148,31 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
             databaseOf: (table) => (table === null ? db : db.replaceAll(TABLE, table)),
             idMember: idMemberOf(format, flags.id),
             onConflict: flags.onConflict,
-            loadId: state.loadId,
-            newId: () => uuids.next(systemClock.now()),
-            from: state.position,
-            acknowledged(position, refused) {
+            loadId: id.loadId,
+            newId: (record) => itemIdFor(id, record),
+            progress,
+            write: async (note) => stateFile?.write(note),
+            finished({ counts }, refused) {
               refusals.add(refused)
-              stateFile?.note(position)
-              showProgress(line, input.share, position.counts)
+              showProgress(line, input.share, counts)
             },
-            databaseCreated: (name) => created.push(name),
           }),
         )
       }),
     )
-    const { counts, failure, cause } = result
-    // A load that failed before its first record cannot be resumed, so its state file is removed.
-    const isUnused = failure !== null && counts.records === 0
-    if (failure === null || isUnused) stateFile?.remove()
-    else stateFile?.save()
-    if (isUnused && cause instanceof FormatError) throw new Exit(EXIT.usage, cause.message)
+    const { counts, failure, unknown, cause } = result
+    // A load that sent nothing cannot be resumed.
+    const canResume = failure !== null && stateFile !== null && !progress.isUnused
+    stateFile?.close(canResume)
+    if (progress.isUnused && cause instanceof FormatError) {
+      throw new Exit(EXIT.usage, cause.message)
+    }
     refusals.print()
-    const canResume = failure !== null && stateFile !== null && !isUnused
-    const shown = { db, ...counts, databasesCreated: created }
+    const { created } = progress
+    const shown = { db, ...counts, unknown, databasesCreated: created }
     const isComplete = failure === null && counts.refused === 0
     const text = [
-      loadedText(db, counts, created),
+      loadedText(db, counts, unknown, created),
       `time       ${paceText(counts.records, seconds, 'records')}`,
     ]
     print(flags.json, { status: isComplete, ...shown, failure }, text.join('\n'))
@@ -253,15 +254,23 @@ async function openTarget({ url, token }: LoadFlags): Promise<OpenTarget> {
   return { target: serviceTarget(service), name: resolve(folder), close }
 }
 
-/** Waits until a load ends. Returns its counts, and the message of its failure (null if it was complete) and its cause. */
-async function settled(
-  loading: Promise<LoadCounts>,
-): Promise<{ counts: LoadCounts; failure: string | null; cause?: unknown }> {
+interface EndedLoad {
+  readonly counts: LoadCounts
+  /** Number of changes that may be in the ledger or not. */
+  readonly unknown: number
+  /** The message of the failure, or null if the load is complete. */
+  readonly failure: string | null
+  readonly cause?: unknown
+}
+
+/** Waits until a load ends. */
+async function settled(loading: Promise<LoadCounts>): Promise<EndedLoad> {
   try {
-    return { counts: await loading, failure: null }
+    return { counts: await loading, unknown: 0, failure: null }
   } catch (error) {
     if (!(error instanceof LoadError)) throw error
-    return { counts: error.counts, failure: error.message, cause: error.cause }
+    const { counts, unknown, message, cause } = error
+    return { counts, unknown, failure: message, cause }
   }
 }
 
@@ -314,11 +323,21 @@ class RefusalReport {
   #shown: Refusal[] = []
   #more = 0
 
-  /** Creates the file at `path`; a resumed load appends to it. Errors: Exit (usage) if the file cannot be written. */
-  constructor(path: string | undefined, isResumed: boolean) {
+  /**
+   * Creates the file at `path`. A resumed load keeps the `known` refusals of finished batches, the first lines of the
+   * file. Errors: Exit (usage) if the file cannot be written.
+   */
+  constructor(path: string | undefined, known: number) {
     this.#path = path
     try {
-      if (path !== undefined) writeFileSync(path, '', { flag: isResumed ? 'a' : 'w' })
+      if (path === undefined) return
+      const before = known > 0 && existsSync(path) ? readFileSync(path) : Buffer.alloc(0)
+      let length = 0
+      for (let lines = 0; lines < known && length < before.length; lines += 1) {
+        const end = before.indexOf('\n', length)
+        length = end === -1 ? before.length : end + 1
+      }
+      writeFileSync(path, before.subarray(0, length))
     } catch (error) {
       throw new Exit(EXIT.usage, `${path} cannot be written: ${reasonOf(error)}`, { cause: error })
     }
@@ -345,12 +364,16 @@ class RefusalReport {
   }
 }
 
-function loadedText(db: string, counts: LoadCounts, created: readonly string[]): string {
+function loadedText(
+  db: string,
+  counts: LoadCounts,
+  unknown: number,
+  created: readonly string[],
+): string {
   const { created: items, replaced, deleted, attachments, skipped, refused, leftOut } = counts
   const isNothing = items + replaced + deleted === 0
-  const lines = [
-    isNothing ? 'Nothing was loaded.' : `Loaded: ${count(items, 'new item')} into ${db}.`,
-  ]
+  const nothing = unknown > 0 ? 'Nothing is known to be loaded.' : 'Nothing was loaded.'
+  const lines = [isNothing ? nothing : `Loaded: ${count(items, 'new item')} into ${db}.`]
   const add = (name: string, number: number, what: string) => {
     if (number > 0) lines.push(`${name.padEnd(11)}${what}`)
   }
@@ -363,5 +386,6 @@ function loadedText(db: string, counts: LoadCounts, created: readonly string[]):
     add('left out', number, `${number} ${reason}`)
   }
   add('REFUSED', refused, count(refused, 'record'))
+  add('UNKNOWN', unknown, `${count(unknown, 'change')} may be in the ledger or not`)
   return lines.join('\n')
 }
