@@ -1,10 +1,11 @@
 // A node whose disk is full. When the disk has free space again, the node recovers without a restart.
 import { spawnSync } from 'node:child_process'
-import { rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runDaicho, serveLedger } from './support/daicho.ts'
 import { temporaryFolder, verifyFolder } from './support/ledger-node.ts'
+import { TestLog } from './support/test-log.ts'
 
 const MB = 1_000_000
 const TEXT = 'x'.repeat(100_000)
@@ -62,6 +63,15 @@ it.for([1, 110])(
       }
       expect([...statuses].filter((status) => status !== 200)).toEqual([507])
       expect((await fetch(`${node.url}/readyz`)).status).toBe(503)
+      // A peer and a witness key are stored in files of their own.
+      const peer = await send('/api/config/peers', {
+        vkey: new TestLog(0, 'peer').vkey,
+        url: 'http://127.0.0.1:9',
+      })
+      const key = await fetch(`${node.url}/api/ledgers/witness/vkey`)
+      expect([peer.status, JSON.parse(await peer.text()).code]).toEqual([507, 'STORE_FULL'])
+      expect(key.status).toBe(507)
+      expect(readdirSync(folder).filter((name) => name.endsWith('.new'))).toEqual([])
       const last = await fetch(`${node.url}/api/d/${answered.at(-1)}`)
       expect([answered.length >= before, last.status]).toEqual([true, 200])
 
@@ -102,57 +112,58 @@ const post = (url: string, body: unknown) =>
     body: JSON.stringify(body),
   })
 
-it('after a kill on a full disk, a node serves reads, and accepts writes when there is space; a node without the space to start prints one line', async ({
-  skip,
-}) => {
-  const disk = temporaryFolder()
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=80m', 'tmpfs', disk])
-  if (mounted.status !== 0) return skip('no disk can be mounted here: needs root on Linux')
-  const filler = join(disk, 'filler')
-  try {
-    const folder = join(disk, 'data')
-    const first = await serveLedger(folder, { LOG_LEVEL: 'silent' })
-    await fetch(`${first.url}/api/d`, { method: 'POST' })
-    expect((await post(`${first.url}/api/d`, { id: 'before' })).status).toBe(200)
-    fill(disk)
-    let status = 200
-    for (let n = 0; n < 200 && status === 200; n += 1) {
-      status = (await post(`${first.url}/api/d`, { TEXT })).status
+it.for(['SIGKILL', 'SIGTERM'] as const)(
+  'after %s on a full disk, a node serves reads, and accepts writes when there is space; a node without the space to start prints one line',
+  async (signal, { skip }) => {
+    const disk = temporaryFolder()
+    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=80m', 'tmpfs', disk])
+    if (mounted.status !== 0) return skip('no disk can be mounted here: needs root on Linux')
+    const filler = join(disk, 'filler')
+    try {
+      const folder = join(disk, 'data')
+      const first = await serveLedger(folder, { LOG_LEVEL: 'silent' })
+      await fetch(`${first.url}/api/d`, { method: 'POST' })
+      expect((await post(`${first.url}/api/d`, { id: 'before' })).status).toBe(200)
+      fill(disk)
+      let status = 200
+      for (let n = 0; n < 200 && status === 200; n += 1) {
+        status = (await post(`${first.url}/api/d`, { TEXT })).status
+      }
+      expect(status).toBe(507)
+      const { items } = JSON.parse(await (await fetch(`${first.url}/api/d`)).text())
+      first.child.kill(signal)
+      await first.ended
+
+      const second = await serveLedger(folder, { LOG_LEVEL: 'silent' })
+      expect(await (await fetch(`${second.url}/api/d`)).json()).toMatchObject({ items })
+      const refused = await post(`${second.url}/api/d`, { TEXT: TEXT.repeat(20) })
+      expect([refused.status, JSON.parse(await refused.text()).code]).toEqual([507, 'STORE_FULL'])
+      expect((await fetch(`${second.url}/readyz`)).status).toBe(503)
+      rmSync(filler)
+      expect((await post(`${second.url}/api/d`, { id: 'after' })).status).toBe(200)
+      expect((await fetch(`${second.url}/readyz`)).status).toBe(200)
+      second.child.kill('SIGTERM')
+      expect((await second.ended).code).toBe(0)
+
+      fill(disk)
+      const variables = { SYSTEM_FOLDER: folder }
+      const { code, stderr } = await runDaicho(
+        ['serve', '--only', 'ledger', '--port', '0'],
+        variables,
+      )
+      expect([code, stderr]).toEqual([78, 'daicho: SYSTEM_FOLDER: the disk is full\n'])
+      // Leaves space for little more than the lock file, which is enough for a start.
+      rmSync(filler)
+      fill(disk, 4 * MB)
+      const third = await serveLedger(folder, { LOG_LEVEL: 'silent' })
+      expect((await fetch(`${third.url}/api/d/after`)).status).toBe(200)
+      third.child.kill('SIGTERM')
+      expect((await third.ended).code).toBe(0)
+      rmSync(filler)
+      const last = await verifyFolder(folder)
+      expect(last).toMatchObject({ items: items.length + 1, finding: null })
+    } finally {
+      spawnSync('umount', ['-l', disk])
     }
-    expect(status).toBe(507)
-    const { items } = JSON.parse(await (await fetch(`${first.url}/api/d`)).text())
-    first.child.kill('SIGKILL')
-    await first.ended
-
-    const second = await serveLedger(folder, { LOG_LEVEL: 'silent' })
-    expect(await (await fetch(`${second.url}/api/d`)).json()).toMatchObject({ items })
-    const refused = await post(`${second.url}/api/d`, { TEXT: TEXT.repeat(20) })
-    expect([refused.status, JSON.parse(await refused.text()).code]).toEqual([507, 'STORE_FULL'])
-    expect((await fetch(`${second.url}/readyz`)).status).toBe(503)
-    rmSync(filler)
-    expect((await post(`${second.url}/api/d`, { id: 'after' })).status).toBe(200)
-    expect((await fetch(`${second.url}/readyz`)).status).toBe(200)
-    second.child.kill('SIGTERM')
-    expect((await second.ended).code).toBe(0)
-
-    fill(disk)
-    const variables = { SYSTEM_FOLDER: folder }
-    const { code, stderr } = await runDaicho(
-      ['serve', '--only', 'ledger', '--port', '0'],
-      variables,
-    )
-    expect([code, stderr]).toEqual([78, expect.stringMatching(/^daicho: SYSTEM_FOLDER: .*full\n$/)])
-    // Leaves space for little more than the lock file, which is enough for a start.
-    rmSync(filler)
-    fill(disk, 4 * MB)
-    const third = await serveLedger(folder, { LOG_LEVEL: 'silent' })
-    expect((await fetch(`${third.url}/api/d/after`)).status).toBe(200)
-    third.child.kill('SIGTERM')
-    expect((await third.ended).code).toBe(0)
-    rmSync(filler)
-    const last = await verifyFolder(folder)
-    expect(last).toMatchObject({ items: items.length + 1, finding: null })
-  } finally {
-    spawnSync('umount', ['-l', disk])
-  }
-})
+  },
+)

@@ -1,4 +1,5 @@
 import { CodedError } from '../base/coded-error.ts'
+import { isDiskFull } from '../base/disk-full.ts'
 
 /** Exit codes of all commands. Scripts of users rely on these codes. */
 export const EXIT = {
@@ -64,13 +65,10 @@ export function exitOf(error: unknown): Exit | null {
   return new Exit(code, error.message, { cause: error })
 }
 
-const NO_SPACE = new Set(['ENOSPC', 'EDQUOT'])
-
 /** Returns the exit for a failed system call on a file or a socket, or null for other errors. */
 export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit | null {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
-  const isFull = NO_SPACE.has(String(error.code))
-  const message = isFull ? `the disk is full (${error.message})` : error.message
+  const message = isDiskFull(error) ? `the disk is full (${error.message})` : error.message
   return new Exit(code, message, { cause: error })
 }
 

@@ -1,5 +1,6 @@
 import type { FastifyError } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
+import { isDiskFull } from '../base/disk-full.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
 
 /** An error with an HTTP status, for guards and handlers. Services throw a CodedError, mapped by `statusOf`. */
@@ -158,6 +159,9 @@ export function refusalOf(component: HttpComponent, error: unknown): Refusal {
   const status = fastifyError.statusCode ?? 500
   if (status >= 400 && status < 500) {
     return { status, code: 'REQUEST_REFUSED', message: 'the request is invalid' }
+  }
+  if (isDiskFull(error)) {
+    return { status: 507, code: 'STORE_FULL', message: 'the disk of the node is full' }
   }
   return { status: 500, code: 'INTERNAL', message: 'internal error; see the log of the node' }
 }

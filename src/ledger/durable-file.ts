@@ -1,5 +1,6 @@
-import { renameSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { isDiskFull } from '../base/disk-full.ts'
 import { inheritOwner, syncPath } from '../storage/index.ts'
 
 /**
@@ -8,8 +9,14 @@ import { inheritOwner, syncPath } from '../storage/index.ts'
  */
 export function writeDurably(path: string, content: string | Buffer): void {
   const temporary = `${path}.new`
-  writeFileSync(temporary, content, { mode: 0o600, flush: true })
-  inheritOwner(temporary)
-  renameSync(temporary, path)
+  try {
+    writeFileSync(temporary, content, { mode: 0o600, flush: true })
+    inheritOwner(temporary)
+    renameSync(temporary, path)
+  } catch (error) {
+    // The part of the file would take the space that is left.
+    if (isDiskFull(error)) rmSync(temporary, { force: true })
+    throw error
+  }
   syncPath(dirname(path))
 }

@@ -42,17 +42,6 @@ export function inapplicable(effect: Effect, cause?: unknown): EffectError {
   return new EffectError(effect.position, `${effect.kind} does not apply to ${target}`, { cause })
 }
 
-/** System error codes of a full disk, an exceeded quota and a file that is too large. */
-const DISK_FULL_CODES = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
-const SQLITE_FULL = 13
-
-/** Whether the system or the engine reports a full disk. */
-export function isDiskFull(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  if ('errcode' in error) return (Number(error.errcode) & 0xff) === SQLITE_FULL
-  return 'code' in error && DISK_FULL_CODES.has(String(error.code))
-}
-
 /**
  * Thrown by an append that needs a damaged part of the store. `position` is the packed position of the entry that needs
  * this part, or null if the entry is unknown.

@@ -10,11 +10,13 @@ import {
   openSync,
   readdirSync,
   rmSync,
+  statfsSync,
   statSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { isDiskFull } from '../base/disk-full.ts'
 import { StoreError } from './errors.ts'
 
 /** A data folder locked by this process. */
@@ -26,11 +28,14 @@ export interface Folder {
   release(): void
 }
 
-const LOCK_FILE = 'ledger.lock'
+/** File that `lockFolder` leaves. */
+export const LOCK_FILE = 'ledger.lock'
+/** Free space in bytes below which the system may be unable to create or enlarge a file. */
+const FREE_BYTES_MIN = 1_048_576
+/** Result codes of SQLite for a file that cannot be created, and for a WAL index that cannot be enlarged. */
+const CREATION_FAILURES = new Set([14, 4874])
 /** Result code of SQLite: another connection has the lock. */
 const SQLITE_BUSY = 5
-/** Files that `lockFolder` leaves. */
-export const LOCK_FILES: readonly string[] = [LOCK_FILE, `${LOCK_FILE}-journal`]
 const STORE_FILE = 'ledger.db'
 const MISSING = new Set(['ENOENT', 'ENOTDIR'])
 const TEMPORARY_PREFIX = 'daicho-temporary-'
@@ -103,6 +108,19 @@ export function requireStoreFile(path: string): void {
   }
 }
 
+/** Returns whether the disk of `folder` has almost no free space. */
+export function isLow(folder: string): boolean {
+  const { bavail, bsize } = statfsSync(folder)
+  return bavail * bsize < FREE_BYTES_MIN
+}
+
+/** Returns whether `error` means that the disk of `folder` is full, which SQLite may report as another error. */
+export function isFolderFull(error: unknown, folder: string): boolean {
+  if (isDiskFull(error)) return true
+  const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0
+  return CREATION_FAILURES.has(code) && isLow(folder)
+}
+
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
@@ -160,7 +178,8 @@ function lock(path: string): DatabaseSync {
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
     database = new DatabaseSync(lockPath, { timeout: 0 })
     inheritOwner(lockPath)
-    database.exec('PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE')
+    // The transaction of an empty file begins with a journal, for which a full disk has no space.
+    database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
     return database
   } catch (error) {
     database?.close()
@@ -173,7 +192,8 @@ function lock(path: string): DatabaseSync {
     }
     // Messages of SQLite do not contain the path.
     const subject = isSqlite ? lockPath : `the folder ${path}`
-    throw new StoreError('FOLDER_UNUSABLE', `${subject} cannot be used: ${reasonOf(error)}`, {
+    const reason = isFolderFull(error, path) ? 'the disk is full' : reasonOf(error)
+    throw new StoreError('FOLDER_UNUSABLE', `${subject} cannot be used: ${reason}`, {
       cause: error,
     })
   }

@@ -29,7 +29,7 @@ export {
   type Folder,
   fileExists,
   inheritOwner,
-  LOCK_FILES,
+  LOCK_FILE,
   lockFolder,
   requireStoreFile,
   storePathIn,

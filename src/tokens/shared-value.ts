@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { lchownSync, readFileSync, statSync } from 'node:fs'
-import { mkdir, open, rename, unlink } from 'node:fs/promises'
+import { mkdir, open, rename, rm, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CodedError } from '../base/coded-error.ts'
@@ -183,18 +183,18 @@ async function lock(path: string, waitMs: number): Promise<() => Promise<void>> 
  */
 async function replaceFile(path: string, text: string): Promise<void> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
-  const handle = await open(temporary, 'wx', FILE_MODE)
   try {
-    await handle.writeFile(text)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-  try {
+    const handle = await open(temporary, 'wx', FILE_MODE)
+    try {
+      await handle.writeFile(text)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
     inheritOwner(temporary)
     await rename(temporary, path)
   } catch (error) {
-    await unlink(temporary)
+    await rm(temporary, { force: true })
     throw error
   }
   // The rename is durable only after its folder is synced.

@@ -177,8 +177,8 @@ async function folderFinding(folder: string | null): Promise<Finding> {
  * the file, which `verify` expects only in a used folder.
  */
 async function isLocked(folder: string): Promise<boolean> {
-  const { LOCK_FILES, lockFolder } = await import('../../storage/index.ts')
-  if (!LOCK_FILES.some((name) => existsSync(join(folder, name)))) return false
+  const { LOCK_FILE, lockFolder } = await import('../../storage/index.ts')
+  if (!existsSync(join(folder, LOCK_FILE))) return false
   try {
     lockFolder(folder).release()
     return false

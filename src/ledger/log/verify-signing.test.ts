@@ -6,7 +6,7 @@ import { openStoreReader } from '../../storage/index.ts'
 import { readSigningFiles, signingFinding } from './verify-signing.ts'
 
 /** Files without content, which cannot be damaged. */
-const LOCKS = ['ledger.lock', 'ledger.lock-journal']
+const LOCKS = ['ledger.lock']
 
 it('reports any flipped bit in the key or the signed head with the name of the file', async () => {
   const folder = temporaryFolder()

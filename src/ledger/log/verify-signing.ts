@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { logOrigin, nodeVerifySignature, openCheckpoint, ProofError } from '../../chain/index.ts'
-import { fileExists, LOCK_FILES, type StoreReader } from '../../storage/index.ts'
+import { fileExists, LOCK_FILE, type StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { existingNodeKey, type NodeKey } from '../node-key.ts'
 import { expectSignedHead, headOfFile, SIGNED_HEAD_FILE } from './signed-head.ts'
@@ -25,7 +25,7 @@ export function readSigningFiles(folder: string): SigningFiles {
   return {
     key: keyIn(folder),
     head: fileExists(path) ? readFileSync(path, 'utf8') : null,
-    isUsed: LOCK_FILES.some((name) => existsSync(join(folder, name))),
+    isUsed: existsSync(join(folder, LOCK_FILE)),
   }
 }
 

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path'
 import { StoreError } from '../errors.ts'
 import {
   fileExists,
-  LOCK_FILES,
+  LOCK_FILE,
   lockFolder,
   requireStoreFile,
   storePathIn,
@@ -90,7 +90,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
     lock.release()
     // Removes the lock file, which is not part of a backup.
     if (path !== null) {
-      for (const name of LOCK_FILES) await rm(join(path, name), { force: true })
+      await rm(join(path, LOCK_FILE), { force: true })
     }
   }
 }
@@ -132,7 +132,7 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
 
 /** Removes the leftovers of an interrupted run, except blobs. */
 async function clearPartial(contents: readonly BlobFolder[], partial: string): Promise<void> {
-  const keepNames = new Set([...LOCK_FILES, ...contents.map(({ to }) => basename(to))])
+  const keepNames = new Set([LOCK_FILE, ...contents.map(({ to }) => basename(to))])
   for (const name of await readdir(partial)) {
     if (!keepNames.has(name)) await rm(join(partial, name), { recursive: true, force: true })
   }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { createReadStream, type Dirent, linkSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
+import { isDiskFull } from '../../base/disk-full.ts'
 import { StoreError } from '../errors.ts'
 import { fileExists, syncPath } from '../folder.ts'
 
@@ -38,8 +39,7 @@ export async function copyDurably(from: string, to: string): Promise<string> {
 
 /** Converts the error of a full disk to STORE_FULL. */
 export function diskError(error: unknown, path: string): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : null
-  if (code !== 'ENOSPC' && code !== 'EDQUOT') return error
+  if (!isDiskFull(error)) return error
   return new StoreError('STORE_FULL', `the disk is full: ${path} was not written`, { cause: error })
 }
 

@@ -1,6 +1,7 @@
 import { closeSync, openSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
+import { isDiskFull } from '../../base/disk-full.ts'
 import { isDamage, StoreError } from '../errors.ts'
 import { inheritOwner } from '../folder.ts'
 import { headOfRow, integerOf } from '../rows.ts'
@@ -82,11 +83,9 @@ function removeWal(path: string): void {
   }
 }
 
-const SQLITE_FULL = 13
 function copyError(error: unknown, path: string): StoreError {
   const reason = error instanceof Error ? error.message : String(error)
-  const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
-  if (code === SQLITE_FULL) {
+  if (isDiskFull(error)) {
     return new StoreError('STORE_FULL', 'the disk is full: the copy is incomplete', {
       cause: error,
     })

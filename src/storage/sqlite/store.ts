@@ -1,16 +1,11 @@
 import { closeSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { isDiskFull } from '../../base/disk-full.ts'
 import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
-import {
-  DamageError,
-  damageText,
-  inapplicable,
-  isDiskFull,
-  isReadDamage,
-  StoreError,
-} from '../errors.ts'
-import { inheritOwner } from '../folder.ts'
+import { DamageError, damageText, inapplicable, isReadDamage, StoreError } from '../errors.ts'
+import { inheritOwner, isFolderFull } from '../folder.ts'
 import { headOfRow, integerOf } from '../rows.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../store.ts'
 import { AttachmentRows } from './attachments.ts'
@@ -389,9 +384,13 @@ function storeError(error: unknown, applying: Effect | null, isCommitting = fals
     return new StoreError('EFFECT_IMPOSSIBLE', message, { cause: error })
   }
   if (isDiskFull(error)) {
-    return new StoreError('STORE_FULL', 'the disk is full', { cause: error })
+    return diskFull(error)
   }
   return new StoreError('STORE_FAILED', `the store failed: ${reason}`, { cause: error })
+}
+
+function diskFull(cause: unknown): StoreError {
+  return new StoreError('STORE_FULL', 'the disk is full', { cause })
 }
 
 export interface SqliteStoreOptions {
@@ -440,7 +439,7 @@ export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions)
       throw error
     }
     closeWithoutCheckpoint(database, path)
-    if (isDiskFull(error)) throw storeError(error, null)
+    if (isFolderFull(error, dirname(path))) throw diskFull(error)
     const reason = error instanceof Error ? error.message : String(error)
     throw new StoreError('STORE_DAMAGED', `${path} cannot be opened: ${reason}`, {
       cause: error,

@@ -1,7 +1,8 @@
-import { closeSync, fsyncSync, openSync, readSync, statfsSync, statSync, writeSync } from 'node:fs'
+import { closeSync, fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Block } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
+import { isLow } from '../folder.ts'
 
 const CHUNK_BYTES = 512 * 1024
 
@@ -44,8 +45,6 @@ const SEGMENT_BYTES = 32_768
 const SEGMENT_FRAMES = 4_096
 /** Number of frames whose space the header takes in the first segment. */
 const HEADER_FRAMES = 34
-/** Free space in bytes below which the index is assumed to be unable to grow. */
-const FREE_BYTES_MIN = 1_048_576
 
 /** Maximum frames written by one maintenance transaction. */
 export const MAINTENANCE_FRAMES_MAX = 2_048
@@ -75,8 +74,7 @@ export function framesMaxOf({ entries }: Block): number {
  * whether the transaction is valid after a crash. The check takes a few microseconds.
  */
 export function requireWalIndexSpace(path: string, frames: number, walFrames: () => number): void {
-  const { bavail, bsize } = statfsSync(dirname(path))
-  if (bavail * bsize >= FREE_BYTES_MIN) return
+  if (!isLow(dirname(path))) return
   const bytes = statSync(`${path}-shm`, { throwIfNoEntry: false })?.size ?? 0
   const indexed = Math.floor(bytes / SEGMENT_BYTES) * SEGMENT_FRAMES - HEADER_FRAMES
   if (walFrames() + frames <= indexed) return
