@@ -72,14 +72,13 @@ async function trades(): Promise<void> {
 }
 
 async function restores(): Promise<void> {
-  const { model, scripts } = defaultNetwork()
   const nowMs = () => performance.now()
   const options = { engine: await compiledEngine(), memoryBytes: 64 * 1024 * 1024 }
-  const guest = await Guest.boot({ ...guestScripts(model, scripts), ...options }, 2_000)
+  const guest = await Guest.boot({ ...guestScripts(defaultNetwork()), ...options }, 2_000)
   const host = { answer: async () => 'null', log: () => {} }
   const nobody = { participant: null, transaction: null, resources: [null] }
-  const nothing = { variables: {}, ...nobody, resolved: [] }
-  const request = JSON.stringify({ condition: 'true', ...nothing })
+  const nothing = { ...nobody, resolved: [] }
+  const request = JSON.stringify({ condition: '(() => true)', ...nothing })
   const taken: number[] = []
   for (let call = 0; call < CALLS; call += 1) {
     const start = nowMs()

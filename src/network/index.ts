@@ -35,3 +35,4 @@ export type {
   NetworkVerification,
 } from './transactions/messages.ts'
 export { type Returned, returnedBy } from './transactions/results.ts'
+export { checkScripts } from './transactions/scripts.ts'

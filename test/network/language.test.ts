@@ -6,9 +6,12 @@ import { relationshipText, targetOf, targetOfCanonical } from '../../src/network
 import { checkInstance } from '../../src/network/model/validation.ts'
 import { networkOf } from '../support/gateway.ts'
 
+const ALL =
+  'rule All { description: "" participant: "ANY" operation: ALL resource: "**" action: ALLOW }'
+
 /** Returns the errors and warnings of a network with these files, as text. */
 function findingsIn(files: Readonly<Record<string, string>>): string[] {
-  const all = { 'package.json': '{"name":"n","version":"1.0.0"}', 'permissions.acl': '', ...files }
+  const all = { 'package.json': '{"name":"n","version":"1.0.0"}', 'permissions.acl': ALL, ...files }
   const buffers = Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)
   return checkNetwork({ packed: null, files: new Map(buffers) }).findings.map(findingText)
 }
@@ -337,8 +340,8 @@ function f() {}`
     const model = `namespace org.test asset Thing identified by id { o String id } transaction Run {}`
     const found = findingsIn({ 'models/m.cto': model, 'lib/s.js': script })
     expect(found.map((text) => text.replace(/^.*: error: /, ''))).toEqual([
-      'there is no function after this @transaction',
-      'the processor b needs @param {<transaction type>} <name> in its comment',
+      'lib/s.js:1:1: warning: no top-level function follows this @transaction, so nothing runs for it',
+      'the processor b needs exactly one @param {<transaction type>} <name> in its comment',
       'the processor c has the unknown transaction type org.test.None',
       'the processor d has the unknown transaction type org.test.Thing',
     ])
@@ -384,7 +387,7 @@ function f() {}`
       ]),
     })
     expect(findings.map(findingText)).toEqual([
-      'permissions.acl: warning: the file is missing, so everyone may do everything',
+      'permissions.acl: warning: the file is missing or empty, so everyone may do everything',
     ])
     expect(definition?.rules).toBeNull()
   })

@@ -29,6 +29,9 @@ event Noticed { o String text --> Thing thing optional }`
 const LIB = `
 /** @param {org.test.Base} tx the transaction
  *  @transaction */
+async function base(tx) { throw new Error('runs for a subtype') }
+/** @param {org.test.Run} tx the transaction
+ *  @transaction */
 async function first(tx) { globalThis.order = ['first'] }
 /** @param {org.test.Run} tx the transaction
  *  @transaction */
@@ -175,7 +178,7 @@ it('does not reveal the clock of the node through a property descriptor of Date'
   expect(reply.json).toBe(String(Date.parse('2027-01-15T08:00:00.000Z')))
 })
 
-it('runs all matching processors, including processors of supertypes, in order', async () => {
+it('runs all processors of exactly the type of the transaction, in order', async () => {
   const { run } = await started()
   const reply = await run('if (order.join() !== "first,run") throw new Error(order.join())')
   expect(reply.status).toBe(200)
@@ -310,4 +313,17 @@ it('runs twenty concurrent transactions one after the other', async () => {
   const replies = await Promise.all(Array.from({ length: 20 }, () => run(code)))
   expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 200))
   expect((await node.send('GET', '/api/Thing/a')).json.amount).toBe(21)
+})
+
+it('returns the updated resource to later reads, whichever object the script updated', async () => {
+  const { ask } = await started()
+  const code = `const registry = await things(), read = await registry.get('a')
+    const other = factory.newResource(NS, 'Thing', 'a'); other.amount = 10
+    await registry.update(other)
+    const now = await registry.get('a'); now.amount += 5; await registry.update(now)
+    const [found] = await query('byAmount', { least: 15, most: 1 })
+    await registry.remove('b')
+    const b = factory.newRelationship(NS, 'Thing', 'b')
+    return [read.amount, now.amount, found === now, (() => { try { return b.amount } catch { return 'gone' } })()].join()`
+  expect(await ask(code)).toBe('1,15,true,gone')
 })

@@ -4,7 +4,9 @@ import { systemSchedule } from '../../base/clock.ts'
 import { restoredHeightIn } from '../../ledger/core.ts'
 import {
   checkNetwork,
+  checkScripts,
   definitionOf,
+  type Finding,
   findingText,
   type NetworkDefinition,
   NetworkError,
@@ -133,8 +135,11 @@ function parseDefault(text: string, before: readonly string[]): string[] {
   return [...before, text]
 }
 
-function check(path: string, { json }: NodeFlags): void {
-  const { findings, definition } = checkNetwork(filesAt(path))
+async function check(path: string, { json }: NodeFlags): Promise<void> {
+  const { findings: found, definition: checked } = checkNetwork(filesAt(path))
+  const unloaded = checked === null ? null : await findScriptError(checked)
+  const definition = unloaded === null ? checked : null
+  const findings = unloaded === null ? found : [...found, unloaded]
   const errors = findings.filter(({ severity }) => severity === 'error').length
   const text = [
     ...findings.map(findingText),
@@ -144,6 +149,17 @@ function check(path: string, { json }: NodeFlags): void {
   ].join('\n')
   print(json, { status: definition !== null, findings }, text)
   process.exitCode = definition === null ? EXIT.finding : EXIT.success
+}
+
+/** Returns the error of a script that cannot be loaded, or null. */
+async function findScriptError(definition: NetworkDefinition): Promise<Finding | null> {
+  try {
+    await checkScripts(definition)
+    return null
+  } catch (error) {
+    if (!(error instanceof NetworkError)) throw error
+    return { severity: 'error', path: 'lib', line: 0, column: 0, message: error.message }
+  }
 }
 
 function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {

@@ -139,8 +139,8 @@ it('decides about each instance by the first rule that matches the instance', as
 
 it('evaluates a condition once, for the instances about which no earlier rule has decided', async () => {
   const evaluations: [string, string[]][] = []
-  const evaluate: ConditionEvaluator = async ({ name, condition }, subjects) => {
-    evaluations.push([`${name} ${condition}`, subjects.map(({ id }) => id)])
+  const evaluate: ConditionEvaluator = async ({ name }, subjects) => {
+    evaluations.push([name, subjects.map(({ id }) => id)])
     return subjects.map(({ id }) => id === 'h')
   }
   const first = rule('F', { resource: '"org.base.bank.Account"', action: 'DENY' })
@@ -148,13 +148,13 @@ it('evaluates a condition once, for the instances about which no earlier rule ha
   const rest = rule('T', { resource: '"org.base.**"', condition: '(rest)' })
   const last = rule('L', { resource: '"org.base.**"', condition: '(last)' })
   expect(await decided(first + some + rest + last, ann, evaluate)).toEqual([true, false, false])
-  expect(evaluations).toEqual([['S some', ['h', 'n']]])
+  expect(evaluations).toEqual([['S', ['h', 'n']]])
   evaluations.length = 0
   const rules = some + rest + rule('E', {}) + last
   expect(await decided(rules, ann, evaluate)).toEqual([true, true, true])
   expect(evaluations).toEqual([
-    ['S some', ['h', 'a', 'n']],
-    ['T rest', ['a']],
+    ['S', ['h', 'a', 'n']],
+    ['T', ['a']],
   ])
 })
 
@@ -206,7 +206,12 @@ it('reports rules that refer to unknown types or namespaces, or to types of the 
   expect(found({ resource: '"org.*"' })).toHaveLength(1)
   const { rules } = rulesOf(rule('R', { condition: '(a && b)', operation: 'READ, DELETE' }))
   expect(rules).toMatchObject([
-    { name: 'R', condition: 'a && b', operations: ['READ', 'DELETE'], allows: true },
+    {
+      name: 'R',
+      condition: expect.stringContaining('\na && b\n'),
+      operations: ['READ', 'DELETE'],
+      allows: true,
+    },
   ])
   expect(rulesOf(rule('R', {})).rules[0]?.condition).toBeNull()
 })

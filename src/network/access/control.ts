@@ -12,7 +12,7 @@ export interface AccessRule {
   readonly resource: Bound
   /** If set, the rule applies only while a matching transaction is processed. */
   readonly transaction: Bound | null
-  /** A JavaScript expression that can use the variables of the rule; null if the rule has no condition. */
+  /** The source of a function of participant, resource and transaction; null if the rule has no condition. */
   readonly condition: string | null
   readonly allows: boolean
 }
@@ -28,11 +28,11 @@ export function checkRules(
 ): AccessRule[] {
   const file = read(RULES_FILE)
   return nodes.map((node) => {
-    const { participant, resource, transaction, condition } = node
+    const { participant, resource, transaction } = node
     checkPattern(participant, 'participant')
     checkPattern(resource, null)
     if (transaction !== null) checkPattern(transaction, 'transaction')
-    return { ...node, condition: condition?.text ?? null }
+    return node
   })
 
   function checkPattern({ pattern, at }: Bound, kind: TypeDeclaration['kind'] | null): void {

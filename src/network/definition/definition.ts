@@ -5,15 +5,11 @@ import { NetworkError } from '../errors.ts'
 import { parseModelFile } from '../language/model-parser.ts'
 import { parseQueries } from '../language/query-parser.ts'
 import { parseRules } from '../language/rule-parser.ts'
-import {
-  type Finding,
-  Findings,
-  findingText,
-  type SourceFile,
-  scriptErrorOf,
-} from '../language/source.ts'
+import { outlineScript, type ScriptComment, scriptErrorOf } from '../language/script.ts'
+import { type Finding, Findings, findingText, type SourceFile } from '../language/source.ts'
 import { checkModel } from '../model/checker.ts'
 import type { Model } from '../model/model.ts'
+import { SYSTEM_NAMESPACE } from '../model/system.ts'
 import { checkQueries, type NamedQuery } from '../queries/check.ts'
 import { type NetworkFiles, type NetworkSource, readArchive, writeArchive } from './files.ts'
 
@@ -87,73 +83,103 @@ function flag(
 /** A function in `lib/` that runs for each transaction of one type. */
 export interface Processor {
   readonly name: string
-  /** Qualified name of the transaction type. The function also runs for subtypes. */
+  /** Qualified name of the transaction type. The function does not run for subtypes. */
   readonly transaction: string
   readonly path: string
 }
 
-/** The function after a doc comment. Takes linear time, because no two repetitions can match the same characters. */
-const FUNCTION = /\s*(?:async\s+)?function(?:\s*\*\s*|\s+)([\p{L}_$][\p{L}\p{Nd}_$]*)/uy
-const PARAMETER = /@param\s*\{\s*([\p{L}\p{Nd}_$.]+)\s*\}/u
+const TRANSACTION_TAG = /(?:^|\W)@transaction\b/
+/** Composer ignores a function whose comment has one of these tags. */
+const HIDDEN_TAG = /^[ \t*]*@(private|protected)\b/m
+const PARAMETER_TAG = /^[ \t*]*@param\b(?:\s*\{\s*[!?]?\s*([\p{L}\p{Nd}_$.]+)\s*[=!?]?\s*\})?/gmu
 
 /**
- * Finds the processors in the scripts of a network: functions with a doc comment that contains `@transaction` and
- * `@param {ns.Type} name`. Adds problems to `findings`.
+ * Finds the processors in the scripts of a network: top-level functions whose comment contains `@transaction` and
+ * `@param {ns.Type} name`, and functions named `on<Type>`. Adds problems to `findings`.
+ * Source: Composer 0.20.9, `javascriptparser.js` and `compiledscriptbundle.js`.
  */
 function processorsOf(
   scripts: readonly SourceFile[],
   model: Model,
   findings: Findings,
 ): Processor[] {
-  return scripts.flatMap((file) =>
-    docComments(file.text).flatMap(({ start, comment, name }) => {
-      if (!/@transaction\b/.test(comment)) return []
-      if (name === null) {
-        findings.error(file, start, 'there is no function after this @transaction')
-        return []
-      }
-      const [, transaction] = PARAMETER.exec(comment) ?? []
-      if (transaction === undefined) {
-        findings.error(
-          file,
-          start,
-          `the processor ${name} needs @param {<transaction type>} <name> in its comment`,
-        )
-        return []
-      }
-      if (model.type(transaction)?.kind !== 'transaction') {
-        const at = start + comment.indexOf(transaction)
-        findings.error(
-          file,
-          at,
-          `the processor ${name} has the unknown transaction type ${transaction}`,
-        )
-        return []
-      }
-      return [{ name, transaction, path: file.path }]
-    }),
+  /** The transaction types by the names of their functions, `on<Type>`. */
+  const named = Map.groupBy(
+    [...model.types()].filter(({ kind }) => kind === 'transaction'),
+    (type) => `on${type.name}`,
   )
-}
-
-interface DocComment {
-  readonly start: number
-  readonly comment: string
-  /** Name of the function after the comment; null if there is none. */
-  readonly name: string | null
-}
-
-/** Finds the doc comments of a script in linear time, because an untrusted script may be 10 MB long. */
-function docComments(text: string): DocComment[] {
-  const found: DocComment[] = []
-  for (let start = text.indexOf('/**'); start !== -1; ) {
-    const close = text.indexOf('*/', start + 3)
-    if (close === -1) break
-    FUNCTION.lastIndex = close + 2
-    const name = FUNCTION.exec(text)?.[1] ?? null
-    found.push({ start, comment: text.slice(start, close), name })
-    start = text.indexOf('/**', close + 2)
+  const found: Processor[] = []
+  for (const file of scripts) {
+    const { functions, comments } = outlineScript(file.text)
+    const attached = new Set(functions.map(({ comment }) => comment))
+    for (const comment of comments) {
+      if (!comment.isBlock || attached.has(comment) || !TRANSACTION_TAG.test(comment.text)) continue
+      const message = 'no top-level function follows this @transaction, so nothing runs for it'
+      findings.warningAt(file, comment.at, message)
+    }
+    for (const declared of functions) {
+      const { name, comment, at } = declared
+      const isTagged = comment !== null && TRANSACTION_TAG.test(comment.text)
+      const types = isTagged
+        ? taggedTypes(name, comment, model, file, findings)
+        : (named.get(name) ?? []).map(({ qualifiedName }) => qualifiedName)
+      const [, hidden] = HIDDEN_TAG.exec(comment?.text ?? '') ?? []
+      if (types.length > 0 && hidden !== undefined) {
+        findings.warningAt(file, at, `${name} has the tag @${hidden}, so it is no processor`)
+        continue
+      }
+      if (types.length > 0 && declared.isGenerator) {
+        findings.warningAt(file, at, `the processor ${name} is a generator: its body never runs`)
+      }
+      found.push(...types.map((transaction) => ({ name, transaction, path: file.path })))
+    }
   }
+  if (scripts.length > 0) warnOfProcessors(found, model, findings)
   return found
+}
+
+/** Returns the transaction type in the `@param` of a processor's comment. Adds problems to `findings`. */
+function taggedTypes(
+  name: string,
+  { text, at }: ScriptComment,
+  model: Model,
+  file: SourceFile,
+  findings: Findings,
+): string[] {
+  const types = Array.from(text.matchAll(PARAMETER_TAG), ([, type]) => type)
+  const [type] = types
+  if (type === undefined || types.length > 1) {
+    const needs = `needs exactly one @param {<transaction type>} <name> in its comment`
+    findings.error(file, at, `the processor ${name} ${needs}`)
+    return []
+  }
+  if (model.type(type)?.kind === 'transaction') return [type]
+  const typeAt = at + 2 + text.indexOf(type)
+  findings.error(file, typeAt, `the processor ${name} has the unknown transaction type ${type}`)
+  return []
+}
+
+/** Warns of transactions that no function processes, and of functions that are declared twice. */
+function warnOfProcessors(
+  processors: readonly Processor[],
+  model: Model,
+  findings: Findings,
+): void {
+  const processed = new Set(processors.map(({ transaction }) => transaction))
+  for (const { kind, abstract, namespace, qualifiedName } of model.types()) {
+    if (kind !== 'transaction' || abstract || namespace === SYSTEM_NAMESPACE) continue
+    if (processed.has(qualifiedName)) continue
+    findings.warning('lib', `no function processes ${qualifiedName}, so it is always rejected`)
+  }
+  const seen = new Set<string>()
+  for (const { name, transaction, path } of processors) {
+    const key = `${name} ${transaction}`
+    if (seen.has(key)) {
+      const message = `the processor ${name} is declared twice: its last declaration runs twice`
+      findings.warning(path, message)
+    }
+    seen.add(key)
+  }
 }
 
 /** A checked network: its files have no errors. */
@@ -190,14 +216,18 @@ export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   const model = checkModel(parsed, findings)
 
   const scripts = paths.filter((path) => path.endsWith('.js')).map(read)
-  for (const file of scripts) checkScript(file, findings)
-  const processors = processorsOf(scripts, model, findings)
+  const valid = scripts.filter((file) => isScript(file, findings))
+  const processors = processorsOf(valid, model, findings)
 
-  const rules = files.has('permissions.acl')
-    ? checkRules(parseRules(read('permissions.acl'), findings), model, findings, read)
-    : null
-  if (rules === null)
-    findings.warning('permissions.acl', 'the file is missing, so everyone may do everything')
+  // As in Composer, an empty file is no file.
+  const rules =
+    files.get('permissions.acl')?.length === 0 || !files.has('permissions.acl')
+      ? null
+      : checkRules(parseRules(read('permissions.acl'), findings), model, findings, read)
+  if (rules === null) {
+    const message = 'the file is missing or empty, so everyone may do everything'
+    findings.warning('permissions.acl', message)
+  }
   const queries = files.has('queries.qry')
     ? checkQueries(parseQueries(read('queries.qry'), findings), model, findings, read)
     : new Map<string, NamedQuery>()
@@ -236,7 +266,9 @@ function textOf(path: string, files: NetworkFiles, findings: Findings): SourceFi
   }
 }
 
-function checkScript(file: SourceFile, findings: Findings): void {
+/** Whether a script has no syntax errors. Adds an error to `findings` if it has. */
+function isScript(file: SourceFile, findings: Findings): boolean {
   const wrong = scriptErrorOf(file.text)
   if (wrong !== null) findings.errorIn(file.path, wrong.message, wrong)
+  return wrong === null
 }

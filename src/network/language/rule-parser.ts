@@ -1,4 +1,5 @@
-import { type Findings, type SourceFile, SyntaxFailure, scriptErrorOf, Tokens } from './source.ts'
+import { scriptErrorOf } from './script.ts'
+import { type Findings, type SourceFile, SyntaxFailure, Tokens } from './source.ts'
 
 // The syntax tree of `permissions.acl`. `at` is an offset in the file.
 
@@ -30,18 +31,18 @@ export interface RuleNode {
   readonly operations: readonly Operation[]
   readonly resource: Bound
   readonly transaction: Bound | null
-  /** A JavaScript expression. */
-  readonly condition: { readonly text: string; readonly at: number } | null
+  /** The condition as the source of a JavaScript function; see `conditionSource`. */
+  readonly condition: string | null
   readonly allows: boolean
 }
 
 const ACTION = /action\s*:/y
 
-/** Parses the access rules of a network, in order, and adds problems to `findings`. */
+/** Parses the access rules of a network, at least one, in order, and adds problems to `findings`. */
 export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
   const tokens = new Tokens(file, findings)
   const rules: RuleNode[] = []
-  while (!tokens.ended) {
+  do {
     try {
       const rule = readRule(tokens)
       if (rules.some(({ name }) => name === rule.name)) {
@@ -53,7 +54,7 @@ export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
       do tokens.take()
       while (!tokens.is('rule') && !tokens.ended)
     }
-  }
+  } while (!tokens.ended)
   return rules
 }
 
@@ -68,7 +69,7 @@ interface Parts {
 }
 
 function readRule(tokens: Tokens): RuleNode {
-  tokens.expect('rule')
+  if (!tokens.acceptStart('rule')) throw tokens.unexpected('“rule”')
   const { text: name, start: at } = tokens.expectKind('name', 'the name of the rule')
   tokens.expect('{')
   const parts: Parts = {}
@@ -78,9 +79,44 @@ function readRule(tokens: Tokens): RuleNode {
   if (operations === undefined) throw tokens.failure(at, `rule ${name} has no operation`)
   if (resource === undefined) throw tokens.failure(at, `rule ${name} has no resource`)
   if (allows === undefined) throw tokens.failure(at, `rule ${name} has no action`)
-  const { transaction = null, condition = null } = parts
+  const { transaction = null } = parts
   const bound = { participant, resource, transaction }
+  const condition =
+    parts.condition === undefined ? null : checkedCondition(parts.condition, bound, tokens)
   return { name, at, description, ...bound, operations, condition, allows }
+}
+
+/**
+ * Returns the source of the function that evaluates a condition, which is checked here and compiled by the sandbox. Its
+ * parameters are the participant, the resource and the transaction. The condition has its own lines, because it can
+ * end with a line comment.
+ */
+function conditionSource(text: string, bounds: readonly (Bound | null)[]): string {
+  const parameters = bounds.map((bound, at) => bound?.variable ?? `__unnamed${at}`)
+  return `(function (${parameters.join(', ')}) { return (\n${text}\n) })`
+}
+
+/** Reports a condition that is not a JavaScript expression, and returns its source. */
+function checkedCondition(
+  { text, at }: { text: string; at: number },
+  {
+    participant,
+    resource,
+    transaction,
+  }: Pick<RuleNode, 'participant' | 'resource' | 'transaction'>,
+  tokens: Tokens,
+): string {
+  const source = conditionSource(text, [participant, resource, transaction])
+  const wrong = scriptErrorOf(source) ?? scriptErrorOf(`[\n${text}\n]`)
+  if (wrong !== null) {
+    // The first line of the condition is the second line of the source. An error in the first line concerns a variable.
+    const lines = text.split('\n').slice(0, Math.max(0, wrong.line - 2))
+    const line = lines.reduce((sum, each) => sum + each.length + 1, 0)
+    const column = wrong.line === 1 ? 0 : wrong.column - 1
+    const offset = at + Math.min(line + column, text.length)
+    tokens.failure(offset, `the condition is not a JavaScript expression: ${wrong.message}`)
+  }
+  return source
 }
 
 function readPart(tokens: Tokens, parts: Parts): void {
@@ -132,12 +168,11 @@ function patternOf(text: string, ofParticipant: boolean): Pattern | null {
 }
 
 function readOperations(tokens: Tokens): Operation[] {
-  if (tokens.accept('ALL')) return [...OPERATIONS]
+  if (tokens.acceptStart('ALL')) return [...OPERATIONS]
   const operations: Operation[] = []
   do {
-    const operation = OPERATIONS.find((known) => tokens.is(known))
+    const operation = OPERATIONS.find((known) => tokens.acceptStart(known))
     if (operation === undefined) throw tokens.unexpected('CREATE, READ, UPDATE, DELETE or ALL')
-    tokens.take()
     operations.push(operation)
   } while (tokens.accept(','))
   return operations
@@ -170,14 +205,5 @@ function readCondition(tokens: Tokens): { text: string; at: number } {
   const written = tokens.file.text.slice(start, end + 1)
   // Skips the condition, so that errors in the rest of the rule are reported too.
   tokens.skipTo(end + 1)
-  const wrong = scriptErrorOf(written)
-  if (wrong !== null) {
-    const lines = written.split('\n').slice(0, wrong.line - 1)
-    const line = lines.reduce((sum, text) => sum + text.length + 1, 0)
-    tokens.failure(
-      start + line + wrong.column - 1,
-      `the condition is not a JavaScript expression: ${wrong.message}`,
-    )
-  }
-  return { text: written.slice(1, -1).trim(), at: start + 1 }
+  return { text: written.slice(1, -1), at: start + 1 }
 }

@@ -1,5 +1,3 @@
-import { Script } from 'node:vm'
-
 /** A file of a network. */
 export interface SourceFile {
   readonly path: string
@@ -37,6 +35,12 @@ export class Findings {
   /** Adds a warning about the file at `path`, which need not exist. */
   warning(path: string, message: string): void {
     this.#add({ severity: 'warning', path, line: 0, column: 0, message })
+  }
+
+  /** Adds a warning at `offset` of `file`. */
+  warningAt(file: SourceFile, offset: number, message: string): void {
+    if (this.full) return
+    this.#add({ severity: 'warning', path: file.path, ...this.#positionAt(file, offset), message })
   }
 
   /** Adds an error about the file at `path`, by default about the whole file. */
@@ -168,6 +172,17 @@ export class Tokens {
     return true
   }
 
+  /**
+   * Moves behind `word` if the current token is a name that starts with `word`. Composer's grammar of rules needs no
+   * space after its words, so `ruleAll` is the rule `All`.
+   */
+  acceptStart(word: string): boolean {
+    const { kind, text, start } = this.#current
+    if (kind !== 'name' || !text.startsWith(word)) return false
+    this.skipTo(start + word.length)
+    return true
+  }
+
   /** Returns the current token, which must be `text`, and moves to the next token. Errors: SyntaxFailure. */
   expect(text: string): Token {
     if (!this.is(text)) throw this.unexpected(`“${text}”`)
@@ -279,29 +294,4 @@ function unquoted(source: string): string {
     .replace(/\\(?:u([0-9a-fA-F]{4})|(.))/g, (_, hex: string | undefined, char: string) =>
       hex === undefined ? (ESCAPES[char] ?? char) : String.fromCharCode(Number.parseInt(hex, 16)),
     )
-}
-
-/** A syntax error in a script; line and column start at 1. */
-export interface ScriptError {
-  readonly message: string
-  readonly line: number
-  readonly column: number
-}
-
-const SCRIPT_NAME = 'script'
-
-/** Returns the syntax error in a script, or null. The script is compiled but never run. */
-export function scriptErrorOf(text: string): ScriptError | null {
-  try {
-    new Script(text, { filename: SCRIPT_NAME })
-    return null
-  } catch (error) {
-    // V8's parser throws a RangeError if deeply nested brackets exceed its stack.
-    if (error instanceof RangeError) return { message: 'nested too deeply', line: 1, column: 1 }
-    if (!(error instanceof SyntaxError)) throw error
-    // Only the stack has the position: “script:<line>”, then the source line, then carets below the error.
-    const [location = '', , carets = ''] = error.stack?.split('\n') ?? []
-    const line = Number(location.slice(SCRIPT_NAME.length + 1)) || 1
-    return { message: error.message, line, column: carets.indexOf('^') + 1 || 1 }
-  }
 }

@@ -22,9 +22,8 @@ import { type Caller, historianTarget } from './transaction.ts'
 
 /** A condition of an access rule, and the resources for which the condition is evaluated. */
 export interface ConditionRequest {
+  /** See `AccessRule`. */
   readonly condition: string
-  /** The rule's variable names for participant, resource and transaction; null where the rule has no variable. */
-  readonly variables: Readonly<Record<'participant' | 'resource' | 'transaction', string | null>>
   readonly participant: JsonObject
   readonly transaction: JsonObject | null
   readonly resources: readonly (JsonObject | null)[]
@@ -197,15 +196,9 @@ export class Guard implements ResourceReader {
   }
 
   readonly #ask: ConditionEvaluator = async (rule, subjects) => {
-    const { participant, resource, transaction } = rule
     this.#participant ??= this.#readParticipant()
     const request = {
       condition: rule.condition,
-      variables: {
-        participant: participant.variable,
-        resource: resource.variable,
-        transaction: transaction?.variable ?? null,
-      },
       participant: await this.#participant,
       transaction: this.#transaction?.value ?? null,
       resources: subjects.map(({ content }) => content()),

@@ -13,17 +13,32 @@ export interface GuestScripts {
   readonly scripts: readonly Script[]
 }
 
+/** The scripts of a network, and the conditions of its access rules. */
+export interface NetworkScripts {
+  readonly model: Model
+  readonly scripts: readonly SourceFile[]
+  readonly rules: readonly { readonly condition: string | null }[] | null
+}
+
 /**
- * Returns the scripts that a network's guests load: daicho's program, which contains the network's model, and the
- * scripts of the network. The program is one function, so the scripts can access only the globals that it sets.
+ * Returns the scripts that a network's guests load: daicho's program, which contains the network's model, the scripts
+ * of the network, and its conditions, which are only compiled. The program is one function, so the scripts can access
+ * only the globals that it sets.
  */
-export function guestScripts(model: Model, scripts: readonly SourceFile[]): GuestScripts {
+export function guestScripts({ model, scripts, rules }: NetworkScripts): GuestScripts {
   const types = JSON.stringify(Object.fromEntries(typesOf(model)))
   const body = PARTS.map(partText).join('\n')
   const text = `((host, log) => { 'use strict'\nconst MODEL = ${types}\n${body}\nreturn program })`
   return {
     program: { name: 'program', text },
-    scripts: scripts.map(({ path, text: source }) => ({ name: path, text: source })),
+    scripts: [
+      // As in Composer, which compiles all scripts into one function, a directive such as 'use strict' at the head of a
+      // file has no effect: the semicolon ends the directives.
+      ...scripts.map(({ path, text: source }) => ({ name: path, text: `;${source}` })),
+      ...(rules ?? []).flatMap(({ condition }) =>
+        condition === null ? [] : [{ name: 'permissions.acl', text: condition }],
+      ),
+    ],
   }
 }
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { JsonObject } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { isA, type TypeDeclaration } from '../model/model.ts'
+import type { TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { Guard } from '../resources/guard.ts'
 import type { Resource } from '../resources/instances.ts'
@@ -24,7 +24,7 @@ function processorsFor(
   id: string,
   { processors }: NetworkDefinition,
 ): string[] {
-  const own = processors.filter(({ transaction }) => isA(type, transaction))
+  const own = processors.filter(({ transaction }) => transaction === type.qualifiedName)
   if (own.length > 0) return own.map(({ name }) => name)
   const transaction = `transaction ${type.qualifiedName}#${id}`
   const message = `Could not find any functions to execute for ${transaction}`

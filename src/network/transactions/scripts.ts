@@ -5,7 +5,7 @@ import type { Target } from '../model/model.ts'
 import type { ResourceReader } from '../resources/database.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import { Resolution } from '../resources/references.ts'
-import type { EngineModule } from '../runtime/engine.ts'
+import { compiledEngine, type EngineModule } from '../runtime/engine.ts'
 import {
   Guest,
   type GuestAnswer,
@@ -53,9 +53,11 @@ export class Scripts {
     this.#settings = settings
   }
 
-  /** Loads the scripts, to check that they are valid. Errors: NETWORK_INVALID. */
+  /** Loads the scripts and conditions, if there are any, to check that they are valid. Errors: NETWORK_INVALID. */
   async load(): Promise<void> {
-    await this.#guest('processors')
+    const { scripts, rules } = this.#definition
+    const hasConditions = rules?.some(({ condition }) => condition !== null) === true
+    if (scripts.length > 0 || hasConditions) await this.#guest('processors')
   }
 
   /** Maximum time for the processors of one transaction, in milliseconds. */
@@ -99,9 +101,9 @@ export class Scripts {
   async #guest(role: 'processors' | 'conditions'): Promise<Guest> {
     const guest = this.#guests.get(role)
     if (guest !== undefined && !guest.worn) return guest
-    const { name, model, scripts } = this.#definition
+    const { name } = this.#definition
     const isFirst = this.#loaded === null
-    this.#loaded ??= guestScripts(model, scripts)
+    this.#loaded ??= guestScripts(this.#definition)
     const bootMs = isFirst ? this.#settings.bootMs : BOOT_AGAIN * this.#settings.bootMs
     this.#guests.delete(role)
     const { engine } = this.#settings
@@ -135,6 +137,16 @@ export class Scripts {
     this.#untilMs = untilMs
     this.#settings.watch(untilMs)
   }
+}
+
+/** Maximum time to load the scripts of a network that is only checked, in milliseconds. */
+const CHECK_MS = 20_000
+
+/** Loads the scripts of `definition` once, as its deployment would. Errors: NETWORK_INVALID. */
+export async function checkScripts(definition: NetworkDefinition): Promise<void> {
+  const engine = await compiledEngine()
+  const settings = { engine, deadlineMs: CHECK_MS, bootMs: CHECK_MS, watch: () => {} }
+  await new Scripts(definition, settings).load()
 }
 
 /** Whether a guest needed a resource that was not sent to it. */

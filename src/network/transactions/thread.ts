@@ -25,7 +25,7 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
   const ledger = await LedgerReader.open(start.location)
   const definition = definitionIn(Buffer.from(task.archive))
   const scripts = new Scripts(definition, settingsOf(start))
-  if (definition.scripts.length > 0) await scripts.load()
+  await scripts.load()
   const registries = registriesOf(definition.model)
   const database = new ResourceDatabase(definition.name, ledger, registries)
   const { deployment } = task

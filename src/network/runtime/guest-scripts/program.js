@@ -34,9 +34,6 @@ class Registry {
   }
   async addAll(resources) {
     await this.#write('add', resources)
-    for (const resource of resources) {
-      IDENTITIES.set(resource.getFullyQualifiedIdentifier(), resource)
-    }
   }
   update(resource) {
     return this.updateAll([resource])
@@ -52,7 +49,10 @@ class Registry {
       typeof resource === 'object' ? resource.getIdentifier() : String(resource),
     )
     await ask('remove', () => ({ type: this.id, ids }))
-    for (const id of ids) CONTENTS.set(`${this.id}#${id}`, null)
+    for (const id of ids) {
+      CONTENTS.set(`${this.id}#${id}`, null)
+      IDENTITIES.delete(`${this.id}#${id}`)
+    }
   }
   async #write(kind, resources) {
     for (const resource of resources) this.#requireType(resource)
@@ -61,8 +61,11 @@ class Registry {
       written = resources.map(jsonOf)
       return { resources: written }
     })
-    for (const json of written) {
-      CONTENTS.set(`${this.id}#${json[MODEL[this.id].identifier]}`, json)
+    for (const [at, json] of written.entries()) {
+      const key = `${this.id}#${json[MODEL[this.id].identifier]}`
+      CONTENTS.set(key, json)
+      // From now on, the object with the written content represents the resource.
+      IDENTITIES.set(key, resources[at])
     }
   }
   #requireType(resource) {
@@ -224,20 +227,14 @@ async function processTransaction(call) {
 }
 
 /** Evaluates the condition for each of `resources`: true, false, or null if it throws. */
-function evaluated({ condition, variables, participant, transaction, resources, resolved }) {
+function evaluated({ condition, participant, transaction, resources, resolved }) {
   take(resolved)
-  const names = ['participant', 'resource', 'transaction'].filter((name) => variables[name])
-  let test
-  try {
-    test = new Function(...names.map((name) => variables[name]), `return (${condition})`)
-  } catch {
-    return resources.map(() => null)
-  }
+  const test = new Function(`return ${condition}`)()
   return resources.map((resource) => {
     IDENTITIES.clear()
-    const values = { participant, resource, transaction }
     try {
-      return Boolean(test(...names.map((name) => values[name] && resourceWith(values[name]))))
+      const values = [participant, resource, transaction]
+      return Boolean(test(...values.map((value) => value && resourceWith(value))))
     } catch {
       return null
     }
