@@ -14,6 +14,7 @@ export {
   isRevoked,
   issueIdentity,
 } from './deployment/identities.ts'
+export { checkScripts } from './deployment/network-thread.ts'
 export {
   type NetworkSummary,
   Networks,
@@ -35,4 +36,3 @@ export type {
   NetworkVerification,
 } from './transactions/messages.ts'
 export { type Returned, returnedBy } from './transactions/results.ts'
-export { checkScripts } from './transactions/scripts.ts'

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { compileCacheEnvironment } from '../../base/compile-cache.ts'
+import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { compiledEngine } from '../runtime/engine.ts'
 import {
@@ -123,4 +124,11 @@ export class NetworkThread {
     this.#end = 'DEADLINE'
     void this.#worker.terminate()
   }
+}
+
+/** Loads the scripts of `definition` once, as its deployment would. Errors: NETWORK_INVALID. */
+export async function checkScripts(definition: NetworkDefinition): Promise<void> {
+  // Imported only here, because the script engine is large, and a node needs it only in the threads.
+  const { loadScripts } = await import('../transactions/scripts.ts')
+  await loadScripts(definition)
 }

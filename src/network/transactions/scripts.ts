@@ -142,8 +142,8 @@ export class Scripts {
 /** Maximum time to load the scripts of a network that is only checked, in milliseconds. */
 const CHECK_MS = 20_000
 
-/** Loads the scripts of `definition` once, as its deployment would. Errors: NETWORK_INVALID. */
-export async function checkScripts(definition: NetworkDefinition): Promise<void> {
+/** See `checkScripts`. */
+export async function loadScripts(definition: NetworkDefinition): Promise<void> {
   const engine = await compiledEngine()
   const settings = { engine, deadlineMs: CHECK_MS, bootMs: CHECK_MS, watch: () => {} }
   await new Scripts(definition, settings).load()
