@@ -117,7 +117,8 @@ it('recomputes the whole chain, and compares it with the previous verification',
   await shown(page, 'Stopped.')
 
   // Changes the remembered key, so that the node's key differs from it.
-  await page.evaluate(`localStorage.setItem('daicho.verified', localStorage.getItem('daicho.verified')
+  await page.evaluate(`const name = 'daicho.verified ${node.url}/'
+    localStorage.setItem(name, localStorage.getItem(name)
     .replace('"verifierKey":"', '"verifierKey":"!'))`)
   await button(page, 'Verify again').click()
   await page.locator('.verdict.bad').waitFor()

@@ -43,7 +43,7 @@ afterAll(() => node.close())
 /** Returns the last message of the worker while `answers` replaces replies of the node. */
 async function verdict(
   answers: typeof instead = {},
-  remembered: Readonly<Record<string, Remembered>> = {},
+  remembered: Remembered | null = null,
 ): Promise<WorkerMessage> {
   instead = answers
   const report = new Promise<WorkerMessage>((resolve) => {
@@ -54,16 +54,14 @@ async function verdict(
 }
 
 it('reports a valid chain with the state to store, and compares later chains with this state', async () => {
-  const first = await verdict()
-  const { serverId } = node.service
-  expect(first).toMatchObject({
-    ...{ kind: 'verdict', serverId },
+  expect(await verdict()).toMatchObject({
+    kind: 'verdict',
     verdict: { fault: null, blocks: 2, entries: 3, remember: { size: 2 } },
   })
   const chain = { verifierKey: node.service.log.verifierKey, size: 2, root: 'other' }
-  expect(await verdict({}, { [serverId]: chain })).toMatchObject({
-    verdict: { fault: { code: 'forked' } },
-  })
+  expect(await verdict({}, chain)).toMatchObject({ verdict: { fault: { code: 'forked' } } })
+  const otherNode = { ...chain, verifierKey: `daicho/1+${chain.verifierKey.split('+', 3)[1]}` }
+  expect(await verdict({}, otherNode)).toMatchObject({ verdict: { fault: { code: 'keyChanged' } } })
 })
 
 it('reports whether a revision is proven', async () => {
@@ -72,7 +70,7 @@ it('reports whether a revision is proven', async () => {
     onReport = resolve
   })
   instead = {}
-  order({ data: { base: `${node.url}/`, remembered: {}, item } })
+  order({ data: { base: `${node.url}/`, remembered: null, item } })
   expect(await report).toMatchObject({
     ...{ kind: 'item', serverId: node.service.serverId },
     verdict: { refused: null, size: 2 },

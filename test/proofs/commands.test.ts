@@ -1,10 +1,13 @@
 // `daicho verify` with proof files, with evidence, and with the log of a running node; and an independent
 // verification script.
 import { execFileSync, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { copyFileSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { verifyCommand } from '../../src/cli/commands/verify.ts'
 import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
 import { runHere } from '../support/command.ts'
@@ -215,7 +218,7 @@ it('audits a log by its tiles, stores the verified head, and detects a fork and 
   const folder = temporaryFolder()
   let node = await startLedgerNode({ folder })
   const state = join(temporaryFolder(), 'deep', 'state.json')
-  // Without `--state`, the verified head is stored in the home folder, in a file named after the server id.
+  // Without `--state`, the verified head is stored in the home folder, in a file named after the address.
   const home = { HOME: temporaryFolder() }
   const atHome = async () => (await runHere(verifyCommand(), [node.url], home)).stdout
   const vkey = await vkeyOf(node)
@@ -236,7 +239,8 @@ it('audits a log by its tiles, stores the verified head, and detects a fork and 
     const { code, stdout } = await runVerify([url, '--state', state, '--json'])
     return [code, JSON.parse(stdout)]
   }
-  expect(await audit()).toEqual([0, expect.objectContaining({ status: true, blocks: 0, added: 0 })])
+  const isFirst = { status: true, first: true, blocks: 0, added: 0 }
+  expect(await audit()).toEqual([0, expect.objectContaining(isFirst)])
   /** Waits until the node has signed a log of `blocks` blocks, because it may first serve an older checkpoint. */
   const signed = async (blocks: number) => {
     const path = `/api/ledgers/${node.service.serverId}/checkpoint`
@@ -245,7 +249,10 @@ it('audits a log by its tiles, stores the verified head, and detects a fork and 
   }
   for (let n = 0; n < 260; n += 1) await node.send('POST', `/api/db${n}`)
   await signed(260)
-  expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 260, added: 260 })])
+  expect(await audit()).toEqual([
+    0,
+    expect.objectContaining({ first: false, blocks: 260, added: 260 }),
+  ])
   await node.send('POST', '/api/more')
   await signed(261)
   expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 261, added: 1 })])
@@ -277,6 +284,32 @@ it('audits a log by its tiles, stores the verified head, and detects a fork and 
   expect((await runVerify([node.url, '--state', state])).code).toBe(78)
   await node.close()
   expect((await runVerify([node.url, '--state', state])).code).toBe(2)
+})
+
+it('reports a node whose whole history was replaced under another key, without any flag', async () => {
+  const home = { HOME: temporaryFolder() }
+  let node = await startLedgerNode()
+  const address = createServer(async ({ url = '' }, response) => {
+    const reply = await fetch(node.url + url)
+    response.writeHead(reply.status).end(await reply.bytes())
+  })
+  await once(address.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => void address.close())
+  const { port } = address.address() as AddressInfo
+  const audit = () => runHere(verifyCommand(), [`http://127.0.0.1:${port}`, '--json'], home)
+  expect(JSON.parse((await audit()).stdout)).toMatchObject({ status: true, first: true })
+  const { serverId } = node.service
+  await node.close()
+  node = await startLedgerNode()
+  await node.send('POST', '/api/fruit')
+  const { code, stdout } = await audit()
+  const result = JSON.parse(stdout)
+  expect([code, result]).toMatchObject([1, { code: 'CHECKPOINT_FOREIGN', first: false, blocks: 0 }])
+  expect(result.what).toContain(
+    `earlier audits in ${home.HOME}/.daicho/audit-http%3A%2F%2F127.0.0.1`,
+  )
+  expect(result.what).toContain(`are of daicho/${serverId}: remove this file`)
+  await node.close()
 })
 
 it('the independent Python script has at most 140 lines', () => {

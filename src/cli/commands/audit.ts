@@ -74,19 +74,22 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   if (serverId === null) throw new Exit(EXIT.usage, `${base} is not the address of a ledger`)
   const fetch = (part: string) => read(`/api/ledgers/${serverId}/${part}`)
 
-  const path = flags.state ?? join(homedir(), '.daicho', `audit-${serverId}.json`)
+  // Named after the address, because a node can take any server id, and would have no state under a new one.
+  const path = flags.state ?? join(homedir(), '.daicho', `audit-${encodeURIComponent(base)}.json`)
   const before = readState(path)
+  const first = before === null
   const key = keyIn(given, policy, logOrigin(serverId)) ?? before?.key ?? (await fetchKey(fetch))
   const { audited, checkpoint, problem } = await audit(
     { serverId, key, policy, fetch },
-    before?.audited ?? NOTHING_AUDITED,
+    before ?? { key, audited: NOTHING_AUDITED },
+    path,
   )
   if (problem === null) writeState(path, { key, audited })
 
   const blocks = audited.frontier.size
   const added = blocks - (before?.audited.frontier.size ?? 0)
   const result = {
-    ...{ status: problem === null, serverId, blocks, added, headId: audited.headId },
+    ...{ status: problem === null, first, serverId, blocks, added, headId: audited.headId },
     ...{ code: problem?.code ?? null, what: problem?.message ?? null },
     ...cosignedJson(policy, checkpoint),
   }
@@ -100,7 +103,7 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
           `key        ${verifierKeyText(key)}`,
           ...cosignedLines(checkpoint),
         ]
-  if (problem === null && before === null) {
+  if (problem === null && first) {
     lines.push(FIRST_AUDIT)
     if (flags.key === undefined && (policy?.logs.length ?? 0) === 0) {
       lines.push('The key was taken from the node itself: compare the key with another source.')
@@ -117,23 +120,29 @@ async function audit(
     policy: WitnessPolicy | null
     fetch: (part: string) => Promise<Uint8Array>
   },
-  before: Audited,
+  before: AuditState,
+  path: string,
 ): Promise<{
   audited: Audited
   checkpoint: CosignedCheckpoint | null
   problem: ProofError | null
 }> {
   try {
+    const { name } = before.key
+    if (name !== logOrigin(log.serverId)) {
+      const message = `the node has the log of server id ${log.serverId}, but the earlier audits in ${path} are of ${name}: remove this file if the node was replaced on purpose`
+      throw new ProofError('CHECKPOINT_FOREIGN', message)
+    }
     const { result } = await withProgress('auditing', (line) =>
       auditLog({
-        ...{ verifySignature: nodeVerifySignature, ...log, before },
+        ...{ verifySignature: nodeVerifySignature, ...log, before: before.audited },
         progress: (blocks, ofBlocks) => line.update(blocks / ofBlocks, `${blocks} blocks`),
       }),
     )
     return { ...result, problem: null }
   } catch (error) {
     if (!isFinding(error)) throw error
-    return { audited: before, checkpoint: null, problem: error }
+    return { audited: before.audited, checkpoint: null, problem: error }
   }
 }
 
@@ -334,12 +343,12 @@ async function erasureOf(proven: ProvenEntry, key: VerifierKey, path: string): P
   throw new ProofError('PROOF_WRONG', `${path} does not prove that entry ${position} was erased`)
 }
 
-/** Parses the verifier key in `text`, or in the file whose path is `text`. Errors: Exit (usage). */
 /** Returns the key of `--key`, or null. Errors: Exit (usage). */
 function givenKey({ key }: VerifyFlags): VerifierKey | null {
   return key === undefined ? null : parseKey(key)
 }
 
+/** Parses the verifier key in `text`, or in the file whose path is `text`. Errors: Exit (usage). */
 function parseKey(text: string): VerifierKey {
   try {
     return verifierKeyOf(textOrFile(text))

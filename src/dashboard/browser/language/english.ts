@@ -143,7 +143,8 @@ export const english = {
   itemNotProven: 'This item is not proven.',
   itemRefusals: {
     key: 'The key does not belong to the server id.',
-    keyChanged: 'The key of the node has changed since this browser verified it.',
+    keyChanged:
+      'The key of the node has changed since this browser verified it. If that is intended, delete the data of this site in the browser.',
     signature: 'The signature of the checkpoint is not valid.',
     checkpoint: 'The checkpoint is malformed or belongs to another log.',
     rolledBack: 'The chain is shorter than when this browser verified it before.',
@@ -289,7 +290,8 @@ export const english = {
     signature: 'The signature of the checkpoint is not valid.',
     checkpoint: 'The checkpoint is malformed or belongs to another log.',
     key: 'The key does not belong to the server id.',
-    keyChanged: 'The key of the node has changed since this browser verified it.',
+    keyChanged:
+      'The key of the node has changed since this browser verified it. If that is intended, delete the data of this site in the browser.',
     log: 'The signed root does not match these blocks.',
     rolledBack: 'The chain is shorter than when this browser verified it before.',
     forked: 'The chain does not continue the chain that this browser verified before.',

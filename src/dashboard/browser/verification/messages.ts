@@ -4,7 +4,8 @@ import type { Progress, Remembered, Verdict } from './verify-chain.ts'
 /** The only message of the page to a worker. */
 export interface VerifyRequest {
   readonly base: string
-  readonly remembered: Readonly<Record<string, Remembered>>
+  /** The chain that this browser verified last at this address, or null. */
+  readonly remembered: Remembered | null
   /** The revision to verify; absent for the whole chain. */
   readonly item?: ShownItem
 }
@@ -12,6 +13,6 @@ export interface VerifyRequest {
 /** The messages of a worker to the page. */
 export type WorkerMessage =
   | { readonly kind: 'progress'; readonly progress: Progress }
-  | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly serverId: number }
+  | { readonly kind: 'verdict'; readonly verdict: Verdict }
   | { readonly kind: 'item'; readonly verdict: ItemVerdict; readonly serverId: number }
   | { readonly kind: 'failed'; readonly message: string }

@@ -3,7 +3,7 @@ import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { base } from '../node/ledger.ts'
 import type { ItemVerdict, ShownItem } from './item-proof.ts'
-import { remember, rememberedChains } from './memory.ts'
+import { remember, rememberedChain } from './memory.ts'
 import type { VerifyRequest, WorkerMessage } from './messages.ts'
 import type { Progress, Verdict } from './verify-chain.ts'
 
@@ -37,12 +37,12 @@ export async function verifyItem(item: ShownItem): Promise<ItemOutcome> {
     const message = await new Promise<WorkerMessage>((resolve, reject) => {
       worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => resolve(data)
       worker.onerror = (event) => reject(failed(workerErrorText(event)))
-      const request: VerifyRequest = { base, remembered: rememberedChains(), item }
+      const request: VerifyRequest = { base, remembered: rememberedChain(), item }
       worker.postMessage(request)
     })
     if (message.kind !== 'item') throw failed('message' in message ? message.message : '')
     const { verdict, serverId } = message
-    if (verdict.refused === null) remember(serverId, verdict.remember)
+    if (verdict.refused === null) remember(verdict.remember)
     return { verdict, serverId }
   } finally {
     worker.terminate()
@@ -56,17 +56,15 @@ function failed(message: string): ClientError {
 /** Starts a verification of the chain in a worker. */
 export function start(): void {
   const worker = newWorker()
-  const remembered = rememberedChains()
+  const remembered = rememberedChain()
   end({ state: 'running', progress: null, worker })
   worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
     if (data.kind === 'progress') run.value = { state: 'running', progress: data.progress, worker }
     if (data.kind === 'failed') end({ state: 'failed', message: data.message })
     if (data.kind === 'verdict') {
-      const { verdict, serverId } = data
-      if (verdict.remember !== null) {
-        remember(serverId, { ...verdict.remember, verifiedAt: Date.now() })
-      }
-      end({ state: 'done', verdict, hadMemory: remembered[serverId] !== undefined })
+      const { verdict } = data
+      if (verdict.remember !== null) remember({ ...verdict.remember, verifiedAt: Date.now() })
+      end({ state: 'done', verdict, hadMemory: remembered !== null })
     }
   }
   worker.onerror = (event) => end({ state: 'failed', message: workerErrorText(event) })

@@ -48,7 +48,7 @@ async function verify({ base, remembered, item }: VerifyRequest): Promise<Worker
     const source = {
       serverId,
       verifierKey: (await textAt(`ledgers/${serverId}/vkey`)).trim(),
-      remembered: remembered[serverId] ?? null,
+      remembered,
       fetch: async (path: string) => {
         const reply = await session.fetch(base + path.slice(1), { cache: 'no-store' })
         return { status: reply.status, text: await reply.text() }
@@ -67,7 +67,7 @@ async function verify({ base, remembered, item }: VerifyRequest): Promise<Worker
     serverId,
     verifierKey,
     checkpoint,
-    remembered: remembered[serverId] ?? null,
+    remembered,
     blocks: async (from: number, limit: number) => {
       const query = `serverid=${serverId}&proof=1&offset=${from}&limit=${limit}`
       const { ledgers } = objectIn(await textAt(`ledgers?${query}`))
@@ -78,7 +78,7 @@ async function verify({ base, remembered, item }: VerifyRequest): Promise<Worker
   const verdict = await verifyChain(verifySignature, source, (progress) =>
     report({ kind: 'progress', progress }),
   )
-  return { kind: 'verdict', verdict, serverId }
+  return { kind: 'verdict', verdict }
 }
 
 function objectIn(text: string): Record<string, Json> {

@@ -1,19 +1,16 @@
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
-import { ledger, type ScheduledVerification } from '../node/ledger.ts'
+import type { ScheduledVerification } from '../node/ledger.ts'
 import { nodeStatus } from '../node/live.ts'
-import { useLoaded } from '../parts/hooks.ts'
 import { Time } from '../parts/layout.tsx'
-import { rememberedChains } from '../verification/memory.ts'
+import { rememberedChain } from '../verification/memory.ts'
 import { run } from '../verification/run.ts'
 
 /** Shows when the chain was last verified, by the node on its schedule and by this browser. */
-export function VerifiedLine(): JSX.Element | null {
-  const [serverId] = useLoaded('serverid', (signal) => ledger.serverId({ signal }))
+export function VerifiedLine(): JSX.Element {
   // Reading the signal renders this line again after a verification.
   run.value
-  if (serverId.state !== 'loaded') return null
-  const here = rememberedChains()[serverId.value]?.verifiedAt
+  const here = rememberedChain()?.verifiedAt
   const { verification = null } = nodeStatus.value ?? {}
   return (
     <p class="verified-line soft">
