@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
 import { type BmpKind, bmpOf } from '../../test/converter/bmp.ts'
-import { bmpSize, readBmp } from './bmp.ts'
+import { readBmp, readBmpInfo } from './bmp.ts'
 
 const INFO_AT = 14
 const COMPRESSION_AT = 30
 
 /** Returns the pixels of an image with one row as hexadecimal RRGGBB. */
 function row(file: Buffer): string[] {
-  const { rgb, width } = readBmp(file)
+  const { pixels: rgb, width } = readBmp(file)
   return Array.from({ length: width }, (_, x) =>
     Buffer.from(rgb.subarray(x * 3, x * 3 + 3)).toString('hex'),
   )
@@ -66,7 +66,7 @@ it.each<[string, (file: Buffer) => void]>([
   ['three bits per pixel', (file) => file.writeUInt16LE(3, INFO_AT + 14)],
 ])('rejects a BMP with %s', (_, change) => {
   const file = bmpOf({ bits: 24 }, [[0x112233]])
-  expect(bmpSize(file)).toEqual({ width: 1, height: 1 })
+  expect(readBmpInfo(file)).toEqual({ width: 1, height: 1, channels: 3 })
   change(file)
-  expect(() => bmpSize(file)).toThrow(expect.objectContaining({ code: 'IMAGE_UNDECODABLE' }))
+  expect(() => readBmpInfo(file)).toThrow(expect.objectContaining({ code: 'IMAGE_UNDECODABLE' }))
 })

@@ -8,43 +8,51 @@ interface Header extends ImageSize {
   readonly offset: number
   /** Bytes per row, including padding to a multiple of four. */
   readonly stride: number
-  /** Bit masks of red, green and blue, for 16 and 32 bits per pixel. */
-  readonly masks: readonly [number, number, number]
+  /** Bit masks of red, green, blue and alpha (0 if there is no alpha), for 16 and 32 bits per pixel. */
+  readonly masks: readonly [number, number, number, number]
   /** Palette for up to 8 bits per pixel, 0xRRGGBB each. */
   readonly colors: Uint32Array
 }
 
 const FILE_HEADER_BYTES = 14
 const CORE_HEADER_BYTES = 12
+/** Bytes of the shortest header with a mask for alpha. */
+const V3_HEADER_BYTES = 56
 const RGB = 0
 const BIT_FIELDS = 3
 const ALPHA_BIT_FIELDS = 6
 
+export interface BmpInfo extends ImageSize {
+  /** Four if the file has alpha. */
+  readonly channels: 3 | 4
+}
+
 /** Returns the size of a BMP without decoding its pixels. Errors: those of `readBmp`. */
-export function bmpSize(bytes: Uint8Array): ImageSize {
-  const { width, height } = readHeader(viewOf(bytes))
-  return { width, height }
+export function readBmpInfo(bytes: Uint8Array): BmpInfo {
+  const { width, height, masks } = readHeader(viewOf(bytes))
+  return { width, height, channels: masks[3] === 0 ? 3 : 4 }
 }
 
 /**
- * Decodes an uncompressed BMP of 1, 2, 4, 8, 16, 24 or 32 bits per pixel to three bytes per pixel. Ignores alpha.
+ * Decodes an uncompressed BMP of 1, 2, 4, 8, 16, 24 or 32 bits per pixel to one byte per channel.
  * `fast-bmp` 4.0.1 is not used, because it reads only 1, 8, 24 and 32 bits with a V5 header.
  *
  * Errors: IMAGE_UNDECODABLE; FORMAT_NOT_ACCEPTED if the BMP is run-length encoded or contains a JPEG or PNG.
  * Source: Microsoft, “Bitmap storage” (BITMAPCOREHEADER, BITMAPINFOHEADER, V4, V5).
  */
-export function readBmp(bytes: Uint8Array): ImageSize & { readonly rgb: Uint8Array } {
+export function readBmp(bytes: Uint8Array): BmpInfo & { readonly pixels: Uint8Array } {
   const view = viewOf(bytes)
   const header = readHeader(view)
   const { width, height, stride, offset } = header
   if (offset + stride * height > bytes.byteLength) throw undecodable('bmp')
-  const rgb = new Uint8Array(width * height * 3)
+  const channels = header.masks[3] === 0 ? 3 : 4
+  const pixels = new Uint8Array(width * height * channels)
   const readRow = rowReader(header)
   for (let row = 0; row < height; row += 1) {
     const stored = header.topDown ? row : height - 1 - row
-    readRow(view, offset + stored * stride, rgb, row * width * 3)
+    readRow(view, offset + stored * stride, pixels, row * width * channels)
   }
-  return { width, height, rgb }
+  return { width, height, channels, pixels }
 }
 
 function viewOf(bytes: Uint8Array): DataView {
@@ -89,7 +97,14 @@ function parseHeader(view: DataView): Header {
     offset,
     stride: Math.ceil((width * bitsPerPixel) / 32) * 4,
     // The masks always follow the first 40 bytes of the header. (In a longer header, they are part of the header.)
-    masks: bitFields && bitsPerPixel >= 16 ? masksAt(view, at + 36) : defaultMasks(bitsPerPixel),
+    masks:
+      bitFields && bitsPerPixel >= 16
+        ? readMasks(
+            view,
+            at + 36,
+            headerBytes >= V3_HEADER_BYTES || compression === ALPHA_BIT_FIELDS,
+          )
+        : defaultMasks(bitsPerPixel),
     colors:
       bitsPerPixel <= 8
         ? readColors(view, colorsAt, core ? 3 : 4, colorCount(bitsPerPixel, colorsUsed))
@@ -109,12 +124,15 @@ function readColors(view: DataView, at: number, step: number, count: number): Ui
   })
 }
 
-function masksAt(view: DataView, at: number): [number, number, number] {
-  return [view.getUint32(at, true), view.getUint32(at + 4, true), view.getUint32(at + 8, true)]
+type Masks = Header['masks']
+
+function readMasks(view: DataView, at: number, hasAlpha: boolean): Masks {
+  const read = (index: number) => view.getUint32(at + index * 4, true)
+  return [read(0), read(1), read(2), hasAlpha ? read(3) : 0]
 }
 
-function defaultMasks(bitsPerPixel: number): [number, number, number] {
-  return bitsPerPixel === 16 ? [0x7c00, 0x03e0, 0x001f] : [0xff0000, 0x00ff00, 0x0000ff]
+function defaultMasks(bitsPerPixel: number): Masks {
+  return bitsPerPixel === 16 ? [0x7c00, 0x03e0, 0x001f, 0] : [0xff0000, 0x00ff00, 0x0000ff, 0]
 }
 
 type RowReader = (view: DataView, from: number, rgb: Uint8Array, to: number) => void
@@ -154,18 +172,12 @@ function plainRow(width: number): RowReader {
 
 function maskedRow({ width, bitsPerPixel, masks }: Header): RowReader {
   const bytes = bitsPerPixel / 8
-  const [red, green, blue] = [
-    channelReader(masks[0]),
-    channelReader(masks[1]),
-    channelReader(masks[2]),
-  ] as const
-  return (view, from, rgb, to) => {
-    for (let x = 0; x < width; x += 1) {
-      const at = from + x * bytes
+  const channels = (masks[3] === 0 ? masks.slice(0, 3) : masks).map(channelReader)
+  return (view, from, pixels, to) => {
+    let out = to
+    for (let at = from; at < from + width * bytes; at += bytes) {
       const value = bytes === 2 ? view.getUint16(at, true) : view.getUint32(at, true)
-      rgb[to + x * 3] = red(value)
-      rgb[to + x * 3 + 1] = green(value)
-      rgb[to + x * 3 + 2] = blue(value)
+      for (const read of channels) pixels[out++] = read(value)
     }
   }
 }

@@ -1,5 +1,6 @@
 import sharp from 'sharp'
-import { decode, type ImageFormat } from './decode.ts'
+import { decode } from './decode.ts'
+import type { ImageFormat } from './formats.ts'
 import { sheetNameOf } from './names.ts'
 import { type ConversionOptions, type Grid, gridOf, type ImageSize } from './options.ts'
 import { type Palette, paletteOf, repaint } from './palette.ts'

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
 import sharp, { type Metadata, type Sharp } from 'sharp'
-import { bmpSize, readBmp } from './bmp.ts'
+import { readBmp, readBmpInfo } from './bmp.ts'
 import { ConverterError, undecodable } from './errors.ts'
+import { detectFormat, essentialPng, type ImageFormat, readPngGamma } from './formats.ts'
+import { readGifFrame } from './gif.ts'
 import type { ConversionOptions, Grid, ImageSize, Resample } from './options.ts'
 import { resample } from './resample.ts'
+import { readSvg } from './svg.ts'
+import { readTiffTag, TIFF_TAGS } from './tiff.ts'
 
 const PIXELS_MAX = 100_000_000
 /** Maximum memory of a decoder that cannot decode an image row by row. */
@@ -19,6 +23,12 @@ const TIFF_UNSUPPORTED = new RegExp(
   ].join('|'),
   'i',
 )
+/** Bytes per pixel of four channels with 16 bits. */
+const RGBA16_BYTES = 8
+/** Value of PlanarConfiguration for a plane per channel. */
+const SEPARATE_PLANES = 2
+/** Maximum side of a rendered SVG, below that of librsvg. A larger grid is enlarged from it. */
+const SVG_SIDE_MAX = 16_384
 /** Maximum bytes of an uncompressed intermediate image. A larger one is compressed or reduced, to save memory. */
 const PLAIN_BYTES_MAX = 48 * 1024 * 1024
 
@@ -53,24 +63,16 @@ export async function decode(
   options: DecodeOptions,
   gridFor: (size: ImageSize) => Grid,
 ): Promise<Decoded> {
-  const format = formatOf(bytes)
-  const input = format === 'png' ? essentialPng(bytes) : bytes
+  const format = detectFormat(bytes)
   try {
-    const source = format === 'bmp' ? openBmp(input) : await open(input, format)
+    const source = await OPENERS[format](bytes, options.background)
     const { width, height } = source
     const grid = gridFor({ width, height })
-    const background = options.background ?? (format === 'svg' ? SVG_BACKGROUND : null)
-    const rgb = await cellsOf(source, grid, { ...options, background })
+    const rgb = await readCells(source, grid, options.resample)
     return { format, width, height, grid, rgb: options.grayscale ? gray(rgb) : rgb }
   } catch (error) {
     if (error instanceof ConverterError) throw error
-    if (format === 'tiff' && TIFF_UNSUPPORTED.test(String(error))) {
-      throw new ConverterError(
-        'FORMAT_NOT_ACCEPTED',
-        'this TIFF has an unsupported compression or pixel format; save it with 8 bits per channel and LZW',
-        { cause: error },
-      )
-    }
+    if (format === 'tiff' && TIFF_UNSUPPORTED.test(String(error))) throw unsupportedTiff(error)
     throw undecodable(format, error)
   }
 }
@@ -78,32 +80,144 @@ export async function decode(
 /** An image before decoding. Width and height are those after the EXIF orientation is applied. */
 interface Source extends ImageSize {
   readonly hasAlpha: boolean
+  /** The colour behind transparent pixels; null if alpha is ignored. */
+  readonly background: number | null
   /** Whether the image is a vector image, which is rendered at the size of the grid. */
   readonly isScalable: boolean
   /** EXIF orientation, 1..8; 1 is upright. */
   readonly orientation: number
-  readonly start: () => Sharp
+  readonly start: (grid: Grid) => Sharp | Promise<Sharp>
 }
 
-async function open(bytes: Uint8Array, format: ImageFormat): Promise<Source> {
+type Opener = (bytes: Uint8Array, background: number | null) => Source | Promise<Source>
+
+const OPENERS: Readonly<Record<ImageFormat, Opener>> = {
+  jpeg: (bytes, background) => open(bytes, 'jpeg', background),
+  webp: (bytes, background) => open(bytes, 'webp', background),
+  avif: (bytes, background) => open(bytes, 'avif', background),
+  png: openPng,
+  gif: openGif,
+  tiff: openTiff,
+  bmp: openBmp,
+  svg: openSvg,
+}
+
+function load(bytes: Uint8Array): Sharp {
   // Treats any warning about missing or wrong data as an error.
-  const start = () => sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
-  const meta = await start().metadata()
-  const isScalable = format === 'svg'
-  if (!isScalable) requireDecodable(meta.width * meta.height, decoderBytesPerPixel(format, meta))
-  const { width, height } = meta.autoOrient
-  const { hasAlpha, orientation = 1 } = meta
-  return { width, height, hasAlpha, isScalable, orientation, start }
+  return sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
 }
 
-function openBmp(bytes: Uint8Array): Source {
-  const { width, height } = bmpSize(bytes)
-  requireDecodable(width * height, 3)
-  const start = () => {
-    const { rgb } = readBmp(bytes)
-    return sharp(rgb, { raw: { width, height, channels: 3 }, limitInputPixels: false })
+async function open(
+  bytes: Uint8Array,
+  format: ImageFormat,
+  background: number | null,
+): Promise<Source & Pick<Metadata, 'depth' | 'channels'>> {
+  const meta = await load(bytes).metadata()
+  requireDecodable(meta.width * meta.height, decoderBytesPerPixel(format, meta))
+  const { hasAlpha, orientation = 1, depth, channels } = meta
+  const start = () => load(bytes)
+  return {
+    ...{ ...meta.autoOrient, hasAlpha, background, isScalable: false, orientation, start },
+    ...{ depth, channels },
   }
-  return { width, height, hasAlpha: false, isScalable: false, orientation: 1, start }
+}
+
+async function openPng(bytes: Uint8Array, background: number | null): Promise<Source> {
+  const png = essentialPng(bytes)
+  const source = await open(png, 'png', background)
+  const gamma = readPngGamma(png)
+  if (gamma === null) return source
+  const { width, height } = source
+  requireDecodable(width * height, RGBA16_BYTES)
+  const isDeep = source.depth === 'ushort'
+  return { ...source, orientation: 1, start: () => correctGamma(png, gamma, isDeep) }
+}
+
+/** Decodes a PNG of another gamma than that of sRGB, with all its bits so that dark colours stay different. */
+async function correctGamma(png: Uint8Array, gamma: number, isDeep: boolean): Promise<Sharp> {
+  const upright = load(png).autoOrient()
+  const decoded = isDeep
+    ? upright.toColourspace('rgb16').raw({ depth: 'ushort' })
+    : upright.toColourspace('srgb').raw()
+  const { data, info } = await decoded.toBuffer({ resolveWithObject: true })
+  const samples = isDeep ? new Uint16Array(data.buffer, data.byteOffset, data.byteLength / 2) : data
+  const most = isDeep ? 65_535 : 255
+  const curve = Uint8Array.from({ length: most + 1 }, (_, value) =>
+    toSrgb((value / most) ** (1 / gamma)),
+  )
+  const { width, height, channels } = info
+  const pixels = new Uint8Array(samples.length)
+  for (let at = 0; at < samples.length; at += 1) {
+    const value = samples[at] ?? 0
+    const isAlpha = channels === 4 && at % 4 === 3
+    pixels[at] = isAlpha ? Math.round((value * 255) / most) : (curve[value] ?? 0)
+  }
+  return sharp(pixels, { raw: { width, height, channels }, limitInputPixels: false })
+}
+
+/** Returns a channel of sRGB, 0..255, for a linear one, 0..1. Source: IEC 61966-2-1. */
+function toSrgb(linear: number): number {
+  return Math.round(
+    255 * (linear <= 0.0031308 ? 12.92 * linear : 1.055 * linear ** (1 / 2.4) - 0.055),
+  )
+}
+
+async function openGif(bytes: Uint8Array, background: number | null): Promise<Source> {
+  const source = await open(bytes, 'gif', background)
+  const frame = readGifFrame(bytes)
+  if (frame === null || source.hasAlpha || background === null) return source
+  // The decoder makes the rest of the canvas black, not transparent.
+  const start = async () => {
+    const decoded = load(bytes).ensureAlpha().toColourspace('srgb').raw()
+    const { data, info } = await decoded.toBuffer({ resolveWithObject: true })
+    for (let at = 0; at < data.length; at += 4) {
+      const [x, y] = [(at / 4) % info.width, Math.trunc(at / 4 / info.width)]
+      const isCovered = x >= frame.left && x < frame.right && y >= frame.top && y < frame.bottom
+      if (!isCovered) data[at + 3] = 0
+    }
+    return sharp(data, { raw: { width: info.width, height: info.height, channels: 4 } })
+  }
+  return { ...source, hasAlpha: true, start }
+}
+
+async function openTiff(bytes: Uint8Array, background: number | null): Promise<Source> {
+  const source = await open(bytes, 'tiff', background)
+  // libvips reads other samples without an error, but scales them wrong. Three floats are linear RGB.
+  const isSeparate = readTiffTag(bytes, TIFF_TAGS.planarConfiguration) === SEPARATE_PLANES
+  const isLinear = source.depth === 'float' && source.channels === 3 && !isSeparate
+  if (!isLinear && !['uchar', 'ushort'].includes(source.depth)) throw unsupportedTiff()
+  // A further sample of unspecified meaning is not alpha.
+  const isUnspecified = readTiffTag(bytes, TIFF_TAGS.extraSamples) === 0
+  return isUnspecified ? { ...source, background: null } : source
+}
+
+function openBmp(bytes: Uint8Array, background: number | null): Source {
+  const { width, height, channels } = readBmpInfo(bytes)
+  requireDecodable(width * height, channels)
+  const start = () => {
+    const { pixels } = readBmp(bytes)
+    return sharp(pixels, { raw: { width, height, channels }, limitInputPixels: false })
+  }
+  const hasAlpha = channels === 4
+  return { width, height, hasAlpha, background, isScalable: false, orientation: 1, start }
+}
+
+function openSvg(bytes: Uint8Array, background: number | null): Source {
+  const { width, height, atSize } = readSvg(bytes)
+  const start = ({ columns, rows }: Grid) =>
+    load(atSize({ columns: Math.min(columns, SVG_SIDE_MAX), rows: Math.min(rows, SVG_SIDE_MAX) }))
+  return {
+    ...{ width, height, hasAlpha: true, background: background ?? SVG_BACKGROUND },
+    ...{ isScalable: true, orientation: 1, start },
+  }
+}
+
+function unsupportedTiff(cause?: unknown): ConverterError {
+  return new ConverterError(
+    'FORMAT_NOT_ACCEPTED',
+    'this TIFF has an unsupported compression or pixel format; save it with 8 bits per channel and LZW',
+    { cause },
+  )
 }
 
 function requireDecodable(pixels: number, bytesPerPixel: number): void {
@@ -140,17 +254,17 @@ function tooLarge(message: string): ConverterError {
   return new ConverterError('IMAGE_TOO_LARGE', message)
 }
 
-async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Promise<Uint8Array> {
-  const image = await withoutAlpha(source, options.background)
-  const size = sizeFromDecoder(source, grid, options.resample)
+async function readCells(source: Source, grid: Grid, method: Resample): Promise<Uint8Array> {
+  const image = await withoutAlpha(source, grid)
+  const size = sizeFromDecoder(source, grid, method)
   const { data, info } = await image
-    .resize({ width: size.columns, height: size.rows, fit: 'fill', kernel: options.resample })
+    .resize({ width: size.columns, height: size.rows, fit: 'fill', kernel: method })
     .toColourspace('srgb')
     .raw()
     .toBuffer({ resolveWithObject: true })
   // After the conversion to sRGB, a gray image also has three channels.
   assert.equal(info.channels, 3)
-  return resample(data, size, grid, options.resample)
+  return resample(data, size, grid, method)
 }
 
 /** Returns the size to which libvips resizes the image. `resample` then resizes the result to `grid`. */
@@ -172,20 +286,22 @@ function sizeFromDecoder(
  * Returns the image without alpha. Alpha must be removed before resizing, because resizing weights pixels by their
  * alpha and would turn transparent pixels black.
  */
-async function withoutAlpha(source: Source, background: number | null): Promise<Sharp> {
-  const { width, height, hasAlpha, orientation, start } = source
-  if (!hasAlpha) return start().autoOrient()
+async function withoutAlpha(source: Source, grid: Grid): Promise<Sharp> {
+  const { width, height, hasAlpha, background, orientation, start } = source
+  const image = await start(grid)
+  if (!hasAlpha) return image.autoOrient()
   if (background !== null) {
     const [r, g, b] = [background >>> 16, (background >>> 8) & 255, background & 255]
-    return start().autoOrient().flatten({ background: { r, g, b } })
+    // A gray image becomes RGB first, because its background would be gray too.
+    return image.autoOrient().pipelineColourspace('srgb').flatten({ background: { r, g, b } })
   }
   if (width * height * 3 > PLAIN_BYTES_MAX) {
     // The image is not rotated here, but after this step, so that this compression can work row by row.
-    const packed = start().removeAlpha().toColourspace('srgb').png({ compressionLevel: 1 })
+    const packed = image.removeAlpha().toColourspace('srgb').png({ compressionLevel: 1 })
     const bytes = await packed.withExif({ IFD0: { Orientation: `${orientation}` } }).toBuffer()
     return sharp(bytes, { limitInputPixels: false }).autoOrient()
   }
-  const opaque = start().autoOrient().removeAlpha().toColourspace('srgb').raw()
+  const opaque = image.autoOrient().removeAlpha().toColourspace('srgb').raw()
   const { data, info } = await opaque.toBuffer({ resolveWithObject: true })
   const { channels } = info
   return sharp(data, { raw: { width: info.width, height: info.height, channels } })
@@ -198,83 +314,4 @@ function gray(rgb: Uint8Array): Uint8Array {
     rgb.fill(Math.round(luma), at, at + 3)
   }
   return rgb
-}
-
-export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'tiff' | 'bmp' | 'svg'
-
-const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'
-/** Maximum bytes in which the SVG loader searches for the root element. */
-const SVG_HEAD_BYTES = 1_000
-/**
- * The PNG chunks that affect pixels. Other chunks are removed, because decoders would decompress text chunks of any
- * size.
- */
-const PNG_CHUNKS: ReadonlySet<string> = new Set([
-  'IHDR',
-  'PLTE',
-  'IDAT',
-  'IEND',
-  'tRNS',
-  'gAMA',
-  'cHRM',
-  'sRGB',
-  'iCCP',
-  'eXIf',
-])
-/** Maximum bytes of an EXIF chunk, equal to the maximum in a JPEG. A larger chunk is removed. */
-const PNG_EXIF_BYTES_MAX = 65_536
-
-/**
- * Detects the format of an image from its first bytes, not from its name or declared type. Errors:
- * FORMAT_NOT_ACCEPTED, including for compressed SVG.
- */
-function formatOf(bytes: Uint8Array): ImageFormat {
-  const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 64))
-  const starts = (latin1: string, at = 0) =>
-    head.toString('latin1', at, at + latin1.length) === latin1
-  if (starts('\xff\xd8\xff')) return 'jpeg'
-  if (starts('\x89PNG\r\n\x1a\n')) return 'png'
-  if (starts('GIF87a') || starts('GIF89a')) return 'gif'
-  if (starts('RIFF') && starts('WEBP', 8)) return 'webp'
-  if (starts('ftyp', 4) && isAvif(head)) return 'avif'
-  if (starts('II*\0') || starts('MM\0*') || starts('II+\0') || starts('MM\0+')) return 'tiff'
-  if (starts('BM')) return 'bmp'
-  if (isSvg(bytes)) return 'svg'
-  throw new ConverterError(
-    'FORMAT_NOT_ACCEPTED',
-    `the file is not an image in an accepted format: ${ACCEPTED}`,
-  )
-}
-
-/** Checks the major brand and the first compatible brands. Source: AVIF 1.2 section 6. */
-function isAvif(head: Buffer): boolean {
-  const brands = head.toString('latin1', 8, Math.min(head.length, head.readUInt32BE(0)))
-  return (
-    brands.startsWith('avif') || brands.startsWith('avis') || /^(?:.{4}){2,}?avif/s.test(brands)
-  )
-}
-
-function isSvg(bytes: Uint8Array): boolean {
-  const head = Buffer.from(bytes.subarray(0, SVG_HEAD_BYTES)).toString()
-  return /^\ufeff?\s*</.test(head) && /<(?:\w+:)?svg[\s>]/.test(head)
-}
-
-/**
- * Returns a PNG without the chunks that do not affect pixels. Errors: IMAGE_UNDECODABLE if the last chunk is missing.
- * This is checked here, because decoders would accept such a file.
- */
-export function essentialPng(bytes: Uint8Array): Uint8Array {
-  const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const result = Buffer.alloc(file.length)
-  let resultBytes = file.copy(result, 0, 0, 8)
-  for (let at = 8; at + 12 <= file.length; ) {
-    const type = file.toString('latin1', at + 4, at + 8)
-    const end = at + 12 + file.readUInt32BE(at)
-    if (PNG_CHUNKS.has(type) && (type !== 'eXIf' || end - at <= PNG_EXIF_BYTES_MAX)) {
-      resultBytes += file.copy(result, resultBytes, at, end)
-    }
-    if (type === 'IEND' && end <= file.length) return result.subarray(0, resultBytes)
-    at = end
-  }
-  throw undecodable('png')
 }

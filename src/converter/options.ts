@@ -145,7 +145,10 @@ export function gridOf(
   return { columns, rows }
 }
 
-/** Returns `count * numerator / denominator`, rounded down. This is exact, because the product is below 2^53. */
+/**
+ * Returns `count * numerator / denominator`, rounded down. Sides of an SVG can be fractions, whose quotient may be a
+ * little too small. Quotients of whole sides are exact: they are at least 1e-8 below the next whole number.
+ */
 function scaled(count: number, numerator: number, denominator: number): number {
-  return Math.max(1, Math.floor((count * numerator) / denominator))
+  return Math.max(1, Math.floor((count * numerator) / denominator + 1e-9))
 }

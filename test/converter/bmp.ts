@@ -6,6 +6,8 @@ export interface BmpKind {
   readonly core?: boolean
   /** Masks for red, green and blue with 16 and 32 bits. If absent, the default masks apply. */
   readonly masks?: readonly [number, number, number]
+  /** Mask for alpha, in a header of version 3. */
+  readonly alphaMask?: number
 }
 
 /**
@@ -18,7 +20,7 @@ export function bmpOf(
   colors: readonly number[] = [],
 ): Buffer {
   const [height, width] = [pixels.length, pixels[0]?.length ?? 0]
-  const { bits, core = false, masks } = kind
+  const { bits, core = false, masks, alphaMask } = kind
   const info = Buffer.alloc(core ? 12 : 40)
   info.writeUInt32LE(info.length, 0)
   if (core) {
@@ -32,10 +34,12 @@ export function bmpOf(
     info.writeUInt16LE(1, 12)
     info.writeUInt16LE(bits, 14)
     info.writeUInt32LE(masks === undefined ? 0 : 3, 16)
+    if (alphaMask !== undefined) info.writeUInt32LE(56, 0)
     info.writeUInt32LE(colors.length, 32)
   }
-  const maskBytes = Buffer.alloc(masks === undefined ? 0 : 12)
-  for (const [at, mask] of (masks ?? []).entries()) maskBytes.writeUInt32LE(mask, at * 4)
+  const allMasks = [...(masks ?? []), ...(alphaMask === undefined ? [] : [alphaMask])]
+  const maskBytes = Buffer.alloc(allMasks.length * 4)
+  for (const [at, mask] of allMasks.entries()) maskBytes.writeUInt32LE(mask, at * 4)
   const table = Buffer.concat(
     colors.map((color) =>
       Buffer.from([color & 255, (color >>> 8) & 255, color >>> 16, 0].slice(0, core ? 3 : 4)),

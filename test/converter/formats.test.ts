@@ -10,7 +10,8 @@ import { promisify } from 'node:util'
 import { crc32, deflateSync } from 'node:zlib'
 import sharp, { type Sharp } from 'sharp'
 import { describe, expect, it } from 'vitest'
-import { type DecodeOptions, decode, essentialPng } from '../../src/converter/decode.ts'
+import { type DecodeOptions, decode } from '../../src/converter/decode.ts'
+import { essentialPng } from '../../src/converter/formats.ts'
 import { bmpOf } from './bmp.ts'
 
 const PLAIN: DecodeOptions = { resample: 'nearest', grayscale: false, background: null }
@@ -183,6 +184,60 @@ describe('decoding', () => {
     expect(await cells(half, [2, 1], { background: R })).toEqual([[0x7f0000, 0xff8080]])
   })
 
+  it('decodes a gray image with transparency on the requested background, not on its gray', async () => {
+    const gray = await sharp(Buffer.from([0, 255, 0, 0]), {
+      raw: { width: 2, height: 1, channels: 2 },
+    })
+      .toColourspace('b-w')
+      .png()
+      .toBuffer()
+    expect((await sharp(gray).metadata()).channels).toBe(2)
+    expect(await cells(gray, [2, 1], { background: 0x336699 })).toEqual([[K, 0x336699]])
+    // A gray value that is transparent.
+    const whole = await motif([[K, W]])
+      .toColourspace('b-w')
+      .png()
+      .toBuffer()
+    const keyed = withPngChunks(whole, [['tRNS', Buffer.from([0, 255])]])
+    expect(await cells(keyed, [2, 1], { background: 0x336699 })).toEqual([[K, 0x336699]])
+  })
+
+  it('applies the gamma of a PNG that is not sRGB', async () => {
+    const linear = await motif([[0x808080, R]])
+      .png()
+      .toBuffer()
+    const gamma = (value: number) => {
+      const bytes = Buffer.alloc(4)
+      bytes.writeUInt32BE(value * 100_000)
+      return bytes
+    }
+    const chunk = (value: number) => withPngChunks(linear, [['gAMA', gamma(value)]])
+    expect(await cells(chunk(1), [2, 1])).toEqual([[0xbcbcbc, R]])
+    expect(await cells(chunk(0.45455), [2, 1])).toEqual([[0x808080, R]])
+    const srgb = withPngChunks(linear, [
+      ['sRGB', Buffer.from([0])],
+      ['gAMA', gamma(1)],
+    ])
+    expect(await cells(srgb, [2, 1])).toEqual([[0x808080, R]])
+  })
+
+  it('decodes what the first frame of a GIF does not cover as transparent', async () => {
+    // A canvas of 3 x 1 pixels; its first frame is the red pixel in the middle.
+    const canvas = '47494638396103000100800000ff0000000000'
+    const frame = '2c01000000010001000002024401003b'
+    const gif = Buffer.from(canvas + frame, 'hex')
+    expect(await cells(gif, [3, 1], { background: 0x336699 })).toEqual([[0x336699, R, 0x336699]])
+    expect(await cells(gif, [3, 1])).toEqual([[K, R, K]])
+  })
+
+  it('decodes a BMP with a mask for alpha on the requested background', async () => {
+    const bmp = bmpOf({ bits: 32, masks: [R, G, B], alphaMask: 0xff000000 }, [
+      [0xff00ff00, 0x0000ff00, 0x8000ff00],
+    ])
+    expect(await cells(bmp, [3, 1], { background: R })).toEqual([[G, R, 0x7f8000]])
+    expect(await cells(bmp, [3, 1])).toEqual([[G, G, G]])
+  })
+
   it('decodes the first frame of an animated GIF or WebP', async () => {
     const frames = await Promise.all(
       [[[R, G]], [[B, W]]].map((colors) => motif(colors).png().toBuffer()),
@@ -317,6 +372,9 @@ describe('rejection', () => {
     ['an unassigned compression', { 259: 9999 }],
     ['12 bits per sample', { 258: 12 }],
     ['64 bits per sample', { 258: 64, 339: 3 }],
+    ['32-bit integers', { 258: 32, 339: 1 }],
+    ['signed integers', { 258: 16, 339: 2 }],
+    ['gray floats', { 258: 32, 339: 3 }],
     ['complex numbers', { 258: 32, 339: 5 }],
     ['a colour filter array', { 262: 32803 }],
     ['10 channels', { 277: 10 }],
@@ -404,6 +462,80 @@ describe('SVG', () => {
       server.close()
       await rm(folder, { recursive: true })
     }
+  })
+
+  it.each([
+    ['long comments', `<!-- ${'a'.repeat(2_000)} -->`],
+    ['a document type with entities', '<!DOCTYPE svg [<!ENTITY ns "http://a/">]>'],
+  ])('is recognized after %s', async (_, before) => {
+    expect(await cells(svg(red, undefined, before), [2, 1])).toEqual([[R, W]])
+  })
+
+  it.each(['utf-16le', 'iso-8859-1'] as const)('is read in the encoding %s', async (encoding) => {
+    const start = encoding === 'utf-16le' ? '\ufeff' : '<?xml version="1.0" encoding="ISO-8859-1"?>'
+    const text = `${start}${svg(`<desc>\u00e9</desc>${red}`)}`
+    const bytes = Buffer.from(text, encoding === 'utf-16le' ? 'utf16le' : 'latin1')
+    expect(await cells(bytes, [2, 1])).toEqual([[R, W]])
+  })
+
+  it.each([
+    ['viewBox="0 0 24.5 10.4"', 24.5, 10.4],
+    ['viewBox="0 0 0.5 0.25"', 0.5, 0.25],
+    ['width="1in" viewBox="0 0 2 1"', 96, 48],
+    ['height="7.5" viewBox="0 0 2 1"', 15, 7.5],
+    ['width="100%" height="100%" viewBox="0 0 3 1"', 3, 1],
+    ['style="width:30px;height:9px"', 30, 9],
+  ])('has the size of its root element, also a fraction: %s', async (attributes, width, height) => {
+    const image = await decode(svg(red, attributes), PLAIN, () => ({ columns: 2, rows: 1 }))
+    expect([image.width, image.height]).toEqual([width, height])
+  })
+
+  it('keeps preserveAspectRatio and percentages while it is stretched to the grid', async () => {
+    const square = '<rect width="100%" height="100%" fill="red"/>'
+    const size = 'width="4" height="1" viewBox="0 0 1 1"'
+    expect(await cells(svg(square, size), [8, 1])).toEqual([[W, W, W, R, R, W, W, W]])
+    const left = `${size} preserveAspectRatio="xMinYMid meet"`
+    expect(await cells(svg(square, left), [8, 1])).toEqual([[R, R, W, W, W, W, W, W]])
+  })
+
+  it('is drawn if its viewBox is tiny', async () => {
+    const tiny = svg('<rect width="0.001" height="0.001" fill="red"/>', 'viewBox="0 0 .002 .001"')
+    expect(await cells(tiny, [2, 1])).toEqual([[R, W]])
+  })
+
+  it('is drawn with CSS variables that have one value', async () => {
+    const style = '<style>/* { */:root{--b:var(--a); --a:red}</style>'
+    const rect = '<rect width="1" height="1" style="fill:var(--b)"/>'
+    const other = '<rect x="1" width="1" height="1" style="fill:var(--none, blue)"/>'
+    expect(await cells(svg(style + rect + other), [2, 1])).toEqual([[R, B]])
+  })
+
+  it.each([
+    ['an attribute', 'fill="red" transform="rotate(90)" transform-origin=".5 .5"'],
+    ['a style', 'fill="red" style="transform-origin: .5px .5px; transform: rotate(90deg)"'],
+    ['a style sheet', 'class="x"'],
+  ])('is drawn with the transform-origin of %s', async (_, attributes) => {
+    const style = '<style>.x{fill:red;transform:rotate(90deg);transform-origin:.5px .5px}</style>'
+    expect(await cells(svg(`${style}<rect width="1" height="1" ${attributes}/>`), [2, 1])).toEqual([
+      [R, W],
+    ])
+  })
+
+  it.each([
+    ['has no size', svg(red, '')],
+    [
+      'has a CSS variable with two values',
+      svg('<style>:root{--a:red}g{--a:blue}</style><g style="fill:var(--a)"/>'),
+    ],
+    [
+      'turns a shape around its own middle',
+      svg('<rect style="transform-box:fill-box;transform-origin:center;transform:scale(2)"/>'),
+    ],
+  ])('is rejected with the reason if it %s', async (_, bytes) => {
+    await expect(cells(bytes, [2, 1])).rejects.toMatchObject({
+      code: 'FORMAT_NOT_ACCEPTED',
+      message: expect.stringMatching(/^this SVG (?:has no size|uses )/),
+    })
   })
 
   it.each([
