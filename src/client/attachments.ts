@@ -1,9 +1,11 @@
+import { kindOf, requireCount, requireObject, requireText, valueInvalid } from './json-body.ts'
 import { bytesOf, jsonOf, jsonWithLists } from './reply.ts'
 import {
   type Call,
   type Content,
   pathOf,
   type RequestOptions,
+  requireName,
   type Transport,
 } from './transport.ts'
 
@@ -44,7 +46,7 @@ export class AttachmentsClient {
 
   constructor(transport: Transport, db: string, id: string) {
     this.#transport = transport
-    this.#item = { db, id }
+    this.#item = { db, id: requireName(id, 'id') }
   }
 
   /**
@@ -60,8 +62,8 @@ export class AttachmentsClient {
     const call = {
       method: 'PUT',
       path: this.#path(name),
-      headers: { 'content-type': contentType },
-      content,
+      headers: { 'content-type': requireText(contentType, 'contentType') },
+      content: requireContent(content),
       streams: 'content',
       ...rest,
     } satisfies Call
@@ -77,8 +79,7 @@ export class AttachmentsClient {
     options: RequestOptions & { readonly range?: ByteRange } = {},
   ): Promise<AttachmentBytes> {
     const { range, ...rest } = options
-    const headers: Record<string, string> =
-      range === undefined ? {} : { range: `bytes=${range.from}-${range.to ?? ''}` }
+    const headers: Record<string, string> = range === undefined ? {} : { range: rangeText(range) }
     const call = {
       method: 'GET',
       path: this.#path(name),
@@ -97,17 +98,21 @@ export class AttachmentsClient {
     })
   }
 
-  /** Yields all attachments, ordered by name. Errors: ClientError. */
+  /**
+   * Yields all attachments, ordered by name. An attachment that exists during the whole loop is yielded once. Errors:
+   * ClientError.
+   */
   async *list(options: RequestOptions = {}): AsyncGenerator<Attachment> {
-    for (let offset = 0; ; offset += PAGE) {
-      const query = { limit: PAGE, offset }
+    for (let after: string | undefined; ; ) {
+      const query = { limit: PAGE, after }
       const call = { method: 'GET', path: pathOf(PATH, this.#item), query, ...options }
       const { attachments } = await this.#transport.read(
         call,
         jsonWithLists<{ attachments: readonly Attachment[] }>('attachments'),
       )
       yield* attachments
-      if (attachments.length < PAGE) return
+      after = attachments.at(-1)?.name
+      if (attachments.length < PAGE || after === undefined) return
     }
   }
 
@@ -120,4 +125,18 @@ export class AttachmentsClient {
   #path(name: string): string {
     return pathOf(`${PATH}/{name}`, { ...this.#item, name })
   }
+}
+
+/** Errors: ClientError, VALUE_INVALID, because `fetch` would send another value as text, or nothing. */
+function requireContent(content: Content): Content {
+  const kinds = [Blob, Uint8Array, ReadableStream]
+  const isContent = ['string', 'function'].includes(typeof content)
+  if (isContent || kinds.some((kind) => content instanceof kind)) return content
+  throw valueInvalid(`content is ${kindOf(content)} instead of a string, bytes, a Blob or a stream`)
+}
+
+function rangeText(range: ByteRange): string {
+  const { from, to } = requireObject(range, 'range')
+  const last = to === undefined ? '' : requireCount(to, 'range/to')
+  return `bytes=${requireCount(from, 'range/from')}-${last}`
 }

@@ -2,8 +2,16 @@ import { parseJson } from '../base/json.ts'
 import type { Attachment } from './attachments.ts'
 import { ClientError, isTransient } from './error.ts'
 import type { Stored } from './item.ts'
+import { requireList, requireText } from './json-body.ts'
 import { eventStreamOf } from './reply.ts'
-import { backOffMs, type Call, pathOf, type RequestOptions, type Transport } from './transport.ts'
+import {
+  backOffMs,
+  type Call,
+  pathOf,
+  type RequestOptions,
+  requireName,
+  type Transport,
+} from './transport.ts'
 
 /** An entry of the ledger; `method` determines its members. */
 export type Entry = {
@@ -62,8 +70,11 @@ export async function* changesOf(
 ): AsyncGenerator<Change> {
   const call = {
     method: 'GET',
-    path: pathOf('/api/ledgers/{serverid}/changes', { serverid: serverId }),
-    query: { db: databases, since },
+    path: pathOf('/api/ledgers/{serverid}/changes', { serverid: `${serverId}` }),
+    query: {
+      db: requireList(databases, 'databases').map((db) => requireName(db, 'databases')),
+      since: requireText(since, 'since'),
+    },
     streams: 'reply',
   } satisfies Call
   let last = ''

@@ -3,9 +3,16 @@ import { AttachmentsClient } from './attachments.ts'
 import { ClientError, unverifiable, VerificationError } from './error.ts'
 import { filterText, type QueryFilter } from './filter.ts'
 import type { MemberName, Patch, Revision, Selected, Stored } from './item.ts'
-import { requireObject, valueInvalid } from './json-body.ts'
-import { jsonOf, jsonWithLists } from './reply.ts'
-import { type Call, pathOf, type RequestOptions, type Transport } from './transport.ts'
+import {
+  kindOf,
+  requireCount,
+  requireList,
+  requireObject,
+  requireText,
+  valueInvalid,
+} from './json-body.ts'
+import { jsonOf, jsonWithLists, malformed } from './reply.ts'
+import { type Call, pathOf, type RequestOptions, requireName, type Transport } from './transport.ts'
 import type { ProvenRevision, Verification } from './verification.ts'
 
 /** The result of a change. */
@@ -27,8 +34,11 @@ export interface Read<Item> {
 
 /** Options of a change. */
 export interface ChangeOptions extends RequestOptions {
-  /** Fails with `PRECONDITION_FAILED` unless the item still has this `etag`. */
-  readonly ifMatch?: string | undefined
+  /**
+   * Fails with `PRECONDITION_FAILED` unless the item still has this `etag`. The client refuses undefined, because the
+   * change would have no condition.
+   */
+  readonly ifMatch?: string
 }
 
 /** Selects items and their order. */
@@ -44,8 +54,6 @@ export interface QueryOptions<Item, Field extends MemberName<Item> = never> exte
 
 const PAGE = 500
 const PAGE_MAX = 10_000
-const DATABASE = '/api/{db}'
-const ITEM = '/api/{db}/{id}'
 const AGGREGATE = '/api/config/aggregate'
 
 /** Options of a history. */
@@ -62,6 +70,7 @@ interface HistoryPage<Item> {
 interface Page<Doc> {
   readonly items: readonly string[]
   readonly docs: readonly Doc[]
+  readonly cursor?: string | null
 }
 
 /** A database of a node. Errors of all methods: ClientError. */
@@ -72,7 +81,7 @@ export class DatabaseClient<Item extends object> {
   readonly #verification: Verification | null
 
   constructor(transport: Transport, verification: Verification | null, name: string) {
-    this.name = name
+    this.name = requireName(name, 'db')
     this.#transport = transport
     this.#verification = verification
   }
@@ -85,7 +94,7 @@ export class DatabaseClient<Item extends object> {
     const body = requireObject(item, 'body')
     const call = { method: 'POST', path: this.#path(), body, ...options }
     const written = await this.#transport.write(call, async (reply) => {
-      const { id } = await jsonOf<{ id: string }>(reply)
+      const { id } = await jsonOf<{ id: unknown }>(reply)
       return writtenIn(reply, id)
     })
     await this.#verification?.written(this.name, written.id, written.position, false)
@@ -97,8 +106,13 @@ export class DatabaseClient<Item extends object> {
     items: readonly (Item & { readonly id?: string })[],
     options: RequestOptions = {},
   ): Promise<readonly string[]> {
-    const call = { method: 'POST', path: this.#path(), body: items, ...options }
-    return (await this.#transport.write(call, jsonWithLists<{ ids: readonly string[] }>('ids'))).ids
+    const body = requireList(items, 'items')
+    const call = { method: 'POST', path: this.#path(), body, ...options }
+    return this.#transport.write(call, async (reply) => {
+      const { ids } = await jsonWithLists<{ ids: readonly string[] }>('ids')(reply)
+      if (ids.length === items.length) return ids
+      throw malformed(reply)
+    })
   }
 
   /** Returns the item, or null if it does not exist. With `at`, returns the item as of the block of this height. */
@@ -107,7 +121,8 @@ export class DatabaseClient<Item extends object> {
     options: RequestOptions & { readonly at?: number | undefined } = {},
   ): Promise<Read<Item> | null> {
     const { at, ...rest } = options
-    const path = this.#path(id)
+    const path = this.#itemPath(id)
+    if (at !== undefined) requireCount(at, 'at')
     if (this.#verification !== null && at === undefined) {
       return readOf(await this.#verification.read(this.name, id, rest))
     }
@@ -135,6 +150,7 @@ export class DatabaseClient<Item extends object> {
     options: ChangeOptions & { readonly ifAbsent?: boolean } = {},
   ): Promise<Written> {
     const { ifAbsent = false, ...rest } = options
+    if (typeof ifAbsent !== 'boolean') throw valueInvalid(`ifAbsent is ${kindOf(ifAbsent)}`)
     const headers: Record<string, string> = ifAbsent ? { 'if-none-match': '*' } : {}
     return this.#change('POST', id, requireObject(item, 'body'), rest, headers)
   }
@@ -150,8 +166,9 @@ export class DatabaseClient<Item extends object> {
   }
 
   /**
-   * Yields the items in creation order, or in the order of `filter.order`, page by page. With `filter.order`, an
-   * item that changes during the loop may be returned twice or not at all.
+   * Yields the items in creation order, or in the order of `filter.order`, page by page. In creation order, each item
+   * that exists and matches during the whole loop is yielded once. With `filter.order`, a page starts after a number of
+   * items, so a change during the loop may repeat an item or leave an item out.
    */
   async *query<Field extends MemberName<Item> = never>(
     options: QueryOptions<Item, Field> = {},
@@ -180,7 +197,11 @@ export class DatabaseClient<Item extends object> {
 
   /** Counts the items, or only the items that match `filter.where`. */
   async count({ filter, ...rest }: CountOptions<Item> = {}): Promise<number> {
-    const query = { count: true, limit: 1, filter: filter && filterText(filter) }
+    const query = {
+      count: true,
+      limit: 1,
+      filter: filter === undefined ? undefined : filterText(filter),
+    }
     const call = { method: 'GET', path: this.#path(), query, ...rest }
     return (await this.#transport.read(call, jsonOf<{ count: number }>)).count
   }
@@ -190,12 +211,12 @@ export class DatabaseClient<Item extends object> {
     const { filter, group, sum, avg, min, max, ...rest } = options
     const query = {
       db: this.name,
-      group: group?.join(),
-      sum: sum?.join(),
-      avg: avg?.join(),
-      min: min?.join(),
-      max: max?.join(),
-      filter: filter && filterText(filter),
+      group: pathsText(group, 'group'),
+      sum: pathsText(sum, 'sum'),
+      avg: pathsText(avg, 'avg'),
+      min: pathsText(min, 'min'),
+      max: pathsText(max, 'max'),
+      filter: filter === undefined ? undefined : filterText(filter),
     }
     const call = { method: 'GET', path: AGGREGATE, query, ...rest }
     const reply = await this.#transport.read(call, jsonWithLists<Aggregated>('groups'))
@@ -216,8 +237,8 @@ export class DatabaseClient<Item extends object> {
   ): AsyncGenerator<Revision<Item>> {
     let cursor: string | undefined
     do {
-      const query = { limit: pageSize, cursor }
-      const path = `${this.#path(id)}/history`
+      const query = { limit: requireCount(pageSize, 'pageSize', 1), cursor }
+      const path = `${this.#itemPath(id)}/history`
       const call = { method: 'GET', path, query, isProven: true, ...options }
       const page = await this.#transport.read(call, jsonWithLists<HistoryPage<Item>>('history'))
       yield* page.history
@@ -234,49 +255,30 @@ export class DatabaseClient<Item extends object> {
     docs: boolean,
   ): AsyncGenerator<Page<Doc>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
-    // `!(limit >= 0)` also refuses NaN, with which the list would end at once.
-    if (!(limit >= 0)) throw valueInvalid(`limit must be 0 or more, but is ${limit}`)
-    if (!(pageSize >= 1)) throw valueInvalid(`pageSize must be 1 or more, but is ${pageSize}`)
-    const pageMax = Math.min(pageSize, PAGE_MAX)
+    if (limit !== Number.POSITIVE_INFINITY) requireCount(limit, 'limit')
+    const pageMax = Math.min(requireCount(pageSize, 'pageSize', 1), PAGE_MAX)
     const convert = jsonWithLists<Page<Doc>>('items', ...(docs ? ['docs' as const] : []))
-    // If the filter has an order, `offset` (a number of items) selects the next page; otherwise `after` (an id) does.
+    // Pages in creation order continue after a position, which stays when the last item is deleted or created again.
     const isOrdered = (filter?.order?.length ?? 0) > 0
     let left = limit
     let offset = 0
-    // The ids of the last page. The next page continues after the last of these ids that still exists.
-    let previousIds = after === undefined ? [] : [after]
+    let cursor = 'start'
     while (left > 0) {
       const size = Math.min(left, pageMax)
       const query = {
         limit: size,
         docs,
-        offset: isOrdered ? offset : undefined,
-        filter: filter && filterText(filter),
+        filter: filter === undefined ? undefined : filterText(filter),
+        after: cursor === 'start' && after !== undefined ? requireName(after, 'after') : undefined,
+        ...(isOrdered ? { offset } : { cursor }),
       }
       const call = { method: 'GET', path: this.#path(), query, ...rest }
-      const page = await this.#page(previousIds, call, convert)
+      const page = await this.#transport.read(call, convert)
       yield page
       left -= page.items.length
       offset += page.items.length
-      if (!isOrdered) previousIds = [...page.items]
       if (page.items.length < size) return
-    }
-  }
-
-  /** Returns the page after the last of `previousIds` that still exists. */
-  async #page<Doc>(
-    previousIds: readonly string[],
-    call: Call,
-    convert: (reply: Response) => Promise<Page<Doc>>,
-  ): Promise<Page<Doc>> {
-    for (let at = previousIds.length - 1; ; at -= 1) {
-      try {
-        const query = { ...call.query, after: previousIds[at] }
-        return await this.#transport.read({ ...call, query }, convert)
-      } catch (error) {
-        const isGone = error instanceof ClientError && error.code === 'ITEM_NOT_FOUND'
-        if (!isGone || at <= 0) throw error
-      }
+      if (!isOrdered) cursor = nextCursor(page, cursor)
     }
   }
 
@@ -284,11 +286,12 @@ export class DatabaseClient<Item extends object> {
     method: string,
     id: string,
     body: unknown,
-    { ifMatch, ...rest }: ChangeOptions,
+    options: ChangeOptions,
     headers: Record<string, string> = {},
   ): Promise<Written> {
-    if (ifMatch !== undefined) headers['if-match'] = ifMatch
-    const call = { method, path: this.#path(id), body, headers, ...rest }
+    const { ifMatch, ...rest } = options
+    if (Object.hasOwn(options, 'ifMatch')) headers['if-match'] = requireText(ifMatch, 'ifMatch')
+    const call = { method, path: this.#itemPath(id), body, headers, ...rest }
     const written = await this.#transport.write(call, async (reply) => {
       await jsonOf(reply)
       return writtenIn(reply, id)
@@ -297,10 +300,22 @@ export class DatabaseClient<Item extends object> {
     return written
   }
 
-  #path(id?: string): string {
-    const { name: db } = this
-    return id === undefined ? pathOf(DATABASE, { db }) : pathOf(ITEM, { db, id })
+  #path(): string {
+    return pathOf('/api/{db}', { db: this.name })
   }
+
+  #itemPath(id: string): string {
+    return pathOf('/api/{db}/{id}', { db: this.name, id })
+  }
+}
+
+/** Returns member paths for a query. Errors: ClientError, VALUE_INVALID. */
+function pathsText(paths: readonly string[] | undefined, name: string): string | undefined {
+  if (paths === undefined || requireList(paths, name).length === 0) return undefined
+  for (const path of paths) {
+    if (requireText(path, name).includes(',')) throw valueInvalid(`${name} has a path with a comma`)
+  }
+  return paths.join()
 }
 
 /** Converts a proven revision. As for every read, the caller declares the type of the item. */
@@ -310,7 +325,15 @@ function readOf<Item>(read: ProvenRevision | null): Read<Item> | null {
   return { item: item as Stored<Item>, position, etag: `"${position}"` }
 }
 
-function writtenIn({ headers }: Response, id: string): Written {
-  const [, position = ''] = headers.get('ledger-position')?.split('/') ?? []
-  return { id, position, etag: headers.get('etag') ?? '' }
+/** Returns the cursor after a full page. Errors: REPLY_MALFORMED, because the list would end early or never. */
+function nextCursor({ cursor }: Page<unknown>, previous: string): string {
+  if (typeof cursor === 'string' && cursor !== previous) return cursor
+  throw new ClientError('REPLY_MALFORMED', 200, 'the reply has no cursor for the next page')
+}
+
+/** Errors: REPLY_MALFORMED unless `reply` has a position. The entity tag of a revision is its position in quotes. */
+function writtenIn(reply: Response, id: unknown): Written {
+  const [, position] = /^\d+\/(\d+\.\d+)$/.exec(reply.headers.get('ledger-position') ?? '') ?? []
+  if (position === undefined || typeof id !== 'string') throw malformed(reply)
+  return { id, position, etag: `"${position}"` }
 }

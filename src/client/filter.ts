@@ -1,5 +1,5 @@
 import type { MemberName, Stored } from './item.ts'
-import { jsonText } from './json-body.ts'
+import { jsonText, requireObject, valueInvalid } from './json-body.ts'
 
 /** A filter of items: docs/reference/ledger/queries.md. */
 export interface QueryFilter<Item, Field extends MemberName<Item> = never> {
@@ -73,12 +73,17 @@ type ScalarOf<Value> = unknown extends Value
     ? ScalarOf<Element>
     : Extract<Value, Scalar>
 
-/** Returns the filter as JSON, without `limit` and `offset`, which belong to the page. */
-export function filterText<Item, Field extends MemberName<Item>>({
-  where,
-  order,
-  fields,
-}: QueryFilter<Item, Field>): string {
+/**
+ * Returns the filter as JSON, without `limit` and `offset`, which belong to the page. Errors: ClientError,
+ * VALUE_INVALID, also for an unknown member, because without its condition the filter would select too many items.
+ */
+export function filterText<Item, Field extends MemberName<Item>>(
+  filter: QueryFilter<Item, Field>,
+): string {
+  const { where, order, fields, ...others } = requireObject(filter, 'filter')
+  const [other] = Object.keys(others)
+  if (other !== undefined) throw valueInvalid(`filter/${other} is not where, order or fields`)
+  if (where !== undefined) requireObject(where, 'filter/where')
   // Refuses a condition that is undefined: JSON would omit it, so the filter would select too many items.
   if (where !== undefined) jsonText(where, 'filter/where', 'refused')
   return jsonText({ where, order, fields }, 'filter')

@@ -19,10 +19,31 @@ export function valueInvalid(fault: string): ClientError {
   return new ClientError('VALUE_INVALID', 0, fault)
 }
 
+// Programs without types, or with an index off by one, pass values that the types exclude. A request without such a
+// value would have another meaning: without an id, it concerns the whole database.
+
 /** Returns `value`, which must be one object. Errors: ClientError, VALUE_INVALID. */
 export function requireObject<Value>(value: Value, root: string): Value {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
   throw valueInvalid(`${root} is ${kindOf(value)} instead of an object`)
+}
+
+/** Returns `value`, which must be a list. Errors: ClientError, VALUE_INVALID. */
+export function requireList<Value>(value: readonly Value[], root: string): readonly Value[] {
+  if (Array.isArray(value)) return value
+  throw valueInvalid(`${root} is ${kindOf(value)} instead of a list`)
+}
+
+/** Returns `value`, which must be a text that is not empty. Errors: ClientError, VALUE_INVALID. */
+export function requireText(value: string | undefined, root: string): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw valueInvalid(`${root} is ${kindOf(value)} instead of a text`)
+}
+
+/** Returns `value`, which must be an integer of `min` or more. Errors: ClientError, VALUE_INVALID. */
+export function requireCount(value: number, root: string, min = 0): number {
+  if (Number.isSafeInteger(value) && value >= min) return value
+  throw valueInvalid(`${root} is ${kindOf(value)} instead of an integer of ${min} or more`)
 }
 
 interface Fault {
@@ -73,9 +94,11 @@ function isOpaque(value: unknown): boolean {
   return value instanceof Map || value instanceof Set || ArrayBuffer.isView(value)
 }
 
-function kindOf(value: unknown): string {
-  if (value === null || value === undefined) return String(value)
+/** Describes a value for an error message. */
+export function kindOf(value: unknown): string {
+  if (value === '') return 'an empty text'
+  if (value === null || value === undefined || typeof value === 'number') return String(value)
   if (value instanceof Date) return 'an invalid Date'
   if (Array.isArray(value)) return 'a list'
-  return `a ${typeof value === 'object' ? value.constructor.name : typeof value}`
+  return `a ${typeof value === 'object' ? (value.constructor?.name ?? 'object') : typeof value}`
 }

@@ -1,5 +1,6 @@
 import { type Change, type ChangesOptions, changesOf } from './changes.ts'
 import { DatabaseClient } from './database.ts'
+import { kindOf, requireList, requireObject, valueInvalid } from './json-body.ts'
 import type { Operations } from './operations.ts'
 import { declaredOf, jsonWithLists } from './reply.ts'
 import {
@@ -66,7 +67,7 @@ export class LedgerClient {
     changes: readonly ChangeRequest[],
     options: RequestOptions = {},
   ): Promise<RecordedChanges> {
-    const body = { entries: changes }
+    const body = { entries: requireList(changes, 'changes') }
     const { block, results } = await this.request('POST /api/ledgers', { body }, options)
     for (const { method, db } of changes) {
       if (method === 'delete_db') await this.#verification?.databaseDeleted(db)
@@ -89,13 +90,27 @@ export class LedgerClient {
     input: Operations[Key]['input'],
     options: RequestOptions = {},
   ): Promise<Operations[Key]['reply']> {
-    const [method = '', template = ''] = operation.split(' ')
-    const { path = {}, query = {}, body } = input as Input
+    const [, method = '', template = ''] = /^([A-Z]+) (\/\S*)$/.exec(String(operation)) ?? []
+    if (method === '')
+      throw valueInvalid(`operation is ${kindOf(operation)}; use one like GET /api/dbs`)
+    const { path = {}, query = {}, body } = requireInput(input)
     const call = { method, path: pathOf(template, path), query, body, ...options }
     return method === 'GET'
       ? this.#transport.read(call, declaredOf<Operations[Key]['reply']>)
       : this.#transport.write(call, declaredOf<Operations[Key]['reply']>)
   }
+}
+
+/**
+ * Returns the input of an operation. Errors: ClientError, VALUE_INVALID for a body or a member of it that is undefined:
+ * an operation without body, or without the member, does something else.
+ */
+function requireInput(input: Input): Input {
+  const { body } = requireObject(input, 'input')
+  const isMissing = Object.hasOwn(input, 'body') && body === undefined
+  const members = Object.entries(Object(body)).filter(([, member]) => member === undefined)
+  if (!isMissing && members.length === 0) return input
+  throw valueInvalid(`body${members.map(([name]) => `/${name}`).join()} is undefined; leave it out`)
 }
 
 /** The common type of the inputs of all operations. */

@@ -76,7 +76,8 @@ export async function refusalIn(reply: Response): Promise<ClientError> {
   return new ClientError(String(code), status, String(message), { retryAfterMs })
 }
 
-function malformed(reply: Response): ClientError {
+/** Returns the error for a reply that does not come from a node. */
+export function malformed(reply: Response): ClientError {
   const { status } = reply
   const message = `the reply (${status}) does not come from a node`
   return new ClientError('REPLY_MALFORMED', status, message, {

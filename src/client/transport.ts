@@ -1,7 +1,7 @@
 import { joinUrl, serverUrl, UrlError } from '../base/url.ts'
 import type { VerifySignature } from '../chain/portable.ts'
 import { ClientError, isTransient, unverifiable } from './error.ts'
-import { jsonText, valueInvalid } from './json-body.ts'
+import { jsonText, kindOf, valueInvalid } from './json-body.ts'
 import { isRedirect, redirected, refusalIn } from './reply.ts'
 
 /** Stores the last verified checkpoint, a text of about 200 characters. */
@@ -263,6 +263,9 @@ function headersOf(headers: Readonly<Record<string, string>>): Headers {
 
 function initOf({ method, content }: Call): RequestInit {
   const bytes = typeof content === 'function' ? content() : content
+  if (bytes !== content && !(bytes instanceof ReadableStream)) {
+    throw valueInvalid(`content returned ${kindOf(bytes)} instead of a ReadableStream`)
+  }
   return {
     method,
     body: bytes ?? null,
@@ -282,23 +285,44 @@ function reasonOf(error: unknown): string {
   return error.message === '' && 'code' in error ? String(error.code) : error.message
 }
 
-/** Replaces each `{name}` in `template` with its part. Errors: ClientError, NAME_INVALID. */
-export function pathOf(template: string, parts: Readonly<Record<string, string | number>>): string {
-  return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
-    const text = String(parts[name] ?? '')
-    // Refuses an empty segment, `.` and `..`, because URLs resolve `.` and `..` even if they are escaped.
-    if (!['', '.', '..'].includes(text) && text.isWellFormed()) return encodeURIComponent(text)
-    throw new ClientError('NAME_INVALID', 0, `${JSON.stringify(text)} cannot be used as ${name}`)
-  })
+/** Returns `name`. Errors: ClientError, NAME_INVALID unless `name` is a text that a path can contain. */
+export function requireName(name: unknown, what: string): string {
+  // Refuses an empty segment, `.` and `..`, because URLs resolve `.` and `..` even if they are escaped.
+  if (typeof name === 'string' && !['', '.', '..'].includes(name) && name.isWellFormed()) {
+    return name
+  }
+  const shown = typeof name === 'string' ? JSON.stringify(name) : kindOf(name)
+  throw new ClientError('NAME_INVALID', 0, `${shown} cannot be used as ${what}`)
 }
 
+/** Replaces each `{name}` in `template` with its part. Errors: ClientError, NAME_INVALID. */
+export function pathOf(template: string, parts: Readonly<Record<string, string>>): string {
+  const unused = Object.keys(parts).find((name) => !template.includes(`{${name}}`))
+  if (unused !== undefined) {
+    throw new ClientError('NAME_INVALID', 0, `the path ${template} has no part ${unused}`)
+  }
+  return template.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(requireName(parts[name], name)),
+  )
+}
+
+/** Errors: ClientError, VALUE_INVALID for a value that would be sent as another text. */
 function queryText(query: Query): string {
   const pairs = Object.entries(query).flatMap(([name, value]) => {
     if (value === undefined) return []
-    const values = typeof value === 'object' ? value : [String(value)]
-    return values.map((each) => `${encodeURIComponent(name)}=${encodeURIComponent(each)}`)
+    const values: readonly unknown[] = Array.isArray(value) ? value : [value]
+    return values.map(
+      (each) => `${encodeURIComponent(name)}=${encodeURIComponent(textOf(each, name))}`,
+    )
   })
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`
+}
+
+function textOf(value: unknown, name: string): string {
+  if (typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)))
+    return String(value)
+  if (typeof value === 'string' && value.isWellFormed()) return value
+  throw valueInvalid(`${name} is ${kindOf(value)}, which a URL cannot contain`)
 }
 
 /** Returns 128 random bits as text. `crypto.randomUUID` does not exist on pages without TLS. */

@@ -63,8 +63,8 @@ it('lists all attachments of an item, and deletes them', async () => {
   expect(await collected(item(node.url).list())).toHaveLength(502)
   await item(node.url).delete('a')
   expect(node.requests.map(({ method, path }) => [method, path])).toEqual([
-    ['GET', '/api/fruit/x%2Fy/attachments?limit=500&offset=0'],
-    ['GET', '/api/fruit/x%2Fy/attachments?limit=500&offset=500'],
+    ['GET', '/api/fruit/x%2Fy/attachments?limit=500'],
+    ['GET', '/api/fruit/x%2Fy/attachments?limit=500&after=a%20b.txt'],
     ['DELETE', '/api/fruit/x%2Fy/attachments/a'],
   ])
 })
@@ -90,13 +90,13 @@ it('reads the whole history, and an item at an earlier height', async () => {
   ])
 })
 
-it('reads the pages of a list with a custom order by offset, and of other lists by the last id', async () => {
+it('reads the pages of a list with a custom order by offset, and of other lists by the position of the last item', async () => {
   const page = (...items: string[]) =>
-    json(200, { status: true, items, docs: items.map((id) => ({ id })), limit: 2, offset: 0 })
+    json(200, { status: true, items, docs: items.map((id) => ({ id })), cursor: '3.1' })
   const filter = { where: { n: { gt: 1 } } }
   for (const [order, second] of [
-    [undefined, { after: 'b' }],
-    [[], { after: 'b' }],
+    [undefined, { cursor: '3.1' }],
+    [[], { cursor: '3.1' }],
     [['n DESC'], { offset: '2' }],
     ['n DESC', { offset: '2' }],
   ] as const) {

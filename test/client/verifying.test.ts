@@ -125,7 +125,7 @@ it('returns the same results as without verification while the node is honest', 
   const { position } = await fruit.create(plum(1))
   const first = await fruit.read('plum')
   expect(first).toEqual({ item: plum(1), position, etag: `"${position}"` })
-  await fruit.patch('plum', { price: 2 }, { ifMatch: first?.etag })
+  await fruit.patch('plum', { price: 2 }, { ifMatch: `"${position}"` })
   proxy.paths.length = 0
   expect((await fruit.read('plum'))?.item).toEqual(plum(2))
   expect(proxy.paths.length).toBe(2)
