@@ -2,7 +2,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
 import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
+import { Dice } from '../support/ledger-load.ts'
 import { HandClock, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+import { roundsOf } from '../support/rounds.ts'
 import { collected, noted } from './fake-node.ts'
 
 interface Fruit {
@@ -106,16 +108,36 @@ it('counts and aggregates items', async () => {
   await expect(tooMany).rejects.toMatchObject({ code: 'AGGREGATION_INVALID', status: 400 })
 })
 
-it('continues with the next page of a list after the last item of the previous page was deleted', async () => {
-  await ledger.createDatabase('shrinking')
-  const shrinking = ledger.database<{ n: number }>('shrinking')
-  await shrinking.createAll(Array.from({ length: 9 }, (_, n) => ({ id: `i${n}`, n })))
-  const seen: string[] = []
-  for await (const { id } of shrinking.query({ pageSize: 3 })) {
-    seen.push(id)
-    if (id === 'i2' || id === 'i4' || id === 'i5') await shrinking.delete(id)
+/** More rounds than usual: `PAGING_ROUNDS=100 vitest run test/client/client.test.ts`. */
+const PAGING_ROUNDS = Number(process.env.PAGING_ROUNDS ?? roundsOf(20))
+
+it('yields each item once while other items are deleted and created again', async () => {
+  for (let seed = 0; seed < PAGING_ROUNDS; seed += 1) {
+    const dice = new Dice(seed)
+    await ledger.createDatabase(`paging${seed}`)
+    const items = ledger.database(`paging${seed}`)
+    const ids = Array.from({ length: 20 }, (_, n) => `${dice.below(2) ? 'stable' : 'moving'} ${n}`)
+    await items.createAll(ids.map((id) => ({ id })))
+    const options = {
+      pageSize: 1 + dice.below(4),
+      ...(seed % 2 === 0 ? {} : { filter: { where: { id: { neq: 'x' } } } }),
+    }
+    const seen: string[] = []
+    const list = seed % 4 < 2 ? items.query(options) : items.ids(options)
+    for await (const each of list) {
+      const id = typeof each === 'string' ? each : each.id
+      seen.push(id)
+      // At most 40 changes, so that the list ends.
+      const changed = seen.length < 20 ? [id, ids[dice.below(20)] ?? ''] : []
+      for (const moving of changed.filter((name) => name.startsWith('moving'))) {
+        const isThere = (await items.read(moving)) !== null
+        if (isThere) await items.delete(moving)
+        if (!isThere || dice.below(10) < 7) await items.create({ id: moving })
+      }
+    }
+    const isStable = (id: string) => id.startsWith('stable')
+    expect([seed, seen.filter(isStable)]).toEqual([seed, ids.filter(isStable)])
   }
-  expect(seen).toEqual(['i0', 'i1', 'i2', 'i3', 'i4', 'i5', 'i6', 'i7', 'i8'])
 })
 
 it('commits changes of several databases together or not at all', async () => {

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 from itertools import islice
 from pathlib import Path
+from random import Random
 
 from daicho import LedgerClient, LedgerError, ProofError, verify_proof
 from daicho.verify_proof import main
@@ -85,6 +86,31 @@ class RealNode(unittest.TestCase):
             if item["n"] in (2, 4, 5):
                 self.fruit.delete(item["id"])
         self.assertEqual(seen, list(range(25)))
+
+    def test_yields_each_item_once_while_other_items_are_deleted_and_created_again(self) -> None:
+        for seed in range(int(os.environ.get("PAGING_ROUNDS", "4"))):
+            random = Random(seed)
+            items = self.ledger.database(f"{self.name}{seed}")
+            self.ledger.create_database(items.name)
+            ids = [f"{random.choice(('stable', 'moving'))} {n}" for n in range(20)]
+            items.create_all([{"id": id} for id in ids])
+            size = random.randint(1, 4)
+            values = items.ids({"id": {"neq": "x"}}, page_size=size) if seed % 2 else items.ids(page_size=size)
+            seen = []
+            for id in values:
+                seen.append(id)
+                # At most 40 changes, so that the list ends.
+                for each in [id, random.choice(ids)] if len(seen) < 20 else []:
+                    if each.startswith("stable"):
+                        continue
+                    if items.read(each) is None:
+                        items.create({"id": each})
+                    else:
+                        items.delete(each)
+                        if random.random() < 0.7:
+                            items.create({"id": each})
+            stable = [id for id in ids if id.startswith("stable")]
+            self.assertEqual([id for id in seen if id in stable], stable, f"seed {seed}")
 
     def test_counts_and_aggregates_items(self) -> None:
         kinds = [("apple", 1), ("pear", 2), ("apple", 4), ("pear", None)]

@@ -8,7 +8,8 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, Iterator, Sequence
 
 from .errors import LedgerError, is_transient
-from .transport import Call, Transport, path_of
+from .json_body import require_list, require_text
+from .transport import Call, Transport, path_of, require_name
 
 #: Maximum seconds without data. A node sends heartbeats more often.
 SILENCE_MAX = 60.0
@@ -32,8 +33,9 @@ def changes_of(
     transport: Transport, server_id: int, databases: Sequence[str], since: str
 ) -> Iterator[Change]:
     """Yields the changes of the chain of `server_id` in order, each once."""
-    path = path_of("/api/ledgers/{serverid}/changes", serverid=server_id)
-    query = {"db": databases, "since": since}
+    path = path_of("/api/ledgers/{serverid}/changes", serverid=str(server_id))
+    names = [require_name(name, "databases") for name in require_list(databases, "databases")]
+    query = {"db": names, "since": require_text(since, "since")}
     last = ""
     failures = 0
     while True:

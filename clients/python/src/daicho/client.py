@@ -9,7 +9,8 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .changes import Change, changes_of
 from .database import Database
-from .transport import Call, Query, Token, Transport, path_of, system_chance
+from .json_body import require_list, require_object, value_invalid
+from .transport import NOTHING, Call, Query, Token, Transport, path_of, system_chance
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class LedgerClient:
         Store the key at the first use, or get it from a source other than the node, because a node that forges a proof
         could also return another key.
         """
-        path = path_of("/api/ledgers/{serverid}/vkey", serverid=self.server_id())
+        path = path_of("/api/ledgers/{serverid}/vkey", serverid=str(self.server_id()))
         return self._transport.read(Call("GET", path)).content.decode().strip()
 
     def databases(self) -> list[str]:
@@ -82,7 +83,8 @@ class LedgerClient:
         A change has a `method` (`create_db`, `delete_db`, `create_item`, `update_item`, `delete_item`), a `db`, and
         an `item` or an `id`.
         """
-        value = self.request("POST", "/api/ledgers", body={"entries": [dict(change) for change in changes]})
+        entries = [require_object(change, "change") for change in require_list(changes, "changes")]
+        value = self.request("POST", "/api/ledgers", body={"entries": entries})
         block = value["block"]
         ids = [each["id"] for each in value["results"]]
         return Recorded(int(block["height"]), str(block["id"]), ids)
@@ -96,9 +98,16 @@ class LedgerClient:
         return changes_of(self._transport, self.server_id(), databases, since)
 
     def request(
-        self, method: str, path: str, *, query: Query | None = None, body: Any = None
+        self, method: str, path: str, *, query: Query | None = None, body: Any = NOTHING
     ) -> dict[str, Any]:
-        """Calls any other operation with a JSON reply. `path` must be percent-encoded, and must start with `/`."""
-        call = Call(method, path, query or {}, body)
+        """Calls any other operation with a JSON reply. `path` must be percent-encoded, and must start with `/`.
+
+        A `body` of None is refused, because a request without a body does something else.
+        """
+        if method not in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
+            raise value_invalid(method, "method", "a method of HTTP")
+        if body is None:
+            raise value_invalid(body, "body", "JSON; leave it out for a request without a body")
+        call = Call(method, path, {} if query is None else require_object(query, "query"), body)
         send = self._transport.read if method in ("GET", "HEAD") else self._transport.write
         return send(call).json()

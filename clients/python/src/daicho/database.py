@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Union
 
 from .errors import LedgerError
-from .json_body import json_text, require_object
-from .transport import Call, Reply, Transport, path_of
+from .json_body import json_text, require_count, require_list, require_object, require_text, value_invalid
+from .transport import NOTHING, Call, Reply, Transport, path_of, require_name
 
 #: An item: any JSON object. Items from a node have an `id`.
 Item = Dict[str, Any]
@@ -95,19 +96,22 @@ class Database:
     def create(self, item: Item) -> Written:
         """Creates an item. The node assigns an id if `item` has none."""
         reply = self._transport.write(Call("POST", self._path, body=require_object(item, "body")))
-        return _written_in(reply, str(reply.json().get("id", "")))
+        return _written_in(reply, reply.json().get("id"))
 
     def create_all(self, items: Sequence[Item]) -> list[str]:
         """Creates all `items` or none of them, and returns their ids."""
-        reply = self._transport.write(Call("POST", self._path, body=list(items)))
-        return _list_in(reply.json(), "ids")
+        body = require_list(items, "items")
+        ids = _list_in(self._transport.write(Call("POST", self._path, body=body)).json(), "ids")
+        if len(ids) == len(body):
+            return ids
+        raise LedgerError("REPLY_MALFORMED", 200, f"the reply has {len(ids)} ids for {len(body)} items")
 
     def read(self, id: str, *, at: int | None = None) -> Read | None:
         """Returns the item, or None if it does not exist.
 
         With `at`, returns the item as of the block of this height.
         """
-        call = Call("GET", self._item(id), {"at": at})
+        call = Call("GET", self._item(id), {"at": None if at is None else require_count(at, "at")})
         try:
             reply = self._transport.read(call)
         except LedgerError as error:
@@ -119,22 +123,25 @@ class Database:
         return Read(require_object(item, "item"), written.position, written.etag)
 
     def replace(
-        self, id: str, item: Item, *, if_match: str | None = None, if_absent: bool = False
+        self, id: str, item: Item, *, if_match: str = NOTHING, if_absent: bool = False
     ) -> Written:
         """Replaces the item. With `if_absent`, creates the item instead, and fails if the item exists."""
+        if not isinstance(if_absent, bool):
+            raise value_invalid(if_absent, "if_absent", "a bool")
         headers = {"if-none-match": "*"} if if_absent else {}
         return self._change("POST", id, require_object(item, "body"), if_match, headers)
 
-    def patch(self, id: str, members: Item, *, if_match: str | None = None) -> Written:
+    def patch(self, id: str, members: Item, *, if_match: str = NOTHING) -> Written:
         """Merges `members` into the item (RFC 7396): None removes a member.
 
-        With `if_match`, fails with `PRECONDITION_FAILED` unless the item still has this `etag`.
+        With `if_match`, fails with `PRECONDITION_FAILED` unless the item still has this `etag`. An `if_match` of None is
+        refused, because the change would have no condition.
         """
         return self._change("PATCH", id, require_object(members, "body"), if_match, {})
 
-    def delete(self, id: str, *, if_match: str | None = None) -> Written:
+    def delete(self, id: str, *, if_match: str = NOTHING) -> Written:
         """Deletes the item."""
-        return self._change("DELETE", id, None, if_match, {})
+        return self._change("DELETE", id, NOTHING, if_match, {})
 
     def query(
         self,
@@ -146,10 +153,10 @@ class Database:
         after: str | None = None,
         page_size: int = PAGE,
     ) -> Iterator[Item]:
-        """Yields the items in creation order, or in `order`, page by page.
+        """Yields the items in creation order, or in `order`, page by page. With `fields`, only these members.
 
-        With `order`, an item that changes during the loop may be returned twice or not at all. With `fields`, the items
-        have only these members.
+        In creation order, each item that exists and matches during the whole loop is yielded once. With `order`, a page
+        starts after a number of items, so a change during the loop may repeat an item or leave an item out.
         """
         for page in self._pages(where, order, fields, limit, after, page_size, docs=True):
             yield from _list_in(page, "docs")
@@ -189,7 +196,7 @@ class Database:
         """
         paths = {"group": group, "sum": sum, "avg": avg, "min": min, "max": max}
         query: dict[str, str | None] = {
-            name: ",".join([names] if isinstance(names, str) else names) or None
+            name: _paths_text([names] if isinstance(names, str) else names, name)
             for name, names in paths.items()
         }
         query.update(db=self.name, filter=_filter_text(where, None, None))
@@ -227,7 +234,8 @@ class Database:
 
         With `position`, proves this entry of the item. Without `position`, proves the latest entry.
         """
-        call = Call("GET", f"{self._item(id)}/proof", {"position": position})
+        query = {"position": None if position is None else require_text(position, "position")}
+        call = Call("GET", f"{self._item(id)}/proof", query)
         return self._transport.read(call).content
 
     def _pages(
@@ -240,46 +248,39 @@ class Database:
         page_size: int,
         docs: bool,
     ) -> Iterator[dict[str, Any]]:
-        if not page_size >= 1 or (limit is not None and not limit >= 0):
-            fault = f"page_size must be 1 or more and limit 0 or more, but they are {page_size} and {limit}"
-            raise LedgerError("VALUE_INVALID", 0, fault)
+        page_max = min(require_count(page_size, "page_size", 1), PAGE_MAX)
+        if limit is not None:
+            require_count(limit, "limit")
         query: dict[str, str | int | bool | None] = {
             "docs": docs,
             "filter": _filter_text(where, order, fields),
+            "after": None if after is None else require_name(after, "after"),
         }
-        # With an order, `offset` (a number of items) selects the next page; otherwise `after` (an id) does.
+        # Pages in creation order continue after a position, which stays when the last item is deleted or created again.
+        cursor: Any = None if order else "start"
         offset = 0
-        previous_ids = [] if after is None else [after]
         while limit is None or limit > offset:
-            size = min(page_size, PAGE_MAX, PAGE_MAX if limit is None else limit - offset)
-            page = self._page({**query, "limit": size, "offset": offset if order else None}, previous_ids)
+            size = page_max if limit is None else min(page_max, limit - offset)
+            place = {"limit": size, "offset": offset if order else None, "cursor": cursor}
+            page = self._transport.read(Call("GET", self._path, {**query, **place})).json()
             yield page
-            ids = _list_in(page, "items")
-            offset += len(ids)
-            if len(ids) < size:
+            count = len(_list_in(page, "items"))
+            offset += count
+            if count < size:
                 return
-            if not order:
-                previous_ids = ids
-
-    def _page(
-        self, query: dict[str, str | int | bool | None], previous_ids: list[str]
-    ) -> dict[str, Any]:
-        """Returns the page after the last of `previous_ids` that still exists."""
-        at = len(previous_ids) - 1
-        while True:
-            call = Call("GET", self._path, {**query, "after": previous_ids[at] if previous_ids else None})
-            try:
-                return self._transport.read(call).json()
-            except LedgerError as error:
-                if error.code != "ITEM_NOT_FOUND" or at <= 0:
-                    raise
-            at -= 1
+            if order:
+                continue
+            # Without a new cursor, the list would end early or never.
+            if not isinstance(page.get("cursor"), str) or page["cursor"] == cursor:
+                raise LedgerError("REPLY_MALFORMED", 200, "the reply has no cursor for the next page")
+            cursor = page["cursor"]
+            query["after"] = None
 
     def _change(
-        self, method: str, id: str, body: Item | None, if_match: str | None, headers: dict[str, str]
+        self, method: str, id: str, body: Any, if_match: str, headers: dict[str, str]
     ) -> Written:
-        if if_match is not None:
-            headers = {**headers, "if-match": if_match}
+        if if_match is not NOTHING:
+            headers = {**headers, "if-match": require_text(if_match, "if_match")}
         reply = self._transport.write(Call(method, self._item(id), body=body, headers=headers))
         reply.json()
         return _written_in(reply, id)
@@ -291,18 +292,31 @@ class Database:
 def _filter_text(
     where: Where | None, order: Order | None, fields: Sequence[str] | None
 ) -> str | None:
+    if order is not None and not isinstance(order, str):
+        order = [require_text(term, "order") for term in require_list(order, "order")]
     parts: dict[str, Any] = {
-        "where": None if where is None else dict(where),
-        "order": order,
-        "fields": fields,
+        "where": None if where is None else require_object(where, "where"),
+        "order": order if order is None or isinstance(order, list) else require_text(order, "order"),
+        "fields": None if fields is None else [require_text(name, "fields") for name in require_list(fields, "fields")],
     }
     used = {name: value for name, value in parts.items() if value is not None}
     return json_text(used, "filter") if used else None
 
 
-def _written_in(reply: Reply, id: str) -> Written:
-    _, _, position = reply.headers.get("ledger-position", "").partition("/")
-    return Written(id, position, reply.headers.get("etag", ""))
+def _paths_text(paths: Any, name: str) -> str | None:
+    """Returns member paths for a query. Raises LedgerError, VALUE_INVALID."""
+    for path in require_list(paths, name):
+        if "," in require_text(path, name):
+            raise LedgerError("VALUE_INVALID", 0, f"{name} has a path with a comma")
+    return ",".join(paths) or None
+
+
+def _written_in(reply: Reply, id: Any) -> Written:
+    """Raises LedgerError, REPLY_MALFORMED, unless the reply has a position: in quotes, it is the entity tag."""
+    found = re.fullmatch(r"[0-9]+/([0-9]+\.[0-9]+)", reply.headers.get("ledger-position", ""))
+    if found is None or not isinstance(id, str):
+        raise LedgerError("REPLY_MALFORMED", reply.status, f"the reply ({reply.status}) does not come from a node")
+    return Written(id, found[1], f'"{found[1]}"')
 
 
 def _list_in(value: Mapping[str, Any], name: str) -> List[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Mapping, Sequence
 
 from .errors import LedgerError
 
@@ -19,11 +19,40 @@ def json_text(value: Any, root: str) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
+# Programs without type checks pass None or other wrong values. A request without such a value would have another meaning.
+
+
 def require_object(value: Any, root: str) -> dict[str, Any]:
-    """Returns `value`, which must be a dict, because a request without a body would have another meaning."""
-    if isinstance(value, dict):
+    """Returns `value`, which must be a mapping, as a dict. Raises LedgerError, VALUE_INVALID."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise value_invalid(value, root, "a dict")
+
+
+def require_list(value: Any, root: str) -> list[Any]:
+    """Returns `value`, which must be a sequence, as a list. Raises LedgerError, VALUE_INVALID."""
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return list(value)
+    raise value_invalid(value, root, "a list")
+
+
+def require_text(value: Any, root: str) -> str:
+    """Returns `value`, which must be a str that is not empty. Raises LedgerError, VALUE_INVALID."""
+    if isinstance(value, str) and value:
         return value
-    raise LedgerError("VALUE_INVALID", 0, f"{root} is {_kind_of(value)} instead of a dict")
+    raise value_invalid(value, root, "a text")
+
+
+def require_count(value: Any, root: str, least: int = 0) -> int:
+    """Returns `value`, which must be an int of `least` or more. Raises LedgerError, VALUE_INVALID."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return value
+    raise value_invalid(value, root, f"an int of {least} or more")
+
+
+def value_invalid(value: Any, root: str, expected: str) -> LedgerError:
+    """Returns the error for a wrong argument."""
+    return LedgerError("VALUE_INVALID", 0, f"{root} is {_kind_of(value)} instead of {expected}")
 
 
 def _fault_in(value: Any, path: str, depth: int) -> str | None:
@@ -55,4 +84,6 @@ def _is_exact(value: int) -> bool:
 
 
 def _kind_of(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    if value is None or value == "" or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        return repr(value)
+    return f"a {type(value).__name__}"

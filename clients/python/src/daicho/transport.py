@@ -17,7 +17,7 @@ from typing import Any, Callable, Mapping, Sequence, Union
 from urllib.parse import quote, unquote, urlsplit
 
 from .errors import LedgerError, is_transient
-from .json_body import json_text
+from .json_body import json_text, require_list, require_text, value_invalid
 
 #: A token, or a function that returns a token for each request.
 Token = Union[str, Callable[[], str]]
@@ -34,6 +34,8 @@ DELAY_MAX = 5.0
 REPLY_BYTES_MAX = 1024 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
 KEY_BYTES = 16
+#: The default of arguments for which None is a wrong value.
+NOTHING: Any = object()
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class Call:
     #: The result of `path_of`.
     path: str
     query: Query = field(default_factory=dict)
-    #: Sent as JSON, unless None.
-    body: Any = None
+    #: Sent as JSON, unless NOTHING.
+    body: Any = NOTHING
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -108,12 +110,12 @@ class Transport:
     def open(self, call: Call, timeout: float) -> HTTPResponse:
         """Sends a read once and returns the reply as a stream. Raises LedgerError; reading may raise OSError."""
         url = self._base + _requestable(call.path) + _query_text(call.query)
-        data = None if call.body is None else json_text(call.body, "body").encode()
+        data = None if call.body is NOTHING else json_text(call.body, "body").encode()
         request = urllib.request.Request(url, data, method=call.method)
         if data is not None:
             request.add_header("content-type", "application/json")
         for name, value in {**self._authorization(), **call.headers}.items():
-            if not re.fullmatch(r"[\x20-\x7e]+", value):
+            if not isinstance(value, str) or not re.fullmatch(r"[\x20-\x7e]+", value):
                 # The message does not contain the value, which may be a token.
                 fault = f"the value of the header {name} has a character that no header can have"
                 raise LedgerError("VALUE_INVALID", 0, fault)
@@ -205,21 +207,28 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def path_of(template: str, **parts: str | int) -> str:
+def require_name(name: Any, what: str) -> str:
+    """Returns `name`. Raises LedgerError, NAME_INVALID, unless it is a text that a path can contain."""
+    # Refuses an empty segment, `.` and `..`, because URLs resolve `.` and `..` even if they are escaped.
+    if isinstance(name, str) and name not in ("", ".", "..") and _is_unicode(name):
+        return name
+    raise LedgerError("NAME_INVALID", 0, f"{name!r} cannot be used as {what}")
+
+
+def path_of(template: str, **parts: str) -> str:
     """Replaces each `{name}` in `template` with its part. Raises LedgerError, NAME_INVALID."""
+    return re.sub(
+        r"\{(\w+)\}", lambda found: quote(require_name(parts[found[1]], found[1]), safe=""), template
+    )
 
-    def part(found: re.Match[str]) -> str:
-        text = str(parts[found[1]])
-        # Refuses an empty segment, `.` and `..`, because URLs resolve `.` and `..` even if they are escaped.
-        if text in ("", ".", "..") or any(0xD800 <= ord(unit) <= 0xDFFF for unit in text):
-            raise LedgerError("NAME_INVALID", 0, f"{text!r} cannot be used as {found[1]}")
-        return quote(text, safe="")
 
-    return re.sub(r"\{(\w+)\}", part, template)
+def _is_unicode(text: str) -> bool:
+    return not any(0xD800 <= ord(unit) <= 0xDFFF for unit in text)
 
 
 def _requestable(path: str) -> str:
     """Returns `path`. Raises LedgerError, VALUE_INVALID, if a URL with this path could reach another address."""
+    require_text(path, "path")
     segments = path.split("?", 1)[0].split("/")
     is_printable = re.fullmatch(r"/[\x21-\x7e]*", path) and "#" not in path and "\\" not in path
     if is_printable and not any(unquote(segment) in (".", "..") for segment in segments):
@@ -248,8 +257,11 @@ def _query_text(query: Query) -> str:
             continue
         if isinstance(value, bool):
             value = "true" if value else "false"
-        values = [str(value)] if isinstance(value, (str, int)) else value
-        pairs += [f"{quote(name, safe='')}={quote(each, safe='')}" for each in values]
+        values = [str(value)] if isinstance(value, (str, int)) else require_list(value, name)
+        for each in values:
+            if not isinstance(each, str) or not _is_unicode(each):
+                raise value_invalid(each, name, "a text that a URL can contain")
+            pairs.append(f"{quote(name, safe='')}={quote(each, safe='')}")
     return f"?{'&'.join(pairs)}" if pairs else ""
 
 
