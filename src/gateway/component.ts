@@ -59,8 +59,8 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
         return { started: new Date(startedMs).toISOString(), uptime: (nowMs - startedMs) / 1000 }
       })
       networkRoutes(app, { service, access, serverId, inProgress, version, randomSecret })
-      const onRemoved = (name: string) => sockets.closeNetwork(name)
-      await deploymentRoutes(app, { service, access, onRemoved })
+      service.onRemoved((name) => sockets.closeNetwork(name))
+      await deploymentRoutes(app, { service, access })
       explorerRoutes(app, service, namespaces)
     },
     async close() {

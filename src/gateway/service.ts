@@ -35,6 +35,16 @@ export class GatewayService {
     this.#defaultName = defaultName
   }
 
+  /** Applies the changes that other processes have made to the networks. Called before each request. Errors: StoreError. */
+  current(): Promise<void> {
+    return this.#networks.current()
+  }
+
+  /** Calls `listener` with the name of each network that this or another process removes. */
+  onRemoved(listener: (name: string) => void): void {
+    this.#networks.onRemoved = listener
+  }
+
   /** Returns the network `name`, or, for null, the network at `/api`. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   serve(name: string | null): ServedNetwork {
     const selected = name ?? this.#defaultName ?? this.#networks.list()[0]?.name

@@ -1,6 +1,6 @@
 import type { Schedule } from '../base/clock.ts'
 import { type Head, heightOf, packPosition } from '../chain/index.ts'
-import type { StoreReader } from '../storage/index.ts'
+import { StoreError, type StoreReader } from '../storage/index.ts'
 
 /** Interval between polls for blocks of other processes, milliseconds. */
 const POLL_MS = 100
@@ -33,12 +33,13 @@ export class HeadFollower {
   #next: number
   /** The newest head that was read. Every later head must be the same block or follow it. */
   #seen: Head | null = null
-  /** Message about the block that the last poll did not find, or null. */
-  #lostBlock: string | null = null
   /** Number of consecutive polls that did not find a block. */
   #lostPolls = 0
   #cancelPoll: () => void = () => {}
   #polling: Promise<void> = Promise.resolve()
+  /** The current or last read of the head, and the read that follows it. */
+  #read: Promise<string | null> = Promise.resolve(null)
+  #nextRead: Promise<string | null> | null = null
   #isClosed = false
 
   /**
@@ -74,38 +75,58 @@ export class HeadFollower {
     if (this.#isClosed) return
     this.#cancelPoll = schedule.after(POLL_MS, () => {
       // A failed poll is ignored, because the next poll reports the same blocks.
-      this.#polling = this.catchUp().then(
-        () => this.#countLoss(),
+      this.#polling = this.#readHead().then(
+        (missing) => this.#countLoss(missing),
         () => {},
       )
       void this.#polling.then(() => this.poll(schedule))
     })
   }
 
-  /** Reports all committed blocks that were not reported before. Errors: StoreError. */
+  /**
+   * Reports all committed blocks that were not reported before. Errors: StoreError; STORE_UNAVAILABLE while the
+   * database lacks a block that was read before.
+   */
   async catchUp(): Promise<void> {
-    const { serverId } = this.#reader
-    this.#reader.refresh()
-    // Saved before the head is read. During the read, `committed` may report later blocks, which `head` does not
-    // contain although they are not lost.
-    const before = { size: this.#next, seen: this.#seen }
-    const head = await this.#reader.head(serverId)
-    this.#lostBlock = await this.#missingIn(head, before)
-    if (this.#lostBlock !== null || head === null) return
-    if (head.height > (this.#seen?.height ?? -1)) this.#seen = head
-    if (head.height < this.#next) return
-    const { height } = head
-    const entries = await this.#reader.countEntries(serverId, height, height + 1)
-    // If a failover between the two reads has lost the block, reports nothing. The next poll finds that the block is
-    // missing.
-    if (entries === 0) return
-    this.#advance(packPosition(height, entries - 1), false)
+    const missing = await this.#readHead()
+    if (missing !== null) throw new StoreError('STORE_UNAVAILABLE', missing)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancelPoll()
     await this.#polling
+  }
+
+  /** Reads the head once for all calls that arrive before the read begins. Returns as `#reportCommitted`. */
+  #readHead(): Promise<string | null> {
+    const read = () => {
+      this.#read = this.#nextRead ?? this.#read
+      this.#nextRead = null
+      return this.#reportCommitted()
+    }
+    this.#nextRead ??= this.#read.then(read, read)
+    return this.#nextRead
+  }
+
+  /** Reports new blocks, or returns a message about an earlier block that the chain does not contain. */
+  async #reportCommitted(): Promise<string | null> {
+    const { serverId } = this.#reader
+    this.#reader.refresh()
+    // Saved before the head is read. During the read, `committed` may report later blocks, which `head` does not
+    // contain although they are not lost.
+    const before = { size: this.#next, seen: this.#seen }
+    const head = await this.#reader.head(serverId)
+    const missing = await this.#missingIn(head, before)
+    if (missing !== null || head === null) return missing
+    if (head.height > (this.#seen?.height ?? -1)) this.#seen = head
+    if (head.height < this.#next) return null
+    const { height } = head
+    const entries = await this.#reader.countEntries(serverId, height, height + 1)
+    // A failover between the two reads has lost the block.
+    if (entries === 0) return `block ${height} was stored, but is missing in the database`
+    this.#advance(packPosition(height, entries - 1), false)
+    return null
   }
 
   /** Returns a message about an earlier block that the chain up to `head` does not contain, or null. */
@@ -125,9 +146,9 @@ export class HeadFollower {
     return `block ${seen.height} (${seen.id.slice(0, 16)}…) was stored, but differs in the database`
   }
 
-  #countLoss(): void {
-    this.#lostPolls = this.#lostBlock === null ? 0 : this.#lostPolls + 1
-    if (this.#lostPolls === LOST_POLLS && !this.#isClosed) this.#lost(this.#lostBlock ?? '')
+  #countLoss(missing: string | null): void {
+    this.#lostPolls = missing === null ? 0 : this.#lostPolls + 1
+    if (this.#lostPolls === LOST_POLLS && !this.#isClosed) this.#lost(missing ?? '')
   }
 
   #advance(last: number, isOwn: boolean): void {

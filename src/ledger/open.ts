@@ -6,6 +6,7 @@ import {
   lockFolder,
   openBlobStore,
   openStoreReader,
+  openTurns,
   type StoreLocation,
   type StoreReader,
   storeExists,
@@ -157,6 +158,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const isShared = isDatabaseUrl(location)
   if (isShared) follower.poll(schedule)
   const knownBlocks = () => (isShared ? follower.size : null)
+  const turnsOf = await openTurns(location, schedule)
   const { witnessOf = [] } = options
   const witness = new LogWitness({
     ...{ name: `${logOrigin(serverId)}/witness`, folder: durable ? path : null, clock },
@@ -183,6 +185,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     blockListeners,
     knownBlocks,
     catchUp: () => follower.catchUp(),
+    turnsOf,
   }
   return {
     service: new LedgerService(reader, writer, clock, parts),

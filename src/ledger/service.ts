@@ -18,6 +18,7 @@ import {
   type StoreLocation,
   type StoreReader,
   storedJson,
+  type Turns,
 } from '../storage/index.ts'
 import type { AggregationQuery } from './aggregation/aggregation.ts'
 import type { AttachmentService } from './attachments.ts'
@@ -99,6 +100,8 @@ export interface LedgerParts {
   readonly knownBlocks: () => number | null
   /** Reports all committed blocks to `blockListeners` before the promise resolves. Errors: StoreError. */
   readonly catchUp: () => Promise<void>
+  /** Opens the turns of a database; null if no other process can append to the chain. */
+  readonly turnsOf: ((db: string) => Turns) | null
   /** The Merkle tree over the chain, with its proofs and checkpoints. */
   readonly log: LedgerLog
   /** The witnesses that cosign the checkpoints of `log`. */
@@ -118,7 +121,8 @@ export interface LedgerParts {
  * IDEMPOTENCY_KEY_REUSED, and a repeated request returns its original result.
  */
 export class LedgerService
-  implements Omit<LedgerParts, 'location' | 'blockListeners' | 'knownBlocks' | 'catchUp'>
+  implements
+    Omit<LedgerParts, 'location' | 'blockListeners' | 'knownBlocks' | 'catchUp' | 'turnsOf'>
 {
   readonly serverId: number
   readonly feed: ChangeFeed
@@ -136,6 +140,7 @@ export class LedgerService
   readonly #blockListeners: LedgerParts['blockListeners']
   readonly #known: () => number | null
   readonly #catchUp: () => Promise<void>
+  readonly #turnsOf: LedgerParts['turnsOf']
   readonly #writer: LedgerWriter
   readonly #newId: () => string
   readonly #count: ChainCount
@@ -156,6 +161,7 @@ export class LedgerService
     this.#blockListeners = parts.blockListeners
     this.#known = parts.knownBlocks
     this.#catchUp = parts.catchUp
+    this.#turnsOf = parts.turnsOf
     this.#writer = writer
     const uuids = new UuidGenerator()
     this.#newId = () => uuids.next(clock.now())
@@ -178,9 +184,12 @@ export class LedgerService
     return this.#store.readFailure()
   }
 
+  /** Returns the reason why the networks of this node cannot follow the changes of other processes, or null. */
+  followFailure: () => LedgerError | StoreError | null = () => null
+
   /** The reason why the node cannot write or read, or null. */
   get notReady(): LedgerError | StoreError | null {
-    return this.writesRefused ?? this.readFailure
+    return this.writesRefused ?? this.readFailure ?? this.followFailure()
   }
 
   /** Number and bytes of the units of work that are queued or in flight. */
@@ -414,6 +423,7 @@ export class LedgerService
     checkDatabaseName(db)
     this.#writer.owned.add(db)
     return {
+      turns: this.#turnsOf?.(db) ?? null,
       record: async (unit, known = null) => {
         const network = { db, since: known }
         const conditions = { precondition: null, idempotency: null, network } as const

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../base/json.ts'
 import { ENTRIES_BYTES_MAX, ENTRIES_MAX } from '../chain/index.ts'
+import type { Turns } from '../storage/index.ts'
 import { LedgerError, type LedgerErrorCode } from './errors.ts'
 import { itemText, requireItem } from './item.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
@@ -26,6 +27,8 @@ export interface Written {
 }
 
 export interface OwnDatabase {
+  /** The turns in which the processes of this node may change the database; null if there is only one process. */
+  readonly turns: Turns | null
   /**
    * Records `unit` in one block. Errors: the errors of the writer, and those that depend on the stored state;
    * DATABASE_CHANGED if a block from height `known` on has an entry of this database.

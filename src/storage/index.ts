@@ -41,6 +41,7 @@ export {
   openSharedText,
   openStore,
   openStoreReader,
+  openTurns,
   type StoreOptions,
   storeExists,
   storeWarning,
@@ -65,6 +66,8 @@ export type {
   StoredItem,
   StoredRevision,
   StoreReader,
+  Turn,
+  Turns,
 } from './store.ts'
 export {
   ERASED_FINGERPRINT,

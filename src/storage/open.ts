@@ -8,7 +8,7 @@ import { isDatabaseUrl, type StoreLocation } from './location.ts'
 import type { SharedText } from './postgres/shared-texts.ts'
 import { openSqliteReader } from './sqlite/reader.ts'
 import { openSqliteStore } from './sqlite/store.ts'
-import type { Store, StoreReader } from './store.ts'
+import type { Store, StoreReader, Turns } from './store.ts'
 
 export interface StoreOptions {
   /** The location of the store. A data folder must be locked by this process. */
@@ -94,4 +94,16 @@ export async function openSharedText(
 ): Promise<SharedText> {
   const { openPostgresSharedText } = await import('./postgres/shared-texts.ts')
   return openPostgresSharedText(url, name, schedule)
+}
+
+/**
+ * Returns a function that opens the turns of a name, or null if only one process uses the store at `location`.
+ */
+export async function openTurns(
+  location: StoreLocation,
+  schedule: Schedule,
+): Promise<((name: string) => Turns) | null> {
+  if (!isDatabaseUrl(location)) return null
+  const { PostgresTurns } = await import('./postgres/turns.ts')
+  return (name) => new PostgresTurns({ url: location, durable: false }, name, schedule)
 }

@@ -311,6 +311,21 @@ export interface DiskUsage {
   readonly freeBytes: number | null
 }
 
+/** The right of one process to decide on changes while no other process of the node does. */
+export interface Turn {
+  /** Resolves if no other process had a turn since this one began. Errors: StoreError. */
+  confirm(): Promise<void>
+  /** Gives the turn to the next process. Never rejects. */
+  end(): Promise<void>
+}
+
+/** The turns of the processes of one node, in the order of their requests. */
+export interface Turns {
+  /** Waits for a turn. The previous turn of this process must have ended. Errors: StoreError. */
+  take(): Promise<Turn>
+  close(): void
+}
+
 /** Reads that an exclusive task will probably need. */
 export interface ExpectedReads {
   readonly items: readonly { readonly db: string; readonly id: string }[]

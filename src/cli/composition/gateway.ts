@@ -5,6 +5,7 @@ import type { LedgerService } from '../../ledger/index.ts'
 import {
   defaultNetwork,
   definitionOf,
+  type NetworkDefinition,
   NetworkError,
   Networks,
   readNetwork,
@@ -93,7 +94,7 @@ async function deployNamed(
         continue
       }
       first ??= definition.name
-      if (networks.get(definition.name) === null) await networks.deploy(definition)
+      if (networks.get(definition.name) === null) await deployOnce(networks, definition)
     } catch (error) {
       if (!(error instanceof NetworkError)) throw error
       throw new Exit(EXIT.configuration, `NETWORKS: ${path}: ${error.message}`, { cause: error })
@@ -102,12 +103,25 @@ async function deployNamed(
   return first
 }
 
+/** Deploys a network unless another process that starts at the same time deploys it first. */
+async function deployOnce(networks: Networks, definition: NetworkDefinition): Promise<void> {
+  try {
+    await networks.deploy(definition)
+  } catch (error) {
+    if (!(error instanceof NetworkError) || error.code !== 'NETWORK_EXISTS') throw error
+    if (networks.get(definition.name) === null) throw error
+  }
+}
+
 async function shipDefault(networks: Networks, warn: (message: string) => void): Promise<void> {
   if (networks.get(SHIPPED) !== null || networks.removed().includes(SHIPPED)) return
   try {
     await networks.ship(defaultNetwork())
   } catch (error) {
-    if (!(error instanceof NetworkError) || error.code !== 'NETWORK_NAME_TAKEN') throw error
+    if (!(error instanceof NetworkError)) throw error
+    // Another process has recorded the network since this process has read the networks.
+    if (error.code === 'NETWORK_EXISTS') return
+    if (error.code !== 'NETWORK_NAME_TAKEN') throw error
     warn(`the network that comes with daicho is not served: ${error.message}`)
   }
 }

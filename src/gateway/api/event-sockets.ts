@@ -8,7 +8,6 @@ import {
   type Caller,
   type EmittedEvents,
   isA,
-  isRevoked,
   NetworkError,
   type TypeDeclaration,
 } from '../../network/index.ts'
@@ -99,14 +98,15 @@ export class EventSockets {
     }
     // Not resolved against a base address, because a path such as `//a/b` would then contain a host.
     const url = new URL(`http://gateway${request.url}`)
-    const network = this.#networkAt(url.pathname)
     const token = url.searchParams.get('access_token')
     const bearer = token === null ? {} : { authorization: `Bearer ${token}` }
-    // Counted before the wait for the caller, during which the socket may close and other requests may arrive.
+    // Counted before the first wait, during which the socket may close and other requests may arrive.
     this.#count += 1
     socket.once('close', () => {
       this.#count -= 1
     })
+    await this.#deps.service.current()
+    const network = this.#networkAt(url.pathname)
     const caller = await callerOf({ ...bearer, ...request.headers }, network, this.#deps.access)
     const since = sinceIn(url.searchParams)
     const isSelected = typesIn(url.searchParams, network)
@@ -170,7 +170,7 @@ export class EventSockets {
       end: () => {},
       lastSend: Promise.resolve(),
       async read(height) {
-        if (await isRevoked(network, caller)) {
+        if (await network.isRevoked(caller)) {
           closeRevoked(sockets)
           return { blocks: [], next: height }
         }
@@ -195,7 +195,7 @@ export class EventSockets {
 
 async function sendNew(subscription: Subscription, emitted: EmittedEvents): Promise<void> {
   const { network, caller, sockets } = subscription
-  if (await isRevoked(network, caller)) {
+  if (await network.isRevoked(caller)) {
     closeRevoked(sockets)
     return
   }

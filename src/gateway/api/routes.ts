@@ -119,6 +119,7 @@ async function answer(
   { service, access, serverId, ...system }: RouteDeps,
 ): Promise<FastifyReply> {
   const parts = pathParts(request.url)
+  await service.current()
   const isDefault = parts[0] === 'api'
   const { network, aliases } = service.serve(isDefault ? null : (parts[0] ?? ''))
   const caller = await callerOf(request.headers, network, access)
@@ -153,15 +154,10 @@ function pathParts(url: string): string[] {
   }
 }
 
-interface DeploymentDeps extends Pick<RouteDeps, 'service' | 'access'> {
-  /** Called with the name of a network after its removal. */
-  readonly onRemoved: (name: string) => void
-}
-
 /** Mounts `/networks`, where the administrator lists, deploys, upgrades and removes networks. */
 export async function deploymentRoutes(
   app: HttpApp,
-  { service, access, onRemoved }: DeploymentDeps,
+  { service, access }: Pick<RouteDeps, 'service' | 'access'>,
 ): Promise<void> {
   // These routes have their own Fastify scope, because only these paths accept archives.
   await app.register(async (scope) => {
@@ -171,6 +167,7 @@ export async function deploymentRoutes(
     const hidden = { schema: { hide: true } }
     scope.get('/networks', hidden, async (request) => {
       adminOf(request.headers, access)
+      await service.current()
       return service.list()
     })
     scope.post('/networks', hidden, async (request) => {
@@ -184,7 +181,6 @@ export async function deploymentRoutes(
         adminOf(request.headers, access)
         const { name } = request.params
         await service.remove(name).catch(rethrow)
-        onRemoved(name)
         return reply.code(204).send()
       },
     )
@@ -217,7 +213,8 @@ function fieldDefault(text: string): FieldDefault {
 /** Mounts `/explorer` and `/<network>/explorer`: Swagger UI for a network, and its OpenAPI document. */
 export function explorerRoutes(app: HttpApp, service: GatewayService, style: NamespaceStyle): void {
   servePageFiles(app, assetFiles(EXPLORER_ASSETS))
-  const find = (request: FastifyRequest) => {
+  const find = async (request: FastifyRequest) => {
+    await service.current()
     const { network: name } = request.params as { network?: string }
     try {
       const prefix = name === undefined ? '' : `/${encodeURIComponent(name)}`
@@ -227,7 +224,7 @@ export function explorerRoutes(app: HttpApp, service: GatewayService, style: Nam
     }
   }
   const page = async (request: FastifyRequest, reply: FastifyReply) => {
-    const { served, prefix } = find(request)
+    const { served, prefix } = await find(request)
     const { name } = served.network.definition
     const path = `${prefix}/explorer`
     const html = swaggerPage({
@@ -244,7 +241,7 @@ export function explorerRoutes(app: HttpApp, service: GatewayService, style: Nam
     app.get(`${prefix}/explorer`, hidden, page)
     app.get(`${prefix}/explorer/`, hidden, page)
     app.get(`${prefix}/explorer/openapi.json`, hidden, async (request) => {
-      const { served, prefix: before } = find(request)
+      const { served, prefix: before } = await find(request)
       return openApiDocument(served, `${before}/api`, style)
     })
   }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
-import { LedgerError, unitOf } from '../../ledger/core.ts'
+import { unitOf } from '../../ledger/core.ts'
 import type { Change, LedgerService } from '../../ledger/index.ts'
 import { namesEvent } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
@@ -24,21 +24,21 @@ import {
   Resolver,
   resourceFilter,
 } from '../resources/listing.ts'
-import {
-  definitionInItem,
-  deploymentChanges,
-  isTombstone,
-  networkItem,
-  tombstone,
-} from '../resources/network-item.ts'
+import { deploymentChanges, networkItem, tombstone } from '../resources/network-item.ts'
 import { registriesOf } from '../resources/overlay.ts'
 import { type ParameterTexts, parameterTexts, runQuery } from '../resources/query.ts'
-import { ADMIN, type Caller, recordsOf, transactionOf } from '../resources/transaction.ts'
+import {
+  ADMIN,
+  type Caller,
+  isRevoked,
+  recordsOf,
+  transactionOf,
+} from '../resources/transaction.ts'
 import type { ChangeRequest } from '../transactions/messages.ts'
 import { type EmittedEvent, EventFeed } from './event-feed.ts'
 import { NetworkThread } from './network-thread.ts'
 import { type Outcome, Pipeline, type WritePosition } from './pipeline.ts'
-import { readNetworkItem } from './recorded-networks.ts'
+import { requireFreeName } from './recorded-networks.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
 
 /** Maximum time to load the scripts of a network, milliseconds. */
@@ -57,10 +57,8 @@ export interface NetworkDeps {
   readonly version: string
   /** Maximum time for the processors of one transaction, milliseconds. */
   readonly deadlineMs: number
-  /** Number of blocks whose network changes this process has applied; null if no other process changes networks. */
-  readonly known: () => number | null
-  /** Applies the network changes that other processes have recorded so far. */
-  readonly catchUp: () => Promise<void>
+  /** Applies the network changes in all committed blocks. Returns the number of these blocks. */
+  readonly catchUp: () => Promise<number>
   /** Receives the console output of processors. */
   readonly log: (network: string, level: string, text: string) => void
 }
@@ -92,8 +90,7 @@ export class BusinessNetwork {
       // Publishes nothing here if several processes change the network. Then `Networks` calls `EventFeed.follow`, which
       // reads the events from the chain, in chain order.
       publish: ledger.isShared ? () => {} : this.events.publish.bind(this.events),
-      known: deps.known,
-      isOvertaken: (error: Error) => this.#isOvertaken(error),
+      follow: () => this.#catchUp(),
       log: (level: string, text: string) => log(name, level, text),
     }
     this.#pipeline = new Pipeline(parts, isRecorded)
@@ -239,24 +236,26 @@ export class BusinessNetwork {
     return stored === null ? null : objectIn(stored.text)
   }
 
+  /** Whether the identity of a formerly valid caller has been revoked, or its participant deleted. */
+  isRevoked(caller: Caller): Promise<boolean> {
+    return isRevoked(caller, this.#database)
+  }
+
   /**
    * Replaces the network with `next` if all stored resources are valid in the new model; `defaults` fill new fields.
    * One block contains the new archive and all updates. Other requests wait until the upgrade is finished.
    * Errors: NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
   async upgrade(next: NetworkDefinition, defaults: readonly FieldDefault[]): Promise<void> {
-    if (this.#deps.ledger.isShared) await this.#deps.catchUp()
-    const { name, sha256 } = this.#definition
-    if (next.sha256 === sha256) {
-      throw new NetworkError(
-        'NETWORK_VERSION_SAME',
-        `${name} is already deployed with exactly this archive`,
-      )
-    }
     const item = networkItem(next, this.#deps.version)
     const thread = await this.#startThread(next, true)
     try {
       await this.#pipeline.exclusive(async () => {
+        const { name, sha256 } = this.#definition
+        if (next.sha256 === sha256) {
+          const message = `${name} is already deployed with exactly this archive`
+          throw new NetworkError('NETWORK_VERSION_SAME', message)
+        }
         const writes = await upgradedResources(this.#database, next, defaults)
         await this.#record('StartBusinessNetwork', item, writes)
         this.#definition = next
@@ -273,7 +272,7 @@ export class BusinessNetwork {
   async follow(next: NetworkDefinition): Promise<void> {
     this.#pipeline.recordedElsewhere()
     if (next.sha256 === this.#definition.sha256) return
-    await this.#pipeline.exclusive(async () => {
+    await this.#pipeline.whenIdle(async () => {
       // This process may have made the upgrade itself while this call waited.
       if (next.sha256 === this.#definition.sha256) return
       this.#definition = next
@@ -284,7 +283,6 @@ export class BusinessNetwork {
 
   /** Removes the network permanently. */
   async remove(): Promise<void> {
-    if (this.#deps.ledger.isShared) await this.#deps.catchUp()
     return this.#pipeline.exclusive(async () => {
       const item = tombstone(this.#definition, this.#deps.version)
       await this.#record('RemoveBusinessNetwork', item, [])
@@ -331,20 +329,12 @@ export class BusinessNetwork {
     return isRecorded ? [] : deploymentChanges(definition, this.#deps.version)
   }
 
-  async #isOvertaken(error: Error): Promise<boolean> {
-    if (!(error instanceof LedgerError)) return false
-    if (error.code !== 'DATABASE_CHANGED' && error.code !== 'DATABASE_EXISTS') return false
-    await this.#deps.catchUp()
-    if (this.#pipeline.isRecorded) return true
-    // Another process has recorded either this network or a different database with the same name. Only in the first
-    // case can the requests be decided again.
-    const { name, sha256 } = this.#definition
-    const item = await readNetworkItem(this.#deps.ledger, name).catch(() => null)
-    return (
-      item !== null &&
-      !isTombstone(item.text) &&
-      definitionInItem(item.text, name).sha256 === sha256
-    )
+  /** See `PipelineParts.follow`. Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN before the network is recorded. */
+  async #catchUp(): Promise<number> {
+    const { ledger, catchUp } = this.#deps
+    const blocks = await catchUp()
+    if (!this.#pipeline.isRecorded) await requireFreeName(this.#definition.name, ledger)
+    return blocks
   }
 
   #guard(caller: Caller): Guard {

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
-import { NetworkError } from '../errors.ts'
 import { targetOfCanonical } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import type { Caller } from '../resources/transaction.ts'
+import { type Caller, identityUnknown } from '../resources/transaction.ts'
 import type { IdentityRequest } from '../transactions/messages.ts'
 import type { BusinessNetwork } from './business-network.ts'
 
@@ -32,26 +31,13 @@ export async function issueIdentity(
 
 /** Returns the caller with this secret. Errors: IDENTITY_UNKNOWN, for revoked and for unknown identities alike. */
 export async function callerWith(network: BusinessNetwork, secret: string): Promise<Caller> {
-  const unknown = new NetworkError(
-    'IDENTITY_UNKNOWN',
-    'no identity of this network has this secret',
-  )
+  const unknown = identityUnknown()
   if (secret.length > SECRET_LENGTH_MAX) throw unknown
   const id = identityId(secret)
   const identity = await network.lookUp({ type: IDENTITY, id })
-  if (identity === null || identity.state === 'REVOKED') throw unknown
-  const participant = targetOfCanonical(String(identity.participant))
-  if (participant === null || (await network.lookUp(participant)) === null) throw unknown
-  return { participant, identity: id }
-}
-
-/** Whether the identity of a formerly valid caller has been revoked, or its participant deleted. */
-export async function isRevoked(
-  network: BusinessNetwork,
-  { identity, participant }: Caller,
-): Promise<boolean> {
-  if (identity === null) return false
-  const stored = await network.lookUp({ type: IDENTITY, id: identity })
-  if (stored === null || stored.state === 'REVOKED') return true
-  return (await network.lookUp(participant)) === null
+  const participant = targetOfCanonical(String(identity?.participant))
+  if (participant === null) throw unknown
+  const caller = { participant, identity: id }
+  if (await network.isRevoked(caller)) throw unknown
+  return caller
 }

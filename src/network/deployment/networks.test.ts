@@ -38,6 +38,7 @@ function ledgerWithDeletedDatabase(databases = ['gone', 'broken']) {
     isShared: true,
     knownBlocks: 0,
     databases: async () => databases,
+    catchUp: async () => {},
     onBlocks(listener: typeof report) {
       report = listener
       return () => {}
@@ -72,6 +73,7 @@ it('continues to follow the networks of other processes after the database of on
   const networks = await Networks.open(deps)
   report(0)
   report(1)
+  await networks.current()
   await networks.close()
   expect(warnings).toEqual([expect.stringMatching(/^network broken is not served: ./)])
 })

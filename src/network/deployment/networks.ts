@@ -1,3 +1,5 @@
+import { type Schedule, systemSchedule } from '../../base/clock.ts'
+import { StoreError } from '../../ledger/core.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { removed } from '../resources/instances.ts'
@@ -9,9 +11,9 @@ import { BusinessNetwork, type NetworkDeps } from './business-network.ts'
 import { NetworkThread } from './network-thread.ts'
 import {
   type FollowedBlocks,
-  followNetworks,
-  type NetworkFollower,
+  NetworkFollower,
   readNetworkItem,
+  requireFreeName,
 } from './recorded-networks.ts'
 import type { FieldDefault } from './upgrade.ts'
 
@@ -21,7 +23,9 @@ import type { FieldDefault } from './upgrade.ts'
  */
 const REPLAY_MS = 600_000
 
-export interface NetworksDeps extends Omit<NetworkDeps, 'known' | 'catchUp'> {
+export interface NetworksDeps extends Omit<NetworkDeps, 'catchUp'> {
+  /** Default: the timers of the runtime. */
+  readonly schedule?: Schedule
   /** Called for each database whose recorded network cannot be served. */
   readonly warn: (message: string) => void
 }
@@ -36,27 +40,37 @@ export interface NetworkSummary {
 /** The deployed networks of a node, as recorded in its ledger. */
 export class Networks {
   readonly #deps: NetworksDeps & NetworkDeps
-  /** Number of blocks whose network changes have been applied; null if no other process changes the ledger. */
-  #known: number | null
   readonly #following: NetworkFollower
   readonly #networks = new Map<string, BusinessNetwork>()
   /** Names of networks in `#networks` whose deployment is not recorded yet. */
   readonly #deploying = new Set<string>()
+  /** Names of networks in `#deploying` that changed meanwhile, perhaps by another process. */
+  readonly #unserved = new Set<string>()
   /** Names of networks that were removed. */
   readonly #removed = new Set<string>()
+  /** Settles when the last call of `#serve` so far is done. */
+  #serving: Promise<void> = Promise.resolve()
+  /** Number of blocks whose network changes have been applied. */
+  #known: number
+
+  /** Called with the name of a network that this or another process has removed. */
+  onRemoved: (name: string) => void = () => {}
 
   private constructor(deps: NetworksDeps) {
-    const { ledger } = deps
-    this.#known = ledger.isShared ? ledger.knownBlocks : null
+    const { ledger, schedule = systemSchedule } = deps
+    this.#known = ledger.knownBlocks ?? 0
+    this.#following = new NetworkFollower({
+      ...{ ledger, schedule },
+      follow: (blocks) => this.#follow(blocks),
+    })
     this.#deps = {
       ...deps,
-      known: () => this.#known,
       catchUp: async () => {
-        await ledger.catchUp()
-        await this.#following.settled()
+        await this.#following.catchUp()
+        return this.#known
       },
     }
-    this.#following = followNetworks(ledger, (blocks) => this.#follow(blocks))
+    if (ledger.isShared) ledger.followFailure = () => this.#followFailure()
   }
 
   /** Serves the networks that the ledger records, and reserves their databases. */
@@ -66,16 +80,41 @@ export class Networks {
     return networks
   }
 
+  /**
+   * Applies the network changes that other processes have recorded so far, so that a request is answered by the
+   * networks and rules of now. Errors: StoreError.
+   */
+  async current(): Promise<void> {
+    if (this.#deps.ledger.isShared) await this.#following.catchUp()
+  }
+
+  #followFailure(): StoreError | null {
+    const { failure } = this.#following
+    if (failure === null || failure instanceof StoreError) return failure
+    return new StoreError('STORE_FAILED', `networks cannot be followed: ${failure.message}`)
+  }
+
   /** Serves the network recorded in database `name`, in its current version. */
-  async #serve(name: string): Promise<void> {
+  #serve(name: string): Promise<void> {
+    const served = this.#serving.then(() => this.#serveNow(name))
+    this.#serving = served.catch(() => {})
+    return served
+  }
+
+  async #serveNow(name: string): Promise<void> {
+    // `deploy` serves the name when it has ended.
+    if (this.#deploying.has(name)) {
+      this.#unserved.add(name)
+      return
+    }
     const { ledger, warn } = this.#deps
     const item = await readNetworkItem(ledger, name)
+    this.#unserved.delete(name)
     if (item === null) return
     const network = this.#networks.get(name)
     if (isTombstone(item.text)) {
-      this.#networks.delete(name)
-      this.#removed.add(name)
       await network?.removedElsewhere()
+      this.#setRemoved(name)
       return
     }
     try {
@@ -88,9 +127,15 @@ export class Networks {
     }
   }
 
+  #setRemoved(name: string): void {
+    this.#networks.delete(name)
+    this.#removed.add(name)
+    this.onRemoved(name)
+  }
+
   /** Applies the network changes that other processes have recorded in these blocks. */
   async #follow({ from, to, names }: FollowedBlocks): Promise<void> {
-    for (const name of names) await this.#serve(name)
+    for (const name of new Set([...names, ...this.#unserved])) await this.#serve(name)
     this.#known = to + 1
     for (const { events } of this.#networks.values()) await events.follow(from, to)
   }
@@ -132,9 +177,9 @@ export class Networks {
    * Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED.
    */
   async remove(name: string): Promise<void> {
+    if (this.#deps.ledger.isShared) await this.current()
     await this.require(name).remove()
-    this.#networks.delete(name)
-    this.#removed.add(name)
+    this.#setRemoved(name)
   }
 
   /**
@@ -142,22 +187,16 @@ export class Networks {
    * Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN.
    */
   async ship(definition: NetworkDefinition): Promise<BusinessNetwork> {
-    return this.#register(definition, await this.#deps.ledger.databases())
+    await this.current()
+    await requireFreeName(definition.name, this.#deps.ledger)
+    return this.#register(definition)
   }
 
   /** Serves `definition`. Must not await anything, because then two concurrent calls could register the same name. */
-  #register(definition: NetworkDefinition, databases: readonly string[]): BusinessNetwork {
+  #register(definition: NetworkDefinition): BusinessNetwork {
     const { name } = definition
     if (this.#networks.has(name)) {
       throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
-    }
-    if (this.#removed.has(name)) {
-      const message = `a network ${name} was removed, and its name cannot be used again; choose another name`
-      throw new NetworkError('NETWORK_NAME_TAKEN', message)
-    }
-    if (databases.includes(name)) {
-      const message = `the ledger has a database ${name} that belongs to no network; choose another name`
-      throw new NetworkError('NETWORK_NAME_TAKEN', message)
     }
     const network = new BusinessNetwork(this.#deps, definition, false)
     this.#networks.set(name, network)
@@ -167,8 +206,9 @@ export class Networks {
   /** Serves `definition` after recording it in the ledger. Errors: as for `ship`; NETWORK_INVALID. */
   async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
     const { name } = definition
-    const databases = await this.#deps.ledger.databases()
-    const network = this.#register(definition, databases)
+    await this.current()
+    await requireFreeName(name, this.#deps.ledger)
+    const network = this.#register(definition)
     this.#deploying.add(name)
     try {
       await network.change({ kind: 'start' }, ADMIN)
@@ -180,6 +220,8 @@ export class Networks {
       throw error
     } finally {
       this.#deploying.delete(name)
+      // If this fails, `#follow` serves the name.
+      if (this.#unserved.has(name)) await this.#serve(name).catch(() => {})
     }
   }
 
@@ -188,6 +230,7 @@ export class Networks {
     next: NetworkDefinition,
     defaults: readonly FieldDefault[],
   ): Promise<BusinessNetwork> {
+    if (this.#deps.ledger.isShared) await this.current()
     const network = this.require(next.name)
     await network.upgrade(next, defaults)
     return network

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { UuidGenerator } from '../../base/uuid.ts'
+import { LedgerError, type Turn, type Turns } from '../../ledger/core.ts'
 import type { OwnDatabase, UnitOfWork, Written } from '../../ledger/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
@@ -18,8 +19,10 @@ import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 const REQUESTS_MAX = 10_000
 /** Maximum operations per block. A decision with more operations gets a block of its own. */
 const OPERATIONS_MAX = 1_000
-/** Maximum attempts to decide one request. An attempt fails if another process records a change before the decision. */
+/** Maximum attempts to decide one request. An attempt fails if this process loses its turn before the decision counts. */
 const ATTEMPTS_MAX = 8
+/** Duration after which a process that has more requests lets the other processes decide. */
+const TURN_MS = 50
 /** Maximum characters of a block's operations. A longer decision gets a block of its own. */
 const CHARACTERS_MAX = 4 * 1024 * 1024
 
@@ -43,10 +46,11 @@ export interface PipelineParts {
   startThread(isRecorded: boolean): Promise<NetworkThread>
   /** Called with the events of a block after its commit. */
   publish(height: number, events: readonly JsonObject[]): void
-  /** Number of blocks whose changes this process has applied; null if no other process changes the network. */
-  known(): number | null
-  /** Whether `error` occurred because another process has changed the database or recorded this network first. */
-  isOvertaken(error: Error): Promise<boolean>
+  /**
+   * Applies the changes that other processes have made to the network; returns the number of blocks applied. Called at
+   * the start of each turn.
+   */
+  follow(): Promise<number>
   /** Receives the console output of scripts. */
   log(level: string, text: string): void
 }
@@ -54,7 +58,7 @@ export interface PipelineParts {
 /** A request that is not answered yet. */
 interface Pending {
   readonly message: Extract<ToThread, { id: number }>
-  /** Number of decisions discarded because another process changed the database first. */
+  /** Number of attempts that failed because the turn was lost. */
   conflicts: number
   resolve(settled: Settled): void
   reject(error: Error): void
@@ -76,7 +80,11 @@ interface Decided {
 
 /** A task during which the thread processes no requests. */
 interface Exclusive {
-  run(): Promise<void>
+  /** Whether the task changes the network, so that it needs a turn. */
+  readonly isChange: boolean
+  conflicts: number
+  /** Never rejects. Returns an error after which the task must run again in another turn, or null. */
+  run(): Promise<Error | null>
   reject(error: Error): void
 }
 
@@ -89,8 +97,11 @@ interface Exclusive {
  * are durable.
  *
  * If the ledger refuses a block, the pipeline starts a new thread from the ledger. All requests whose decisions are
- * in that block or build on it fail with the same error. But if the ledger refused the block because another process
- * changed the database first, the new thread decides these requests again.
+ * in that block or build on it fail with the same error.
+ *
+ * If several processes serve the network, they take turns (`Turns`): a process decides only during its turn, and first
+ * follows what the others have recorded. If a turn was lost, for example with its connection, the ledger refuses the
+ * block, or `Turn.confirm` rejects decisions that recorded nothing, and the next turn decides these requests again.
  *
  * If the thread dies, the request that it was processing fails. Once the earlier decisions are durable, a new thread
  * decides the remaining requests.
@@ -100,10 +111,14 @@ export class Pipeline {
   readonly #uuids = new UuidGenerator()
   #lastId = 0
   #requests = 0
-  /** Requests not sent to the thread yet, and exclusive tasks not started yet, oldest first. */
+  /** Changes not sent to the thread yet, and exclusive tasks not started yet, oldest first. */
   readonly #backlog: (Pending | Exclusive)[] = []
+  /** Conditions not sent to the thread yet. They read durable resources only, so they need no turn. */
+  readonly #conditions: Pending[] = []
   /** Requests that the thread has not answered, oldest first. */
   readonly #sent = new Map<number, Pending>()
+  /** Number of changes in `#sent`. */
+  #sentChanges = 0
   /** Decisions not passed to the writer yet, oldest first. */
   #decided: Decided[] = []
   #isWriting = false
@@ -114,7 +129,11 @@ export class Pipeline {
   #isStarting = false
   /** Whether an exclusive task is running. */
   #isExclusive = false
-  /** Number of blocks that the pending decisions take into account; null if no other process changes the network. */
+  /** The turn of this process, or null. */
+  #turn: { readonly held: Turn; readonly startedMs: number } | null = null
+  /** Whether a turn is being taken or given back. */
+  #isTurning = false
+  /** Number of blocks that the decisions of this turn take into account; null if there is only one process. */
   #known: number | null = null
   /** The error for further requests after `close`; null before. */
   #closed: Error | null = null
@@ -163,11 +182,34 @@ export class Pipeline {
     }
   }
 
-  /** Runs `work` after all earlier requests are durable. Later requests wait until `work` has finished. */
+  /**
+   * Runs `work` in a turn, after all earlier requests are durable. Later requests wait until `work` has finished. If
+   * the turn is lost, `work` runs again in another turn.
+   */
   exclusive<Result>(work: () => Promise<Result>): Promise<Result> {
+    return this.#enqueueTask(true, work)
+  }
+
+  /** Runs `work`, which changes nothing in the ledger, as soon as the thread is idle, with or without a turn. */
+  whenIdle(work: () => Promise<void>): Promise<void> {
+    return this.#enqueueTask(false, work)
+  }
+
+  #enqueueTask<Result>(isChange: boolean, work: () => Promise<Result>): Promise<Result> {
     if (this.#closed !== null) throw this.#closed
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
-    this.#backlog.push({ run: () => work().then(resolve, reject), reject })
+    const run = async (): Promise<Error | null> => {
+      try {
+        resolve(await work())
+      } catch (error) {
+        if (isChange && this.#isTurnLost(error)) return error
+        reject(error)
+      }
+      return null
+    }
+    const task: Exclusive = { isChange, conflicts: 0, run, reject }
+    if (isChange) this.#backlog.push(task)
+    else this.#backlog.unshift(task)
     this.#advance()
     return promise
   }
@@ -200,9 +242,13 @@ export class Pipeline {
   /** Refuses all pending and further requests with `error`, and stops the thread. */
   async close(error: Error): Promise<void> {
     this.#closed ??= error
-    for (const { reject } of [...this.#sent.values(), ...this.#backlog.splice(0)]) reject(error)
-    this.#sent.clear()
+    const waiting = [...this.#conditions.splice(0), ...this.#backlog.splice(0)]
+    for (const { reject } of [...this.#clearSent(), ...waiting]) reject(error)
+    const turn = this.#turn
+    this.#turn = null
     await this.exchange(null)
+    await turn?.held.end()
+    this.#parts.database.turns?.close()
   }
 
   #nextId(): number {
@@ -218,7 +264,8 @@ export class Pipeline {
     }
     this.#requests += 1
     const { promise, resolve, reject } = Promise.withResolvers<Settled>()
-    this.#backlog.push({ message, conflicts: 0, resolve, reject })
+    const queue = 'condition' in message ? this.#conditions : this.#backlog
+    queue.push({ message, conflicts: 0, resolve, reject })
     this.#advance()
     try {
       return await promise
@@ -227,40 +274,110 @@ export class Pipeline {
     }
   }
 
-  /** Sends requests up to the next exclusive task, and starts the task when nothing else is in progress. */
+  /** Removes and returns all sent requests. */
+  #clearSent(): Pending[] {
+    const sent = [...this.#sent.values()]
+    this.#sent.clear()
+    this.#sentChanges = 0
+    return sent
+  }
+
+  /** Starts what can start: the next exclusive task, requests, a turn, or the end of a turn. */
   #advance(): void {
     while (!this.#isExclusive) {
       const [next] = this.#backlog
-      if (next === undefined) return
-      if ('run' in next) {
-        if (this.#sent.size > 0 || this.#isRecording || this.#isStarting) return
-        this.#backlog.shift()
-        this.#isExclusive = true
-        this.#begin()
-        void next.run().finally(() => {
-          this.#isExclusive = false
-          this.#advance()
-        })
+      if (next !== undefined && 'run' in next && (!next.isChange || this.#hasTurn)) {
+        // Conditions wait too, so that they cannot delay the task without end.
+        if (this.#sent.size === 0 && !this.#isRecording && !this.#isStarting) this.#runTask(next)
         return
       }
+      const isChange = next !== undefined && 'message' in next && this.#mayDecide
+      const request = this.#conditions[0] ?? (isChange ? next : undefined)
+      if (request === undefined) break
       if (this.#thread === null) {
         // A new thread loads the durable resources, so it must not start while a block is being written.
         if (!this.#isStarting && !this.#isRecording) this.#start()
         return
       }
-      this.#backlog.shift()
-      if (this.#sent.size === 0 && !this.#isRecording) this.#begin()
-      this.#sent.set(next.message.id, next)
-      this.#thread.post(next.message)
+      if (request === next) this.#backlog.shift()
+      else this.#conditions.shift()
+      this.#sent.set(request.message.id, request)
+      if (request === next) this.#sentChanges += 1
+      this.#thread.post(request.message)
     }
+    this.#changeTurn()
   }
 
-  /** Sets `#known`. Called before a request is decided on top of durable resources only. */
-  #begin(): void {
-    const known = this.#parts.known()
-    // `known()` can lag behind the newest blocks of this process. `#known`, which `record` and `#written` set, includes
-    // these blocks.
-    this.#known = known === null ? null : Math.max(known, this.#known ?? 0)
+  #runTask(task: Exclusive): void {
+    this.#backlog.shift()
+    this.#isExclusive = true
+    void task.run().then((lost) => {
+      this.#isExclusive = false
+      if (lost !== null) {
+        this.#endTurn()
+        this.#again([task], lost)
+      }
+      this.#advance()
+    })
+  }
+
+  get #hasTurn(): boolean {
+    return this.#parts.database.turns === null || this.#turn !== null
+  }
+
+  /** Whether the next change may be sent to the thread. */
+  get #mayDecide(): boolean {
+    const isOver = this.#turn !== null && performance.now() - this.#turn.startedMs >= TURN_MS
+    return this.#hasTurn && !isOver
+  }
+
+  /** Takes a turn if changes wait. Ends the turn when nothing waits for the ledger, and no more may be sent. */
+  #changeTurn(): void {
+    const { turns } = this.#parts.database
+    if (turns === null || this.#isTurning || this.#isExclusive || this.#closed !== null) return
+    const isWaiting = this.#backlog.length > 0
+    if (this.#turn === null) {
+      if (isWaiting) void this.#takeTurn(turns)
+      return
+    }
+    const isDeciding = this.#sentChanges > 0 || this.#isRecording || this.#isStarting
+    if (!isDeciding && !(isWaiting && this.#mayDecide)) this.#endTurn()
+  }
+
+  /** Never rejects. */
+  async #takeTurn(turns: Turns): Promise<void> {
+    this.#isTurning = true
+    try {
+      const held = await turns.take()
+      try {
+        this.#known = await this.#parts.follow()
+        this.#turn = { held, startedMs: performance.now() }
+      } finally {
+        if (this.#turn === null || this.#closed !== null) {
+          this.#turn = null
+          await held.end()
+        }
+      }
+    } catch (error) {
+      const failure = error instanceof Error ? error : new Error(String(error))
+      const waiting = this.#backlog.splice(0)
+      this.#backlog.push(...waiting.filter((each) => 'run' in each && !each.isChange))
+      for (const each of waiting) if (!this.#backlog.includes(each)) each.reject(failure)
+    }
+    this.#isTurning = false
+    this.#advance()
+  }
+
+  #endTurn(): void {
+    const turn = this.#turn
+    if (turn === null) return
+    this.#turn = null
+    this.#isTurning = true
+    // `Turn.end` never rejects.
+    void turn.held.end().then(() => {
+      this.#isTurning = false
+      this.#advance()
+    })
   }
 
   get #isRecording(): boolean {
@@ -277,6 +394,7 @@ export class Pipeline {
           const waiting = this.#backlog.splice(0)
           this.#backlog.push(...waiting.filter((one) => 'run' in one))
           for (const one of waiting) if ('message' in one) one.reject(error)
+          for (const one of this.#conditions.splice(0)) one.reject(error)
         },
       )
       .finally(() => {
@@ -299,11 +417,12 @@ export class Pipeline {
         const pending = this.#sent.get(message.id)
         if (pending === undefined) return
         this.#sent.delete(message.id)
-        // A condition changes nothing and reads durable resources only, so its answer does not wait for earlier
-        // decisions.
         if ('condition' in pending.message) pending.resolve({ answer: message, written: null })
-        else this.#decided.push({ pending, answer: message })
-        this.#write()
+        else {
+          this.#sentChanges -= 1
+          this.#decided.push({ pending, answer: message })
+          this.#write()
+        }
         this.#advance()
       },
       ended: (end) => this.#lost(end),
@@ -313,9 +432,8 @@ export class Pipeline {
   /** Called when the thread has died: rejects the request that it was processing, and queues all others again. */
   #lost(end: ThreadEnd): void {
     this.#thread = null
-    const [current, ...others] = this.#sent.values()
-    this.#sent.clear()
-    this.#backlog.unshift(...others)
+    const [current, ...others] = this.#clearSent()
+    this.#requeue(others)
     const error =
       end === 'DEADLINE'
         ? new NetworkError('PROCESSOR_DEADLINE', 'the transaction took too long: out of time')
@@ -324,20 +442,31 @@ export class Pipeline {
     this.#advance()
   }
 
-  /** Passes the next batch of decisions to the writer, unless a block is being written. */
+  /** Puts requests back into their queues, before all others. */
+  #requeue(pending: readonly Pending[]): void {
+    const isCondition = ({ message }: Pending) => 'condition' in message
+    this.#conditions.unshift(...pending.filter(isCondition))
+    this.#backlog.unshift(...pending.filter((each) => !isCondition(each)))
+  }
+
+  /** Passes the next batch of decisions to the writer, unless a batch is being written. */
   #write(): void {
     while (!this.#isWriting && this.#decided.length > 0) {
       const batch = this.#nextBatch()
       const unit = batch.flatMap(unitOf)
-      if (unit.length === 0) {
+      const isRecorded = unit.length > 0
+      const { turns } = this.#parts.database
+      if (!isRecorded && turns === null) {
         for (const { pending, answer } of batch) pending.resolve({ answer, written: null })
         continue
       }
       this.#isWriting = true
-      this.#parts.database.record(unit, this.#known).then(
-        (written) => this.#written(batch, written),
-        (error: unknown) =>
-          this.#refused(batch, error instanceof Error ? error : new Error(String(error))),
+      const writing = isRecorded
+        ? this.#parts.database.record(unit, this.#known)
+        : (this.#turn?.held.confirm() ?? Promise.reject(this.#closed))
+      Promise.resolve(writing).then(
+        (written) => this.#written(batch, written ?? null),
+        (error: unknown) => this.#refused(batch, error, isRecorded),
       )
     }
   }
@@ -354,56 +483,63 @@ export class Pipeline {
     return this.#decided.splice(0, end === -1 ? this.#decided.length : end)
   }
 
-  #written(batch: readonly Decided[], written: Written): void {
+  /** `written` is null if the batch recorded nothing. */
+  #written(batch: readonly Decided[], written: Written | null): void {
     this.#isWriting = false
-    this.#isRecorded = true
-    if (this.#known !== null) this.#known = written.height + 1
-    this.#thread?.post({ durable: batch.at(-1)?.pending.message.id ?? 0 })
-    const events = batch.flatMap(({ answer }) =>
-      'decision' in answer ? answer.decision.events : [],
-    )
-    this.#parts.publish(written.height, events)
-    let { position } = written
+    if (written !== null) {
+      this.#isRecorded = true
+      if (this.#known !== null) this.#known = written.height + 1
+      this.#thread?.post({ durable: batch.at(-1)?.pending.message.id ?? 0 })
+      const events = batch.flatMap(({ answer }) =>
+        'decision' in answer ? answer.decision.events : [],
+      )
+      this.#parts.publish(written.height, events)
+    }
+    let position = written?.position ?? 0
     for (const decided of batch) {
       const { pending, answer } = decided
-      pending.resolve({ answer, written: { ...written, position } })
+      pending.resolve({ answer, written: written === null ? null : { ...written, position } })
       position += unitOf(decided).length
     }
     this.#write()
     this.#advance()
   }
 
-  /** Discards the decisions of a refused block and all later decisions, which build on that block. */
-  #refused(batch: readonly Decided[], error: Error): void {
+  /** Discards the decisions of a refused batch and all later decisions, which build on that batch. */
+  #refused(batch: readonly Decided[], thrown: unknown, isRecorded: boolean): void {
     this.#isWriting = false
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     const undone = [...batch, ...this.#decided].map(({ pending }) => pending)
-    undone.push(...this.#sent.values())
+    undone.push(...this.#clearSent())
     this.#decided = []
-    this.#sent.clear()
     // The thread's state contains the refused changes, so the next request starts a new thread.
     void this.exchange(null)
-    void this.#retried(undone, error).then(() => this.#advance())
-    // Also called now, because `#retried` can wait for an exclusive task that only `#advance` starts.
+    this.#endTurn()
+    // If nothing was to be recorded, only the turn was lost.
+    if (!isRecorded || this.#isTurnLost(error)) this.#again(undone, error)
+    else for (const pending of undone) pending.reject(error)
     this.#advance()
   }
 
-  /** Queues requests again if another process changed the database first; otherwise rejects them with `error`. */
-  async #retried(undone: readonly Pending[], error: Error): Promise<void> {
-    const isOvertaken = this.#known !== null && (await this.#parts.isOvertaken(error))
-    if (isOvertaken) this.#isRecorded = true
-    const again = undone.filter((pending) => {
-      pending.conflicts += 1
-      return isOvertaken && pending.conflicts < ATTEMPTS_MAX && this.#closed === null
+  /** Whether the ledger refused a block because another process has changed or created the database first. */
+  #isTurnLost(error: unknown): error is LedgerError {
+    if (this.#parts.database.turns === null || !(error instanceof LedgerError)) return false
+    return error.code === 'DATABASE_CHANGED' || error.code === 'DATABASE_EXISTS'
+  }
+
+  /** Queues requests or a task again, for another turn. */
+  #again(undone: readonly (Pending | Exclusive)[], cause: Error): void {
+    const again = undone.filter((each) => {
+      each.conflicts += 1
+      return each.conflicts < ATTEMPTS_MAX && this.#closed === null
     })
-    const busy = new NetworkError(
-      'NETWORK_BUSY',
-      'other processes of the node keep changing this network; try again',
-      { cause: error },
-    )
-    for (const pending of undone) {
-      if (!again.includes(pending)) pending.reject(isOvertaken ? (this.#closed ?? busy) : error)
+    const message = 'other processes of the node keep changing this network; try again'
+    const busy = new NetworkError('NETWORK_BUSY', message, { cause })
+    for (const each of undone) if (!again.includes(each)) each.reject(this.#closed ?? busy)
+    for (const each of again.toReversed()) {
+      if ('message' in each) this.#requeue([each])
+      else this.#backlog.unshift(each)
     }
-    this.#backlog.unshift(...again)
   }
 }
 

@@ -1,7 +1,10 @@
+import type { Schedule } from '../../base/clock.ts'
 import { isJsonObject } from '../../base/json.ts'
 import { heightOf, NETWORK_TYPE, networkItemId } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
+import { NetworkError } from '../errors.ts'
 import { objectIn } from '../resources/database.ts'
+import { isTombstone } from '../resources/network-item.ts'
 
 /**
  * Returns the item that records the network of database `name`, or null. The database need not exist: another process
@@ -12,6 +15,20 @@ export function readNetworkItem(
   name: string,
 ): ReturnType<LedgerService['readItem']> {
   return ledger.reader.readItem(name, networkItemId(name))
+}
+
+/** Throws if the ledger has a database `name`. Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN. */
+export async function requireFreeName(name: string, ledger: LedgerService): Promise<void> {
+  if (!(await ledger.databases()).includes(name)) return
+  const item = await readNetworkItem(ledger, name)
+  if (item !== null && !isTombstone(item.text)) {
+    throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
+  }
+  const message =
+    item === null
+      ? `the ledger has a database ${name} that belongs to no network; choose another name`
+      : `a network ${name} was removed, and its name cannot be used again; choose another name`
+  throw new NetworkError('NETWORK_NAME_TAKEN', message)
 }
 
 /** Returns the names of the databases whose network item was changed in the blocks of heights `from` to `to`. */
@@ -46,41 +63,81 @@ export interface FollowedBlocks {
   readonly names: ReadonlySet<string>
 }
 
-/** The subscription that `followNetworks` returns. */
-export interface NetworkFollower {
-  /** Resolves when `follow` has processed all reported blocks. */
-  settled(): Promise<void>
-  close(): Promise<void>
+/** Delay before failed blocks are passed again, milliseconds. */
+const RETRY_MS = 100
+
+export interface FollowerParts {
+  readonly ledger: LedgerService
+  readonly schedule: Schedule
+  /** Applies the network changes in these blocks. Called again with the same blocks after it rejects. */
+  readonly follow: (blocks: FollowedBlocks) => Promise<void>
 }
 
-/**
- * Calls `follow` with the new blocks of a ledger that several processes change. If `follow` rejects, its blocks are
- * passed again together with the next blocks.
- */
-export function followNetworks(
-  ledger: LedgerService,
-  follow: (blocks: FollowedBlocks) => Promise<void>,
-): NetworkFollower {
-  let next: number | null = null
-  let running = Promise.resolve()
-  const settled = () => running
-  if (!ledger.isShared) return { settled, close: settled }
-  const stop = ledger.onBlocks(({ from, last }) => {
-    running = running
-      .then(async () => {
-        next ??= from
-        const to = heightOf(last)
-        const names = await changedNetworks(ledger, { from: next, to })
-        await follow({ from: next, to, names })
-        next = to + 1
+/** Passes the new blocks of a ledger that several processes change to `follow`, in order, until it succeeds. */
+export class NetworkFollower {
+  readonly #parts: FollowerParts
+  readonly #stop: () => void
+  /** Height of the next block to follow; null before the first report. */
+  #next: number | null = null
+  /** Height of the last reported block. */
+  #last = -1
+  #running: Promise<void> | null = null
+  #cancelRetry: () => void = () => {}
+  #failure: Error | null = null
+  #isClosed = false
+
+  constructor(parts: FollowerParts) {
+    this.#parts = parts
+    this.#stop = parts.ledger.isShared
+      ? parts.ledger.onBlocks(({ from, last }) => {
+          this.#next ??= from
+          this.#last = heightOf(last)
+          // Remembers a failure, and tries again.
+          this.#followed().catch(() => {})
+        })
+      : () => {}
+  }
+
+  /** The reason why the newest blocks are not followed yet, or null. */
+  get failure(): Error | null {
+    return this.#failure
+  }
+
+  /** Follows all committed blocks. Errors: as for `LedgerService.catchUp` and `follow`. */
+  async catchUp(): Promise<void> {
+    await this.#parts.ledger.catchUp()
+    await this.#followed()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#stop()
+    this.#cancelRetry()
+    await this.#running?.catch(() => {})
+  }
+
+  /** Resolves when all reported blocks are followed. */
+  async #followed(): Promise<void> {
+    while (this.#next !== null && this.#next <= this.#last && !this.#isClosed) {
+      this.#running ??= this.#follow(this.#next, this.#last).finally(() => {
+        this.#running = null
       })
-      .catch(() => {})
-  })
-  return {
-    settled,
-    close() {
-      stop()
-      return running
-    },
+      await this.#running
+    }
+  }
+
+  async #follow(from: number, to: number): Promise<void> {
+    const { ledger, schedule, follow } = this.#parts
+    this.#cancelRetry()
+    try {
+      await follow({ from, to, names: await changedNetworks(ledger, { from, to }) })
+      this.#next = to + 1
+      this.#failure = null
+    } catch (error) {
+      this.#failure = error instanceof Error ? error : new Error(String(error))
+      const retry = () => void this.#followed().catch(() => {})
+      if (!this.#isClosed) this.#cancelRetry = schedule.after(RETRY_MS, retry)
+      throw error
+    }
   }
 }

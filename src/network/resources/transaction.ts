@@ -1,7 +1,8 @@
 import type { JsonObject } from '../../base/json.ts'
+import { NetworkError } from '../errors.ts'
 import { relationshipText, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
-import type { ResourceChange } from './database.ts'
+import { objectIn, type ResourceChange, type ResourceReader } from './database.ts'
 import type { Resource } from './instances.ts'
 
 /** The participant and the identity of a request. */
@@ -9,6 +10,24 @@ export interface Caller {
   readonly participant: Target
   /** The id of the identity; null for the gateway's administrator. */
   readonly identity: string | null
+}
+
+/** Whether the identity of `caller` was revoked, or its participant deleted. */
+export async function isRevoked(
+  { participant, identity }: Caller,
+  state: Pick<ResourceReader, 'read'>,
+): Promise<boolean> {
+  if (identity === null) return false
+  const [stored, owner] = await Promise.all([
+    state.read({ type: systemType('Identity'), id: identity }),
+    state.read(participant),
+  ])
+  return stored === null || owner === null || objectIn(stored.text).state === 'REVOKED'
+}
+
+/** Returns the error for revoked and for unknown identities alike. */
+export function identityUnknown(): NetworkError {
+  return new NetworkError('IDENTITY_UNKNOWN', 'no identity of this network has this secret')
 }
 
 /** The caller of requests that need no identity, and of requests with the gateway's API key. */

@@ -25,7 +25,14 @@ import {
 } from '../resources/instances.ts'
 import { Overlay } from '../resources/overlay.ts'
 import { requireReferences } from '../resources/references.ts'
-import { type Caller, recordsOf, type Stamp, transactionOf } from '../resources/transaction.ts'
+import {
+  type Caller,
+  identityUnknown,
+  isRevoked,
+  recordsOf,
+  type Stamp,
+  transactionOf,
+} from '../resources/transaction.ts'
 import { Draft, type DraftedChange } from './draft.ts'
 import { identityDraft } from './identity-changes.ts'
 import type { ChangeRequest, Decision, ExpectedRevisions, LogLine } from './messages.ts'
@@ -87,6 +94,8 @@ export class Decider {
    */
   async decide(id: number, request: Request): Promise<Decision> {
     const { definition } = this.#parts
+    // The identity may have been revoked while the request was queued, here or at another process.
+    if (await isRevoked(request.caller, this.#state)) throw identityUnknown()
     const { draft, events = [], reply } = await this.outcome(request)
     const { transaction } = draft
     if (!isRecorded(requireType(definition.model, transaction.target.type))) {

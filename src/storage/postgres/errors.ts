@@ -64,6 +64,11 @@ export function isDuplicateTable(error: unknown): boolean {
   return hasCode(error, ['42P07', '42710', '23505'])
 }
 
+/** Returns whether the wait for a lock took longer than LOCK_MS_MAX. */
+export function isLockTimeout(error: unknown): boolean {
+  return hasCode(error, ['55P03'])
+}
+
 /** Returns whether the error reports that a table does not exist. */
 export function isMissingTable(error: unknown): boolean {
   return hasCode(error, ['42P01'])
