@@ -27,12 +27,11 @@ function following() {
   // `reader` has only the members that HeadFollower uses.
   const store = reader as unknown as StoreReader
   const lost: string[] = []
-  const follower = new HeadFollower(
-    store,
-    2,
-    (blocks) => reported.push(blocks),
-    (message) => lost.push(message),
-  )
+  const follower = new HeadFollower(store, 2, {
+    report: (blocks) => reported.push(blocks),
+    seen() {},
+    lost: (message) => lost.push(message),
+  })
   let next = () => {}
   follower.poll({
     after(_, run) {

@@ -1,6 +1,7 @@
 import type { Schedule } from '../base/clock.ts'
 import { type Head, heightOf, packPosition } from '../chain/index.ts'
 import { StoreError, type StoreReader } from '../storage/index.ts'
+import type { SeenBlock } from './writer/messages.ts'
 
 /** Interval between polls for blocks of other processes, milliseconds. */
 const POLL_MS = 100
@@ -20,6 +21,15 @@ export interface NewBlocks {
   readonly isOwn: boolean
 }
 
+/** The functions that a follower calls. */
+export interface FollowerCalls {
+  readonly report: (blocks: NewBlocks) => void
+  /** Receives each new head that was read or noted. */
+  readonly seen: (head: SeenBlock) => void
+  /** Called if the chain no longer contains a block that was read before, for example after a failover. */
+  readonly lost: (message: string) => void
+}
+
 /**
  * Reports new blocks of the node's own chain in order, each block once: blocks of this process when `committed` is
  * called, blocks of other processes after at most POLL_MS. A poll can report a block of this process before
@@ -27,12 +37,11 @@ export interface NewBlocks {
  */
 export class HeadFollower {
   readonly #reader: StoreReader
-  readonly #report: (blocks: NewBlocks) => void
-  readonly #lost: (message: string) => void
+  readonly #calls: FollowerCalls
   /** Height of the next block to report. */
   #next: number
   /** The newest head that was read. Every later head must be the same block or follow it. */
-  #seen: Head | null = null
+  #seen: SeenBlock | null = null
   /** Number of consecutive polls that did not find a block. */
   #lostPolls = 0
   #cancelPoll: () => void = () => {}
@@ -42,20 +51,11 @@ export class HeadFollower {
   #nextRead: Promise<string | null> | null = null
   #isClosed = false
 
-  /**
-   * `size`: number of existing blocks, which are not reported. `lost` is called if the chain no longer contains a block
-   * that was read before, for example after a failover. Polls report nothing while a block is missing.
-   */
-  constructor(
-    reader: StoreReader,
-    size: number,
-    report: (blocks: NewBlocks) => void,
-    lost: (message: string) => void,
-  ) {
+  /** `size`: number of existing blocks, which are not reported. Polls report nothing while a block is missing. */
+  constructor(reader: StoreReader, size: number, calls: FollowerCalls) {
     this.#reader = reader
     this.#next = size
-    this.#report = report
-    this.#lost = lost
+    this.#calls = calls
   }
 
   /**
@@ -68,6 +68,13 @@ export class HeadFollower {
   /** Must be called when a block of this process is durable. `last`: packed position of the last entry of the block. */
   committed(last: number): void {
     this.#advance(last, heightOf(last) === this.#next)
+  }
+
+  /** Notes a head that another thread of this process has read. */
+  noteSeen(head: SeenBlock): void {
+    if (head.height <= (this.#seen?.height ?? -1)) return
+    this.#seen = head
+    this.#calls.seen(head)
   }
 
   /** Starts to poll. Necessary only if other processes can append to the chain. */
@@ -119,7 +126,7 @@ export class HeadFollower {
     const head = await this.#reader.head(serverId)
     const missing = await this.#missingIn(head, before)
     if (missing !== null || head === null) return missing
-    if (head.height > (this.#seen?.height ?? -1)) this.#seen = head
+    this.noteSeen(head)
     if (head.height < this.#next) return null
     const { height } = head
     const entries = await this.#reader.countEntries(serverId, height, height + 1)
@@ -132,7 +139,7 @@ export class HeadFollower {
   /** Returns a message about an earlier block that the chain up to `head` does not contain, or null. */
   async #missingIn(
     head: Head | null,
-    { size, seen }: { readonly size: number; readonly seen: Head | null },
+    { size, seen }: { readonly size: number; readonly seen: SeenBlock | null },
   ): Promise<string | null> {
     const height = head?.height ?? -1
     const last = Math.max(size - 1, seen?.height ?? -1)
@@ -148,13 +155,13 @@ export class HeadFollower {
 
   #countLoss(missing: string | null): void {
     this.#lostPolls = missing === null ? 0 : this.#lostPolls + 1
-    if (this.#lostPolls === LOST_POLLS && !this.#isClosed) this.#lost(missing ?? '')
+    if (this.#lostPolls === LOST_POLLS && !this.#isClosed) this.#calls.lost(missing ?? '')
   }
 
   #advance(last: number, isOwn: boolean): void {
     const from = this.#next
     if (this.#isClosed || heightOf(last) < from) return
     this.#next = heightOf(last) + 1
-    this.#report({ from, last, isOwn })
+    this.#calls.report({ from, last, isOwn })
   }
 }

@@ -1,5 +1,5 @@
 import type { Clock, Schedule } from '../base/clock.ts'
-import { heightOf, logOrigin, packPosition, type VerifierKey } from '../chain/index.ts'
+import { type Head, heightOf, logOrigin, packPosition, type VerifierKey } from '../chain/index.ts'
 import {
   type Folder,
   isDatabaseUrl,
@@ -103,7 +103,10 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const writer = await LedgerWriter.start(start, clock, platform)
   const reader = await openStoreReader(location, { frozen: false })
   const opened = async () => ({
-    ...(await openLog({ ...folder, location }, reader, key, { platform, witnesses: asked })),
+    ...(await openLog({ ...folder, location }, reader, key, {
+      ...{ platform, witnesses: asked },
+      noteSigned: (head) => follower.noteSeen(head),
+    })),
     list: new PeerList(durable ? path : null, peers.fixed ?? [], serverId),
   })
   const { log, signing, witnesses, list } = await opened().catch(async (error: unknown) => {
@@ -111,7 +114,8 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     await writer.close()
     throw error
   })
-  const last = await lastPosition(reader)
+  const head = await reader.head(serverId)
+  const last = head === null ? null : await lastPosition(reader, head)
   const feed = new ChangeFeed(last, {
     store: reader,
     schedule,
@@ -127,9 +131,12 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     for (const listener of blockListeners) listener(blocks)
   }
   const next = last === null ? 0 : heightOf(last) + 1
-  const follower = new HeadFollower(reader, next, report, (message) =>
-    writer.suspend(new LedgerError('STORE_ROLLED_BACK', message)),
-  )
+  const follower = new HeadFollower(reader, next, {
+    report,
+    seen: (head) => writer.noteSeen(head),
+    lost: (message) => writer.suspend(new LedgerError('STORE_ROLLED_BACK', message)),
+  })
+  if (head !== null) follower.noteSeen(head)
   writer.onCommit = (committed) => {
     reader.refresh()
     if (committed !== null) follower.committed(committed)
@@ -206,10 +213,8 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   }
 }
 
-/** Returns the packed position of the last entry of the node's own chain, or null. */
-async function lastPosition(reader: StoreReader): Promise<number | null> {
-  const head = await reader.head(reader.serverId)
-  if (head === null) return null
-  const [block] = await reader.blocks(reader.serverId, head.height, 1)
-  return packPosition(head.height, (block?.entries.length ?? 1) - 1)
+/** Returns the packed position of the last entry of the block at `height`. */
+async function lastPosition(reader: StoreReader, { height }: Head): Promise<number> {
+  const [block] = await reader.blocks(reader.serverId, height, 1)
+  return packPosition(height, (block?.entries.length ?? 1) - 1)
 }

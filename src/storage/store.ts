@@ -371,6 +371,12 @@ export interface Store extends StoreReader {
   transaction(appends: () => Promise<void>): Promise<void>
 
   /**
+   * Notes a block that this process has read or signed. While the database lacks the block, for example after a
+   * failover, changes are rejected with STORE_UNAVAILABLE.
+   */
+  noteSeen(head: Pick<Head, 'height' | 'id'>): void
+
+  /**
    * Declares an index on the member at `path` of the items of `db`. `maintain` builds the index; from then on, every
    * append updates it. An index belongs to the store, not to the chain.
    */

@@ -23,6 +23,10 @@ function writeNetwork(folder: string, step: number): string {
       asset Counter identified by id { o String id o Integer value }
       transaction Count { --> Counter counter }
       transaction Transfer { --> Counter from --> Counter to o Integer amount }
+      @commit(false)
+      @returns(Integer)
+      transaction Sum { }
+      transaction RequireSum { o Integer sum }
       event Counted { o Integer value }`,
     'permissions.acl': `rule All { description: "all" participant: "ANY" operation: ALL resource: "**" action: ALLOW }`,
     'lib/counting.js': `/**
@@ -45,6 +49,27 @@ function writeNetwork(folder: string, step: number): string {
         to.value += amount
         const registry = await getAssetRegistry('org.counting.Counter')
         await registry.updateAll([from, to])
+      }
+      async function add() {
+        let total = 0
+        for (const name of ['t0', 't1', 't2', 't3']) {
+          total += (await (await getAssetRegistry('org.counting.Counter')).get(name)).value
+        }
+        return total
+      }
+      /**
+      * @param {org.counting.Sum} sum
+      * @transaction
+      */
+      async function sum() {
+        return add()
+      }
+      /**
+      * @param {org.counting.RequireSum} required
+      * @transaction
+      */
+      async function requireSum({ sum }) {
+        if ((await add()) !== sum) throw new Error('the sum differs')
       }`,
   }
   for (const [name, text] of Object.entries(files)) {
@@ -130,9 +155,9 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     const headers = { 'content-type': 'application/octet-stream' }
     const reply = await fetch(`${gatewayOf(0)}/networks`, { method: 'POST', headers, body })
     expect(reply.status).toBe(200)
-    // From the reply on, the other process also rejects direct changes, even before it serves the network.
+    // From the reply on, the other process serves the network and rejects direct changes.
+    expect(await isServed(1)).toBe(true)
     await expectRefusals()
-    await until('the other process serves the network', () => isServed(1), WAIT_MS)
     const created = await post(`${gatewayOf(1)}/counting/api/Counter`, { id: 'c', value: 0 })
     expect(created.status).toBe(200)
   })
@@ -172,6 +197,101 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
       expect(new Map(stored)).toEqual(values)
     }
     expect([...values.values()].reduce((sum, value) => sum + value)).toBe(4_000)
+  })
+
+  it('compute every sum and check every condition on one state, while both record transfers', async () => {
+    let isOver = false
+    const transfers = [0, 1, 2, 3].map(async (client) => {
+      for (let n = 0; !isOver; n += 1) {
+        const [from, to] = [`t${n % 4}`, `t${(n + 1 + (client % 3)) % 4}`]
+        await submitted(client, 'Transfer', { from, to, amount: 1 + (n % 5) })
+      }
+    })
+    const sums = [0, 1, 2, 3].map(async (client) => {
+      for (let n = 0; n < 8; n += 1) {
+        const url = `${gatewayOf(client)}/counting/api`
+        const sum = await post(`${url}/Sum`, {})
+        expect([sum.status, await sum.text()]).toEqual([200, '4000'])
+        const required = await post(`${url}/RequireSum`, { sum: 4_000 })
+        expect([required.status, await required.text()]).toEqual([200, expect.any(String)])
+      }
+    })
+    await Promise.all(sums).finally(() => {
+      isOver = true
+    })
+    await Promise.all(transfers)
+  })
+
+  it('answer every request of one client at one process, while the other process is busy', async () => {
+    let isOver = false
+    const busy = { answered: 0 }
+    const clients = Array.from({ length: 16 }, async () => {
+      while (!isOver) {
+        const reply = await post(`${gatewayOf(0)}/counting/api/Count`, { counter: 'c' })
+        expect(reply.status).toBe(200)
+        busy.answered += 1
+      }
+    })
+    const paced = async () => {
+      const transfer = { from: 't0', to: 't1', amount: 1 }
+      for (let n = 0; n < 16; n += 1) {
+        expect((await post(`${gatewayOf(1)}/counting/api/Transfer`, transfer)).status).toBe(200)
+      }
+    }
+    await paced().finally(() => {
+      isOver = true
+    })
+    await Promise.all(clients)
+    expect(busy.answered).toBeGreaterThan(16)
+  })
+
+  it('record one of two archives that are deployed at once under one name, and refuse the other', async () => {
+    const headers = { 'content-type': 'application/octet-stream' }
+    for (const name of ['one', 'two', 'three']) {
+      const archives = [1, 10].map((step) => {
+        const folder = writeNetwork(temporaryFolder(afterAll), step)
+        const path = join(folder, 'package.json')
+        writeFileSync(path, JSON.stringify({ name, version: `${step}.0.0`, description: 'x' }))
+        return new Uint8Array(definitionOf(readNetwork(folder)).archive)
+      })
+      const replies = await Promise.all(
+        archives.map((body, n) =>
+          fetch(`${gatewayOf(n)}/networks`, { method: 'POST', headers, body }),
+        ),
+      )
+      const texts = await Promise.all(replies.map((reply) => reply.text()))
+      expect(replies.map(({ status }) => status).sort()).toEqual([200, 409])
+      const winner = replies.findIndex(({ status }) => status === 200)
+      expect(texts[1 - winner]).toContain('NETWORK_EXISTS')
+      const { version } = JSON.parse(texts[winner] ?? '')
+      for (const n of [0, 1]) {
+        const listed = JSON.parse(await (await fetch(`${gatewayOf(n)}/networks`)).text())
+        const found = listed.find((each: { name: string }) => each.name === name)
+        expect(found.version).toBe(version)
+      }
+    }
+  })
+
+  it('refuse an identity at one process as soon as the other process has revoked it', async () => {
+    const { participant, url } = {
+      participant: 'resource:org.hyperledger.composer.system.NetworkAdmin#admin',
+      url: (n: number) => `${gatewayOf(n)}/counting/api`,
+    }
+    for (const n of [0, 1, 0, 1]) {
+      const identity = { participant, userID: `u${performance.now()}` }
+      const issued = await post(`${url(n)}/system/identities/issue`, identity)
+      const { userSecret } = JSON.parse(await issued.text())
+      const headers = { authorization: `Bearer ${userSecret}` }
+      const read = () => fetch(`${url(n + 1)}/Counter`, { headers })
+      expect((await read()).status).toBe(200)
+      const identities = JSON.parse(await (await fetch(`${url(n)}/system/identities`)).text())
+      const { identityId } = identities.find(
+        ({ name }: { name: string }) => name === identity.userID,
+      )
+      const revoke = await post(`${url(n)}/system/identities/${identityId}/revoke`, {})
+      expect(revoke.status).toBeLessThan(300)
+      expect((await read()).status).toBe(401)
+    }
   })
 
   it('record the default network once, with its first change', async () => {
@@ -216,16 +336,13 @@ describe.skipIf(postgres.missing !== null)(`two gateway processes${postgres.note
     expect(await valueAt(0)).toBe(before + 10)
   })
 
-  it('no longer serve a network at one process after the other process removed it', async () => {
+  it('no longer serve a network, nor its events, at one process after the other process removed it', async () => {
+    const socket = new WebSocket(`${gatewayOf(0).replace('http', 'ws')}/counting`)
+    await new Promise((resolve) => socket.once('open', resolve))
+    const closed = new Promise((resolve) => socket.once('close', resolve))
     const reply = await fetch(`${gatewayOf(1)}/networks/counting`, { method: 'DELETE' })
     expect(reply.status).toBeLessThan(300)
-    await until(
-      'it is removed at the other',
-      async () => {
-        const { status } = await fetch(`${gatewayOf(0)}/counting/api/Counter`)
-        return status === 410
-      },
-      WAIT_MS,
-    )
+    expect((await fetch(`${gatewayOf(0)}/counting/api/Counter`)).status).toBe(410)
+    expect(await closed).toBe(1001)
   })
 })

@@ -1,4 +1,6 @@
 // A node whose database server is temporarily down.
+import { copyFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
@@ -57,5 +59,38 @@ describe.skipIf(!postgres.canLaunch)(`a node with a database${postgres.note}`, (
     node.child.kill('SIGTERM')
     const { stderr } = await node.ended
     expect(stderr.match(/STORE_ROLLED_BACK/g)).toHaveLength(1)
+  })
+
+  it('acknowledges no change after the database has lost a block that the process only signed', async () => {
+    await using database = await postgres.newDatabase()
+    const folders = [temporaryFolder(), temporaryFolder()]
+    const [first = '', second = ''] = folders
+    const other = await serveLedger(first, { STORE: database.url })
+    copyFileSync(join(first, 'node.key'), join(second, 'node.key'))
+    const node = await serveLedger(second, { STORE: database.url })
+    const post = ({ url }: { url: string }, db: string) =>
+      fetch(`${url}/api/${db}`, { method: 'POST' })
+    expect((await post(node, 'own')).status).toBe(200)
+    expect((await post(other, 'lost')).status).toBe(200)
+    const { serverid } = JSON.parse(await (await fetch(`${node.url}/api/serverid`)).text())
+    const note = await fetch(`${node.url}/api/ledgers/${serverid}/checkpoint`)
+    expect((await note.text()).split('\n')[1]).toBe('2')
+    other.child.kill('SIGKILL')
+    await other.ended
+    for (const lost of ['blocks', 'tree']) {
+      await queryOnce(database.url, `DELETE FROM ${lost} WHERE height = 1`)
+    }
+    await queryOnce(database.url, "DELETE FROM databases WHERE name = 'lost'")
+    const terminate = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`
+    await queryOnce(database.url, terminate)
+    for (let n = 0; n < 5; n += 1) {
+      const refused = await post(node, `fork${n}`)
+      const { code } = JSON.parse(await refused.text())
+      expect([refused.status, code]).toEqual([503, 'STORE_UNAVAILABLE'])
+    }
+    expect(await queryOnce(database.url, 'SELECT height FROM blocks')).toHaveLength(1)
+    node.child.kill('SIGTERM')
+    await node.ended
   })
 })

@@ -46,7 +46,6 @@ export const statusOf: Readonly<Record<string, number>> = {
   STORE_FULL: 507,
   STORE_DAMAGED: 503,
   STORE_FAILED: 503,
-  DATABASE_CHANGED: 503,
   STORE_UNAVAILABLE: 503,
   OUTCOME_UNKNOWN: 503,
   STORE_ROLLED_BACK: 503,
@@ -62,7 +61,7 @@ export const ALARMS: ReadonlySet<string> = new Set([
 
 /** Codes of temporary errors whose replies have `Retry-After`. */
 export const RETRIED: ReadonlySet<string> = new Set([
-  ...['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN', 'DATABASE_CHANGED', 'NETWORK_BUSY'],
+  ...['STORE_UNAVAILABLE', 'OUTCOME_UNKNOWN', 'NETWORK_BUSY'],
 ])
 
 interface Detail {

@@ -5,6 +5,7 @@ import {
   type EntryProof,
   entryBundle,
   erasedIn,
+  type Head,
   hashAt,
   hasTile,
   headerOf,
@@ -51,6 +52,13 @@ export interface Consistency {
   readonly proof: readonly Uint8Array[]
 }
 
+export interface OpenLogOptions {
+  readonly platform: Platform
+  readonly witnesses: WitnessesOptions
+  /** Receives the last block of each signed head. */
+  readonly noteSigned: (head: Pick<Head, 'height' | 'id'>) => void
+}
+
 export interface OpenedLog {
   readonly log: LedgerLog
   readonly signing: LogSigning
@@ -65,7 +73,7 @@ export async function openLog(
   { path, durable, location }: Pick<Folder, 'path' | 'durable'> & Pick<SignerStart, 'location'>,
   store: StoreReader,
   key: NodeKey,
-  { platform, witnesses: options }: { platform: Platform; witnesses: WitnessesOptions },
+  { platform, witnesses: options, noteSigned }: OpenLogOptions,
 ): Promise<OpenedLog> {
   if (durable) {
     const signedHead = signedHeadIn(path)
@@ -83,7 +91,10 @@ export async function openLog(
     return proveConsistency(from, to, (nodes) => store.treeNodes(store.serverId, nodes))
   }
   const witnesses = new Witnesses(options, prove, platform)
-  signing.onSigned = (signed) => witnesses.ask(signed)
+  signing.onSigned = (signed) => {
+    if (signed.head !== null) noteSigned(signed.head)
+    witnesses.ask(signed)
+  }
   const cosigned = (signed: SignedNote) => witnesses.cosigned(signed)
   return { log: new LedgerLog(store, signing, verifier, cosigned), signing, witnesses }
 }

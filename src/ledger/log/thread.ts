@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
+import type { Head } from '../../chain/index.ts'
 import {
   ChainWalk,
   openStoreReader,
@@ -50,6 +51,8 @@ export type FromSigner =
 export interface SignedHeadUpdate {
   readonly size: number
   readonly note: string
+  /** The last signed block, or null. */
+  readonly head: Pick<Head, 'height' | 'id'> | null
   /** Whether ENTRIES_PER_SIGNATURE was reached. Then there may be further blocks to sign. */
   readonly isBehind: boolean
 }
@@ -95,7 +98,7 @@ export class LogSigner {
     if (this.#signed?.size === size) return { ...this.#signed, isBehind }
     const note = signHead(this.#key, this.#walk.frontier)
     this.#signedHead.write(note)
-    this.#signed = { size, note, isBehind }
+    this.#signed = { size, note, head: this.#walk.head, isBehind }
     return this.#signed
   }
 

@@ -1,4 +1,5 @@
 import { deserialize, serialize } from 'node:v8'
+import type { Head } from '../../chain/index.ts'
 import type { IndexOutcome, StoreOptions } from '../../storage/index.ts'
 import type { LedgerErrorCode } from '../errors.ts'
 import type { RequestConditions } from '../request-conditions.ts'
@@ -130,7 +131,11 @@ export type ToWriter =
       readonly conditions?: ReadonlyMap<number, RequestConditions>
     }
   | { readonly index: 'add' | 'remove'; readonly db: string; readonly path: string }
+  /** A block that this process has read or signed. */
+  | { readonly seen: SeenBlock }
   | { readonly close: true }
+
+export type SeenBlock = Pick<Head, 'height' | 'id'>
 
 export interface CommittedBlock {
   readonly height: number

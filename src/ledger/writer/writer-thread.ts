@@ -77,6 +77,12 @@ class WriterThread {
 
   /** Handles one message at a time. The next block starts when the previous block is durable or rejected. */
   receive(message: ToWriter): void {
+    // Noted at once, so that it also concerns the batches that wait.
+    if ('seen' in message) this.#store.noteSeen(message.seen)
+    else this.#handle(message)
+  }
+
+  #handle(message: Exclude<ToWriter, { seen: unknown }>): void {
     this.#run(() => {
       if ('close' in message) return this.#close()
       if ('index' in message) return this.#changeIndex(message)

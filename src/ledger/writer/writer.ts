@@ -12,6 +12,7 @@ import {
   type PackedUnit,
   packBatch,
   packUnit,
+  type SeenBlock,
   type StoreRefusal,
   type ToWriter,
   type WriterStart,
@@ -157,6 +158,11 @@ export class LedgerWriter {
   /** Rejects every later change with `error`. Pending changes are still written. */
   suspend(error: LedgerError): void {
     this.#suspended ??= error
+  }
+
+  /** Notes a block that this process has read or signed. See `Store.noteSeen`. */
+  noteSeen(seen: SeenBlock): void {
+    if (this.#stopped === null) this.#post({ seen })
   }
 
   /** Number of units that are queued or in flight. */

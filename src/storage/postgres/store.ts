@@ -64,6 +64,10 @@ class PostgresStore extends PostgresReader implements Store {
     return this.#maintenance.begin()
   }
 
+  noteSeen(head: Pick<Head, 'height' | 'id'>): void {
+    this.#session.noteSeen(head)
+  }
+
   override async database(name: string): Promise<StoredDatabase | null> {
     if (!this.#isExclusive) return super.database(name)
     const created = (await this.#namedDatabases([name])).get(name)

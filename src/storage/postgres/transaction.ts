@@ -38,6 +38,10 @@ export class WriteSession implements Queries {
   #isInTransaction = false
   /** The last block acknowledged to a caller. Every new connection must contain it. */
   #pin: Pick<Head, 'height' | 'id'> | null = null
+  /** The newest block that this process has read or signed. Every new connection must contain it. */
+  #seen: Pick<Head, 'height' | 'id'> | null = null
+  /** Whether the current server is known to have `#seen`. */
+  #hasSeen = false
   /** Timeline of the last server. */
   #timeline: number
 
@@ -53,6 +57,14 @@ export class WriteSession implements Queries {
 
   pin(head: Pick<Head, 'height' | 'id'>): void {
     this.#pin = head
+    this.noteSeen(head)
+    this.#hasSeen = true
+  }
+
+  noteSeen(head: Pick<Head, 'height' | 'id'>): void {
+    if (head.height <= (this.#seen?.height ?? -1)) return
+    this.#seen = head
+    this.#hasSeen = false
   }
 
   async rows(text: string, values: readonly Value[]): Promise<Row[]> {
@@ -82,12 +94,13 @@ export class WriteSession implements Queries {
       )
       if (lock === undefined) throw new StoreError('STORE_DAMAGED', 'the table `node` is empty')
       const indexes = text(lock[0], 'indexes')
-      return {
-        locked: { head: head === undefined ? null : headOfRow(head), indexes },
-        ahead: read,
-      }
+      const locked = { head: head === undefined ? null : headOfRow(head), indexes }
+      await this.#requireSeen(connection, locked.head)
+      return { locked, ahead: read }
     } catch (error) {
       await this.rollback()
+      // The next connection may lead to a server that has the block.
+      if (error instanceof StoreError) await this.#drop()
       throw error
     }
   }
@@ -165,21 +178,34 @@ export class WriteSession implements Queries {
 
   /**
    * Checks that the server has the last acknowledged block, which a failover to a standby that lags behind may lose.
+   * Errors: STORE_ROLLED_BACK.
    */
   async #requirePin(connection: Connection): Promise<void> {
-    if (this.#pin === null) return
-    const { height, id } = this.#pin
-    const [row] = await connection.rows(SQL.block, [height]).catch((error: unknown) => {
-      if (isMissingTable(error)) return []
-      throw error
-    })
-    if (row?.[0] === id) return
-    await connection.close()
-    const difference = row === undefined ? 'is missing' : 'differs'
-    throw new StoreError(
-      'STORE_ROLLED_BACK',
-      `block ${height} (${id.slice(0, 16)}…) was acknowledged, but ${difference} in the database`,
-    )
+    const pin = this.#pin
+    const found = pin === null ? null : await storedId(connection, pin.height)
+    if (pin !== null && found !== pin.id) {
+      await connection.close()
+      const difference = found === null ? 'is missing' : 'differs'
+      throw new StoreError(
+        'STORE_ROLLED_BACK',
+        `block ${pin.height} (${pin.id.slice(0, 16)}…) was acknowledged, but ${difference} in the database`,
+      )
+    }
+    this.#hasSeen = false
+  }
+
+  /**
+   * Checks that the server, which has the given head, has the newest block seen. A former primary may lack it, so its
+   * absence is temporary here; `HeadFollower` decides when it is final. Errors: STORE_UNAVAILABLE.
+   */
+  async #requireSeen(connection: Connection, head: Head | null): Promise<void> {
+    const seen = this.#seen
+    if (seen !== null && !this.#hasSeen) {
+      const id = head?.height === seen.height ? head.id : await storedId(connection, seen.height)
+      if (id !== seen.id) throw lacking(seen)
+    }
+    if (head !== null) this.noteSeen(head)
+    this.#hasSeen = true
   }
 
   async #drop(): Promise<void> {
@@ -187,6 +213,21 @@ export class WriteSession implements Queries {
     this.#connection = null
     await connection?.close()
   }
+}
+
+/** Returns the id of the block, or null if there is no such block. */
+async function storedId(connection: Connection, height: number): Promise<string | null> {
+  const [row] = await connection.rows(SQL.block, [height]).catch((error: unknown) => {
+    if (isMissingTable(error)) return []
+    throw error
+  })
+  return row === undefined ? null : text(row[0], 'id')
+}
+
+function lacking({ height, id }: Pick<Head, 'height' | 'id'>): StoreError {
+  const block = `block ${height} (${id.slice(0, 16)}…)`
+  const message = `the database lacks ${block}, which this process has read; nothing was written`
+  return new StoreError('STORE_UNAVAILABLE', message)
 }
 
 /** Waits for all results, then throws the first error. */

@@ -142,6 +142,9 @@ class SqliteStore extends SqliteReader implements Store {
     }
   }
 
+  /** Does nothing, because no failover can replace the file. */
+  noteSeen(): void {}
+
   async maintain(): Promise<boolean> {
     this.#refuseAfterFailure()
     try {
