@@ -59,7 +59,7 @@ it('reads the colour masks of a BMP at the same offset with and without an alpha
 })
 
 it.each<[string, (file: Buffer) => void]>([
-  ['a header that is too short', (file) => file.writeUInt32LE(39, INFO_AT)],
+  ['a header that is too short', (file) => file.writeUInt32LE(15, INFO_AT)],
   ['no width', (file) => file.writeInt32LE(0, INFO_AT + 4)],
   ['a negative width', (file) => file.writeInt32LE(-1, INFO_AT + 4)],
   ['no height', (file) => file.writeInt32LE(0, INFO_AT + 8)],

@@ -16,6 +16,9 @@ interface Header extends ImageSize {
 
 const FILE_HEADER_BYTES = 14
 const CORE_HEADER_BYTES = 12
+/** Bytes of the shortest header of OS/2 2.0, which is a prefix of the header of Windows. */
+const OS2_HEADER_BYTES_MIN = 16
+const INFO_HEADER_BYTES = 40
 /** Bytes of the shortest header with a mask for alpha. */
 const V3_HEADER_BYTES = 56
 const RGB = 0
@@ -73,14 +76,17 @@ function parseHeader(view: DataView): Header {
   const offset = view.getUint32(10, true)
   const headerBytes = view.getUint32(FILE_HEADER_BYTES, true)
   const core = headerBytes === CORE_HEADER_BYTES
-  if (!core && headerBytes < 40) throw undecodable('bmp')
+  if (!core && headerBytes < OS2_HEADER_BYTES_MIN) throw undecodable('bmp')
+  // A short OS/2 header ends before the compression.
+  const short = headerBytes < INFO_HEADER_BYTES
   const at = FILE_HEADER_BYTES + 4
   const width = core ? view.getUint16(at, true) : view.getInt32(at, true)
   const signedHeight = core ? view.getUint16(at + 2, true) : view.getInt32(at + 4, true)
   const height = Math.abs(signedHeight)
   const bitsPerPixel = view.getUint16(at + (core ? 6 : 10), true)
-  const compression = core ? RGB : view.getUint32(at + 12, true)
-  const bitFields = compression === BIT_FIELDS || compression === ALPHA_BIT_FIELDS
+  const compression = short ? RGB : view.getUint32(at + 12, true)
+  const bitFields =
+    (compression === BIT_FIELDS || compression === ALPHA_BIT_FIELDS) && bitsPerPixel >= 16
   if (compression !== RGB && !bitFields) {
     throw new ConverterError('FORMAT_NOT_ACCEPTED', 'this BMP is compressed; save it uncompressed')
   }
@@ -88,7 +94,7 @@ function parseHeader(view: DataView): Header {
     throw undecodable('bmp')
   }
   const colorsAt = FILE_HEADER_BYTES + headerBytes
-  const colorsUsed = core ? 0 : view.getUint32(at + 28, true)
+  const colorsUsed = short ? 0 : view.getUint32(at + 28, true)
   return {
     width,
     height,
@@ -97,14 +103,9 @@ function parseHeader(view: DataView): Header {
     offset,
     stride: Math.ceil((width * bitsPerPixel) / 32) * 4,
     // The masks always follow the first 40 bytes of the header. (In a longer header, they are part of the header.)
-    masks:
-      bitFields && bitsPerPixel >= 16
-        ? readMasks(
-            view,
-            at + 36,
-            headerBytes >= V3_HEADER_BYTES || compression === ALPHA_BIT_FIELDS,
-          )
-        : defaultMasks(bitsPerPixel),
+    masks: bitFields
+      ? readMasks(view, at + 36, headerBytes >= V3_HEADER_BYTES || compression === ALPHA_BIT_FIELDS)
+      : defaultMasks(bitsPerPixel),
     colors:
       bitsPerPixel <= 8
         ? readColors(view, colorsAt, core ? 3 : 4, colorCount(bitsPerPixel, colorsUsed))

@@ -7,7 +7,7 @@ import { readGifFrame } from './gif.ts'
 import type { ConversionOptions, Grid, ImageSize, Resample } from './options.ts'
 import { resample } from './resample.ts'
 import { readSvg } from './svg.ts'
-import { readTiffTag, TIFF_TAGS } from './tiff.ts'
+import { hasSeparatePlanes, hasUnknownColours, hasUnspecifiedSample } from './tiff.ts'
 
 const PIXELS_MAX = 100_000_000
 /** Maximum memory of a decoder that cannot decode an image row by row. */
@@ -25,8 +25,6 @@ const TIFF_UNSUPPORTED = new RegExp(
 )
 /** Bytes per pixel of four channels with 16 bits. */
 const RGBA16_BYTES = 8
-/** Value of PlanarConfiguration for a plane per channel. */
-const SEPARATE_PLANES = 2
 /** Maximum side of a rendered SVG, below that of librsvg. A larger grid is enlarged from it. */
 const SVG_SIDE_MAX = 16_384
 /** Maximum bytes of an uncompressed intermediate image. A larger one is compressed or reduced, to save memory. */
@@ -181,14 +179,12 @@ async function openGif(bytes: Uint8Array, background: number | null): Promise<So
 }
 
 async function openTiff(bytes: Uint8Array, background: number | null): Promise<Source> {
+  if (hasUnknownColours(bytes)) throw unsupportedTiff()
   const source = await open(bytes, 'tiff', background)
   // libvips reads other samples without an error, but scales them wrong. Three floats are linear RGB.
-  const isSeparate = readTiffTag(bytes, TIFF_TAGS.planarConfiguration) === SEPARATE_PLANES
-  const isLinear = source.depth === 'float' && source.channels === 3 && !isSeparate
+  const isLinear = source.depth === 'float' && source.channels === 3 && !hasSeparatePlanes(bytes)
   if (!isLinear && !['uchar', 'ushort'].includes(source.depth)) throw unsupportedTiff()
-  // A further sample of unspecified meaning is not alpha.
-  const isUnspecified = readTiffTag(bytes, TIFF_TAGS.extraSamples) === 0
-  return isUnspecified ? { ...source, background: null } : source
+  return hasUnspecifiedSample(bytes) ? { ...source, background: null } : source
 }
 
 function openBmp(bytes: Uint8Array, background: number | null): Source {

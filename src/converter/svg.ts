@@ -169,7 +169,7 @@ function parseLength(text: string | undefined): number | undefined {
  */
 function draw(text: string, root: Root, size: ImageSize, viewBox: Box | null, grid: Grid): string {
   const { name, attributes } = root
-  const last = text.lastIndexOf(`</${name}`)
+  const last = text.lastIndexOf(`</${name}`, findContentEnd(text))
   const prefix = name.slice(0, -'svg'.length)
   const view = `0 0 ${grid.columns} ${grid.rows}`
   const kept = [...attributes].filter(([key]) => !isPlacement(key))
@@ -187,6 +187,18 @@ function draw(text: string, root: Root, size: ImageSize, viewBox: Box | null, gr
   const head = `${prolog}<${name} ${outer.join(' ')}>`
   if (last < root.end) return `${head}</${name}>`
   return `${head}${open}${text.slice(root.end, last)}${close}${text.slice(last)}`
+}
+
+/** Returns the end of the root element: what follows are comments, instructions and space. */
+function findContentEnd(text: string): number {
+  for (let end = text.length; ; ) {
+    while (end > 0 && /\s/.test(text.charAt(end - 1))) end -= 1
+    const isComment = text.startsWith('-->', end - 3)
+    if (!isComment && !text.startsWith('?>', end - 2)) return end
+    const start = text.lastIndexOf(isComment ? '<!--' : '<?', end)
+    if (start === -1) return end
+    end = start
+  }
 }
 
 function isPlacement(attribute: string): boolean {

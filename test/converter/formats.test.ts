@@ -230,6 +230,14 @@ describe('decoding', () => {
     expect(await cells(gif, [3, 1])).toEqual([[K, R, K]])
   })
 
+  it('decodes a BMP with a short OS/2 header', async () => {
+    const whole = bmpOf({ bits: 24 }, [[R, G]])
+    const short = Buffer.concat([whole.subarray(0, 30), whole.subarray(54)])
+    short.writeUInt32LE(16, 14)
+    short.writeUInt32LE(30, 10)
+    expect(await cells(short, [2, 1])).toEqual([[R, G]])
+  })
+
   it('decodes a BMP with a mask for alpha on the requested background', async () => {
     const bmp = bmpOf({ bits: 32, masks: [R, G, B], alphaMask: 0xff000000 }, [
       [0xff00ff00, 0x0000ff00, 0x8000ff00],
@@ -375,6 +383,8 @@ describe('rejection', () => {
     ['32-bit integers', { 258: 32, 339: 1 }],
     ['signed integers', { 258: 16, 339: 2 }],
     ['gray floats', { 258: 32, 339: 3 }],
+    ['YCbCr without JPEG', { 262: 6 }],
+    ['CIELAB', { 262: 8 }],
     ['complex numbers', { 258: 32, 339: 5 }],
     ['a colour filter array', { 262: 32803 }],
     ['10 channels', { 277: 10 }],
@@ -469,6 +479,12 @@ describe('SVG', () => {
     ['a document type with entities', '<!DOCTYPE svg [<!ENTITY ns "http://a/">]>'],
   ])('is recognized after %s', async (_, before) => {
     expect(await cells(svg(red, undefined, before), [2, 1])).toEqual([[R, W]])
+  })
+
+  it('is drawn if comments and character data contain its end tag', async () => {
+    const before = '<!-- </svg> --><?a </svg>?>'
+    const file = `${svg(`<![CDATA[</svg>]]>${red}`, undefined, before)}\n${before}\n`
+    expect(await cells(Buffer.from(file), [2, 1])).toEqual([[R, W]])
   })
 
   it.each(['utf-16le', 'iso-8859-1'] as const)('is read in the encoding %s', async (encoding) => {
