@@ -335,6 +335,40 @@ describe('load and dump with a running node', () => {
     )
   })
 
+  it('dump in smaller pages if a reply is too long', async () => {
+    const limits: number[] = []
+    // Replies without an end to pages of more than 100 items.
+    const server = createServer((request, reply) => {
+      const { searchParams, pathname } = new URL(request.url ?? '/', 'http://node')
+      if (pathname !== '/api/fruit') return void reply.end('{"status":true,"serverid":1}')
+      const limit = Number(searchParams.get('limit'))
+      limits.push(limit)
+      const isLast = searchParams.get('cursor') === '1.0'
+      const cursor = isLast ? 'null' : '"1.0"'
+      if (limit <= 100) {
+        return void reply.end(
+          `{"status":true,"docs":[{"id":"i${limits.length}"}],"cursor":${cursor}}`,
+        )
+      }
+      const more = () => {
+        while (!reply.destroyed && reply.write(Buffer.alloc(4_194_304)));
+      }
+      reply.on('drain', more)
+      more()
+    })
+    onTestFinished(() => void server.close())
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const address = server.address()
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+    const items = await NodeItems.open({ url }, 'fruit')
+    const texts: string[] = []
+    for await (const page of items.read()) texts.push(...page)
+    expect([texts, limits]).toEqual([
+      ['{"id":"i4"}', '{"id":"i5"}'],
+      [500, 250, 125, 63, 63],
+    ])
+  })
+
   it('store attachments whose names must be escaped in a path', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })

@@ -13,11 +13,10 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
-import { isJsonObject, type Json } from '../base/json.ts'
+import { isJsonObject, type Json, parseJsonOrNull } from '../base/json.ts'
 import { type LoadNote, LoadProgress } from '../exchange/index.ts'
 import { syncPath } from '../storage/index.ts'
 import { EXIT, Exit, reasonOf } from './exit.ts'
-import { parseJsonOrNull } from './node-client.ts'
 
 /** Version of the file format. */
 const STATE_VERSION = 2

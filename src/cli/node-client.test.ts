@@ -36,7 +36,7 @@ it('aborts an endless reply at the size limit', async () => {
     more()
   })
   await expect(fetchFromNode(url, {}, { bytesMax: 1_000_000 })).rejects.toThrow(
-    'the reply is too long',
+    'the reply has more than 1000000 bytes',
   )
   expect(sent).toBeGreaterThan(1_000_000)
 })
@@ -48,7 +48,9 @@ it('aborts requests to silent and slow nodes after the timeout', async () => {
     response.on('close', () => clearInterval(drip))
   })
   for (const url of [silent, slow]) {
-    await expect(fetchFromNode(url, {}, { timeoutMs: 300 })).rejects.toThrow(/timeout/)
+    await expect(fetchFromNode(url, {}, { timeoutMs: 300 })).rejects.toThrow(
+      /timeout|did not end within 300 ms/,
+    )
   }
 })
 

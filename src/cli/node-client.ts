@@ -1,20 +1,28 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { type Json, parseJson } from '../base/json.ts'
+import { parseJsonOrNull } from '../base/json.ts'
 import { joinUrl } from '../base/url.ts'
+import { PROVEN_BLOCK_BYTES_MAX } from '../chain/index.ts'
 import { EXIT, Exit } from './exit.ts'
 
-/** Default time limit and size limit of a reply. */
+/** Default time limit of a reply. */
 const REPLY_MS = 30_000
-const REPLY_BYTES_MAX = 64 * 1024 * 1024
+/** Enough for the longest part of a list, a block, with the frame of the list. */
+const REPLY_BYTES_MAX = PROVEN_BLOCK_BYTES_MAX + 1024
 
 export interface NodeReply {
   readonly status: number
   readonly bytes: Buffer
 }
 
+/** A reply that is too long, or that arrives too slowly. A shorter reply may arrive. */
+export class ReplyTooLong extends Error {
+  override readonly name = 'ReplyTooLong'
+}
+
 /**
  * Fetches a reply from a node. The size is limited, so that an unexpected server cannot exhaust the memory. Redirects
- * are not followed, because they would send secrets to another server. Errors: Error with the reason as its message.
+ * are not followed, because they would send secrets to another server. Errors: Error with the reason as its message;
+ * ReplyTooLong.
  */
 export async function fetchFromNode(
   address: URL | string,
@@ -22,18 +30,22 @@ export async function fetchFromNode(
   bounds: { readonly timeoutMs?: number; readonly bytesMax?: number } = {},
 ): Promise<NodeReply> {
   const { timeoutMs = REPLY_MS, bytesMax = REPLY_BYTES_MAX } = bounds
+  const signal = AbortSignal.timeout(timeoutMs)
+  let length = 0
   try {
-    const signal = AbortSignal.timeout(timeoutMs)
     const reply = await fetch(address, { ...request, redirect: 'error', signal })
     const parts: Uint8Array[] = []
-    let length = 0
     for await (const part of reply.body ?? []) {
       length += part.length
-      if (length > bytesMax) throw new Error('the reply is too long')
+      if (length > bytesMax) throw new ReplyTooLong(`the reply has more than ${bytesMax} bytes`)
       parts.push(part)
     }
     return { status: reply.status, bytes: Buffer.concat(parts) }
   } catch (error) {
+    if (error instanceof ReplyTooLong) throw error
+    if (signal.aborted && length > 0) {
+      throw new ReplyTooLong(`the reply did not end within ${timeoutMs} ms`, { cause: error })
+    }
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
     throw new Error(cause instanceof Error ? cause.message : String(cause), { cause: error })
   }
@@ -67,28 +79,19 @@ export async function callNode<Reply extends LedgerReply>(
   if (body !== undefined) headers['content-type'] = 'application/json'
   if (token !== undefined) headers['x-access-token'] = token
   const request = { method, headers, body: body === undefined ? null : JSON.stringify(body) }
-  let reply: Reply
-  try {
-    const { bytes } = await fetchFromNode(address, request)
-    reply = parseJson(bytes.toString()) ?? {}
-  } catch (error) {
-    throw new Exit(EXIT.finding, `no node answers at ${url}`, { cause: error })
-  }
-  if (reply.status === true) return reply
+  const received = await fetchFromNode(address, request).catch((error: Error) => {
+    const what = error instanceof ReplyTooLong ? 'a reply cannot be read' : 'no node answers'
+    throw new Exit(EXIT.finding, `${what} at ${url}: ${error.message}`, { cause: error })
+  })
+  // The members are declared by the caller, because the operator's node is trusted.
+  const reply = (parseJsonOrNull(received.bytes.toString()) ?? {}) as Partial<Reply>
+  if (reply.status === true) return reply as Reply
   const refusal = reply.message ?? reply.code
   if (refusal === undefined) {
-    throw new Exit(EXIT.finding, `the server at ${url} is not a node of daicho`)
+    const message = `the server at ${url} is not a node of daicho: it replied ${received.status}`
+    throw new Exit(EXIT.finding, message)
   }
   throw new Exit(EXIT.finding, `the node rejected the request: ${refusal}`)
-}
-
-/** Parses JSON; returns null if the text is invalid. */
-export function parseJsonOrNull(text: string): Json {
-  try {
-    return parseJson(text)
-  } catch {
-    return null
-  }
 }
 
 /**

@@ -2,16 +2,22 @@ import { canonicalJson } from '../base/canonical-json.ts'
 import type { Json } from '../base/json.ts'
 import { joinUrl } from '../base/url.ts'
 import { EXIT, Exit } from './exit.ts'
-import { callNode, fetchFromNode, type LedgerReply, type NodeAddress } from './node-client.ts'
+import {
+  callNode,
+  fetchFromNode,
+  type LedgerReply,
+  type NodeAddress,
+  ReplyTooLong,
+} from './node-client.ts'
 
-/** Items per request. */
+/** Maximum items per request. */
 const PAGE_ITEMS = 500
-/** Blocks per request when `check` reads the added blocks. */
+/** Maximum blocks per request when `check` reads the added blocks. */
 const PAGE_BLOCKS = 64
 
 interface ItemsReply extends LedgerReply {
-  readonly items: readonly string[]
   readonly docs: readonly Json[]
+  readonly cursor?: string | null
 }
 
 interface BlocksReply extends LedgerReply {
@@ -46,23 +52,44 @@ export class NodeItems {
 
   /** Yields the canonical texts of the items. Errors: Exit. */
   async *read(): AsyncGenerator<readonly string[]> {
-    let after = ''
-    for (;;) {
-      const path = `/api/${encodeURIComponent(this.#db)}?docs=true&limit=${PAGE_ITEMS}${after}`
-      const { docs, items } = await callNode<ItemsReply>(this.#node, path, 'GET')
-      const last = items.at(-1)
-      if (last === undefined) return
-      yield docs.map(canonicalJson)
-      if (items.length < PAGE_ITEMS) return
-      after = `&after=${encodeURIComponent(last)}`
+    const page = this.#pages<ItemsReply>(PAGE_ITEMS)
+    for (let cursor: string | null = 'start'; cursor !== null; ) {
+      const reply: ItemsReply = await page(
+        `/api/${encodeURIComponent(this.#db)}?docs=true&cursor=${cursor}`,
+      )
+      yield reply.docs.map(canonicalJson)
+      if (reply.cursor === undefined || reply.cursor === cursor) {
+        // Otherwise the dump would not end.
+        throw new Exit(
+          EXIT.finding,
+          `the server at ${this.#node.url} sends no cursor: is it a node?`,
+        )
+      }
+      cursor = reply.cursor
+    }
+  }
+
+  /** Returns a function that reads a page. Pages have up to `limit` elements, and shrink if a reply is too long. */
+  #pages<Reply extends LedgerReply>(limit: number): (path: string) => Promise<Reply> {
+    let size = limit
+    return async (path) => {
+      for (;;) {
+        try {
+          return await callNode<Reply>(this.#node, `${path}&limit=${size}`, 'GET')
+        } catch (error) {
+          const isTooLong = error instanceof Exit && error.cause instanceof ReplyTooLong
+          if (!isTooLong || size === 1) throw error
+          size = Math.ceil(size / 2)
+        }
+      }
     }
   }
 
   /** Throws Exit (finding) if a block after `height` changed the database. */
   async check(): Promise<void> {
+    const page = this.#pages<BlocksReply>(PAGE_BLOCKS)
     for (let next = (this.height ?? -1) + 1; ; ) {
-      const path = `/api/ledgers?serverid=${this.#serverId}&offset=${next}&limit=${PAGE_BLOCKS}`
-      const { ledgers } = await callNode<BlocksReply>(this.#node, path, 'GET')
+      const { ledgers } = await page(`/api/ledgers?serverid=${this.#serverId}&offset=${next}`)
       if (ledgers.some(({ body }) => body.some(({ db }) => db === this.#db))) {
         const message =
           `${this.#db} changed during the dump; run the dump again, or run it on the machine of the node ` +

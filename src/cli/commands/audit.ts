@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { isJsonObject } from '../../base/json.ts'
+import { isJsonObject, parseJsonOrNull } from '../../base/json.ts'
 import { joinUrl, serverUrl } from '../../base/url.ts'
 import {
   type Audited,
@@ -28,7 +28,7 @@ import {
 } from '../../chain/index.ts'
 import { fileExists, makeFolder } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
-import { fetchFromNode, parseJsonOrNull, smallFile, textOrFile } from '../node-client.ts'
+import { fetchFromNode, smallFile, textOrFile } from '../node-client.ts'
 import { print, withProgress } from '../output.ts'
 
 // Verification with a verifier key: audits the log of a running node, and verifies proof files and evidence.

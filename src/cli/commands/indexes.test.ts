@@ -95,7 +95,7 @@ describe('daicho index', () => {
     expect([path.code, path.stderr]).toEqual([2, expect.stringContaining("'path'")])
     expect([missing.code, missing.stderr]).toEqual([
       1,
-      'daicho: no node answers at http://127.0.0.1:9\n',
+      'daicho: no node answers at http://127.0.0.1:9: bad port\n',
     ])
   })
 })
@@ -104,7 +104,7 @@ it.each([
   ['null', 'is not a node of daicho'],
   ['{}', 'is not a node of daicho'],
   ['[]', 'is not a node of daicho'],
-  ['<html>', 'no node answers at'],
+  ['<html>', 'is not a node of daicho: it replied 200'],
   ['{"status":false,"code":"FORBIDDEN"}', 'the node rejected the request: FORBIDDEN'],
   ['{"status":false,"code":"X","message":"not you"}', 'the node rejected the request: not you'],
 ])('prints one line that explains the reply %s', async (body, message) => {

@@ -9,6 +9,7 @@ import {
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { systemClock } from '../../base/clock.ts'
+import { parseJsonOrNull } from '../../base/json.ts'
 import {
   CONFLICT_POLICIES,
   type ConflictPolicy,
@@ -31,7 +32,7 @@ import {
 } from '../../exchange/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { itemIdFor, type LoadIdentity, LoadStateFile, newLoad, stampOf } from '../load-state.ts'
-import { parseJsonOrNull, textOrFile } from '../node-client.ts'
+import { textOrFile } from '../node-client.ts'
 import { addFolderOption, nodeFolder, onStore } from '../node-folder.ts'
 import { nodeTarget } from '../node-target.ts'
 import {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { isJsonObject, type Json, parseJson, parseJsonOrNull } from '../../base/json.ts'
 import { joinUrl } from '../../base/url.ts'
 import { openLedger } from '../../ledger/core.ts'
 import {
@@ -17,7 +17,7 @@ import {
   systemType,
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { fetchFromNode, parseJsonOrNull } from '../node-client.ts'
+import { fetchFromNode } from '../node-client.ts'
 import { nodeFolder, settingOf } from '../node-folder.ts'
 import { escapeControls } from '../output.ts'
 import { readSettings, type Settings } from '../settings.ts'
