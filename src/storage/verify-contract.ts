@@ -233,6 +233,32 @@ export function describeVerify(
       expect(await findingIn(location)).toEqual({ height: 6, index: 1, what })
     })
 
+    const strays: readonly [string, string, number, number][] = [
+      ['table blocks has a row whose height is -1', 'blocks', 0, -1],
+      ['table tree has a row whose height is -3', 'tree', 0, -3],
+      ['table items has a row whose created is -2', 'items', -5, -2],
+      ['table attachments has a row whose position is -2', 'attachments', 0, -2],
+      ['table answers has a row whose position is -1', 'answers', 0, -1],
+      ['table items has rows of a database that does not exist: -5', 'items', -5, 16_384],
+      ['table items has rows of a database that does not exist: 99999', 'items', 99_999, 16_384],
+      ['table superseded has rows of a database that does not exist: 7', 'superseded', 7, 9],
+    ]
+    it.each(strays)('finds that %s', async (what, table, db, at) => {
+      const { location, tamper } = await filled()
+      const values = {
+        items: `(created, db, id, revision, item) VALUES (${at}, ${db}, 'x', ${at}, '{"id":"x"}')`,
+        superseded: `(db, id, position) VALUES (${db}, 'x', ${at})`,
+        blocks: `(height, id, nonce, root, body, timestamps, blinds, commitments)
+        SELECT ${at}, 'x', 0, 'x', body, timestamps, blinds, commitments FROM blocks WHERE height = 0`,
+        tree: `(height, hashes) SELECT ${at}, hashes FROM tree WHERE height = 0`,
+        attachments: `(position, db, id, name, content_type, length, sha256)
+        VALUES (${at}, ${db}, 'x', 'x', 'x', 1, 'x')`,
+        answers: `(position, key, fingerprint, entries, timestamp, digest) VALUES (${at}, 'x', 'x', 1, 1, 'x')`,
+      }
+      await tamper(`INSERT INTO ${table} ${Object(values)[table]}`)
+      expect((await findingIn(location))?.what).toContain(what)
+    })
+
     it('finds a database that is stored as deleted, although no entry deletes it', async () => {
       const { location, tamper } = await filled()
       await tamper('INSERT INTO dropped SELECT 77 FROM node')

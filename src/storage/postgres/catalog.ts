@@ -24,6 +24,7 @@ const COLUMNS = `
   tree: hashes bytea not null, height bigint not null
   uncompacted: position bigint not null`
 
+/** Definitions of the indexes, one per line. */
 const INDEXES = `
   answers_key_key on answers unique btree (key)
   answers_pkey on answers unique btree ("position")
@@ -55,6 +56,14 @@ const INDEXES = `
   superseded_pkey on superseded unique btree (db, id, "position")
   tree_pkey on tree unique btree (height)
   uncompacted_pkey on uncompacted unique btree ("position")`
+
+/** Names, tables, columns and predicates of the indexes on columns. */
+export const INDEX_PARTS = linesOf(INDEXES).flatMap((line) => {
+  const parts = /^(\w+) on (\w+) [a-z ]*\(([^()]+)\)(?: WHERE (.*))?$/.exec(line)
+  if (parts === null) return []
+  const [, name = '', table = '', columns = '', where = 'true'] = parts
+  return [{ name, table, columns, where }]
+})
 
 function linesOf(block: string): string[] {
   return block.trim().split(/\n */)

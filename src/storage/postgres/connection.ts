@@ -18,6 +18,8 @@ export interface Statement {
 export interface Queries {
   /** Returns the rows of a statement. `text` must be constant, because each text is prepared once per connection. */
   rows(text: string, values: readonly Value[]): Promise<Row[]>
+  /** Runs statements without values, separated by semicolons, in one transaction; returns the rows of each. */
+  script(text: string): Promise<Row[][]>
 }
 
 export interface ConnectionOptions {
@@ -211,10 +213,7 @@ export class Connection implements Queries {
     }
   }
 
-  /**
-   * Runs several statements without values, separated by semicolons; returns the rows of each. The server
-   * sends one reply for all of them, and skips the remaining statements after an error.
-   */
+  /** The server sends one reply for all statements, and skips the remaining statements after an error. */
   async script(text: string): Promise<Row[][]> {
     try {
       const results: unknown = await this.#client.query({ text, rowMode: 'array' })

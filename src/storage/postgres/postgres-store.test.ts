@@ -171,7 +171,9 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
       }
       return found
     }
-    const reader = new PostgresReader(serverId, { rows }, () => connection.close())
+    const reader = new PostgresReader(serverId, { rows, script: () => Promise.resolve([]) }, () =>
+      connection.close(),
+    )
     onTestFinished(() => reader.close())
     const where = filterOf({ filter: '{"where":{"n":1}}' })?.where ?? null
     const database = (await reader.database('fruit'))?.created ?? -1
@@ -202,7 +204,9 @@ describe.skipIf(postgres.missing !== null)(`the engine${postgres.note}`, () => {
       }
       return connection.rows(text, values)
     }
-    const reader = new PostgresReader(serverId, { rows }, () => connection.close())
+    const reader = new PostgresReader(serverId, { rows, script: () => Promise.resolve([]) }, () =>
+      connection.close(),
+    )
     onTestFinished(() => reader.close())
     const where = filterOf({ filter: '{"where":{"n":{"inq":[1,2]}}}' })?.where ?? null
     const database = (await reader.database('fruit'))?.created ?? -1

@@ -99,6 +99,53 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
     expect(await findingIn(location)).toBeNull()
   })
 
+  it('finds each index of the server that lacks an entry, and reports its name', async () => {
+    const { location, client } = await filled(ERASING)
+    const { rows } = await client.query<{ name: string; table: string; where: string | null }>(
+      `SELECT i.relname AS name, t.relname AS table, pg_get_expr(x.indpred, x.indrelid) AS where
+        FROM pg_index AS x JOIN pg_class AS i ON i.oid = x.indexrelid JOIN pg_class AS t ON t.oid = x.indrelid
+        WHERE t.relnamespace = 'public'::regnamespace AND t.relname NOT IN ('node', 'shared_texts')`,
+    )
+    expect(rows.length).toBeGreaterThan(20)
+    for (const { name, table, where } of rows) {
+      if (table.startsWith('blob')) {
+        await client.query(`TRUNCATE ${table}`)
+        const upload = "'00000000-0000-0000-0000-000000000000'"
+        await client.query(
+          {
+            blobs: `INSERT INTO blobs VALUES ('${'0'.repeat(64)}', ${upload})`,
+            blob_chunks: `INSERT INTO blob_chunks VALUES (${upload}, 0, '')`,
+            blob_uploads: `INSERT INTO blob_uploads VALUES (${upload}, '0', true, now())`,
+          }[table] ?? '',
+        )
+      }
+      const ready = (is: boolean) =>
+        client.query(`UPDATE pg_index SET indisready = $1 WHERE indexrelid = $2::regclass`, [
+          is,
+          name,
+        ])
+      await client.query(
+        `CREATE TEMP TABLE one AS SELECT * FROM ${table} WHERE ${where ?? true} LIMIT 1`,
+      )
+      // The server does not add the new row to an index that is not ready.
+      await ready(false)
+      await client.query(
+        `DELETE FROM ${table} WHERE EXISTS (SELECT 1 FROM one WHERE one = ${table})`,
+      )
+      expect([
+        name,
+        (await client.query(`INSERT INTO ${table} SELECT * FROM one`)).rowCount,
+      ]).toEqual([name, 1])
+      await ready(true)
+      expect((await findingIn(location))?.what, name).toContain(
+        `the index ${name} of the database is damaged: REINDEX it`,
+      )
+      await client.query(`REINDEX INDEX ${name}; DROP TABLE one`)
+    }
+    await client.query('TRUNCATE blobs, blob_chunks, blob_uploads')
+    expect(await findingIn(location)).toBeNull()
+  })
+
   it('finds the same differences with several threads as with one thread', async () => {
     const { location, client } = await newDatabase()
     const store = await openStore({ location, serverId, durable: false })

@@ -47,7 +47,7 @@ import {
 } from '../store.ts'
 import { PostgresAttachments } from './attachments.ts'
 import { Connection, type Queries, type Value } from './connection.ts'
-import { damageOf, invalidIndex } from './damage.ts'
+import { damageOf, physicalDamage } from './damage.ts'
 import { storeErrorOf } from './errors.ts'
 import { LIST_INDEXES } from './indexes.ts'
 import { ReadPool, Reads } from './reads.ts'
@@ -292,7 +292,7 @@ export class PostgresReader implements StoreReader {
   }
 
   async fileDamage(): Promise<string | null> {
-    return invalidIndex(this.#queries)
+    return physicalDamage(this.#queries)
   }
 
   async damage(): Promise<string | null> {

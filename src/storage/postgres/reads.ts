@@ -27,6 +27,10 @@ export class ReadPool implements Queries {
     return retrying(async () => (await this.#connection()).rows(text, values))
   }
 
+  script(text: string): Promise<Row[][]> {
+    return retrying(async () => (await this.#connection()).script(text))
+  }
+
   async close(): Promise<void> {
     await this.#opening?.catch(() => {})
     await Promise.all([...this.#connections].map((connection) => connection.close()))

@@ -79,6 +79,10 @@ export class WriteSession implements Queries {
     }
   }
 
+  async script(text: string): Promise<Row[][]> {
+    return (await this.#connected()).script(text)
+  }
+
   /**
    * Begins a transaction, locks the store and runs the reads of `ahead`, all in one round trip.
    * Errors: STORE_ROLLED_BACK; errors of the server.

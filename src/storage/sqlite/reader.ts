@@ -45,6 +45,7 @@ import type {
   StoredRevision,
   StoreReader,
 } from '../store.ts'
+import { STRAY_ROWS } from '../verify/stray-rows.ts'
 import { SqliteAttachments } from './attachments.ts'
 import { CreationReader } from './creations.ts'
 import { History } from './history.ts'
@@ -230,7 +231,15 @@ export class SqliteReader implements StoreReader {
 
   async damage(): Promise<string | null> {
     const inFile = await this.fileDamage()
-    return inFile ?? this.#reads.run(() => indexDamage(this.connection))
+    return inFile ?? this.#reads.run(() => this.#strayRows() ?? indexDamage(this.connection))
+  }
+
+  #strayRows(): string | null {
+    for (const { what, sql } of STRAY_ROWS) {
+      const row = new Query(this.connection, sql).get()
+      if (row !== undefined) return `${what} ${row[0]}`
+    }
+    return null
   }
 
   /** Replaces the root page in a message of `integrity_check` with the name of its table or index. */

@@ -68,7 +68,7 @@ export async function verifyStore(
       const { blocks, finding: wrongBlock } = await walk.next()
       const difference = await compare(blocks)
       if (difference !== null) return { finding: await withDamage(difference, store) }
-      if (wrongBlock !== null) return { finding: wrongBlock }
+      if (wrongBlock !== null) return { finding: await withDamage(wrongBlock, store) }
       if (blocks.length === 0) break
       progress?.({ blocks: done.blocks, ofBlocks, entries: done.entries })
     }
