@@ -45,7 +45,7 @@ import type {
   StoredRevision,
   StoreReader,
 } from '../store.ts'
-import { STRAY_ROWS } from '../verify/stray-rows.ts'
+import { STRAY_ROWS } from '../stray-rows.ts'
 import { SqliteAttachments } from './attachments.ts'
 import { CreationReader } from './creations.ts'
 import { History } from './history.ts'
