@@ -340,6 +340,8 @@ export interface ExpectedReads {
  * `store-contract.ts` specify the guarantees of every engine.
  */
 export interface Store extends StoreReader {
+  /** Whether other processes may write the store too. `maintain` then also continues work that they have left. */
+  readonly isShared: boolean
   /**
    * Appends `block` to the node's own chain and its Merkle log, applies `effects` and stores `records`, atomically.
    *
@@ -387,7 +389,7 @@ export interface Store extends StoreReader {
    * Does one step of maintenance between appends and returns whether more is due. Maintenance builds indexes, frees the
    * space of deleted databases, removes expired idempotency records, and checkpoints the engine's log. After an
    * erasure, maintenance rewrites the files, which may contain erased bytes until then. Each step is bounded, except
-   * for the rewriting.
+   * for the rewriting of a store that is not shared. A shared store is rewritten in the background.
    */
   maintain(): Promise<boolean>
 }

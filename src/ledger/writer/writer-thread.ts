@@ -23,6 +23,8 @@ import { expectedReads, type Plan, planBatch } from './plan.ts'
 
 /** Delay of maintenance after a block. */
 const MAINTENANCE_DELAY_MS = 5
+/** Interval of maintenance without blocks, for work that other processes of the node have left. */
+const IDLE_DELAY_MS = 10_000
 /** Delay of maintenance after the disk was full, or the database server did not answer. */
 const OUTAGE_DELAY_MS = 1_000
 /**
@@ -60,6 +62,7 @@ class WriterThread {
   #stopped = false
   /** Null if no maintenance is scheduled. */
   #cancelMaintenance: (() => void) | null = null
+  #cancelIdleMaintenance: (() => void) | null = null
   #pauseMs = 0
   /** Free disk space in bytes when the disk was full; null if it is not full or belongs to a database server. */
   #freeBytesWhenFull: number | null = null
@@ -183,6 +186,7 @@ class WriterThread {
 
   async #close(): Promise<void> {
     this.#cancelMaintenance?.()
+    this.#cancelIdleMaintenance?.()
     if (!this.#stopped) await this.#store.close()
     this.#send({ closed: true })
     this.#port.close()
@@ -231,6 +235,13 @@ class WriterThread {
     )
   }
 
+  #scheduleIdleMaintenance(): void {
+    this.#cancelIdleMaintenance?.()
+    this.#cancelIdleMaintenance = this.#platform.schedule.after(IDLE_DELAY_MS, () =>
+      this.scheduleMaintenance(),
+    )
+  }
+
   async #maintain(): Promise<void> {
     this.#cancelMaintenance = null
     if (this.#stopped) return
@@ -242,6 +253,7 @@ class WriterThread {
       const isMoreDue = await this.#store.maintain()
       this.#pauseMs = isFull ? OUTAGE_DELAY_MS : pauseAfter(clock.now() - startedMs)
       if (isMoreDue || isFull) this.scheduleMaintenance()
+      else if (this.#store.isShared) this.#scheduleIdleMaintenance()
     } catch (error) {
       const code = temporaryCodeOf(error)
       if (code !== null) {

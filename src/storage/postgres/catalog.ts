@@ -22,7 +22,8 @@ const COLUMNS = `
   shared_texts: name text C not null, text text C, version bigint not null
   superseded: db bigint not null, id text C not null, position bigint not null
   tree: hashes bytea not null, height bigint not null
-  uncompacted: position bigint not null`
+  uncompacted: position bigint not null
+  vacuum_probe: number bigint not null`
 
 /** Definitions of the indexes, one per line. */
 const INDEXES = `

@@ -232,6 +232,12 @@ export class Connection implements Queries {
     }
   }
 
+  /** Closes the connection without waiting for replies. The server aborts a running statement within a second. */
+  abort(): void {
+    this.#isOpen = false
+    this.#socket.destroy()
+  }
+
   async close(): Promise<void> {
     this.#isOpen = false
     await this.#client.end().catch(() => {})

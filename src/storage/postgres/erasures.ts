@@ -3,12 +3,10 @@ import type { Effect } from '../effect.ts'
 import { erasedEntryText, erasedItemText } from '../erasure.ts'
 import { bytesOf, idempotencyRecordOf, text } from '../rows.ts'
 import { ERASED_FINGERPRINT, idempotencyDigest } from '../store.ts'
-import { Connection, type ConnectionOptions, type Queries } from './connection.ts'
+import type { Queries } from './connection.ts'
 
 // Erasure on PostgreSQL. Once the block of the erasure is committed, no query returns the content. The old rows remain
-// in the files until `compact` removes them with VACUUM; their bytes remain until the server reuses the space. Copies
-// in the write-ahead log, its archive, standbys and backups remain until they expire by the rules of the server's
-// operator.
+// in the files until `compaction.ts` removes them.
 
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = $1',
@@ -28,12 +26,7 @@ const SQL = {
   recordUpTo: `SELECT position, key, fingerprint, entries, timestamp, digest FROM answers
     WHERE position <= $1 ORDER BY position DESC LIMIT 1`,
   updateRecord: `UPDATE answers SET fingerprint = $2, digest = $3 WHERE position = $1`,
-  uncompacted: 'SELECT position FROM uncompacted',
-  compacted: 'DELETE FROM uncompacted WHERE position = ANY($1::int8[])',
 } as const
-
-/** Maximum duration of VACUUM, which reads the changed parts of the tables. */
-const VACUUM_MS_MAX = 3_600_000
 
 /**
  * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position does not
@@ -77,26 +70,4 @@ async function eraseFingerprint(queries: Queries, position: number): Promise<voi
   if (record === null || record.position + record.entries <= position) return
   const digest = idempotencyDigest({ ...record, fingerprint: ERASED_FINGERPRINT })
   await queries.rows(SQL.updateRecord, [record.position, ERASED_FINGERPRINT, digest])
-}
-
-/** Returns whether there was an erasure after the last `compact`. */
-export async function isCompactionDue(queries: Queries): Promise<boolean> {
-  return (await queries.rows(SQL.uncompacted, [])).length > 0
-}
-
-/**
- * Removes the old rows of the tables that contained erased content. Does not delay appends. After a crash, the rows in
- * `uncompacted` remain, so the next run compacts again.
- */
-export async function compact(options: ConnectionOptions): Promise<void> {
-  const connection = await Connection.open({ ...options, deadlineMs: VACUUM_MS_MAX })
-  try {
-    const erasers = (await connection.rows(SQL.uncompacted, [])).map(([position]) => position)
-    for (const table of ['blocks', 'items', 'index_entries', 'attachments', 'answers']) {
-      await connection.execute(`VACUUM ${table}`)
-    }
-    await connection.rows(SQL.compacted, [`{${erasers.join(',')}}`])
-  } finally {
-    await connection.close()
-  }
 }

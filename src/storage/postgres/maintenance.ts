@@ -1,14 +1,19 @@
 import type { Block } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
+import { READY } from '../search/declared-indexes.ts'
 import { IDEMPOTENCY_RECORDS_KEPT_MS } from '../store.ts'
+import { Compaction } from './compaction.ts'
 import type { ConnectionOptions, Queries } from './connection.ts'
-import { compact, isCompactionDue } from './erasures.ts'
 import { type Index, isWorkDue, readIndexes, workOnIndexes } from './indexes.ts'
 
 /** Maximum rows of each kind that one step removes. */
 const PURGE_ROWS = 500
+/** Interval at which a process searches for work that another process has left, for example because it was killed. */
+const SEARCH_MS = 10_000
 
 const SQL = {
+  due: `SELECT EXISTS (SELECT 1 FROM dropped), EXISTS (SELECT 1 FROM indexes WHERE built <> ${READY}),
+    EXISTS (SELECT 1 FROM uncompacted)`,
   dropped: 'SELECT db FROM dropped LIMIT 1',
   purgeItems: `WITH purged AS (DELETE FROM items WHERE created IN
       (SELECT created FROM items WHERE db = $1 ORDER BY created LIMIT $2) RETURNING db, id, revision),
@@ -30,23 +35,27 @@ export type Transact = <Result>(work: () => Promise<Result>) => Promise<Result>
  */
 export class Maintenance {
   readonly #queries: Queries
-  readonly #options: ConnectionOptions
-  #isPurgeDue = true
+  readonly #compaction: Compaction
+  #searchedMs = Number.NEGATIVE_INFINITY
+  #isPurgeDue = false
   #isCompactionDue = false
   /** Whether an index may be incomplete. */
-  #isIndexWorkDue = true
+  #isIndexWorkDue = false
   /** Timestamp of the oldest idempotency record that this process has read or written; null if there is no record. */
   #oldestRecordMs: number | null = null
 
   constructor(queries: Queries, options: ConnectionOptions) {
     this.#queries = queries
-    this.#options = options
+    this.#compaction = new Compaction(options)
   }
 
   /** Reads the pending work of earlier runs. */
   async begin(): Promise<void> {
     this.#oldestRecordMs = await this.#readOldestRecord()
-    this.#isCompactionDue = await isCompactionDue(this.#queries)
+  }
+
+  close(): Promise<void> {
+    return this.#compaction.close()
   }
 
   blockStored(block: Block, effects: readonly Effect[], hasRecords: boolean): void {
@@ -63,10 +72,7 @@ export class Maintenance {
 
   /** Does a bounded amount of work; `headMs` is the timestamp of the head. Returns whether more is due. */
   async step(headMs: number, transact: Transact): Promise<boolean> {
-    if (this.#isCompactionDue) {
-      await compact(this.#options)
-      this.#isCompactionDue = false
-    }
+    if (performance.now() - this.#searchedMs >= SEARCH_MS) await this.#search()
     if (this.#isPurgeDue) this.#isPurgeDue = await transact(() => this.#purgeDropped())
     if (this.#isIndexWorkDue) {
       await transact(() => workOnIndexes(this.#queries))
@@ -76,7 +82,21 @@ export class Maintenance {
       await this.#queries.rows(SQL.purgeRecords, [headMs - IDEMPOTENCY_RECORDS_KEPT_MS])
       this.#oldestRecordMs = await this.#readOldestRecord()
     }
-    return this.#hasExpiredRecords(headMs) || this.#isPurgeDue || this.#isIndexWorkDue
+    const isMoreDue = this.#hasExpiredRecords(headMs) || this.#isPurgeDue || this.#isIndexWorkDue
+    if (this.#isCompactionDue && !isMoreDue) {
+      this.#isCompactionDue = this.#compaction.start() === null
+    }
+    return isMoreDue
+  }
+
+  /** Finds work that is due in the database, also work of other processes. */
+  async #search(): Promise<void> {
+    const [row = []] = await this.#queries.rows(SQL.due, [])
+    const [isPurgeDue, isIndexWorkDue, isCompactionDue] = row
+    this.#isPurgeDue ||= isPurgeDue === true
+    this.#isIndexWorkDue ||= isIndexWorkDue === true
+    this.#isCompactionDue = isCompactionDue === true
+    this.#searchedMs = performance.now()
   }
 
   /** Moves some items of a deleted database to its history; returns whether more may remain. */

@@ -59,7 +59,7 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
     const { rows: columns } = await client.query<{ table: string; column: string }>(
       `SELECT table_name AS table, column_name AS column FROM information_schema.columns
         WHERE table_schema = 'public' AND table_name <> 'daicho_schema' AND table_name NOT LIKE 'blob%'
-          AND table_name <> 'shared_texts'
+          AND table_name NOT IN ('shared_texts', 'vacuum_probe')
         ORDER BY 1, 2`,
     )
     const tables = Map.groupBy(columns, ({ table }) => table)

@@ -7,6 +7,18 @@ import { digestOf } from './indexes.ts'
 /** Type of ids, names and keys, which sort by their bytes, as in SQLite. */
 const TEXT = 'text COLLATE "C"'
 
+/** Columns with content, hashes of content, or blinds. */
+const UNSAMPLED = [
+  ['blocks', ['body', 'blinds']],
+  ['items', ['item']],
+  ['index_entries', ['key']],
+  ['attachments', ['name', 'content_type', 'length', 'sha256']],
+  ['answers', ['fingerprint', 'digest']],
+  ['blobs', ['sha256']],
+  ['blob_chunks', ['bytes']],
+  ['blob_uploads', ['sha256']],
+] as const
+
 /**
  * The migrations. Each migration is one statement, is applied once, in this order, and never changes. `catalog.ts`
  * describes the resulting schema.
@@ -65,13 +77,20 @@ const MIGRATIONS: readonly string[] = [
   `CREATE TABLE deleted_databases (created int8 NOT NULL, name ${TEXT} NOT NULL, PRIMARY KEY (created))`,
   'CREATE INDEX deleted_by_name ON deleted_databases (name)',
   `CREATE TABLE shared_texts (name ${TEXT} NOT NULL, version int8 NOT NULL, text ${TEXT}, PRIMARY KEY (name))`,
+  // See `isOldStateVisible` in `compaction.ts`.
+  'CREATE TABLE vacuum_probe (number int8 NOT NULL)',
+  // ANALYZE would copy values of these columns to the statistics, where an erasure does not find them.
+  ...UNSAMPLED.map(([table, columns]) => {
+    const changes = columns.map((column) => `ALTER COLUMN ${column} SET STATISTICS 0`)
+    return `ALTER TABLE ${table} ${changes.join(', ')}`
+  }),
 ]
 
 /** The tables besides `node`. */
 export const TABLES = [
   ...['databases', 'dropped', 'blocks', 'items', 'attachments', 'superseded', 'answers'],
   ...['indexes', 'index_entries', 'tree', 'erasures', 'uncompacted', 'deleted_databases'],
-  ...['blobs', 'blob_chunks', 'blob_uploads'],
+  ...['blobs', 'blob_chunks', 'blob_uploads', 'vacuum_probe'],
 ] as const
 
 const SQL = {

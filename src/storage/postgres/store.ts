@@ -37,6 +37,7 @@ const PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
  *   whose bytes were fixed before the first COMMIT was sent.
  */
 class PostgresStore extends PostgresReader implements Store {
+  readonly isShared = true
   readonly #session: WriteSession
   readonly #maintenance: Maintenance
   /** The head and the digest of the indexes for which the fields below are valid, or null if these are unknown. */
@@ -141,6 +142,11 @@ class PostgresStore extends PostgresReader implements Store {
 
   async removeIndex(db: string, path: string): Promise<IndexOutcome> {
     return this.#changeIndex(db, path, 'remove')
+  }
+
+  override async close(): Promise<void> {
+    await this.#maintenance.close()
+    await super.close()
   }
 
   async maintain(): Promise<boolean> {

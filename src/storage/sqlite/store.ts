@@ -56,6 +56,7 @@ const SQL = {
 
 /** The SQLite engine: one file, a write-ahead log, one transaction per block. */
 class SqliteStore extends SqliteReader implements Store {
+  readonly isShared = false
   readonly #sql
   /** Creation positions by name, as in table `databases`. */
   readonly #databases = new Map<string, number>()
