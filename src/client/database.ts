@@ -79,11 +79,13 @@ export class DatabaseClient<Item extends object> {
   readonly #transport: Transport
   /** Null if the client does not verify replies. */
   readonly #verification: Verification | null
+  readonly #writer: Pick<Transport, 'write'>
 
   constructor(transport: Transport, verification: Verification | null, name: string) {
     this.name = requireName(name, 'db')
     this.#transport = transport
     this.#verification = verification
+    this.#writer = verification ?? transport
   }
 
   /** Creates an item. The node assigns an id if `item` has none. */
@@ -93,12 +95,10 @@ export class DatabaseClient<Item extends object> {
   ): Promise<Written> {
     const body = requireObject(item, 'body')
     const call = { method: 'POST', path: this.#path(), body, ...options }
-    const written = await this.#transport.write(call, async (reply) => {
+    return this.#writer.write(call, async (reply) => {
       const { id } = await jsonOf<{ id: unknown }>(reply)
       return writtenIn(reply, id)
     })
-    await this.#verification?.written(this.name, written.id, written.position, false)
-    return written
   }
 
   /** Creates all `items` or none of them; resolves to their ids. */
@@ -108,7 +108,7 @@ export class DatabaseClient<Item extends object> {
   ): Promise<readonly string[]> {
     const body = requireList(items, 'items')
     const call = { method: 'POST', path: this.#path(), body, ...options }
-    return this.#transport.write(call, async (reply) => {
+    return this.#writer.write(call, async (reply) => {
       const { ids } = await jsonWithLists<{ ids: readonly string[] }>('ids')(reply)
       if (ids.length === items.length) return ids
       throw malformed(reply)
@@ -137,7 +137,10 @@ export class DatabaseClient<Item extends object> {
       return readOf(await this.#verification.readAt(this.name, id, at, read.position, rest))
     } catch (error) {
       if (!(error instanceof ClientError)) throw error
-      if (error.code === 'ITEM_NOT_FOUND') return null
+      if (error.code === 'ITEM_NOT_FOUND') {
+        if (at !== undefined) await this.#verification?.expectMissing(this.name, id, at, rest)
+        return null
+      }
       if (error.code !== 'REVISION_ERASED' || this.#verification === null) throw error
       throw new VerificationError('ITEM_ERASED', error.message, { cause: error })
     }
@@ -292,12 +295,10 @@ export class DatabaseClient<Item extends object> {
     const { ifMatch, ...rest } = options
     if (Object.hasOwn(options, 'ifMatch')) headers['if-match'] = requireText(ifMatch, 'ifMatch')
     const call = { method, path: this.#itemPath(id), body, headers, ...rest }
-    const written = await this.#transport.write(call, async (reply) => {
+    return this.#writer.write(call, async (reply) => {
       await jsonOf(reply)
       return writtenIn(reply, id)
     })
-    await this.#verification?.written(this.name, id, written.position, method === 'DELETE')
-    return written
   }
 
   #path(): string {

@@ -59,7 +59,6 @@ export class LedgerClient {
   /** Deletes a database with its items. The ledger keeps every entry. */
   async deleteDatabase(name: string, options: RequestOptions = {}): Promise<void> {
     await this.request('DELETE /api/{db}', { path: { db: name } }, options)
-    await this.#verification?.databaseDeleted(name)
   }
 
   /** Applies all `changes`, even of different databases, in one block, or none of them. */
@@ -69,9 +68,6 @@ export class LedgerClient {
   ): Promise<RecordedChanges> {
     const body = { entries: requireList(changes, 'changes') }
     const { block, results } = await this.request('POST /api/ledgers', { body }, options)
-    for (const { method, db } of changes) {
-      if (method === 'delete_db') await this.#verification?.databaseDeleted(db)
-    }
     return { block, results }
   }
 
@@ -97,7 +93,7 @@ export class LedgerClient {
     const call = { method, path: pathOf(template, path), query, body, ...options }
     return method === 'GET'
       ? this.#transport.read(call, declaredOf<Operations[Key]['reply']>)
-      : this.#transport.write(call, declaredOf<Operations[Key]['reply']>)
+      : (this.#verification ?? this.#transport).write(call, declaredOf<Operations[Key]['reply']>)
   }
 }
 

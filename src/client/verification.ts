@@ -1,5 +1,7 @@
+import type { JsonObject } from '../base/json.ts'
 import {
   algorithmOf,
+  type Checkpoint,
   isBefore,
   isOfLog,
   openCheckpoint,
@@ -8,6 +10,7 @@ import {
   type ProvenEntry,
   policyOf,
   quorumPolicy,
+  type VerifierKey,
   VerifyingReader,
   type VerifySignature,
   verifierKeyOf,
@@ -16,8 +19,8 @@ import {
 } from '../chain/portable.ts'
 import { ClientError, VerificationError } from './error.ts'
 import type { Revision, Stored } from './item.ts'
-import { textOf } from './reply.ts'
-import type { RequestOptions, Transport, VerifyOptions } from './transport.ts'
+import { jsonOf, textOf } from './reply.ts'
+import type { Call, RequestOptions, Transport, VerifyOptions } from './transport.ts'
 
 /** A revision of an item that the node has proven. */
 export interface ProvenRevision {
@@ -38,6 +41,7 @@ export class Verification {
   readonly #options: VerifyOptions
   readonly #verifySignature: VerifySignature
   readonly #policy: WitnessPolicy | null
+  readonly #key: VerifierKey
   #reader: Promise<VerifyingReader> | null = null
 
   /** Errors: TypeError if `options.key` is not the key of a node, or the policy is malformed. */
@@ -47,6 +51,7 @@ export class Verification {
     this.#verifySignature = checking(options.verifySignature)
     this.#policy = policyIn(options)
     this.serverId = serverIdIn(options.key)
+    this.#key = verifierKeyOf(options.key)
   }
 
   /** Returns the current revision, or null; see `VerifyingReader.readItem`. */
@@ -72,8 +77,22 @@ export class Verification {
       if (seen !== null && seen.height <= at && isBefore({ height, index }, seen)) {
         throw new ProofError('ITEM_STALE', `a later revision than ${position} was read before`)
       }
-      return { item: itemIn(entry, position), position }
+      const item = itemIn(entry, position)
+      reader.note(db, id, { height, index }, false)
+      return { item, position }
     })
+  }
+
+  /** Verifies a reply that the item did not exist at height `at`; see `VerifyingReader.expectMissing`. */
+  async expectMissing(
+    db: string,
+    id: string,
+    at: number,
+    { signal }: RequestOptions,
+  ): Promise<void> {
+    await this.#proving((reader) =>
+      reader.expectMissing(db, id, { seen: reader.seen(db, id), at, signal }),
+    )
   }
 
   /**
@@ -86,7 +105,8 @@ export class Verification {
     listed: AsyncIterable<Revision<Item>>,
     { signal }: RequestOptions,
   ): AsyncGenerator<Revision<Item>> {
-    const seen = (await this.#opened()).seen(db, id)
+    const reader = await this.#opened()
+    const seen = reader.seen(db, id)
     let last: Position = { height: -1, index: 0 }
     for await (const { position, timestamp, method } of listed) {
       const proven = await this.#proving((reader) => reader.readEntry(db, id, position, signal))
@@ -94,6 +114,7 @@ export class Verification {
         throw new VerificationError('ITEM_STALE', `the history is out of order at ${position}`)
       }
       last = proven
+      reader.note(db, id, proven, proven.entry?.method === 'delete_item')
       yield proven.entry === null
         ? { position, timestamp, method, erased: true }
         : revisionOf(proven.entry, position, proven.timestamp ?? timestamp)
@@ -105,18 +126,45 @@ export class Verification {
     )
   }
 
-  /** Remembers a change by this client, so that older revisions are rejected from now on. */
-  async written(db: string, id: string, position: string, isDeleted: boolean): Promise<void> {
-    const [height = Number.NaN, index = Number.NaN] = position.split('.').map(Number)
-    if (!Number.isSafeInteger(height) || !Number.isSafeInteger(index)) return
+  /**
+   * Sends a change, and remembers what it recorded, so that older revisions are rejected from now on. The reply is not
+   * proven, but a change cannot be older than the verified checkpoint or the revisions that were seen before.
+   */
+  async write<Result>(call: Call, convert: (reply: Response) => Promise<Result>): Promise<Result> {
+    // Opened before the request, because a failure afterwards would report a recorded change as failed.
     const reader = await this.#opened()
-    reader.note(db, id, { height, index }, isDeleted)
+    const before = { size: reader.checkpoint?.size ?? 0, newest: reader.newest }
+    return this.#transport.write(call, async (reply) => {
+      if (!isOfItems(call)) return convert(reply)
+      const copy = reply.clone()
+      const result = await convert(reply)
+      const changes = changesIn(call, await jsonOf(copy))
+      const last = this.#positionIn(reply)
+      // The entries of one request are next to each other in one block.
+      const first = last.index + 1 - changes.length
+      if (last.height < before.size || !isBefore(before.newest, { ...last, index: first })) {
+        const what = `${last.height}.${last.index} is the position of an older change`
+        throw new VerificationError('ITEM_STALE', what)
+      }
+      for (const [at, { db, id, isDeleted }] of changes.entries()) {
+        const position = { height: last.height, index: first + at }
+        if (id === null) reader.noteDatabase(db, position)
+        else reader.note(db, id, position, isDeleted)
+      }
+      return result
+    })
   }
 
-  /** Forgets the items of a deleted database. */
-  async databaseDeleted(db: string): Promise<void> {
-    const reader = await this.#opened()
-    reader.forgetDatabase(db)
+  /** Returns the position of the last entry of a change. Errors: ITEM_OTHER if it is not of this server. */
+  #positionIn({ headers }: Response): Position {
+    const place = headers.get('ledger-position') ?? ''
+    const [, serverId, height, index] =
+      /^(\d+)\/(\d{1,15})\.(\d{1,5})$/.exec(place)?.map(Number) ?? []
+    if (serverId === this.serverId && height !== undefined && index !== undefined) {
+      return { height, index }
+    }
+    const what = `the position “${place}” of a change is not of server ${this.serverId}`
+    throw new VerificationError('ITEM_OTHER', what)
   }
 
   async #proving<Result>(read: (reader: VerifyingReader) => Promise<Result>): Promise<Result> {
@@ -141,17 +189,29 @@ export class Verification {
   }
 
   async #open(): Promise<VerifyingReader> {
-    const { checkpoint: checkpointStore } = this.#options
-    const key = verifierKeyOf(this.#options.key)
-    const storedNote = (await checkpointStore.get()) ?? null
     return new VerifyingReader({
       verifySignature: this.#verifySignature,
-      key,
+      key: this.#key,
       policy: this.#policy,
-      checkpoint:
-        storedNote === null ? null : await openCheckpoint(this.#verifySignature, key, storedNote),
-      keep: async (note) => checkpointStore.set(note),
+      checkpoint: await this.#stored(),
+      keep: (note, size, signal) => this.#keep(note, size, signal),
       fetch: (path, signal) => this.#fetch(path, signal),
+    })
+  }
+
+  /** Returns the stored checkpoint, or null. */
+  async #stored(): Promise<Checkpoint | null> {
+    const note = (await this.#options.checkpoint.get()) ?? null
+    return note === null ? null : openCheckpoint(this.#verifySignature, this.#key, note)
+  }
+
+  /** See `VerifyingReaderOptions.keep`. */
+  #keep(note: string, size: number, signal: AbortSignal | undefined): Promise<Checkpoint | null> {
+    return exclusively(`daicho/${this.serverId}`, signal, async () => {
+      const stored = await this.#stored()
+      if (stored !== null && stored.size >= size) return stored
+      await this.#options.checkpoint.set(note)
+      return null
     })
   }
 
@@ -166,6 +226,53 @@ export class Verification {
       return { status: error.status, text: '' }
     }
   }
+}
+
+/** A recorded change. `id` is null if it created or deleted the database. */
+interface Recorded {
+  readonly db: string
+  readonly id: string | null
+  readonly isDeleted: boolean
+}
+
+/** The parts of `/api/{db}` or `/api/{db}/{id}`. */
+const ITEMS = /^\/api\/([^/]+)(?:\/([^/]+))?$/
+
+/** Whether a call changes items or databases, and not attachments, former revisions or settings. */
+function isOfItems({ path }: Call): boolean {
+  return ITEMS.test(path) && !path.startsWith('/api/config/') && !/^\/api\/ledgers\/./.test(path)
+}
+
+/** Returns the changes of a call that `isOfItems`, in the order of their entries. The node has checked the body. */
+function changesIn({ method, path, body }: Call, reply: JsonObject): Recorded[] {
+  const [db = '', id] = (ITEMS.exec(path) ?? [])
+    .slice(1)
+    .map((part) => decodeURIComponent(part ?? ''))
+  const text = (value: unknown) => (typeof value === 'string' ? value : null)
+  const created = (of: unknown): Recorded => ({ db, id: text(of), isDeleted: false })
+  if (db === 'ledgers') {
+    const results: readonly unknown[] = Array.isArray(reply.results) ? reply.results : []
+    const entries: readonly unknown[] = Object(body).entries
+    return entries.map((entry, at) => ({
+      db: String(Object(entry).db),
+      id: text(Object(results[at]).id),
+      isDeleted: Object(entry).method === 'delete_item',
+    }))
+  }
+  if (id !== '' && id !== undefined) return [{ db, id, isDeleted: method === 'DELETE' }]
+  if (Array.isArray(reply.ids)) return reply.ids.map(created)
+  return [created(reply.id)]
+}
+
+/** Runs `work` while no other page or worker of this origin does, if the platform has locks. */
+async function exclusively<Result>(
+  name: string,
+  signal: AbortSignal | undefined,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const { locks } = globalThis.navigator ?? {}
+  if (locks === undefined) return work()
+  return locks.request(name, signal === undefined ? {} : { signal }, work)
 }
 
 /** Converts a proven entry. As for every read, the caller declares the type of the item. */

@@ -19,9 +19,9 @@ type Lie = (path: string, honest: (path: string) => Promise<Said>) => Promise<Sa
 const plum = (price: number) => ({ id: 'plum', price })
 const truth: Lie = (path, honest) => honest(path)
 
-/** Starts a proxy in front of `node`. The function `lie` can change the replies to reads. */
+/** Starts a proxy in front of `node`. The functions `lie` and `lieAboutChange` can change the replies. */
 async function lyingProxy(node: LedgerNode) {
-  const proxy = { url: '', lie: truth, paths: [] as string[], node }
+  const proxy = { url: '', lie: truth, lieAboutChange: truth, paths: [] as string[], node }
   const server = createServer(async (request, response) => {
     const parts: Buffer[] = []
     for await (const part of request) parts.push(part)
@@ -31,7 +31,7 @@ async function lyingProxy(node: LedgerNode) {
     const type: Record<string, string> =
       body === undefined ? {} : { 'content-type': 'application/json' }
     const honest = (path: string): Promise<Said> => proxy.node.send(method, path, body, type)
-    const reply = await (method === 'GET' ? proxy.lie(url, honest) : honest(url))
+    const reply = await (method === 'GET' ? proxy.lie : proxy.lieAboutChange)(url, honest)
     for (const name of ['ledger-position', 'etag', 'content-type']) {
       const value = reply.headers?.get(name)
       if (value) response.setHeader(name, value)
@@ -173,6 +173,198 @@ it('reports a deleted item as missing if the node proves the deletion', async ()
   expect(await outcome(fruit.read('plum'))).toBe('LOG_ROLLED_BACK')
   proxy.lie = (path, honest) => honest(path.endsWith('/proof') ? `${path}?position=1.0` : path)
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
+})
+
+type Client = Awaited<ReturnType<typeof verifying>>
+type Method = (client: Client, node: LedgerNode, at: number) => Promise<unknown>
+const [DB, ITEM] = [{ db: 'fruit' }, { db: 'fruit', id: 'plum' }]
+const update = (node: LedgerNode) => node.send('POST', '/api/fruit/plum', { price: 2 })
+const remove = (node: LedgerNode) => node.send('DELETE', '/api/fruit/plum')
+
+/** Methods after which the client knows a later revision of the plum than the first one, at height `at`. */
+const LATER: Record<string, Method> = {
+  create: async ({ fruit }, node) => remove(node).then(() => fruit.create(plum(2))),
+  createAll: async ({ fruit }, node) =>
+    remove(node).then(() => fruit.createAll([{ price: 1 }, plum(2), { price: 3 }])),
+  replace: ({ fruit }) => fruit.replace('plum', { price: 2 }),
+  patch: ({ fruit }) => fruit.patch('plum', { price: 2 }),
+  record: ({ ledger }) =>
+    ledger.record([
+      { method: 'update_item', db: 'fruit', item: plum(2) },
+      { method: 'create_item', db: 'fruit', item: {} },
+    ]),
+  'request of an item': ({ ledger }) =>
+    ledger.request('POST /api/{db}/{id}', { path: ITEM, body: { price: 2 } }),
+  'request of a patch': ({ ledger }) =>
+    ledger.request('PATCH /api/{db}/{id}', { path: ITEM, body: { price: 2 } }),
+  'request of a creation': async ({ ledger }, node) =>
+    remove(node).then(() => ledger.request('POST /api/{db}', { path: DB, body: plum(2) })),
+  'request of creations': async ({ ledger }, node) =>
+    remove(node).then(() => ledger.request('POST /api/{db}', { path: DB, body: [plum(2)] })),
+  'request of changes': ({ ledger }) =>
+    ledger.request('POST /api/ledgers', {
+      body: { entries: [{ method: 'update_item', db: 'fruit', item: plum(2) }] },
+    }),
+  read: async ({ fruit }, node) => update(node).then(() => fruit.read('plum')),
+  'read at': async ({ fruit }, node, at) =>
+    update(node).then(() => fruit.read('plum', { at: at + 1 })),
+  query: async ({ fruit }, node) => update(node).then(() => collected(fruit.query())),
+  history: async ({ fruit }, node) => update(node).then(() => collected(fruit.history('plum'))),
+}
+
+/** Methods after which the client knows that the plum does not exist. */
+const GONE: Record<string, Method> = {
+  delete: ({ fruit }) => fruit.delete('plum'),
+  record: ({ ledger }) => ledger.record([{ method: 'delete_item', ...ITEM }]),
+  'request of an item': ({ ledger }) => ledger.request('DELETE /api/{db}/{id}', { path: ITEM }),
+  read: async ({ fruit }, node) =>
+    fruit
+      .read('plum')
+      .then(() => remove(node))
+      .then(() => fruit.read('plum')),
+  history: async ({ fruit }, node) => remove(node).then(() => collected(fruit.history('plum'))),
+  deleteDatabase: ({ ledger }) => ledger.deleteDatabase('fruit'),
+  'record of a database': ({ ledger }) =>
+    ledger.record([
+      { method: 'delete_db', db: 'fruit' },
+      { method: 'create_db', db: 'fruit' },
+    ]),
+  'request of a database': ({ ledger }) => ledger.request('DELETE /api/{db}', { path: DB }),
+  createDatabase: async ({ ledger }, node) =>
+    node.send('DELETE', '/api/fruit').then(() => ledger.createDatabase('fruit')),
+}
+
+const denied: Said = { status: 404, text: '{"status":false}' }
+
+/** Returns the reads that a client believes after `method`, if the node answers with old proofs that are valid. */
+async function believedLies(node: LedgerNode, method: Method, exists: boolean) {
+  await node.send('DELETE', '/api/fruit')
+  await record(node, [plum(1)])
+  const client = await verifying(node)
+  const { fruit, proxy } = client
+  const old = await node.send('GET', '/api/fruit/plum/proof')
+  const said = await node.send('GET', '/api/fruit/plum')
+  const first = said.headers.get('ledger-position')?.split('/')[1] ?? ''
+  await method(client, node, Number.parseInt(first, 10))
+
+  const entry = { position: first, timestamp: 1, method: 'create_item', item: plum(1) }
+  const history = { status: true, history: [entry], limit: 500, cursor: null }
+  const at = Number.parseInt(
+    (await node.send('POST', '/api/other', {})).headers.get('etag')?.slice(1) ?? '',
+    10,
+  )
+  const answers =
+    (reply: Said, ends: RegExp): Lie =>
+    (path, honest) =>
+      ends.test(path) ? Promise.resolve(reply) : honest(path)
+  const isRead = /\/proof$/
+  const lies: [string, Lie, () => Promise<unknown>][] = [
+    ['its proof', answers(old, isRead), () => fruit.read('plum')],
+    [
+      'its proof under the new head',
+      (path, honest) => honest(isRead.test(path) ? `${path}?position=${first}` : path),
+      () => fruit.read('plum'),
+    ],
+    ['its content at', answers(said, /\?at=/), () => fruit.read('plum', { at })],
+    [
+      'its history',
+      answers({ status: 200, text: JSON.stringify(history) }, /\/history/),
+      () => collected(fruit.history('plum')),
+    ],
+    ['its absence', answers(denied, isRead), () => fruit.read('plum')],
+    ['its absence at', answers(denied, /\?at=/), () => fruit.read('plum', { at })],
+  ]
+  const believed: string[] = []
+  for (const [name, lie, read] of lies) {
+    proxy.lie = lie
+    let result: unknown
+    const isBelieved = (await outcome(read().then((value) => (result = value)))) === 'believed'
+    // The absence of an item that does not exist is no lie.
+    if (isBelieved && (exists || result !== null)) believed.push(name)
+  }
+  return believed
+}
+
+it('believes no older revision and no absence after any method that shows a revision', async () => {
+  const node = await startWith([])
+  await node.send('POST', '/api/other')
+  for (const [name, method] of Object.entries(LATER)) {
+    expect([name, await believedLies(node, method, true)]).toEqual([name, []])
+  }
+})
+
+it('does not believe that an item exists after any method that shows its deletion', async () => {
+  const node = await startWith([])
+  await node.send('POST', '/api/other')
+  for (const [name, method] of Object.entries(GONE)) {
+    expect([name, await believedLies(node, method, false)]).toEqual([name, []])
+  }
+})
+
+it('cannot detect the lies of a node about an item that it has not seen', async () => {
+  const node = await startWith([])
+  await node.send('POST', '/api/other')
+  const unseen: Method = (_, to) => update(to)
+  // The first lie shows the item, so its absence is no longer believed.
+  expect(await believedLies(node, unseen, true)).toEqual([
+    ...['its proof', 'its proof under the new head', 'its content at', 'its history'],
+  ])
+})
+
+it('detects a change that the node reports at an old position, or as recorded by another node', async () => {
+  const node = await startWith([plum(1)])
+  const { fruit, ledger, proxy } = await verifying(node)
+  await fruit.read('plum')
+  const [own, other] = [node.service.serverId, node.service.serverId - 1]
+  for (const [place, code] of [
+    [`${own}/1.0`, 'ITEM_STALE'],
+    [`${other}/9.0`, 'ITEM_OTHER'],
+  ] as const) {
+    proxy.lieAboutChange = async (path, honest) => {
+      const said = await honest(path)
+      return { ...said, headers: new Headers({ 'ledger-position': place }) }
+    }
+    expect(await outcome(fruit.replace('plum', { price: 2 }))).toBe(code)
+    const body = { price: 3 }
+    const request = ledger.request('POST /api/{db}/{id}', { path: ITEM, body })
+    expect(await outcome(request)).toBe(code)
+  }
+})
+
+it('never stores an older head than another client with the same storage', async () => {
+  const node = await startWith([plum(1)])
+  const { proxy, place, make, fruit } = await verifying(node)
+  await fruit.read('plum')
+  const other = make().database('fruit')
+  await other.read('plum')
+  await record(node, fillers(1))
+  const late = await node.send('GET', '/api/fruit/plum/proof')
+  await record(node, [{ id: 'fig', price: 1 }])
+  await other.read('fig')
+  const newest = place.note
+  // The reply of the slower client has a head between the first head and the newest head.
+  proxy.lie = async (path, honest) => (path.endsWith('/plum/proof') ? late : honest(path))
+  expect((await fruit.read('plum'))?.item).toEqual(plum(1))
+  expect(place.note).toBe(newest)
+  expect(await outcome(make().database('fruit').read('plum'))).toBe('LOG_ROLLED_BACK')
+})
+
+it('sends no change if the stored head cannot be read, and never reports a recorded change as failed', async () => {
+  const node = await startWith([plum(1)])
+  const { proxy, place, fruit } = await verifying(node)
+  const full = () => {
+    throw new Error('the storage is full')
+  }
+  const { get, set } = place
+  place.get = full
+  await expect(fruit.patch('plum', { price: 2 })).rejects.toThrow('the storage is full')
+  expect(proxy.paths).toEqual([])
+  place.get = get
+  place.set = full
+  await fruit.patch('plum', { price: 2 })
+  await expect(fruit.read('plum')).rejects.toThrow('the storage is full')
+  place.set = set
+  expect((await fruit.read('plum'))?.item).toEqual(plum(2))
 })
 
 it('detects a changed item', async () => {

@@ -230,7 +230,7 @@ it('detects a fork if the replies with both logs arrive at the same time', async
     fetch: async () => replies.shift() ?? { status: 404, text: '' },
     checkpoint: null,
     // Takes long enough that both replies are verified before the first checkpoint is stored.
-    keep: () => new Promise((resolve) => void setTimeout(resolve, 200)),
+    keep: () => new Promise((resolve) => void setTimeout(() => resolve(null), 200)),
   })
   const reads = [reader.readItem('fruit', 'plum'), reader.readItem('fruit', 'plum')]
   expect((await Promise.all(reads.map(codeOf))).sort()).toEqual(['LOG_FORKED', 'believed'])
@@ -251,6 +251,7 @@ it('trusts a checkpoint only when the checkpoint is stored', async () => {
     keep: async (note) => {
       if (isFull) throw new Error('the disk is full')
       notes.push(note)
+      return null
     },
   })
   await expect(reader.readItem('fruit', 'plum')).rejects.toThrow('the disk is full')

@@ -13,10 +13,10 @@ import { noteOf, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { HASHES_MAX, verifyConsistency } from './proofs.ts'
 
 /**
- * Maximum number of items whose latest position is remembered. If there are more, the reader forgets the item whose
- * position was noted least recently.
+ * Maximum number of items, and of databases, whose latest position is remembered. If there are more, the reader forgets
+ * the one whose position was noted least recently.
  */
-const ITEMS_MAX = 10_000
+const NAMES_MAX = 10_000
 
 /** Sends a GET request for `path`; resolves for any status. */
 export type Fetch = (
@@ -34,10 +34,15 @@ export interface VerifyingReaderOptions {
   /** The last checkpoint of an earlier reader, or null. */
   readonly checkpoint: Checkpoint | null
   /**
-   * Stores the signed note of a verified checkpoint. Until the promise resolves, the reader does not trust the
-   * checkpoint.
+   * Stores the signed note of a verified checkpoint of `size` blocks. Until the promise resolves, the reader does not
+   * trust the checkpoint. Returns the stored checkpoint instead, and keeps it, if it covers as many blocks or more,
+   * because another reader shares the storage.
    */
-  readonly keep?: (note: string) => Promise<void>
+  readonly keep?: (
+    note: string,
+    size: number,
+    signal: AbortSignal | undefined,
+  ) => Promise<Checkpoint | null>
 }
 
 interface Seen extends Position {
@@ -73,10 +78,18 @@ export class VerifyingReader {
    */
   #comparing: Promise<unknown> = Promise.resolve()
   readonly #seen = new Map<string, Seen>()
+  /** Position of the last entry that created or deleted a database. Older items do not exist in this database. */
+  readonly #databases = new Map<string, Position>()
+  #newest: Position = { height: -1, index: 0 }
 
   constructor(options: VerifyingReaderOptions) {
     this.#options = options
     this.#checkpoint = options.checkpoint
+  }
+
+  /** Position of the newest entry that the reader has seen, of any item. */
+  get newest(): Position {
+    return this.#newest
   }
 
   /** The last verified checkpoint. */
@@ -90,18 +103,18 @@ export class VerifyingReader {
    * `fetch`.
    */
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
-    const seen = this.#seen.get(nameOf(db, id))
+    const seen = this.seen(db, id)
     const known = this.#known(signal)
     const path = `${pathOf(db, id)}/proof`
     const { status, text } = await this.#options.fetch(path, signal)
     if (status === 404) {
-      if (seen !== undefined && !seen.isDeleted) await this.#expectDeleted(db, id, seen, signal)
+      await this.expectMissing(db, id, { seen, signal })
       return null
     }
     if (status !== 200) throw failed(path, status)
     const proven = await this.#verify(text, known)
     const item = itemOf(proven, db, id)
-    if (seen !== undefined) expectNotBefore(proven, seen)
+    if (seen !== null) expectNotBefore(proven, seen)
     this.note(db, id, proven, false)
     const { height, index } = proven
     return { item, height, index }
@@ -132,24 +145,22 @@ export class VerifyingReader {
 
   /** Remembers the position of an item's entry, for example of an entry that the caller has recorded. */
   note(db: string, id: string, { height, index }: Position, isDeleted: boolean): void {
-    const name = nameOf(db, id)
-    const last = this.#seen.get(name)
-    if (last !== undefined && isBefore({ height, index }, last)) return
-    this.#seen.delete(name)
-    this.#seen.set(name, { height, index, isDeleted })
-    if (this.#seen.size <= ITEMS_MAX) return
-    const [oldest] = this.#seen.keys()
-    if (oldest !== undefined) this.#seen.delete(oldest)
+    noteLatest(this.#seen, nameOf(db, id), { height, index, isDeleted })
+    if (isBefore(this.#newest, { height, index })) this.#newest = { height, index }
   }
 
-  /** Returns the position of the last entry of an item that the reader has seen, or null. */
-  seen(db: string, id: string): Position | null {
-    return this.#seen.get(nameOf(db, id)) ?? null
+  /** Remembers the position of an entry that creates or deletes a database, which has none of its older items then. */
+  noteDatabase(db: string, position: Position): void {
+    noteLatest(this.#databases, db, position)
+    if (isBefore(this.#newest, position)) this.#newest = position
   }
 
-  forgetDatabase(db: string): void {
-    const prefix = `${JSON.stringify([db]).slice(0, -1)},`
-    for (const name of this.#seen.keys()) if (name.startsWith(prefix)) this.#seen.delete(name)
+  /** Returns the last entry of an item that the reader has seen, or null. */
+  seen(db: string, id: string): Seen | null {
+    const item = this.#seen.get(nameOf(db, id)) ?? null
+    const database = this.#databases.get(db)
+    if (database === undefined || (item !== null && !isBefore(item, database))) return item
+    return { ...database, isDeleted: true }
   }
 
   /** Fetches the checkpoint and verifies that it continues the last checkpoint. Errors: ProofError. */
@@ -175,18 +186,23 @@ export class VerifyingReader {
     return proven
   }
 
-  /** Verifies the deletion of an item that was read before, after a reply with status 404. */
-  async #expectDeleted(
+  /**
+   * Verifies a reply that the item does not exist, or with `at`, that it did not exist after the block of this height:
+   * if the item existed when it was `seen`, its deletion must be proven.
+   */
+  async expectMissing(
     db: string,
     id: string,
-    seen: Seen,
-    signal: AbortSignal | undefined,
+    { seen, at, signal }: { seen: Seen | null; at?: number; signal: AbortSignal | undefined },
   ): Promise<void> {
-    const path = `${pathOf(db, id)}/history?order=newest&limit=2`
+    if (seen === null || seen.isDeleted || (at !== undefined && seen.height > at)) return
+    const before = at === undefined ? '' : `&cursor=${at + 1}.0`
+    const path = `${pathOf(db, id)}/history?order=newest&limit=2${before}`
     const { status, text } = await this.#options.fetch(path, signal)
     const position = status === 200 ? deletionIn(text) : null
     const proven = position === null ? null : await this.readEntry(db, id, position, signal)
-    if (proven?.entry?.method !== 'delete_item' || isBefore(proven, seen)) {
+    const isDeletion = proven?.entry?.method === 'delete_item' && !isBefore(proven, seen)
+    if (!isDeletion || (at !== undefined && proven.height > at)) {
       throw new ProofError(
         'ITEM_STALE',
         `the server reports item ${id} of ${db} as missing without a proof of its deletion, but this client has read the item before`,
@@ -210,22 +226,16 @@ export class VerifyingReader {
       )
     }
     const last = this.#checkpoint
-    if (next.size === last?.size) {
-      if (equalBytes(next.root, last.root)) return
-      throw new ProofError(
-        'LOG_FORKED',
-        `the node has signed two different logs of ${next.size} blocks`,
-      )
-    }
     // Replies can arrive out of order, so `next` can be older than the last checkpoint, which must then continue
     // `next`.
-    if (last !== null && next.size < last.size) {
+    if (last !== null && next.size <= last.size) {
       await this.#expectContinued(next, last, known.signal)
       return
     }
     if (last !== null) await this.#expectContinued(last, next, known.signal)
-    await this.#options.keep?.(note)
-    this.#checkpoint = next
+    const stored = (await this.#options.keep?.(note, next.size, known.signal)) ?? null
+    if (stored !== null) await this.#expectContinued(next, stored, known.signal)
+    this.#checkpoint = stored ?? next
   }
 
   async #expectContinued(
@@ -233,6 +243,11 @@ export class VerifyingReader {
     next: Checkpoint,
     signal: AbortSignal | undefined,
   ): Promise<void> {
+    if (last.size === next.size) {
+      if (equalBytes(last.root, next.root)) return
+      const what = `the node has signed two different logs of ${next.size} blocks`
+      throw new ProofError('LOG_FORKED', what)
+    }
     const { key, fetch } = this.#options
     const path = `/api/ledgers/${serverIdIn(key)}/consistency?from=${last.size}&to=${next.size}`
     const { status, text } = await fetch(path, signal)
@@ -251,6 +266,21 @@ function nameOf(db: string, id: string): string {
 
 function pathOf(db: string, id: string): string {
   return `/api/${encodeURIComponent(db)}/${encodeURIComponent(id)}`
+}
+
+/** Remembers the latest position for `name`, and forgets the name that was noted least recently. */
+function noteLatest<Noted extends Position>(
+  latest: Map<string, Noted>,
+  name: string,
+  position: Noted,
+): void {
+  const last = latest.get(name)
+  if (last !== undefined && isBefore(position, last)) return
+  latest.delete(name)
+  latest.set(name, position)
+  if (latest.size <= NAMES_MAX) return
+  const [oldest] = latest.keys()
+  if (oldest !== undefined) latest.delete(oldest)
 }
 
 /** Whether `one` was recorded before `other`. */
