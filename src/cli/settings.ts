@@ -173,7 +173,7 @@ const SETTINGS = {
     'Sources of rates, in the order in which they are tried',
   ),
   RATES_STRICT: flag('Set to 1 to reply with 503 instead of stale rates'),
-  RATES_STALE_AFTER: duration<number>(5 * 86_400_000, 'Age from which rates are reported as stale'),
+  RATES_STALE_AFTER: duration<number>(6 * 86_400_000, 'Age from which rates are reported as stale'),
   RATES_MAX_STALE: duration(null, 'Maximum age of stale rates that are still served, such as 4d'),
   RATES_BAND: choice(
     'on',

@@ -148,7 +148,12 @@ export async function buildApp(
   // No route accepts QUERY, so the reply must be 405, as for any other unsupported method. Fastify's own registration
   // of QUERY would reply 400 if Content-Type is missing.
   app.addHttpMethod('QUERY', { hasBody: false, overrideExisting: true })
-  app.addContentTypeParser('*', async (request: FastifyRequest) => void (await readBody(request)))
+  app.addContentTypeParser('*', async (request: FastifyRequest) => {
+    await readBody(request).catch((error: unknown) => {
+      // A path or method that does not exist is reported, not its body.
+      if (!request.is404) throw error
+    })
+  })
   app.setValidatorCompiler(validatorCompiler())
   app.setSerializerCompiler(serializerCompiler)
   app.setSchemaErrorFormatter((errors, part) => new Error(invalidText(errors, part)))

@@ -58,6 +58,17 @@ function setUp(sources: readonly FakeSource[], options: { stored?: Quote; banded
   return { clock, log, pollers, rates, accepted, served }
 }
 
+it('requests a source again after the clock was set back', async () => {
+  const source = new FakeSource('ecb', quote('2026-10-01'))
+  const { clock, rates } = setUp([source])
+  await rates.refresh()
+  clock.advance(-2 * 24 * 60 * MINUTE)
+  await rates.refresh()
+  expect(source.requests).toBe(2)
+  await rates.refresh()
+  expect(source.requests).toBe(2)
+})
+
 describe('the order of sources', () => {
   it('requests only the first source while it works', async () => {
     const [first, second] = [

@@ -243,6 +243,13 @@ describe('a stored set of rates', () => {
     )
   })
 
+  it('is rejected if it names a currency twice', () => {
+    const twice = JSON.stringify(document).replace('"USD":', '"USD":9,"USD":')
+    expect(() => parseVectorDocument(twice)).toThrow(
+      expect.objectContaining({ code: 'MALFORMED', message: expect.stringContaining('duplicate') }),
+    )
+  })
+
   it('is rejected if the source contains characters for header injection', () => {
     const hostile = JSON.stringify({ ...document, source: 'x\r\nSet-Cookie: a=b' })
     expect(() => parseVectorDocument(hostile)).toThrow(

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { parseStrictText, StrictJsonError } from '../base/strict-json.ts'
 import { SourceError } from './errors.ts'
 import { parseInstant, QUOTED, type Quote, quoteOf, type VectorDocument } from './rates.ts'
 
@@ -129,10 +130,10 @@ function instantText(ms: number): string {
 
 /**
  * Parses a vector document `{source, asOf, perEur, sha256}`. The checksum is optional, but must match. Source:
- * docs/reference/rates.md, “Vector files”.
+ * docs/reference/rates.md, “Vector files”. A currency that occurs twice is an error.
  */
 export function parseVectorDocument(text: string): Quote {
-  const body = parseBody(text)
+  const body = parseBody(text, parseStrictText)
   const [source, asOf] = [stringIn(body, 'source'), stringIn(body, 'asOf')]
   // Special characters are not allowed, because the name is sent in a header and logged.
   if (!/^[\w .+:-]{1,64}$/.test(source)) throw malformed('source has invalid characters')
@@ -155,12 +156,15 @@ export function sha256Of(value: JsonObject): string {
 }
 
 /** Parses a JSON object. Errors: SourceError MALFORMED; REFUSED if the object reports a failure. */
-function parseBody(text: string): JsonObject {
+function parseBody(text: string, parse: (text: string) => Json = JSON.parse): JsonObject {
   let value: Json
   try {
-    value = JSON.parse(text)
+    value = parse(text)
   } catch (error) {
-    throw new SourceError('MALFORMED', 'the body is not JSON', { cause: error })
+    const { code, message } =
+      error instanceof StrictJsonError ? error : { code: null, message: 'the body is not JSON' }
+    const isNumber = code === 'JSON_NUMBER_INEXACT'
+    throw new SourceError(isNumber ? 'VALUE_INVALID' : 'MALFORMED', message, { cause: error })
   }
   if (!isJsonObject(value)) throw malformed('the body is not a JSON object')
   if (value.success === false || value.error) {

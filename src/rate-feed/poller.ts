@@ -42,7 +42,9 @@ export class SourcePoller {
 
   /** Time of the next request, in milliseconds since the Unix epoch. */
   get dueAt(): number {
-    return this.#dueAt
+    const now = this.#context.clock.now()
+    // After the clock was set back, waiting for the planned time could take days.
+    return this.#lastAttemptAt !== null && now < this.#lastAttemptAt ? now : this.#dueAt
   }
 
   /** The last valid quote, however old; null before the first one. */
@@ -56,7 +58,7 @@ export class SourcePoller {
    */
   poll(): Promise<Quote | null> {
     if (this.#request !== null) return this.#request
-    if (this.#context.clock.now() < this.#dueAt) {
+    if (this.#context.clock.now() < this.dueAt) {
       return Promise.resolve(this.#failures > 0 ? null : this.#quote)
     }
     this.#request = this.#pollNow().finally(() => {

@@ -149,6 +149,14 @@ describe('“R | Failure | `status` false; the rest of the failure body: not sho
     expect(await reply.json()).toEqual(failure(code))
   })
 
+  it('returns 405 to a POST whatever its body', async () => {
+    const url = await listen('snapshot')
+    for (const body of ['{}', 'a', 'b'.repeat(100_000)]) {
+      const reply = await fetch(url, { method: 'POST', body })
+      expect([reply.status, reply.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+    }
+  })
+
   it('ignores unknown query parameters', async () => {
     const { http, body } = await get(`${await listen('snapshot')}/?x=1&detail=0`)
     expect(http.status).toBe(200)
