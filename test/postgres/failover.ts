@@ -7,7 +7,7 @@ import { PostgresServer } from './server.ts'
 
 const NAMES = ['s1', 's2', 's3'] as const
 /** Three servers: a primary and two standbys. If `isSynchronous`, one of the standbys must confirm each commit. */
-class Cluster {
+export class Cluster {
   readonly #servers: Map<string, PostgresServer>
   #primary: string
   #copies = 0
@@ -32,6 +32,10 @@ class Cluster {
 
   get primary(): PostgresServer {
     return this.#server(this.#primary)
+  }
+
+  get servers(): PostgresServer[] {
+    return [...this.#servers.values()]
   }
 
   get standbys(): PostgresServer[] {
