@@ -187,7 +187,7 @@ it('closes a connection for which an event cannot be read, so that no event is m
   const authorization = `Bearer ${json.userSecret}`
   const ann = await new Client(node, '/', { authorization }).opened()
   const network = node.networks.require('test-network')
-  vi.spyOn(network, 'lookUp').mockRejectedValueOnce(new Error('the disk failed'))
+  vi.spyOn(network, 'isRevoked').mockRejectedValueOnce(new Error('the disk failed'))
   await node.send('POST', '/api/Say', { texts: ['a'] }, key)
   expect(await ann.closed).toBe(1011)
   const again = await new Client(node, '/?since=0', { authorization }).opened()
