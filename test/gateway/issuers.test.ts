@@ -227,7 +227,7 @@ it('rejects a request whose issuer was revoked while the request was queued', as
   await revoke(node, KEY, issuer)
   const late = { participant: 'org.test.Person#eve', name: 'late', canIssue: true }
   await expect(issueIdentity(network, late, 'late', caller)).rejects.toMatchObject({
-    code: 'ACCESS_DENIED',
+    code: 'IDENTITY_UNKNOWN',
   })
 })
 
