@@ -31,8 +31,8 @@ export interface NetworkRequest {
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
-/** Maximum resources of a list that is sent as a whole. Longer lists are streamed. */
-const ROWS_AT_ONCE = 500
+/** Characters from which on a list is streamed. */
+const WHOLE_CHARACTERS_MAX = 1_048_576
 
 /** Answers a request for all resources of `type`. */
 export async function answerCollection(
@@ -171,18 +171,18 @@ function invalidBody(code: Problem['code'], message: string, path = ''): Network
 export async function sendListing(reply: FastifyReply, listing: Listing): Promise<FastifyReply> {
   reply.header('x-total-count', listing.total).type(JSON_TYPE)
   const parts = listText(listing)
-  if (listing.total <= ROWS_AT_ONCE) {
-    let text = ''
-    for await (const part of parts) text += part
-    return reply.send(text)
+  // Short lists are sent as a whole. A longer list starts only now, so that an early error still gets an error status.
+  let text = ''
+  while (text.length < WHOLE_CHARACTERS_MAX) {
+    const part = await parts.next()
+    if (part.done === true) return reply.send(text)
+    text += part.value
   }
-  // Reads the first page before the headers are sent, so that an error still gets an error status.
-  const first = await parts.next()
   async function* all(): AsyncGenerator<string> {
-    if (first.done !== true) yield first.value
+    yield text
     yield* parts
   }
-  return reply.send(Readable.from(all()))
+  return reply.send(Readable.from(all(), { objectMode: false, highWaterMark: 65_536 }))
 }
 
 async function* listText({ pages }: Listing): AsyncGenerator<string, void> {

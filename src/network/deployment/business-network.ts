@@ -15,7 +15,7 @@ import {
   ResourceDatabase,
   type StoredResource,
 } from '../resources/database.ts'
-import { Guard } from '../resources/guard.ts'
+import { Guard, isExhausted } from '../resources/guard.ts'
 import { missing, removed, requireType, submittedFields } from '../resources/instances.ts'
 import {
   type Listing,
@@ -225,7 +225,14 @@ export class BusinessNetwork {
     const target = { type: String(record?.transactionType), id }
     const resource = await this.lookUp(target)
     if (resource === null || this.#definition.model.type(target.type) === null) return false
-    return guard.within({ target, value: resource }).allows('CREATE', target, () => resource)
+    try {
+      return await guard
+        .within({ target, value: resource })
+        .allows('CREATE', target, () => resource)
+    } catch (error) {
+      if (isExhausted(error)) return false
+      throw error
+    }
   }
 
   /**

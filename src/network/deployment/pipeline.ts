@@ -167,19 +167,15 @@ export class Pipeline {
     return { reply, recorded: { ...written, position, revision: written.position + writeAt } }
   }
 
-  /** Evaluates a condition on durable resources. Errors: NETWORK_BUSY, NETWORK_INVALID. */
+  /**
+   * Evaluates a condition on durable resources. Errors: NETWORK_BUSY, NETWORK_INVALID, PROCESSOR_DEADLINE,
+   * PROCESSOR_MEMORY.
+   */
   async evaluate(condition: ConditionRequest): Promise<readonly (boolean | null)[]> {
-    try {
-      const { answer } = await this.#send({ id: this.#nextId(), condition })
-      if ('failure' in answer) throw errorOf(answer.failure)
-      assert('values' in answer)
-      return answer.values
-    } catch (error) {
-      // A condition that stops the thread counts as a condition that throws.
-      const isEnded = error instanceof NetworkError && error.code.startsWith('PROCESSOR_')
-      if (isEnded) return condition.resources.map(() => null)
-      throw error
-    }
+    const { answer } = await this.#send({ id: this.#nextId(), condition })
+    if ('failure' in answer) throw errorOf(answer.failure)
+    assert('values' in answer)
+    return answer.values
   }
 
   /**

@@ -1,6 +1,12 @@
 import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import type { OrderTerm, Where } from '../../filter/index.ts'
+import {
+  compareByOrder,
+  type OrderTerm,
+  type SortValue,
+  sortValuesOf,
+  type Where,
+} from '../../filter/index.ts'
 import {
   heightOf,
   ITEM_ID_BYTES_MAX,
@@ -19,7 +25,7 @@ const NOT_IN_IDS = /[%/\u0000-\u001f\u007f-\u009f]/g
  * Returns the id of a resource's item in the ledger: `<qualified type>#<id>`. Percent signs, slashes and control
  * characters in the resource's id are percent-encoded, so that no two resources share an item.
  */
-export function itemIdOf({ type, id }: Target): string {
+function itemIdOf({ type, id }: Target): string {
   return `${type}#${id.replace(NOT_IN_IDS, encodeURIComponent)}`
 }
 
@@ -68,7 +74,10 @@ export interface StoredResource {
   readonly revision: number
 }
 
-/** Selects and orders resources of a type. Resources that are equal in `order` are ordered by their ids. */
+/**
+ * Selects and orders resources of a type. Resources that are equal in `order` are ordered by the ids of their items, by
+ * code points; see `itemOrder`.
+ */
 export interface Selection {
   readonly type: TypeDeclaration
   readonly where: Where | null
@@ -81,6 +90,38 @@ export interface Selection {
 /** Returns the selection of all resources of `type`. */
 export function allOf(type: TypeDeclaration): Selection {
   return { type, where: null, order: [], limit: null, offset: 0 }
+}
+
+/**
+ * Returns the order of the items of resources for `order`. The order is total, so that a transaction reads equal
+ * resources in the same order from the store, before they are recorded, and when it is replayed.
+ */
+function itemOrder(order: readonly OrderTerm[]): readonly OrderTerm[] {
+  const inItem = order.map(({ path, descending }) => ({ path: ['resource', ...path], descending }))
+  return [...inItem, { path: ['id'], descending: false }]
+}
+
+/** Compares resources of one type in the order of a selection. */
+export class ResourceOrder {
+  readonly #type: string
+  readonly #order: readonly OrderTerm[]
+  readonly #terms: readonly OrderTerm[]
+
+  constructor({ type, order }: Pick<Selection, 'type' | 'order'>) {
+    this.#type = type.qualifiedName
+    this.#order = order
+    this.#terms = itemOrder(order)
+  }
+
+  /** Returns the values by which `compare` orders a resource. */
+  keysOf({ id, text }: StoredResource): SortValue[] {
+    const resource = this.#order.length === 0 ? {} : objectIn(text)
+    return sortValuesOf(this.#terms, itemOf({ type: this.#type, id }, resource))
+  }
+
+  compare(one: readonly SortValue[], other: readonly SortValue[]): number {
+    return compareByOrder(this.#terms, one, other)
+  }
 }
 
 /** A change of one resource. */
@@ -117,6 +158,36 @@ export interface ResourceReader {
   select(selection: Selection): AsyncIterable<StoredResource[]>
   /** Counts the selected resources, ignoring `limit` and `offset`. */
   count(selection: Selection): Promise<number>
+}
+
+/** Maximum resources that are checked against the access rules at a time. */
+const BATCH_ROWS_MAX = 256
+/** Characters of resources after which a batch ends. */
+const BATCH_CHARACTERS = 1_048_576
+
+/** Divides `rows` into batches for the access rules, so that few large resources are in memory at a time. */
+export async function* batchesOf<Row extends { readonly text: string } | null>(
+  rows: AsyncIterable<Row> | Iterable<Row>,
+): AsyncGenerator<Row[]> {
+  let batch: Row[] = []
+  let characters = 0
+  for await (const row of rows) {
+    batch.push(row)
+    characters += row?.text.length ?? 0
+    if (batch.length < BATCH_ROWS_MAX && characters < BATCH_CHARACTERS) continue
+    yield batch
+    batch = []
+    characters = 0
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** Reads each of `targets`; null for a resource that does not exist. */
+export async function* readEach(
+  reader: Pick<ResourceReader, 'read'>,
+  targets: readonly Target[],
+): AsyncGenerator<StoredResource | null> {
+  for (const target of targets) yield await reader.read(target)
 }
 
 /** Returns the total number of rows in `pages`. */
@@ -159,12 +230,7 @@ export class ResourceDatabase implements ResourceReader {
       return
     }
     const { from } = idsOf(type)
-    const inItem = order.map(({ path, descending }) => ({
-      path: ['resource', ...path],
-      descending,
-    }))
-    const filter = { ...this.#filter(type, where), limit, offset }
-    const sorted = { ...filter, order: inItem.length === 0 ? BY_ID : inItem }
+    const sorted = { ...this.#filter(type, where), limit, offset, order: itemOrder(order) }
     for await (const page of await this.#ledger.findItems(this.name, sorted, true)) {
       yield page.map(({ id, text, revision }) => ({
         id: idIn(id.slice(from.length)),
@@ -182,7 +248,7 @@ export class ResourceDatabase implements ResourceReader {
       const { from, to } = idsOf(type)
       return this.#ledger.countIds(this.name, from, to)
     }
-    const filter = { ...this.#filter(type, where), limit: null, offset: 0, order: BY_ID }
+    const filter = { ...this.#filter(type, where), limit: null, offset: 0, order: itemOrder([]) }
     return lengthOf(await this.#ledger.findItems(this.name, filter, false))
   }
 
@@ -267,8 +333,6 @@ export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
   const kind = entry.method === 'create_item' ? 'create' : 'update'
   return isJsonObject(item.resource) ? [{ kind, target, resource: item.resource }] : []
 }
-
-const BY_ID: readonly OrderTerm[] = [{ path: ['id'], descending: false }]
 
 /**
  * Returns the range of the item ids of a type. Each id starts with the type's name and `#`; `$` is the character

@@ -11,9 +11,11 @@ import { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-parser.ts'
 import type { Target } from '../model/model.ts'
 import {
+  batchesOf,
   lengthOf,
   objectIn,
   type ResourceReader,
+  readEach,
   type Selection,
   type StoredResource,
 } from './database.ts'
@@ -31,7 +33,7 @@ export interface ConditionRequest {
 
 /**
  * Evaluates a condition for each of its resources: true, false, or null if it throws. The condition can follow
- * relationships to resources of `state`.
+ * relationships to resources of `state`. Errors: PROCESSOR_DEADLINE and PROCESSOR_MEMORY, for all resources together.
  */
 export type EvaluateCondition = (
   request: ConditionRequest,
@@ -46,8 +48,14 @@ export interface GuardParts {
   readonly evaluate: EvaluateCondition
 }
 
-/** Number of resources that are checked against the access rules at a time. */
-const READ_AT_ONCE = 256
+/** Maximum milliseconds that a condition which fails for some resources is evaluated for one batch of resources. */
+const CONDITIONS_MS_MAX = 10_000
+
+/** Whether `error` means that a condition exceeded its deadline or its memory. */
+export function isExhausted(error: unknown): boolean {
+  if (!(error instanceof NetworkError)) return false
+  return error.code === 'PROCESSOR_DEADLINE' || error.code === 'PROCESSOR_MEMORY'
+}
 
 /** Reads the resources that one caller may read, and checks the caller's changes. */
 export class Guard implements ResourceReader {
@@ -134,15 +142,22 @@ export class Guard implements ResourceReader {
 
   /** Returns a resource, or null if it does not exist or the caller may not read it. Errors: TYPE_NOT_FOUND. */
   async read(target: Target): Promise<StoredResource | null> {
-    const [stored = null] = await this.readAll([target])
-    return stored
+    const stored = await this.database.read(target)
+    const [readable = null] = await this.#readable([this.#instance(target)], [stored])
+    return readable
   }
 
-  /** Like `read`, for several resources. */
-  async readAll(targets: readonly Target[]): Promise<(StoredResource | null)[]> {
-    const instances = targets.map((target) => this.#instance(target))
-    const stored = await Promise.all(targets.map((target) => this.database.read(target)))
-    return this.#readable(instances, stored)
+  /** Like `read`, for several resources, in batches. */
+  async *readAll(targets: readonly Target[]): AsyncGenerator<(StoredResource | null)[]> {
+    let from = 0
+    for await (const batch of batchesOf(readEach(this.database, targets))) {
+      const instances = targets.slice(from, from + batch.length)
+      from += batch.length
+      yield this.#readable(
+        instances.map((target) => this.#instance(target)),
+        batch,
+      )
+    }
   }
 
   /** Yields the selected resources that the caller may read. `limit` and `offset` count only these resources. */
@@ -153,8 +168,7 @@ export class Guard implements ResourceReader {
     let skip = selection.offset
     let left = selection.limit ?? Number.POSITIVE_INFINITY
     for await (const page of this.database.select({ ...selection, limit: null, offset: 0 })) {
-      for (let at = 0; at < page.length && left > 0; at += READ_AT_ONCE) {
-        const part = page.slice(at, at + READ_AT_ONCE)
+      for await (const part of batchesOf(page)) {
         const instances = part.map(({ id }) => ({ type: selection.type, id }))
         const found = await this.#readable(instances, part)
         const readable = found.filter((resource) => resource !== null)
@@ -162,8 +176,8 @@ export class Guard implements ResourceReader {
         skip -= Math.min(skip, readable.length)
         left -= rows.length
         if (rows.length > 0) yield rows
+        if (left === 0) return
       }
-      if (left === 0) return
     }
   }
 
@@ -195,10 +209,33 @@ export class Guard implements ResourceReader {
     return this.#control.decide(operation, subjects, this.#context, this.#ask)
   }
 
-  readonly #ask: ConditionEvaluator = async (rule, subjects) => {
+  readonly #ask: ConditionEvaluator = async ({ condition }, subjects) => {
+    const values: (boolean | null)[] = []
+    const untilMs = performance.now() + CONDITIONS_MS_MAX
+    let size = subjects.length
+    while (values.length < subjects.length) {
+      const part = subjects.slice(values.length, values.length + size)
+      try {
+        values.push(...(await this.#evaluatePart(condition, part)))
+        size *= 2
+      } catch (error) {
+        if (!isExhausted(error)) throw error
+        if (part.length === 1) {
+          // A decision about a transaction must not depend on how busy the node is.
+          if (this.#transaction !== null || performance.now() > untilMs) throw error
+          values.push(null)
+        }
+        // The resources share a deadline and a memory, so a failure says nothing about a single one of them.
+        size = Math.ceil(part.length / 2)
+      }
+    }
+    return values
+  }
+
+  async #evaluatePart(condition: string, subjects: readonly Subject[]) {
     this.#participant ??= this.#readParticipant()
     const request = {
-      condition: rule.condition,
+      condition,
       participant: await this.#participant,
       transaction: this.#transaction?.value ?? null,
       resources: subjects.map(({ content }) => content()),

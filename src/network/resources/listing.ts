@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { JsonObject } from '../../base/json.ts'
 import {
   FIELD_TYPES,
@@ -17,9 +18,14 @@ import {
   targetOfCanonical,
 } from '../model/model.ts'
 import { canonical } from '../queries/predicate.ts'
-import { objectIn } from './database.ts'
+import { objectIn, type StoredResource } from './database.ts'
 import type { Guard } from './guard.ts'
-import { RESOLVED_MAX, Resolution, withRelationships } from './references.ts'
+import {
+  RESOLVED_CHARACTERS_MAX,
+  RESOLVED_MAX,
+  Resolution,
+  withRelationships,
+} from './references.ts'
 
 /** Returns the types of the fields that a filter for instances of `type` may use. */
 function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
@@ -62,30 +68,36 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
 const DEPTH_MAX = 16
 
 /**
- * Replaces relationships with the resources to which they refer, recursively, up to RESOLVED_MAX resources. A
- * relationship remains a string if this resource does not exist, if the caller may not read it, or if the relationship
- * is inside of this resource (a cycle).
+ * Replaces relationships with the resources to which they refer, recursively. A relationship remains a string if this
+ * resource does not exist, if the caller may not read it, or if the relationship is inside of this resource (a cycle).
  */
 export class Resolver {
+  readonly #guard: Guard
   readonly #model: Model
-  readonly #resolution: Resolution
-  readonly #read = new Map<string, JsonObject>()
+  /** The resources that were read, with the characters of their texts. */
+  readonly #read = new Map<string, { resource: JsonObject; characters: number }>()
+  #resolution: Resolution
+  /** Relationships followed in the current resource, and the characters of the resources that replace them. */
   #followed = 0
+  #characters = 0
 
   /** `guard` reads the resources. */
   constructor(guard: Guard) {
+    this.#guard = guard
     this.#model = guard.definition.model
-    const read = (targets: readonly Target[]) => guard.readAll(targets)
-    this.#resolution = new Resolution(this.#model, read, Number.POSITIVE_INFINITY)
+    this.#resolution = this.#newResolution()
   }
 
-  /** Resolves the relationships in `shown`: the resource `whole`, or only some of its fields. */
+  /**
+   * Resolves the relationships in `shown`: the resource `whole`, or only some of its fields. Errors: FILTER_INVALID if
+   * they are more than RESOLVED_MAX, or their resources larger than RESOLVED_CHARACTERS_MAX.
+   */
   async resolved(shown: JsonObject, whole: JsonObject): Promise<JsonObject> {
     const { $class = null } = whole
     const root = { ...shown, $class }
-    for (const { resource, ...target } of await this.#resolution.of([root], DEPTH_MAX)) {
-      if (resource !== null) this.#read.set(keyOf(target), resource)
-    }
+    await this.#readAll(root)
+    this.#followed = 0
+    this.#characters = 0
     const identifier = this.#model.type(String($class))?.identifier ?? ''
     const self = { type: String($class), id: String(whole[identifier]) }
     const resolved = this.#replaced(root, [keyOf(self)])
@@ -93,20 +105,44 @@ export class Resolver {
     return resolved
   }
 
+  async #readAll(root: JsonObject): Promise<void> {
+    const isFirst = this.#read.size === 0
+    for (const { resource, ...target } of await this.#resolution.of([root], DEPTH_MAX)) {
+      if (resource === null) continue
+      this.#read.set(keyOf(target), { resource, characters: JSON.stringify(resource).length })
+    }
+    if (!this.#resolution.isFull) return
+    // Forgets the resources of earlier calls, so that memory does not grow with a list.
+    this.#read.clear()
+    this.#resolution = this.#newResolution()
+    if (isFirst) throw tooLarge()
+    await this.#readAll(root)
+  }
+
+  #newResolution(): Resolution {
+    return new Resolution(this.#model, (targets) => this.#guard.readAll(targets))
+  }
+
   #replaced(value: JsonObject, above: readonly string[]): JsonObject {
     return withRelationships(value, this.#model, (text) => {
       const target = targetOfCanonical(text)
       const key = target === null ? '' : keyOf(target)
       if (above.includes(key) || above.length > DEPTH_MAX) return text
+      const read = this.#read.get(key)
+      if (read === undefined) return text
       this.#followed += 1
-      if (this.#followed > RESOLVED_MAX) {
-        const message = `include=resolve follows at most ${RESOLVED_MAX} relationships: request fewer resources`
-        throw new NetworkError('FILTER_INVALID', message)
+      this.#characters += read.characters
+      if (this.#followed > RESOLVED_MAX || this.#characters > RESOLVED_CHARACTERS_MAX) {
+        throw tooLarge()
       }
-      const resource = this.#read.get(key)
-      return resource === undefined ? text : this.#replaced(resource, [...above, key])
+      return this.#replaced(read.resource, [...above, key])
     })
   }
+}
+
+function tooLarge(): NetworkError {
+  const message = `include=resolve follows at most ${RESOLVED_MAX} relationships of a resource, to resources of at most ${RESOLVED_CHARACTERS_MAX} characters: read the resources one by one`
+  return new NetworkError('FILTER_INVALID', message)
 }
 
 function keyOf({ type, id }: Target): string {
@@ -116,7 +152,7 @@ function keyOf({ type, id }: Target): string {
 export interface Listing {
   /** Number of matching resources, ignoring `limit` and `offset`. */
   readonly total: number
-  /** The resources as JSON texts, page by page. */
+  /** The resources as JSON texts, page by page. A page has few resources if they are large. */
   readonly pages: AsyncIterable<string[]>
 }
 
@@ -151,15 +187,35 @@ export async function listResources(
   const { where, order, limit, offset } = filter
   const selection = { type, where, order, limit, offset: offset ?? 0 }
   const total = await guard.count(selection)
+  return { total, pages: presentedPages(guard.select(selection), filter, guard) }
+}
+
+/** Size of a page of a list in characters. The resource that reaches this size is the last of its page. */
+const PAGE_CHARACTERS = 65_536
+
+/** Yields the texts of resources for a reply; see `presented`. */
+export async function* presentedPages(
+  pages: AsyncIterable<readonly StoredResource[]>,
+  filter: Pick<Filter, 'fields' | 'resolve'>,
+  guard: Guard,
+): AsyncGenerator<string[]> {
   const resolver = new Resolver(guard)
-  async function* pages(): AsyncGenerator<string[]> {
-    for await (const page of guard.select(selection)) {
-      const shown: string[] = []
-      for (const { text } of page) shown.push(await presented(text, filter, resolver))
+  let shown: string[] = []
+  let characters = 0
+  for await (const page of pages) {
+    for (const { text } of page) {
+      const row = await presented(text, filter, resolver)
+      shown.push(row)
+      characters += row.length
+      if (characters < PAGE_CHARACTERS) continue
       yield shown
+      shown = []
+      characters = 0
+      // Lets the event loop serve other requests between two pages.
+      await setImmediate()
     }
   }
-  return { total, pages: pages() }
+  yield shown
 }
 
 /** Returns the text of a resource for a reply, with the requested fields and resolved relationships. */

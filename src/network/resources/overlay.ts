@@ -1,9 +1,9 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
-import { compareByOrder, matches, type OrderTerm, sortValuesOf } from '../../filter/index.ts'
+import { matches, type SortValue } from '../../filter/index.ts'
 import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
-import { itemIdOf, lengthOf, objectIn } from './database.ts'
+import { lengthOf, objectIn, ResourceOrder } from './database.ts'
 
 /** Reads the resources of the reader `below` with unrecorded changes applied. Does not change `below`. */
 export class Overlay implements ResourceReader {
@@ -50,17 +50,47 @@ export class Overlay implements ResourceReader {
       yield* this.#below.select(selection)
       return
     }
-    const { where, order, offset, limit } = selection
-    const rows: StoredResource[] = []
+    const { where } = selection
+    const order = new ResourceOrder(selection)
+    const made = [...changed.values()]
+      .flatMap(({ stored }) => stored ?? [])
+      .filter(({ text }) => where === null || matches(where, objectIn(text)))
+      .map((stored) => ({ stored, keys: order.keysOf(stored) }))
+      .sort((one, other) => order.compare(one.keys, other.keys))
+    let skip = selection.offset
+    let left = selection.limit ?? Number.POSITIVE_INFINITY
+    for await (const page of this.#merged(selection, changed, made, order)) {
+      const rows = page.slice(skip, skip + left)
+      skip -= Math.min(skip, page.length)
+      left -= rows.length
+      if (rows.length > 0) yield rows
+      if (left === 0) return
+    }
+  }
+
+  /** Yields the unchanged resources of the reader `below` and the resources in `made`, in order. */
+  async *#merged(
+    selection: Selection,
+    changed: ReadonlyMap<string, Changed>,
+    made: { stored: StoredResource; keys: readonly SortValue[] }[],
+    order: ResourceOrder,
+  ): AsyncGenerator<StoredResource[]> {
+    let next = 0
     for await (const page of this.#below.select({ ...selection, limit: null, offset: 0 })) {
-      for (const stored of page) if (!changed.has(stored.id)) rows.push(stored)
+      const rows: StoredResource[] = []
+      for (const stored of page) {
+        if (changed.has(stored.id)) continue
+        const keys = next < made.length ? order.keysOf(stored) : []
+        for (; next < made.length; next += 1) {
+          const row = made[next]
+          if (row === undefined || order.compare(row.keys, keys) > 0) break
+          rows.push(row.stored)
+        }
+        rows.push(stored)
+      }
+      yield rows
     }
-    for (const { stored } of changed.values()) {
-      if (stored === null) continue
-      if (where === null || matches(where, objectIn(stored.text))) rows.push(stored)
-    }
-    rows.sort(compareItems)
-    yield ordered(rows, order).slice(offset, limit === null ? undefined : offset + limit)
+    yield made.slice(next).map(({ stored }) => stored)
   }
 
   async count(selection: Selection): Promise<number> {
@@ -73,23 +103,6 @@ export class Overlay implements ResourceReader {
 interface Changed {
   readonly stored: StoredResource | null
   readonly sequence: number
-}
-
-/** Compares two resources of one type in the ledger's order of items. */
-function compareItems(one: StoredResource, other: StoredResource): number {
-  return itemIdOf({ type: '', id: one.id }) < itemIdOf({ type: '', id: other.id }) ? -1 : 1
-}
-
-/** Sorts `resources` by `order`. Resources that are equal in `order` keep their relative order. */
-export function ordered(
-  resources: readonly StoredResource[],
-  order: readonly OrderTerm[],
-): readonly StoredResource[] {
-  if (order.length === 0) return resources
-  return resources
-    .map((resource) => ({ resource, keys: sortValuesOf(order, objectIn(resource.text)) }))
-    .sort((one, other) => compareByOrder(order, one.keys, other.keys))
-    .map(({ resource }) => resource)
 }
 
 // As in Composer, the registries of a network are resources, because processors and queries read them and

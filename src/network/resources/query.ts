@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../../base/json.ts'
-import { matches } from '../../filter/index.ts'
+import { compareByOrder, matches, type SortValue, sortValuesOf } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { Bound } from '../language/query-parser.ts'
 import type { Model } from '../model/model.ts'
@@ -11,16 +11,24 @@ import {
   parameterValue,
   predicateOf,
 } from '../queries/predicate.ts'
-import { objectIn, type StoredResource } from './database.ts'
+import { batchesOf, objectIn, type StoredResource } from './database.ts'
 import type { Guard } from './guard.ts'
-import { type Listing, presented, Resolver, resourceFilter } from './listing.ts'
-import { ordered } from './overlay.ts'
+import { type Listing, presentedPages, resourceFilter } from './listing.ts'
 
 /** Maximum values of a list parameter. */
 const VALUES_MAX = 1_000
 
-/** Maximum results of a query, because results are sorted and paged in memory. */
+/** Maximum results of a query, because their ids are sorted and paged in memory. */
 const RESULTS_MAX = 100_000
+/** Maximum characters of results that stay in memory. Further results are read again when they are sent. */
+const KEPT_CHARACTERS_MAX = 1_048_576
+
+/** A result of a query. `stored` is null if it must be read again. */
+interface QueryResult {
+  readonly id: string
+  readonly keys: readonly SortValue[]
+  readonly stored: StoredResource | null
+}
 
 /** Parameters of a query: strings or lists of strings. */
 export type ParameterTexts = Readonly<Record<string, unknown>>
@@ -40,16 +48,33 @@ export async function runQuery(
     guard.definition.model,
     query.type,
   )
-  const found = await selectedResources(guard, query, parameters)
-  const isKept = ({ text }: StoredResource) => where === null || matches(where, objectIn(text))
-  const kept = ordered(found.filter(isKept), order)
+  const kept: QueryResult[] = []
+  let characters = 0
+  for await (const stored of selectedResources(guard, query, parameters)) {
+    const resource = where === null && order.length === 0 ? {} : objectIn(stored.text)
+    if (where !== null && !matches(where, resource)) continue
+    const { id, text } = stored
+    const isKept = characters + text.length <= KEPT_CHARACTERS_MAX
+    if (isKept) characters += text.length
+    kept.push({ id, keys: sortValuesOf(order, resource), stored: isKept ? stored : null })
+  }
+  if (order.length > 0) kept.sort((one, other) => compareByOrder(order, one.keys, other.keys))
   const from = offset ?? 0
   const cut = kept.slice(from, limit === null ? undefined : from + limit)
-  const resolver = new Resolver(guard)
-  async function* pages(): AsyncGenerator<string[]> {
-    for (const { text } of cut) yield [await presented(text, shown, resolver)]
+  const pages = batchesOf(readAgain(guard, query, cut))
+  return { total: kept.length, pages: presentedPages(pages, shown, guard) }
+}
+
+/** Yields `results` in their order. Leaves out results that were deleted meanwhile. */
+async function* readAgain(
+  guard: Guard,
+  { type }: NamedQuery,
+  results: readonly QueryResult[],
+): AsyncGenerator<StoredResource> {
+  for (const { id, stored } of results) {
+    const found = stored ?? (await guard.read({ type: type.qualifiedName, id }))
+    if (found !== null) yield found
   }
-  return { total: kept.length, pages: pages() }
 }
 
 /** Converts parameters to strings, as in a URL. null and objects become empty strings. */
@@ -62,29 +87,38 @@ export function parameterTexts(parameters: JsonObject): Record<string, string | 
 }
 
 /**
- * Returns the resources that `query` selects and that the caller may read, in the order of the query. `request`
- * contains the parameters as strings. Errors: PARAMETER_INVALID.
+ * Yields the resources that `query` selects and that the caller may read, in the order of the query. `request` contains
+ * the parameters as strings. Errors: PARAMETER_INVALID.
  */
-export async function selectedResources(
+export async function* selectedResources(
   guard: Guard,
   query: NamedQuery,
   request: ParameterTexts,
-): Promise<StoredResource[]> {
+): AsyncGenerator<StoredResource> {
   const { type, order } = query
   const { model } = guard.definition
   const given = argumentsOf(query, request, model)
   const { where, holds } = predicateOf(query.where, type, model, given)
-  const found: StoredResource[] = []
+  let skip = countOf(query.skip, given) ?? 0
+  let left = countOf(query.limit, given) ?? Number.POSITIVE_INFINITY
+  let found = 0
   for await (const page of guard.select({ type, where, order, limit: null, offset: 0 })) {
-    for (const resource of page) if (holds(objectIn(resource.text))) found.push(resource)
-    if (found.length > RESULTS_MAX) {
-      const message = `the query finds more than ${RESULTS_MAX} resources: add a condition`
-      throw new NetworkError('PARAMETER_INVALID', message)
+    for (const resource of page) {
+      if (left <= 0) return
+      if (!holds(objectIn(resource.text))) continue
+      found += 1
+      if (found > RESULTS_MAX) {
+        const message = `the query finds more than ${RESULTS_MAX} resources: add a condition`
+        throw new NetworkError('PARAMETER_INVALID', message)
+      }
+      if (skip > 0) {
+        skip -= 1
+        continue
+      }
+      left -= 1
+      yield resource
     }
   }
-  const skip = countOf(query.skip, given) ?? 0
-  const limit = countOf(query.limit, given)
-  return found.slice(skip, limit === null ? undefined : skip + limit)
 }
 
 function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model: Model): Arguments {

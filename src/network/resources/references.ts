@@ -71,13 +71,16 @@ export async function requireReferences(
 /** The target of a relationship. `resource` is null if it does not exist, or if the caller may not read it. */
 type Resolved = Target & { readonly resource: JsonObject | null }
 
-/** Reads resources. The result is null for a resource that does not exist or that the caller may not read. */
-type ReadAll = (targets: readonly Target[]) => Promise<(StoredResource | null)[]>
+/**
+ * Reads resources, in order and in batches. The result is null for a resource that does not exist or that the caller may
+ * not read.
+ */
+type ReadAll = (targets: readonly Target[]) => AsyncIterable<(StoredResource | null)[]>
 
 /** Maximum number of resolved resources per request. */
 export const RESOLVED_MAX = 50_000
-/** Maximum characters of the resolved resources, unless the caller of `Resolution` sets another maximum. */
-const CHARACTERS_MAX = 16 * 1024 * 1024
+/** Maximum characters of the resolved resources. The resource that exceeds this size is the last one. */
+export const RESOLVED_CHARACTERS_MAX = 16 * 1024 * 1024
 
 /**
  * Resolves relationships level by level: first the relationships in given resources, then the relationships in the
@@ -87,13 +90,16 @@ export class Resolution {
   readonly #model: Model
   readonly #read: ReadAll
   readonly #seen = new Set<string>()
-  readonly #charactersMax: number
   #characters = 0
 
-  constructor(model: Model, read: ReadAll, charactersMax = CHARACTERS_MAX) {
+  constructor(model: Model, read: ReadAll) {
     this.#model = model
     this.#read = read
-    this.#charactersMax = charactersMax
+  }
+
+  /** Whether relationships remain unresolved because of RESOLVED_MAX or RESOLVED_CHARACTERS_MAX. */
+  get isFull(): boolean {
+    return this.#seen.size >= RESOLVED_MAX || this.#characters > RESOLVED_CHARACTERS_MAX
   }
 
   /**
@@ -108,14 +114,19 @@ export class Resolution {
     const resolved: Resolved[] = []
     let targets = this.#unseen([...named, ...this.#targetsIn(roots)])
     for (let level = 0; level < levels && targets.length > 0; level += 1) {
-      const found = await this.#read(targets)
       const next: JsonObject[] = []
-      for (const [at, target] of targets.entries()) {
-        const text = found[at]?.text
-        const resource = text === undefined ? null : objectIn(text)
-        resolved.push({ ...target, resource })
-        if (resource !== null) next.push(resource)
-        this.#characters += text?.length ?? 0
+      let at = 0
+      for await (const batch of this.#read(targets)) {
+        for (const stored of batch) {
+          const target = targets[at]
+          at += 1
+          if (target === undefined) continue
+          const resource = stored === null ? null : objectIn(stored.text)
+          resolved.push({ ...target, resource })
+          if (resource !== null) next.push(resource)
+          this.#characters += stored?.text.length ?? 0
+        }
+        if (this.#characters > RESOLVED_CHARACTERS_MAX) return resolved
       }
       targets = level + 1 < levels ? this.#unseen(this.#targetsIn(next)) : []
     }
@@ -132,7 +143,7 @@ export class Resolution {
     return targets.filter(({ type, id }) => {
       const key = `${type}#${id}`
       if (this.#seen.has(key) || this.#model.type(type) === null) return false
-      if (this.#seen.size >= RESOLVED_MAX || this.#characters > this.#charactersMax) return false
+      if (this.isFull) return false
       this.#seen.add(key)
       return true
     })

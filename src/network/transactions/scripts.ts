@@ -2,7 +2,7 @@ import { parseJson } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target } from '../model/model.ts'
-import type { ResourceReader } from '../resources/database.ts'
+import { batchesOf, type ResourceReader, readEach } from '../resources/database.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import { Resolution } from '../resources/references.ts'
 import { compiledEngine, type EngineModule } from '../runtime/engine.ts'
@@ -68,7 +68,8 @@ export class Scripts {
   /**
    * Evaluates a condition for each of its resources: true, false, or null if it throws or fails. Conditions can follow
    * relationships to all resources of `state`: no access rules apply to these reads, because a rule that applied to the
-   * reads of its own condition would recurse without end. Errors: NETWORK_INVALID.
+   * reads of its own condition would recurse without end. Errors: NETWORK_INVALID; PROCESSOR_DEADLINE and
+   * PROCESSOR_MEMORY, for all resources together.
    */
   async evaluate(
     condition: ConditionRequest,
@@ -76,14 +77,18 @@ export class Scripts {
   ): Promise<readonly (boolean | null)[]> {
     const { participant, transaction, resources } = condition
     const roots = [participant, transaction, ...resources].filter((root) => root !== null)
-    const read = (targets: readonly Target[]) =>
-      Promise.all(targets.map((target) => state.read(target)))
+    const read = (targets: readonly Target[]) => batchesOf(readEach(state, targets))
     // Starts with level 0, because most conditions only compare identifiers and need no other resource.
     for (let levels = 0; ; levels = levels * 2 || 1) {
       const resolved = await new Resolution(this.#definition.model, read).of(roots, levels)
       const request = JSON.stringify({ ...condition, resolved })
       const answer = await this.call('conditions', request, NO_HOST, this.#settings.deadlineMs)
-      if (!isUnresolved(answer) || levels >= LEVELS_MAX) return valuesIn(answer, resources.length)
+      if (isUnresolved(answer) && levels < LEVELS_MAX) continue
+      if ('failed' in answer && answer.failed !== 'THROWN') {
+        const code = answer.failed === 'DEADLINE' ? 'PROCESSOR_DEADLINE' : 'PROCESSOR_MEMORY'
+        throw new NetworkError(code, `a condition of the access rules failed: ${answer.message}`)
+      }
+      return valuesIn(answer, resources.length)
     }
   }
 

@@ -5,7 +5,7 @@ import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import { parseStatement } from '../queries/check.ts'
 import { allOf, objectIn, type StoredResource } from '../resources/database.ts'
-import type { Guard } from '../resources/guard.ts'
+import { type Guard, isExhausted } from '../resources/guard.ts'
 import { collectionOf, type Resource, requireType, resourceOf } from '../resources/instances.ts'
 import { presented, Resolver } from '../resources/listing.ts'
 import { parameterTexts, selectedResources } from '../resources/query.ts'
@@ -76,7 +76,9 @@ export class TransactionSession implements GuestHost {
     try {
       return await this.#answer(parseGuestMessage(request), request.length)
     } catch (error) {
-      if (!(error instanceof NetworkError || error instanceof FilterError)) this.#defect = error
+      // A script must not catch that an access rule could not be evaluated, and continue without its resources.
+      const isRefusal = error instanceof NetworkError || error instanceof FilterError
+      if (!isRefusal || isExhausted(error)) this.#defect = error
       else if (error.code === 'ACCESS_DENIED') this.#denied = error
       throw error
     }
@@ -121,20 +123,20 @@ export class TransactionSession implements GuestHost {
       const stored = await this.#guard.read(targetIn(request))
       return stored === null ? [] : [stored.text]
     }
-    if (request.ask === 'query') {
-      return (await this.#query(request)).map(({ text }) => text)
-    }
-    const type = requireType(this.#model, requireString(request.type))
+    const rows = request.ask === 'query' ? this.#query(request) : this.#list(request)
     const found: string[] = []
     let length = 0
-    for await (const page of this.#guard.select(allOf(type))) {
-      for (const { text } of page) {
-        found.push(text)
-        length += text.length
-      }
-      if (length > ANSWER_LENGTH_MAX) break
+    for await (const { text } of rows) {
+      found.push(text)
+      length += text.length
+      if (length > ANSWER_LENGTH_MAX) throw answerTooLarge()
     }
     return found
+  }
+
+  async *#list(request: JsonObject): AsyncGenerator<StoredResource> {
+    const type = requireType(this.#model, requireString(request.type))
+    for await (const page of this.#guard.select(allOf(type))) yield* page
   }
 
   /**
@@ -145,17 +147,20 @@ export class TransactionSession implements GuestHost {
     const resolver = new Resolver(this.#guard)
     const filter = { fields: null, resolve: isResolved }
     const shown: string[] = []
-    for (const text of texts) shown.push(await presented(text, filter, resolver))
-    const value = `[${shown.join(',')}]`
-    if (value.length > ANSWER_LENGTH_MAX) {
-      throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot read so many resources')
+    let length = 0
+    for (const text of texts) {
+      const row = await presented(text, filter, resolver)
+      shown.push(row)
+      length += row.length
+      if (length > ANSWER_LENGTH_MAX) throw answerTooLarge()
     }
+    const value = `[${shown.join(',')}]`
     const roots = isResolved ? [] : texts.map(objectIn)
     const resolved = await this.#resolution.of(roots, this.#levels)
     return `{"value":${value},"resolved":${JSON.stringify(resolved)}}`
   }
 
-  #query({ name, text: statement, parameters }: JsonObject): Promise<StoredResource[]> {
+  #query({ name, text: statement, parameters }: JsonObject): AsyncGenerator<StoredResource> {
     const query =
       typeof statement === 'string'
         ? parseStatement(statement, this.#model)
@@ -203,6 +208,10 @@ export class TransactionSession implements GuestHost {
     const message = `transactions cannot change the registry ${collectionOf(type)}`
     throw new NetworkError('TRANSACTION_FAILED', message)
   }
+}
+
+function answerTooLarge(): NetworkError {
+  return new NetworkError('TRANSACTION_FAILED', 'a transaction cannot read so many resources')
 }
 
 function targetIn({ type, id }: JsonObject): Target {

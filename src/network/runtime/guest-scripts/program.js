@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`. Defines the functions that a network's scripts call, runs processors, and
 // evaluates conditions of access rules.
 
-/* global MODEL, CALL, CONTENTS, IDENTITIES, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
+/* global MODEL, CALL, CONTENTS, IDENTITIES, EngineError, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 
 class Registry {
   constructor(type, kind) {
@@ -226,7 +226,7 @@ async function processTransaction(call) {
   }
 }
 
-/** Evaluates the condition for each of `resources`: true, false, or null if it throws. */
+/** Evaluates the condition for each of `resources`: true, false, or null if it throws. Throws without memory. */
 function evaluated({ condition, participant, transaction, resources, resolved }) {
   take(resolved)
   const test = new Function(`return ${condition}`)()
@@ -235,7 +235,9 @@ function evaluated({ condition, participant, transaction, resources, resolved })
     try {
       const values = [participant, resource, transaction]
       return Boolean(test(...values.map((value) => value && resourceWith(value))))
-    } catch {
+    } catch (error) {
+      // Without memory (the engine then throws null or its own error), the result says nothing about this resource.
+      if (error === null || error instanceof EngineError) throw error
       return null
     }
   })

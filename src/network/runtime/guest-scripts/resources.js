@@ -31,7 +31,7 @@ function take(resolved) {
 }
 
 // Keeps a copy, because scripts may replace the global `InternalError`.
-const StackOverflow = InternalError
+const EngineError = InternalError
 
 /**
  * Returns the result of `serialize`. Cyclic resources overflow the stack and are rejected like deeply nested
@@ -41,7 +41,7 @@ function serialized(serialize) {
   try {
     return serialize()
   } catch (error) {
-    if (!(error instanceof StackOverflow) || error.message !== 'stack overflow') throw error
+    if (!(error instanceof EngineError) || error.message !== 'stack overflow') throw error
     throw new Error('nesting exceeds 64 levels')
   }
 }
