@@ -2,7 +2,14 @@
 import { describe, expect, it } from 'vitest'
 import { previewOf } from '../../src/dashboard/browser/preview.ts'
 import { hrefOf, itemsOf, ledgerAt, parseRoute } from '../../src/dashboard/browser/routes.ts'
-import { csvOf, memberPaths, ndjsonOf, valueAt } from '../../src/dashboard/browser/table.ts'
+import {
+  csvColumns,
+  csvOf,
+  memberPaths,
+  ndjsonOf,
+  nodePath,
+  valueAt,
+} from '../../src/dashboard/browser/table.ts'
 
 describe('addresses', () => {
   it.each([
@@ -55,26 +62,59 @@ const ITEMS = [
 ]
 
 describe('a table of items', () => {
-  it('offers at most 60 columns: the members of the items and of the objects in them', () => {
-    expect(memberPaths(ITEMS)).toEqual([...['name', 'at.town', 'at.zip', 'empty', 'list', 'gone']])
-    const wide = Object.fromEntries(Array.from({ length: 99 }, (_, n) => [`m${n}`, n]))
-    expect(memberPaths([{ id: 'w', ...wide }])).toHaveLength(60)
+  it('offers the members of the items, and of the objects in them', () => {
+    expect(memberPaths(ITEMS)).toEqual([
+      ...['name', 'at.town', 'at.zip', 'empty', 'list', 'gone', '"at.town"'],
+    ])
   })
 
-  it('finds a value by its path, and prefers a member whose name equals the whole path', () => {
-    expect(ITEMS.map((item) => valueAt(item, 'at.town'))).toEqual(['Oslo', 'own'])
-    expect([valueAt(ITEMS[0], 'at.none'), valueAt(ITEMS[0], 'toString')]).toEqual([
-      undefined,
-      undefined,
+  it('finds a value by its path, whatever characters a name has', () => {
+    expect(ITEMS.map((item) => valueAt(item, 'at.town'))).toEqual(['Oslo', undefined])
+    expect(ITEMS.map((item) => valueAt(item, '"at.town"'))).toEqual([undefined, 'own'])
+    for (const path of ['at.none', 'toString', '', '.', '"at', '"\\x"']) {
+      expect([path, valueAt(ITEMS[0], path === '' ? 'none' : path)]).not.toEqual([path, 'Oslo'])
+    }
+    const names = ['a.b', 'a', 'b', '"', 'a"b', '', ' ', '\\', '__proto__', '.', 'é.ü', 'a,b']
+    const wide = Object.fromEntries(
+      names.map((name, at) => [
+        name,
+        Object.fromEntries(names.map((inner, n) => [inner, at * 100 + n])),
+      ]),
+    )
+    const item = { ...wide, id: 'w' }
+    const paths = memberPaths([item])
+    expect(paths.map((path) => valueAt(item, path))).toEqual(
+      names.flatMap((_, at) => names.map((__, n) => at * 100 + n)),
+    )
+    expect(new Set(paths).size).toBe(names.length ** 2)
+  })
+
+  it('saves every member in CSV, however many there are, or none of them', () => {
+    const wide = Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`m${n}`, n]))
+    const item = { id: 'w', ...wide, a: { b: 'nested' }, 'a.b': 'own' }
+    const columns = csvColumns([item], []) ?? []
+    expect(columns).toHaveLength(2_002)
+    const [header, row] = csvOf([item], columns).split('\r\n')
+    expect(header).toMatch(/^id,m0,.*,m1999,a\.b,"""a\.b"""$/)
+    expect(row).toMatch(/^w,0,.*,1999,nested,own$/)
+    const many = Array.from({ length: 1_000 }, (_, n) => ({ ...item, id: `${n}`, [`own${n}`]: n }))
+    expect(csvColumns(many, ['m0'])).toEqual(['m0'])
+    expect(csvColumns(many.concat(many), [])).toBeNull()
+  })
+
+  it('offers for a summary only the members that the node can address', () => {
+    expect(memberPaths(ITEMS).map(nodePath)).toEqual([
+      ...['name', 'at.town', 'at.zip', 'empty', 'list', 'gone', null],
     ])
+    expect(['"a\\"b".c', 'a,b', '""'].map(nodePath)).toEqual(['a"b.c', null, null])
   })
 
   it('prints CSV with quotes, and makes texts harmless that a spreadsheet would evaluate', () => {
     expect(csvOf(ITEMS, ['name', 'at.town', 'list', 'gone'])).toBe(
-      'id,name,at.town,list,gone\r\n' + 'a,"x, ""y""",Oslo,,\r\n' + 'b,\'=1+1,own,"[1,2]",\r\n',
+      'id,name,at.town,list,gone\r\n' + 'a,"x, ""y""",Oslo,,\r\n' + 'b,\'=1+1,,"[1,2]",\r\n',
     )
-    expect(csvOf([{ id: '1', n: -5 }], [])).toBe('id,n\r\n1,-5\r\n')
-    expect(csvOf([{ id: '1', n: 'a,b' }], [], '\t')).toBe('id\tn\r\n1\ta,b\r\n')
+    expect(csvOf([{ id: '1', n: -5 }], ['n'])).toBe('id,n\r\n1,-5\r\n')
+    expect(csvOf([{ id: '1', n: 'a,b' }], ['n'], '\t')).toBe('id\tn\r\n1\ta,b\r\n')
   })
 
   it('prints NDJSON with whole items, or with only the id and the chosen members', () => {

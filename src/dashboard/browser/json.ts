@@ -49,17 +49,21 @@ export interface Difference {
   readonly after?: unknown
 }
 
-const DIFFERENCES_MAX = 200
+/** Maximum number of differences that the page shows. */
+export const DIFFERENCES_SHOWN_MAX = 200
 
-/** Lists the differences between `before` and `after`, member by member, in the order of the members. */
+/**
+ * Lists the differences between `before` and `after`, member by member, in the order of the members: one more than the
+ * page shows, if there are more.
+ */
 export function differences(before: unknown, after: unknown): readonly Difference[] {
   const found: Difference[] = []
   collect('', before, after, found)
-  return found.slice(0, DIFFERENCES_MAX)
+  return found.slice(0, DIFFERENCES_SHOWN_MAX + 1)
 }
 
 function collect(path: string, before: unknown, after: unknown, found: Difference[]): void {
-  if (found.length >= DIFFERENCES_MAX || before === after) return
+  if (found.length > DIFFERENCES_SHOWN_MAX || before === after) return
   if (Array.isArray(before) && Array.isArray(after)) {
     for (let at = 0; at < Math.max(before.length, after.length); at += 1) {
       member(`${path}[${at}]`, { before, after }, at, found)

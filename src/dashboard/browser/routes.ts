@@ -36,7 +36,6 @@ interface LedgerRoute {
 export const PAGE_SIZES: readonly number[] = [50, 200, 1_000]
 /** Maximum page number. A larger number makes the route unknown. */
 const PAGE_MAX = 1_000_000
-const COLUMNS_MAX = 30
 /** The view of a URL without a fragment. */
 export const FIRST: Route = { view: 'databases' }
 const FIRST_PAGE: ItemList = {
@@ -138,7 +137,7 @@ function listIn(query: URLSearchParams): ItemList | null {
   const size = Number(query.get('size') ?? FIRST_PAGE.size)
   if (!Number.isInteger(page) || page < 1 || page > PAGE_MAX) return null
   if (!PAGE_SIZES.includes(size)) return null
-  const columns = [...new Set(query.getAll('column'))].slice(0, COLUMNS_MAX)
+  const columns = [...new Set(query.getAll('column'))]
   return { page, size, where: query.get('where'), order: query.get('order'), columns }
 }
 

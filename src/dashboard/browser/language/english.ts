@@ -84,6 +84,8 @@ export const english = {
   columns: 'Columns',
   columnsHint: 'Members of the items on this page. Without a choice, each item is shown as JSON.',
   table: 'Table',
+  tooManyCells:
+    'A table of all members would have too many cells: choose columns, or save as NDJSON.',
   shownItems: (n: number) => `${count(n, 'item', 'items')} shown:`,
   saveAs: (format: string) => `Save as ${format}`,
   filter: 'Filter',

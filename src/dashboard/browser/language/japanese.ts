@@ -78,6 +78,7 @@ export const japanese: Texts = {
   columns: '列',
   columnsHint: 'このページのアイテムのメンバーです。選ばない場合は JSON で表示します。',
   table: '表',
+  tooManyCells: '全メンバーの表はセルが多すぎます。列を選ぶか、NDJSON で保存してください。',
   shownItems: (count) => `表示中の ${n(count)} 件:`,
   saveAs: (format) => `${format} で保存`,
   filter: '絞り込み',

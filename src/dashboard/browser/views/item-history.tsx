@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ClientError } from '../../../client/index.ts'
-import { type Difference, differences } from '../json.ts'
+import { DIFFERENCES_SHOWN_MAX, type Difference, differences } from '../json.ts'
 import { methodText, t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { Dialog } from '../parts/dialog.tsx'
@@ -173,10 +173,13 @@ function RevisionRow(props: {
       {changes?.length === 0 && <p>{t().noDifference}</p>}
       {changes !== null && changes.length > 0 && (
         <ul class="differences">
-          {changes.map((change) => (
+          {changes.slice(0, DIFFERENCES_SHOWN_MAX).map((change) => (
             <DifferenceRow key={change.path} change={change} />
           ))}
         </ul>
+      )}
+      {(changes?.length ?? 0) > DIFFERENCES_SHOWN_MAX && (
+        <p class="soft">{t().firstOnly(DIFFERENCES_SHOWN_MAX)}</p>
       )}
       {item !== undefined && (
         <details>

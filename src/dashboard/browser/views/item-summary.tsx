@@ -6,7 +6,7 @@ import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, ShortText } from '../parts/json.tsx'
 import { Choice } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
-import { type ListedItem, memberPaths } from '../table.ts'
+import { type ListedItem, memberPaths, nodePath, PATHS_SHOWN_MAX } from '../table.ts'
 
 const SHOWN_MAX = 100
 const VALUES = ['sum', 'avg', 'min', 'max'] as const
@@ -24,7 +24,11 @@ export function ItemSummary(props: Source & { items: readonly ListedItem[] }): J
   const [second, setSecond] = useState('')
   const [of, setOf] = useState('')
   const none = ['', t().none] as const
-  const options = [none, ...memberPaths(props.items).map((path) => [path, path] as const)]
+  const paths = memberPaths(props.items).flatMap((path): (readonly [string, string])[] => {
+    const queried = nodePath(path)
+    return queried === null ? [] : [[queried, path]]
+  })
+  const options = [none, ...paths.slice(0, PATHS_SHOWN_MAX)]
   // The API rejects a path that is given twice.
   const group = [...new Set([first, second])].filter((path) => path !== '')
   return (
@@ -37,6 +41,7 @@ export function ItemSummary(props: Source & { items: readonly ListedItem[] }): J
             <Choice label={t().thenBy} value={second} options={options} choose={setSecond} />
             <Choice label={t().valuesOf} value={of} options={options} choose={setOf} />
           </div>
+          {paths.length > PATHS_SHOWN_MAX && <p class="soft">{t().firstOnly(PATHS_SHOWN_MAX)}</p>}
           <Groups db={props.db} where={props.where} group={group} of={of} />
         </>
       )}

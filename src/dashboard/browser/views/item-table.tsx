@@ -3,7 +3,15 @@ import { t } from '../language/language.ts'
 import { saveFile } from '../node/files.ts'
 import { CopyButton, ShortJson, ShortText } from '../parts/json.tsx'
 import { hrefOf } from '../routes.ts'
-import { csvOf, type ListedItem, memberPaths, ndjsonOf, valueAt } from '../table.ts'
+import {
+  csvColumns,
+  csvOf,
+  type ListedItem,
+  memberPaths,
+  ndjsonOf,
+  PATHS_SHOWN_MAX,
+  valueAt,
+} from '../table.ts'
 
 interface Shown {
   readonly db: string
@@ -87,7 +95,7 @@ export function ColumnChoice(props: {
       <summary>{t().columns}</summary>
       <fieldset class="choices">
         <legend class="for-readers">{t().columns}</legend>
-        {paths.map((path) => (
+        {paths.slice(0, PATHS_SHOWN_MAX).map((path) => (
           <label key={path}>
             <input
               type="checkbox"
@@ -101,6 +109,7 @@ export function ColumnChoice(props: {
           </label>
         ))}
       </fieldset>
+      {paths.length > PATHS_SHOWN_MAX && <p class="soft">{t().firstOnly(PATHS_SHOWN_MAX)}</p>}
       <small>{t().columnsHint}</small>
     </details>
   )
@@ -108,17 +117,24 @@ export function ColumnChoice(props: {
 
 /** Copies and saves the items of a page. */
 export function ItemExport({ db, items, columns }: Shown): JSX.Element {
+  const inCsv = csvColumns(items, columns)
   return (
     <div class="buttons export">
       <span class="soft">{t().shownItems(items.length)}</span>
-      <CopyButton text={() => csvOf(items, columns, '\t')} label={t().table} />
-      <button
-        type="button"
-        class="plain"
-        onClick={() => saveFile(`${db}.csv`, csvOf(items, columns), 'text/csv')}
-      >
-        {t().saveAs('CSV')}
-      </button>
+      {inCsv === null ? (
+        <span class="soft">{t().tooManyCells}</span>
+      ) : (
+        <>
+          <CopyButton text={() => csvOf(items, inCsv, '\t')} label={t().table} />
+          <button
+            type="button"
+            class="plain"
+            onClick={() => saveFile(`${db}.csv`, csvOf(items, inCsv), 'text/csv')}
+          >
+            {t().saveAs('CSV')}
+          </button>
+        </>
+      )}
       <button
         type="button"
         class="plain"
