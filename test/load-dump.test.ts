@@ -236,6 +236,27 @@ describe('load and dump with a data folder', () => {
     expect(existsSync(state)).toBe(false)
   })
 
+  it('end with code 1 if no record of an input can be loaded, and with 0 if it has no records', async () => {
+    const work = temporaryFolder()
+    const settings = { SYSTEM_FOLDER: join(work, 'data') }
+    mkdirSync(settings.SYSTEM_FOLDER)
+    const cases: [string, string, string[], number, RegExp][] = [
+      ['manifest.ion', '{exportId:"E"}', ['--format', 'qldb'], 1, /no record that could be loaded/],
+      ['unnamed.csv', ',n\n0,1\n', [], 1, /column 1 has no name/],
+      ['header.csv', 'id:string\r\n', [], 0, /^$/],
+      ['raw.json', '[{"_id":{"$oid":"5d505646cf6d4fe581014ab2"}}]', [], 2, /--format mongodb/],
+    ]
+    for (const [name, text, flags, code, message] of cases) {
+      const file = join(work, name)
+      writeFileSync(file, text)
+      const ended = await runDaicho(['load', 'fruit', file, ...flags, '--json'], settings)
+      expect([name, ended.code]).toEqual([name, code])
+      expect(ended.stderr).toMatch(message)
+      if (code < 2)
+        expect(JSON.parse(ended.stdout)).toMatchObject({ status: code === 0, created: 0 })
+    }
+  })
+
   it('use the column types of --schema, and reject a schema that is missing or wrong', async () => {
     const work = temporaryFolder()
     const settings = { SYSTEM_FOLDER: join(work, 'data') }

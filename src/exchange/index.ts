@@ -1,7 +1,7 @@
 export { DUMP_FORMATS, type DumpFormat, dumpTexts, type ReadItems } from './dump.ts'
 export { FormatError, SourceError } from './errors.ts'
 export { columnTypesOf } from './formats/csv.ts'
-export { placeOf } from './formats/record.ts'
+export { placeOf, RecordRefusal } from './formats/record.ts'
 export {
   CONFLICT_POLICIES,
   type ConflictPolicy,

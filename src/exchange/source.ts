@@ -2,81 +2,93 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import type { JsonObject } from '../base/json.ts'
-import { FormatError, SourceError } from './errors.ts'
+import { SourceError } from './errors.ts'
+import { refuseForeign, requireLines } from './foreign.ts'
 import { couchdbRecords } from './formats/couchdb.ts'
 import { type ColumnType, csvRecords } from './formats/csv.ts'
 import type { IdMember } from './formats/identity.ts'
 import { arrayRecords, ndjsonRecords } from './formats/json-records.ts'
-import { withoutByteOrderMark } from './formats/lines.ts'
-import { plainObject } from './formats/mongodb.ts'
+import { findLineEnd } from './formats/lines.ts'
+import { plainObject, requireMongodbId } from './formats/mongodb.ts'
 import { itemRecord, type Pages } from './formats/record.ts'
 
 export const SOURCE_FORMATS = ['ndjson', 'json', 'csv', 'couchdb', 'mongodb', 'qldb'] as const
 export type SourceFormat = (typeof SOURCE_FORMATS)[number]
 
 export interface SourceOptions {
-  /**
-   * The format; null for NDJSON or a JSON array, depending on the first character of the input. With null, a reply of
-   * CouchDB is rejected, because as NDJSON it would be one wrong item.
-   */
+  /** The format; null for NDJSON or a JSON array, depending on the first character of the input. */
   readonly format: SourceFormat | null
+  /**
+   * Whether the format is a guess. Then exports that need another format or another member for the id are rejected,
+   * because each of their records would become an item with a new id. Default: whether `format` is null.
+   */
+  readonly isGuess?: boolean
+  /** The member that the user chose for the id; null or absent: none. */
+  readonly idMember?: string | null
   /** Types of CSV columns, which take precedence over types in the header. */
   readonly columnTypes?: ReadonlyMap<string, ColumnType>
   /** Whether to ignore the attachments of CouchDB documents. */
   readonly withoutAttachments?: boolean
 }
 
-const GZIP_MAGIC = [0x1f, 0x8b]
 const OPEN_ARRAY = 0x5b
-/** Maximum bytes to search for the first character of a JSON text that is not white space. */
-const SPACE_BYTES_MAX = 64 * 1024
-/** Bytes from that character on that are enough to recognize a reply of CouchDB. */
-const SNIFFED_BYTES = 64
-/** The start of a reply of CouchDB to `_all_docs`. */
-const COUCHDB_REPLY = /^\s*\{\s*"(?:total_rows"\s*:|rows"\s*:\s*\[)/
+/** Bytes at the start of an input from which its encoding, line ends and format are recognized. */
+const START_BYTES = 64 * 1024
 
-/** Yields the records of an input, compressed by gzip or not. Errors: SourceError, FormatError. */
+/**
+ * Yields the records of an input, compressed by gzip or not, in UTF-8 or in UTF-16 with a byte order mark. Errors:
+ * SourceError, FormatError.
+ */
 export async function* recordsOf(input: AsyncIterable<Uint8Array>, options: SourceOptions): Pages {
-  const bytes = withoutByteOrderMark(uncompressed(input))
-  const { format, columnTypes, withoutAttachments = false } = options
+  const { format, isGuess = format === null, idMember = null } = options
+  const opened = await openText(uncompressed(input), format)
+  const pages = recordsIn(opened, options)
+  yield* isGuess ? refuseForeign(pages, idMember) : pages
+}
+
+async function* recordsIn(
+  { start, chunks }: Peeked,
+  { format, columnTypes = new Map(), withoutAttachments = false, idMember = null }: SourceOptions,
+): Pages {
+  const lineEnd = findLineEnd(start)
   switch (format) {
     case 'csv':
-      yield* csvRecords(bytes, columnTypes)
+      yield* csvRecords(chunks, { types: columnTypes, lineEnd })
       return
     case 'couchdb':
-      yield* couchdbRecords(bytes, { withoutAttachments })
+      yield* couchdbRecords(chunks, { withoutAttachments })
       return
     case 'qldb':
       // Imported here, because no other format needs the Ion parser.
-      yield* (await import('./formats/qldb.ts')).qldbRecords(bytes)
+      yield* (await import('./formats/qldb.ts')).qldbRecords(chunks)
       return
     case 'ndjson':
-      yield* ndjsonRecords(bytes)
+      yield* ndjsonRecords(chunks, lineEnd)
       return
     case 'json':
-      yield* arrayRecords(bytes)
+      yield* arrayRecords(chunks)
       return
     default: {
-      const toRecord = format === 'mongodb' ? mongodbRecord : itemRecord
-      const { isArray, isCouchdb, chunks } = await sniffed(bytes)
-      if (format === null && isCouchdb) {
-        throw new FormatError(
-          'this is a reply of CouchDB: use --format couchdb (or --format ndjson if each line is an item)',
-        )
-      }
-      yield* isArray ? arrayRecords(chunks, toRecord) : ndjsonRecords(chunks, toRecord)
+      const needsId = idMember === null || idMember === '_id'
+      const toRecord = format === 'mongodb' ? mongodbRecord(needsId) : itemRecord
+      const isArray = start.find((byte) => byte > 0x20) === OPEN_ARRAY
+      if (!isArray) requireLines(start, lineEnd)
+      yield* isArray ? arrayRecords(chunks, toRecord) : ndjsonRecords(chunks, lineEnd, toRecord)
     }
   }
 }
 
-function mongodbRecord(line: number, document: JsonObject) {
-  return itemRecord(line, plainObject(document))
+function mongodbRecord(needsId: boolean) {
+  return (line: number, document: JsonObject) => {
+    if (needsId) requireMongodbId(document._id)
+    return itemRecord(line, plainObject(document))
+  }
 }
 
 /** Returns the format that the extension of a file name suggests, or null if the extension suggests none. */
 export function formatOfName(name: string): SourceFormat | null {
   const [, extension] = /\.([a-z]+)$/.exec(name.toLowerCase().replace(/\.gz$/, '')) ?? []
-  if (extension === 'csv') return 'csv'
+  if (extension === 'csv' || extension === 'tsv') return 'csv'
   return extension === 'ndjson' || extension === 'jsonl' ? 'ndjson' : null
 }
 
@@ -91,8 +103,8 @@ export function idMemberOf(
 
 /** Decompresses `input` if the first bytes are those of gzip. Errors: SourceError if the compression is damaged. */
 async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const { start, chunks } = await peeked(input, (bytes) => bytes.length >= GZIP_MAGIC.length)
-  if (!GZIP_MAGIC.every((byte, at) => start[at] === byte)) {
+  const { start, chunks } = await peeked(input, GZIP_MAGIC.length)
+  if (!start.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC)) {
     yield* chunks
     return
   }
@@ -108,34 +120,87 @@ async function* uncompressed(input: AsyncIterable<Uint8Array>): AsyncGenerator<U
   }
 }
 
-async function sniffed(
-  input: AsyncIterable<Uint8Array>,
-): Promise<{ isArray: boolean; isCouchdb: boolean; chunks: AsyncIterable<Uint8Array> }> {
-  const isText = (byte: number) => byte > 0x20
-  const { start, chunks } = await peeked(input, (bytes) => {
-    const first = bytes.findIndex(isText)
-    if (first >= 0 && bytes.length - first >= SNIFFED_BYTES) return true
-    return bytes.length >= SPACE_BYTES_MAX || bytes[first] === OPEN_ARRAY
-  })
-  const isCouchdb = COUCHDB_REPLY.test(start.toString('latin1'))
-  return { isArray: start.find(isText) === OPEN_ARRAY, isCouchdb, chunks }
+const GZIP_MAGIC = Buffer.from([0x1f, 0x8b])
+
+/** The start of an input, and the whole input. */
+interface Peeked {
+  readonly start: Buffer
+  readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** Reads `input` until `isEnough`. Returns `start`, the bytes read, and `chunks`, the whole input. */
-async function peeked(
+/** Opens an input as UTF-8 without a byte order mark. Errors: SourceError for another kind of file. */
+async function openText(
   input: AsyncIterable<Uint8Array>,
-  isEnough: (bytes: Buffer) => boolean,
-): Promise<{ start: Buffer; chunks: AsyncIterable<Uint8Array> }> {
+  format: SourceFormat | null,
+): Promise<Peeked> {
+  const opened = await peeked(input, START_BYTES)
+  const { start, chunks } = opened
+  const utf16 = start[0] === 0xff && start[1] === 0xfe ? 'utf-16le' : null
+  const encoding = start[0] === 0xfe && start[1] === 0xff ? 'utf-16be' : utf16
+  if (encoding !== null) return peeked(decoded(chunks, encoding), START_BYTES)
+  if (start[0] === 0xef && start[1] === 0xbb && start[2] === 0xbf) {
+    return { start: start.subarray(3), chunks: withoutStart(chunks, 3) }
+  }
+  const kind = BINARY_KINDS.find(([magic]) => start.subarray(0, magic.length).equals(magic))
+  if (kind !== undefined && format !== 'qldb') throw new SourceError(`the input is ${kind[1]}`)
+  return opened
+}
+
+/** Kinds of files that are not text, by their first bytes. */
+const BINARY_KINDS: readonly (readonly [magic: Buffer, what: string])[] = [
+  [
+    Buffer.from('PK\x03\x04', 'latin1'),
+    'a ZIP archive or a workbook: unpack it, or save it as CSV',
+  ],
+  [Buffer.from([0xd0, 0xcf, 0x11, 0xe0]), 'an old workbook: save it as CSV'],
+  [Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), 'compressed by zstd: decompress it'],
+  [Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a]), 'compressed by xz: decompress it'],
+  [Buffer.from('BZh'), 'compressed by bzip2: decompress it'],
+  [Buffer.from('SQLite format 3'), 'a database of SQLite: export its tables as CSV or JSON'],
+  [Buffer.from('PGDMP'), 'a dump of PostgreSQL: export its tables as CSV, with COPY … CSV HEADER'],
+  [Buffer.from('PAR1'), 'in the format Parquet: convert it to CSV or NDJSON'],
+  [Buffer.from('Obj\x01', 'latin1'), 'in the format Avro: convert it to NDJSON'],
+  [Buffer.from([0xe0, 0x01, 0x00, 0xea]), 'binary Ion: use --format qldb for an export of QLDB'],
+]
+
+async function* decoded(
+  chunks: AsyncIterable<Uint8Array>,
+  encoding: string,
+): AsyncGenerator<Uint8Array> {
+  const decoder = new TextDecoder(encoding, { fatal: true })
+  try {
+    for await (const chunk of chunks) yield Buffer.from(decoder.decode(chunk, { stream: true }))
+    yield Buffer.from(decoder.decode())
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    throw new SourceError(`the input is not ${encoding.toUpperCase()}`, { cause: error })
+  }
+}
+
+async function* withoutStart(
+  chunks: AsyncIterable<Uint8Array>,
+  bytes: number,
+): AsyncGenerator<Uint8Array> {
+  let left = bytes
+  for await (const chunk of chunks) {
+    yield chunk.subarray(left)
+    left = Math.max(0, left - chunk.length)
+  }
+}
+
+/** Reads `input` until `start` has `bytes` bytes. `chunks` is the whole input. */
+async function peeked(input: AsyncIterable<Uint8Array>, bytes: number): Promise<Peeked> {
   const iterator = input[Symbol.asyncIterator]()
-  let start = Buffer.alloc(0)
-  while (!isEnough(start)) {
+  const parts: Uint8Array[] = []
+  for (let length = 0; length < bytes; ) {
     const next = await iterator.next()
     if (next.done === true) break
-    start = Buffer.concat([start, next.value])
+    parts.push(next.value)
+    length += next.value.length
   }
   async function* all(): AsyncGenerator<Uint8Array> {
     try {
-      if (start.length > 0) yield start
+      yield* parts.splice(0)
       for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
         yield next.value
       }
@@ -143,5 +208,5 @@ async function peeked(
       await iterator.return?.()
     }
   }
-  return { start, chunks: all() }
+  return { start: Buffer.concat(parts), chunks: all() }
 }

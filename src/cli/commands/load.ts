@@ -23,6 +23,7 @@ import {
   type LoadTarget,
   loadRecords,
   placeOf,
+  RecordRefusal,
   type Refusal,
   recordsOf,
   SOURCE_FORMATS,
@@ -141,12 +142,14 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
       onStore(async () => {
         const input = new CountedInput(files)
         const withoutAttachments = !flags.attachments
-        // An extension cannot exclude a reply of CouchDB, so the content decides between the JSON formats.
+        // The extension of a file name does not tell lines from arrays, and not which program wrote the file.
         const chosen = flags.format ?? (format === 'ndjson' ? null : format)
-        const pages = input.pages({ format: chosen, columnTypes, withoutAttachments })
+        const isGuess = flags.format === undefined
+        const source = { isGuess, idMember: flags.id ?? null, columnTypes, withoutAttachments }
+        const pages = input.pages({ format: chosen, ...source })
         return settled(
           loadRecords(pages, target, {
-            databaseOf: (table) => (table === null ? db : db.replaceAll(TABLE, table)),
+            databaseOf: (table) => databaseFor(db, table),
             idMember: idMemberOf(format, flags.id),
             onConflict: flags.onConflict,
             loadId: id.loadId,
@@ -171,7 +174,8 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
     refusals.print()
     const { created } = progress
     const shown = { db, ...counts, unknown, databasesCreated: created }
-    const isComplete = failure === null && counts.refused === 0
+    const isNothing = counts.records > 0 && countLoaded(counts) + counts.skipped === 0
+    const isComplete = failure === null && counts.refused === 0 && !isNothing
     const text = [
       loadedText(db, counts, unknown, created),
       `time       ${paceText(counts.records, seconds, 'records')}`,
@@ -181,10 +185,18 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
       const hint = canResume ? '; --resume continues the load' : ''
       throw new Exit(EXIT.finding, `the load ended early: ${failure}${hint}`)
     }
+    if (isNothing) throw new Exit(EXIT.finding, 'the input has no record that could be loaded')
     if (counts.refused > 0) process.exitCode = EXIT.finding
   } finally {
     await close()
   }
+}
+
+/** Returns the database for a table of the source. Errors: RecordRefusal. */
+function databaseFor(db: string, table: string | null): string {
+  if (table !== null) return db.replaceAll(TABLE, table)
+  if (!db.includes(TABLE)) return db
+  throw new RecordRefusal(`the input does not tell the table: give a database without ${TABLE}`)
 }
 
 /** Throws Exit (usage) for a missing file, or for flags that cannot be combined. */
@@ -365,6 +377,11 @@ class RefusalReport {
   }
 }
 
+/** Returns the number of changes of items. */
+function countLoaded({ created, replaced, deleted }: LoadCounts): number {
+  return created + replaced + deleted
+}
+
 function loadedText(
   db: string,
   counts: LoadCounts,
@@ -372,7 +389,7 @@ function loadedText(
   created: readonly string[],
 ): string {
   const { created: items, replaced, deleted, attachments, skipped, refused, leftOut } = counts
-  const isNothing = items + replaced + deleted === 0
+  const isNothing = countLoaded(counts) === 0
   const nothing = unknown > 0 ? 'Nothing is known to be loaded.' : 'Nothing was loaded.'
   const lines = [isNothing ? nothing : `Loaded: ${count(items, 'new item')} into ${db}.`]
   const add = (name: string, number: number, what: string) => {

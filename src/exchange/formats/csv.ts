@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../base/json.ts'
 import { parseStrictText } from '../../base/strict-json.ts'
 import { SourceError } from '../errors.ts'
 import { reasonOf, recordOf, requireBytes, textOf } from './json-records.ts'
-import { linesOf, type Piece, RECORD_BYTES_MAX, withoutReturn } from './lines.ts'
+import { type LineEnd, linesOf, type Piece, RECORD_BYTES_MAX, withoutReturn } from './lines.ts'
 import { itemRecord, type Pages, RecordRefusal } from './record.ts'
 
 const COLUMNS_MAX = 1_000
@@ -11,7 +11,8 @@ const COLUMN_TYPES = ['string', 'number', 'boolean', 'json', 'date'] as const
 export type ColumnType = (typeof COLUMN_TYPES)[number]
 
 export interface Column {
-  readonly name: string
+  /** Null for a column without a name, whose cells must be empty. A member with an empty name has a type: `:string`. */
+  readonly name: string | null
   readonly type: ColumnType
 }
 
@@ -27,28 +28,50 @@ interface Row {
   readonly cells: Cell[] | string
 }
 
+export interface CsvOptions {
+  /** Types of columns, which take precedence over the types in the header. */
+  readonly types: ReadonlyMap<string, ColumnType>
+  readonly lineEnd: LineEnd
+}
+
 /**
- * Yields the records of CSV (RFC 4180) with a header. The header contains `name` or `name:type` for each column. A type
- * in `types` takes precedence. Errors: SourceError for an invalid header.
+ * Yields the records of CSV (RFC 4180) with a header. The header contains `name` or `name:type` for each column. The
+ * separator is a comma, the one that a first line `sep=` names, or the one that a header without commas has. Errors:
+ * SourceError for an invalid header.
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Uint8Array>,
-  types: ReadonlyMap<string, ColumnType> = new Map(),
+  { types, lineEnd }: CsvOptions,
 ): Pages {
   let columns: readonly Column[] | null = null
-  for await (const rows of rowsOf(chunks)) {
-    if (columns === null) columns = headerOf(rows.shift(), types)
+  let header: Row['cells'] = ''
+  for await (const rows of rowsOf(chunks, lineEnd)) {
+    if (columns === null) {
+      const first = rows.shift()
+      if (first === undefined) continue
+      columns = headerOf(first, types)
+      header = first.cells
+    }
     const known = columns
     yield rows
       .filter(({ cells }) => !isBlank(cells))
       .map(({ line, cells }) =>
         recordOf(line, () => {
           if (typeof cells === 'string') throw new RecordRefusal(cells)
+          if (hasTexts(cells, header)) throw new RecordRefusal('it is the header again')
           return itemRecord(line, itemOf(known, cells))
         }),
       )
   }
   if (columns === null) throw new SourceError('the input is empty: CSV needs a header')
+}
+
+function hasTexts(cells: readonly Cell[], others: Row['cells']): boolean {
+  return (
+    typeof others !== 'string' &&
+    cells.length === others.length &&
+    cells.every(({ text }, at) => text === others[at]?.text)
+  )
 }
 
 /** Parses the types of a schema file: a JSON object from column names to types. Errors: SourceError. */
@@ -73,14 +96,21 @@ function headerOf(row: Row | undefined, types: ReadonlyMap<string, ColumnType>):
   const columns = cells.map(({ text }): Column => {
     const colon = text.lastIndexOf(':')
     const type = COLUMN_TYPES.find((each) => each === text.slice(colon + 1))
-    const isTyped = colon > 0 && type !== undefined
-    const name = isTyped ? text.slice(0, colon) : text
-    return { name, type: types.get(name) ?? (isTyped ? type : 'string') }
+    const isTyped = colon >= 0 && type !== undefined
+    const name = isTyped ? text.slice(0, colon) : text === '' ? null : text
+    return { name, type: types.get(name ?? '') ?? (isTyped ? type : 'string') }
   })
-  const names = new Set(columns.map(({ name }) => name))
-  if (names.size < columns.length || names.has('')) {
-    throw new SourceError('the header must have a different name for each column')
+  const names = new Map<string | null, number>()
+  for (const [at, { name }] of columns.entries()) {
+    const before = names.get(name)
+    if (before !== undefined && name !== null) {
+      throw new SourceError(
+        `the columns ${before} and ${at + 1} have the same name: ${shown(name)}`,
+      )
+    }
+    names.set(name, at + 1)
   }
+  if (names.has(null) && names.size === 1) throw new SourceError('the header has no names')
   if (names.has('__proto__')) throw new SourceError('a column must not be named __proto__')
   const unknown = [...types.keys()].find((name) => !names.has(name))
   if (unknown === undefined) return columns
@@ -89,8 +119,7 @@ function headerOf(row: Row | undefined, types: ReadonlyMap<string, ColumnType>):
 
 function isBlank(cells: Row['cells']): boolean {
   if (typeof cells === 'string') return false
-  const [first] = cells
-  return cells.length === 1 && first?.text === '' && !first.isQuoted
+  return cells.every(({ text, isQuoted }) => text === '' && !isQuoted)
 }
 
 function itemOf(columns: readonly Column[], cells: readonly Cell[]): JsonObject {
@@ -102,7 +131,9 @@ function itemOf(columns: readonly Column[], cells: readonly Cell[]): JsonObject 
   const item: JsonObject = {}
   for (const [at, { name, type }] of columns.entries()) {
     const cell = cells[at]
-    if (cell === undefined || (cell.text === '' && !cell.isQuoted)) continue
+    if (cell === undefined || (cell.text === '' && (!cell.isQuoted || name === null))) continue
+    if (name === null)
+      throw new RecordRefusal(`column ${at + 1} has no name, but the value ${shown(cell.text)}`)
     const value = CONVERSIONS[type](cell.text)
     if (value === undefined) {
       throw new RecordRefusal(`column ${name}: ${shown(cell.text)} is not a ${type}`)
@@ -144,12 +175,38 @@ function isDay(text: string): boolean {
 /** Maximum lines of a row. Each line of a quoted cell uses about 150 bytes of memory, even if the line is empty. */
 const ROW_LINES_MAX = 1_000_000
 
+/** A first line that names the separator, as some spreadsheet programs write and read it. */
+const SEPARATOR_LINE = /^"?sep=(.)"?$/i
+/** Separators of a header without commas. */
+const OTHER_SEPARATORS = [';', '\t', '|']
+
+/** Returns the separator that the cells of `header` have. */
+function findSeparator(header: string): string {
+  const outside = header.replace(/"[^"]*"?/g, '')
+  if (outside.includes(',')) return ','
+  const count = (separator: string) => outside.split(separator).length - 1
+  const [best = ','] = OTHER_SEPARATORS.toSorted((a, b) => count(b) - count(a))
+  return count(best) > 0 ? best : ','
+}
+
 /** Splits `chunks` into rows. A row has several lines if a cell in quotes contains line breaks. */
-async function* rowsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Row[]> {
-  const parser = new RowParser()
+async function* rowsOf(chunks: AsyncIterable<Uint8Array>, lineEnd: LineEnd): AsyncGenerator<Row[]> {
+  const parser = new RowParser(String.fromCharCode(lineEnd))
+  let isStart = true
   let start: number | null = null
   let length = 0
   const next = ({ line, bytes }: Piece): Row[] => {
+    if (isStart && bytes !== null && bytes.length < RECORD_BYTES_MAX) {
+      const text = withoutReturn(bytes).toString()
+      if (text.trim() === '') return []
+      const [, separator] = SEPARATOR_LINE.exec(text) ?? []
+      isStart = false
+      if (separator !== undefined) {
+        parser.separator = separator
+        return []
+      }
+      parser.separator ??= findSeparator(text)
+    }
     start ??= line
     length += bytes?.length ?? RECORD_BYTES_MAX
     let cells: Row['cells'] | null
@@ -170,7 +227,7 @@ async function* rowsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Row[]>
     length = 0
     return [row]
   }
-  for await (const lines of linesOf(chunks)) {
+  for await (const lines of linesOf(chunks, lineEnd)) {
     const rows = lines.flatMap(next)
     if (rows.length > 0) yield rows
   }
@@ -184,11 +241,17 @@ function tooLong(start: number, line: number): string {
 }
 
 class RowParser {
+  separator: string | null = null
+  readonly #lineEnd: string
   #cells: Cell[] = []
   /** The text so far of a quoted cell that continues on the next line, or null if no cell is open. */
   #open: string | null = null
-  /** Whether the last cell was in quotes, so that only a comma or the end may follow. */
+  /** Whether the last cell was in quotes, so that only a separator or the end may follow. */
   #isAfterQuote = false
+
+  constructor(lineEnd: string) {
+    this.#lineEnd = lineEnd
+  }
 
   reset(): void {
     this.#cells = []
@@ -200,9 +263,10 @@ class RowParser {
   add(line: Buffer): Cell[] | null {
     // `whole` keeps the carriage return at the end of the line, because inside quotes, it belongs to the cell.
     const whole = textOf(line)
+    const separator = this.separator ?? ','
     let at = 0
     if (this.#open !== null) {
-      at = this.#quoted(whole, 0, `${this.#open}\n`)
+      at = this.#quoted(whole, 0, this.#open + this.#lineEnd)
       if (at === -1) return null
     }
     const text = textOf(withoutReturn(line))
@@ -212,7 +276,7 @@ class RowParser {
       }
       if (this.#isAfterQuote) {
         this.#isAfterQuote = false
-        if (at < text.length && text[at] !== ',') {
+        if (at < text.length && text[at] !== separator) {
           throw new RecordRefusal('there is text after a closing quote')
         }
         at += 1
@@ -223,8 +287,8 @@ class RowParser {
         if (at === -1) return null
         continue
       }
-      const comma = text.indexOf(',', at)
-      const end = comma === -1 ? text.length : comma
+      const next = text.indexOf(separator, at)
+      const end = next === -1 ? text.length : next
       const cell = text.slice(at, end)
       if (cell.includes('"')) throw new RecordRefusal('a cell with a quote must be in quotes')
       this.#cells.push({ text: cell, isQuoted: false })
@@ -258,14 +322,24 @@ class RowParser {
   }
 }
 
-/** Returns a row of RFC 4180 for `item`, whose values have the types of `columns`. */
+/** Returns a row of RFC 4180 for `item`, whose values have the types of `columns`. Errors: SourceError. */
 export function csvRow(columns: readonly Column[], item: JsonObject): string {
-  return columns.map(({ name, type }) => cellText(item[name], type)).join(',')
+  const cells = columns.map(({ name, type }) => cellText(item[name ?? ''], type))
+  return requireReadable(cells.join(','))
 }
 
-/** Returns the header for `columns`, each with its type. */
+/** Returns the header for `columns`, each with its type. Errors: SourceError. */
 export function csvHeader(columns: readonly Column[]): string {
-  return columns.map(({ name, type }) => quoted(`${name}:${type}`)).join(',')
+  return requireReadable(columns.map(({ name, type }) => quoted(`${name}:${type}`)).join(','))
+}
+
+/** Returns `row` if `csvRecords` can read it. Errors: SourceError. */
+function requireReadable(row: string): string {
+  if (row.length < ROW_LINES_MAX) return row
+  const isLong = row.length > RECORD_BYTES_MAX || Buffer.byteLength(row) > RECORD_BYTES_MAX
+  if (!isLong && row.split('\n', ROW_LINES_MAX + 1).length <= ROW_LINES_MAX) return row
+  const most = `${RECORD_BYTES_MAX} bytes and ${ROW_LINES_MAX} lines`
+  throw new SourceError(`an item needs a row of CSV with more than ${most}: choose another format`)
 }
 
 function cellText(value: Json | undefined, type: ColumnType): string {
@@ -295,8 +369,10 @@ export class ColumnFinder {
     )
   }
 
+  /** The columns; without items, only the id, so that there is a header. */
   get columns(): Column[] {
-    return [...this.#types].map(([name, type]) => ({ name, type }))
+    const columns = [...this.#types].map(([name, type]) => ({ name, type }))
+    return columns.length > 0 ? columns : [{ name: 'id', type: 'string' }]
   }
 }
 

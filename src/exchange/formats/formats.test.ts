@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { roundsOf } from '../../../test/support/rounds.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { dumpTexts } from '../dump.ts'
+import { SourceError } from '../errors.ts'
 import { recordsOf, type SourceFormat, type SourceOptions } from '../source.ts'
 import { plainObject } from './mongodb.ts'
 import type { SourceRecord } from './record.ts'
@@ -29,7 +30,7 @@ const shown = (records: readonly SourceRecord[]) =>
 const reasonOf = (record: SourceRecord) => ('reason' in record ? record.reason : record)
 
 const name = fc
-  .string({ unit: 'grapheme', minLength: 1, maxLength: 8 })
+  .string({ unit: 'grapheme', maxLength: 8 })
   .filter((text) => text !== '__proto__' && text.isWellFormed())
 const value = fc
   .jsonValue({ maxDepth: 2 })
@@ -55,7 +56,7 @@ describe('NDJSON and JSON arrays', () => {
           JSON.stringify(given),
           JSON.stringify(given, null, 2),
         ]) {
-          const records = await read(text, null, {}, chunkBytes)
+          const records = await read(text, null, { isGuess: false }, chunkBytes)
           expect(records.map((record) => (record.kind === 'item' ? record.item : record))).toEqual(
             given,
           )
@@ -132,7 +133,7 @@ describe('NDJSON and JSON arrays', () => {
         try {
           await read(parts.join(''), format)
         } catch (error) {
-          expect(error).toMatchObject({ name: 'SourceError' })
+          expect(error).toBeInstanceOf(SourceError)
         }
       }),
       { numRuns: roundsOf(400) },
@@ -175,6 +176,32 @@ describe('CSV', () => {
     ])
   })
 
+  it.each([
+    ['a line that names the comma', 'sep=,\nid,v\na,1\n'],
+    ['a line that names another separator', '"sep=;"\r\nid;v\r\na;1\r\n'],
+    ['semicolons', 'id;v\na;1\n'],
+    ['tabs', 'id\tv\r\na\t1\r\n'],
+    ['vertical lines', 'id|v\na|1\n'],
+    ['line ends of old programs', 'id,v\ra,1\r'],
+    ['blank and empty rows', '\n\nid,v\n,\na,1\n,\n'],
+    ['a column without name and values', 'id,v,\na,1,\n'],
+    ['UTF-16', Buffer.from('\ufeffid,v\r\na,1\r\n', 'utf16le')],
+  ])('reads a table with %s', async (_, text) => {
+    for (const chunkBytes of [1, 4_096]) {
+      const records = await read(text, 'csv', {}, chunkBytes)
+      expect(records).toMatchObject([{ kind: 'item', item: { id: 'a', v: '1' } }])
+    }
+  })
+
+  it('refuses values in a column without a name, and a row that repeats the header', async () => {
+    expect(shown(await read(',id\n0,a\n,b\n,id\n', 'csv'))).toEqual([
+      [2, 'column 1 has no name, but the value "0"'],
+      [3, { id: 'b' }],
+      [4, 'it is the header again'],
+    ])
+    await expect(read(',\n1,2\n', 'csv')).rejects.toThrow('the header has no names')
+  })
+
   it('takes types from a schema, and rejects an invalid header', async () => {
     const columnTypes = new Map([['n', 'number'] as const])
     expect(shown(await read('n\n5\n', 'csv', { columnTypes }))).toEqual([[2, { n: 5 }]])
@@ -182,13 +209,79 @@ describe('CSV', () => {
       'the schema has a column n',
     )
     await expect(read('a,a\n', 'csv')).rejects.toThrow(
-      'the header must have a different name for each column',
+      'the columns 1 and 2 have the same name: "a"',
     )
     await expect(read('__proto__\n', 'csv')).rejects.toThrow('a column must not be named __proto__')
     await expect(read('', 'csv')).rejects.toThrow('the input is empty')
     const wide = Array.from({ length: 1_001 }, (_, at) => `c${at}`).join(',')
     await expect(read(wide, 'csv', {}, 4_096)).rejects.toThrow('it has more than 1000 cells')
   })
+})
+
+describe('an input whose format is a guess', () => {
+  it.each([
+    ['{"_id":{"$oid":"5d505646cf6d4fe581014ab2"},"a":1}\n', '--format mongodb'],
+    ['[{"when":{"$date":"2019-08-11T17:54:14Z"},"n":1}]', '--format mongodb'],
+    ['{"_id":"a","_rev":"1-a"}\n{"_id":"b","_rev":"1-b"}\n', '--format couchdb'],
+    ['{"total_rows":1,"rows":[\n{"id":"a"}]}', '--format couchdb'],
+    ['{"docs":[{"_id":"a"}]}', '--format couchdb'],
+    ['{"Item":{"pk":{"S":"a"},"n":{"N":"1"}}}\n', 'DynamoDB'],
+    ['{"pk":{"S":"a"},"n":{"N":"1"}}\n', 'DynamoDB'],
+    ['{"_index":"i","_id":"1","_source":{"a":1}}\n', 'Elasticsearch'],
+    ['{"blockAddress":{},"revisions":[]}\n', '--format qldb'],
+    ['{"document":{"a":1}}\n{"document":{"a":2}}\n', 'inside a member document'],
+    ['{"-Ma":{"n":1},"-Mb":{"n":2}}', 'one object of objects'],
+    ['{"count":1,"results":[{"n":1}]}', 'with the list results'],
+    ['{\n  "id": "a"\n}\n{\n  "id": "b"\n}\n', 'over several lines'],
+    ['{"ID":"a","n":1}\n', 'use --id ID'],
+    ['{"_key":"a"}\n', 'use --id _key'],
+  ])('is rejected if its records would get new ids: %s', async (text, reason) => {
+    await expect(read(text, null)).rejects.toThrow(reason)
+    await expect(read(text, null)).rejects.toMatchObject({ name: 'FormatError' })
+  })
+
+  it('is rejected if a table has no header, or its id another name', async () => {
+    const guess = { isGuess: true }
+    await expect(read('1,plum,80\n2,fig,90\n', 'csv', guess)).rejects.toThrow('no header')
+    await expect(read('Id,n\na,1\n', 'csv', guess)).rejects.toThrow('use --id Id')
+    expect(await read('Id,n\na,1\n', 'csv', { ...guess, idMember: 'Id' })).toHaveLength(1)
+    expect(await read('Id,n\na,1\n', 'csv')).toHaveLength(1)
+  })
+
+  it('is read if its records have an id or no member for one', async () => {
+    const texts = [
+      '{"id":"a","_id":"b","rows":[{}]}\n',
+      '{"n":1}\n',
+      '{"a":{"b":1},"c":2}\n',
+      '[]',
+      '',
+    ]
+    for (const text of texts) expect(await read(text, null)).toHaveLength(text.length > 2 ? 1 : 0)
+  })
+
+  it.each([
+    [Buffer.from('PK\x03\x04'), 'ZIP archive or a workbook'],
+    [Buffer.from('SQLite format 3\0'), 'a database of SQLite'],
+    [Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), 'compressed by zstd'],
+  ])('is named if it is not text', async (bytes, reason) => {
+    await expect(read(bytes, 'csv')).rejects.toThrow(reason)
+    await expect(read(bytes, null)).rejects.toThrow(reason)
+  })
+})
+
+it('a dump without items as CSV has a header, and a row that cannot be loaded ends the dump', async () => {
+  const dump = async (items: JsonObject[]) => {
+    let text = ''
+    const pages = async function* () {
+      yield items.map((item) => JSON.stringify(item))
+    }
+    for await (const part of dumpTexts(pages, 'csv')) text += part
+    return text
+  }
+  expect(await read(await dump([]), 'csv')).toEqual([])
+  await expect(dump([{ id: 'a', text: '\n'.repeat(1_000_000) }])).rejects.toThrow(
+    'choose another format',
+  )
 })
 
 it.each(['ndjson', 'json', 'csv'] as const)(
@@ -229,6 +322,13 @@ it('converts each type of MongoDB Extended JSON, canonical and relaxed', () => {
       'o0w498Or7cijeBSpkquNtg==',
     ],
     [{ $binary: 'AQ==', $type: '00' }, 'AQ=='],
+    [
+      { $binary: { base64: 'yO2rw/c4TKO2jauSqRR4ow==', subType: '04' } },
+      'c8edabc3-f738-4ca3-b68d-ab92a91478a3',
+    ],
+    [{ $binary: 'yO2rw/c4TKO2jauSqRR4ow==', $type: '4' }, 'c8edabc3-f738-4ca3-b68d-ab92a91478a3'],
+    [{ $uuid: 'C8EDABC3F7384CA3B68DAB92A91478A3' }, 'c8edabc3-f738-4ca3-b68d-ab92a91478a3'],
+    [{ $date: '2014-06-01T12:00:00.000-0400' }, '2014-06-01T12:00:00.000-04:00'],
     [{ $uuid: 'c8edabc3-f738-4ca3-b68d-ab92a91478a3' }, 'c8edabc3-f738-4ca3-b68d-ab92a91478a3'],
     [{ $regularExpression: { pattern: '^H', options: 'i' } }, '/^H/i'],
     [{ $timestamp: { t: 1565545664, i: 1 } }, { t: 1565545664, i: 1 }],
@@ -254,11 +354,32 @@ it('converts each type of MongoDB Extended JSON, canonical and relaxed', () => {
   for (const wrong of [
     { $numberLong: 'x' },
     { $date: 'soon' },
+    { $date: 'Jun 1, 2014' },
+    { $uuid: 'c8edabc3' },
     { $oid: 1 },
     { $numberDouble: '' },
   ]) {
     expect(() => plainObject({ value: JSON.parse(JSON.stringify(wrong)) })).toThrow(/^\$/)
   }
+})
+
+it('reads the id of MongoDB if it is a text, an integer, an ObjectId or a UUID, and refuses other types', async () => {
+  const uuid = { $binary: { base64: 'yO2rw/c4TKO2jauSqRR4ow==', subType: '04' } }
+  const ids = ['a', 5, { $numberDouble: '7.0' }, { $oid: '5d505646cf6d4fe581014ab2' }, uuid]
+  const others = [{ $date: 1 }, { $numberDecimal: '1' }, { $binary: 'AQ==', $type: '03' }, { a: 1 }]
+  const text = [...ids, ...others].map((_id) => `${JSON.stringify({ _id })}\n`).join('')
+  const records = shown(await read(text, 'mongodb'))
+  expect(records.slice(0, 5)).toEqual([
+    [1, { _id: 'a' }],
+    [2, { _id: 5 }],
+    [3, { _id: 7 }],
+    [4, { _id: '5d505646cf6d4fe581014ab2' }],
+    [5, { _id: 'c8edabc3-f738-4ca3-b68d-ab92a91478a3' }],
+  ])
+  for (const [, reason] of records.slice(5)) expect(reason).toMatch(/^its _id is of another type/)
+  expect(await read('{"_id":{"$date":1}}', 'mongodb', { idMember: 'n' })).toMatchObject([
+    { kind: 'item' },
+  ])
 })
 
 describe('CouchDB', () => {
@@ -362,6 +483,24 @@ describe('QLDB', () => {
       isFirst: true,
       item: { n: 1.5, qldb: { txId: 'X' } },
     })
+  })
+
+  it('reads records of a stream and rows of history(), and leaves out what has no data', async () => {
+    const row = `{blockAddress:{strandId:"S"},hash:${hash},data:{n:1},${metadata(3)}}`
+    const text = `{exportId:"E",bucket:"b"} {keys:["a"]}
+      {qldbStreamArn:"arn:x",recordType:"CONTROL",payload:{controlRecordType:"CREATED"}}
+      {qldbStreamArn:"arn:x",recordType:"REVISION_DETAILS",payload:{tableInfo:{tableName:"T"},revision:${row}}}
+      ${row} {blockAddress:{strandId:"S"},transactionInfo:{statements:[]}} {n:1}`
+    const id = 'D1'
+    expect(await read(text, 'qldb')).toMatchObject([
+      { kind: 'left-out', reason: 'manifests of an export' },
+      { kind: 'left-out', reason: 'manifests of an export' },
+      { kind: 'left-out', reason: 'records of a stream without data' },
+      { kind: 'revision', table: 'T', id, isFirst: false, item: { n: 1 } },
+      { kind: 'revision', table: null, id, isFirst: false, item: { n: 1 } },
+      { kind: 'left-out', reason: 'blocks without revisions' },
+      { kind: 'refused', reason: expect.stringContaining('neither a block') },
+    ])
   })
 
   it('refuses revisions without a table, and rejects input that is not Ion', async () => {

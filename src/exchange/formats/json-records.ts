@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { parseStrictText, StrictJsonError, utf8Text } from '../../base/strict-json.ts'
 import { elementsOf } from './json-elements.ts'
-import { linesOf, type Piece, RECORD_BYTES_MAX, withoutReturn } from './lines.ts'
+import { type LineEnd, linesOf, type Piece, RECORD_BYTES_MAX, withoutReturn } from './lines.ts'
 import { itemRecord, type Pages, RecordRefusal, type SourceRecord } from './record.ts'
 
 const REPLACEMENT = '\ufffd'
@@ -54,9 +54,10 @@ function isBlank(bytes: Buffer | null): boolean {
 /** Yields the records of NDJSON, one object per line. Blank lines are ignored. `toRecord` converts each object. */
 export async function* ndjsonRecords(
   chunks: AsyncIterable<Uint8Array>,
+  lineEnd: LineEnd,
   toRecord: (line: number, object: JsonObject) => SourceRecord = itemRecord,
 ): Pages {
-  for await (const lines of linesOf(chunks)) {
+  for await (const lines of linesOf(chunks, lineEnd)) {
     const filled = lines.filter(({ bytes }) => !isBlank(bytes))
     yield filled.map((piece) =>
       recordOf(piece.line, () => {

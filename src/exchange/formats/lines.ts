@@ -4,6 +4,9 @@ export const RECORD_BYTES_MAX = 64 * 1024 * 1024
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
 
+/** The byte that ends the lines of an input. Lines that end with CRLF end with a line feed. */
+export type LineEnd = typeof LINE_FEED | typeof CARRIAGE_RETURN
+
 /** A line, or an element of an array. */
 export interface Piece {
   /** The line on which the piece begins, from 1. */
@@ -47,9 +50,16 @@ export class PieceBuffer {
   }
 }
 
-/** Splits `chunks` at line feeds, and yields the lines of each chunk. A carriage return stays part of its line. */
+/** Returns the line end of an input that starts with `start`. Only old programs of the Macintosh end lines with CR. */
+export function findLineEnd(start: Buffer): LineEnd {
+  const isOld = start.includes(CARRIAGE_RETURN) && !start.includes(LINE_FEED)
+  return isOld ? CARRIAGE_RETURN : LINE_FEED
+}
+
+/** Splits `chunks` at `lineEnd`, and yields the lines of each chunk. Before a line feed, a carriage return stays. */
 export async function* linesOf(
   chunks: AsyncIterable<Uint8Array>,
+  lineEnd: LineEnd = LINE_FEED,
   bytesMax: number = RECORD_BYTES_MAX,
 ): AsyncGenerator<Piece[]> {
   const open = new PieceBuffer(bytesMax)
@@ -58,7 +68,7 @@ export async function* linesOf(
     const chunk = Buffer.from(part.buffer, part.byteOffset, part.byteLength)
     const lines: Piece[] = []
     let start = 0
-    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
+    for (let end = chunk.indexOf(lineEnd); end !== -1; end = chunk.indexOf(lineEnd, start)) {
       open.add(chunk.subarray(start, end))
       lines.push({ line, bytes: open.take() })
       start = end + 1
@@ -72,29 +82,4 @@ export async function* linesOf(
 
 export function withoutReturn(bytes: Buffer): Buffer {
   return bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes
-}
-
-const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
-
-/** Removes a byte order mark from the start of `chunks`. */
-export async function* withoutByteOrderMark(
-  chunks: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  let start: Buffer | null = Buffer.alloc(0)
-  for await (const chunk of chunks) {
-    if (start === null) {
-      yield chunk
-      continue
-    }
-    start = Buffer.concat([start, chunk])
-    if (start.length < BYTE_ORDER_MARK.length) continue
-    yield withoutMark(start)
-    start = null
-  }
-  if (start !== null) yield withoutMark(start)
-}
-
-function withoutMark(bytes: Buffer): Buffer {
-  const isMarked = BYTE_ORDER_MARK.every((byte, at) => bytes[at] === byte)
-  return isMarked ? bytes.subarray(BYTE_ORDER_MARK.length) : bytes
 }

@@ -1,6 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { RecordRefusal } from './record.ts'
 
+const ISO_DATE = /^[+-]?\d{4,6}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
 const SAFE = BigInt(Number.MAX_SAFE_INTEGER)
 /** Maximum milliseconds, positive or negative, of a JavaScript Date. */
 const DATE_MS_MAX = 8_640_000_000_000_000
@@ -18,6 +19,22 @@ export function plainObject(document: JsonObject): JsonObject {
   return plain
 }
 
+/**
+ * Requires that the value of `_id` has one text that can be an id: a text, an integer, an ObjectId or a UUID. Errors:
+ * RecordRefusal.
+ */
+export function requireMongodbId(value: Json | undefined): void {
+  if (value === null || typeof value !== 'object') return
+  const [type = 'an object'] = isJsonObject(value) ? Object.keys(value) : []
+  const isNumber = /^\$number(Int|Long|Double)$/.test(type)
+  const isUuid = type === '$binary' && UUID.test(String(plainValue(value)))
+  if (isNumber || isUuid || type === '$oid' || type === '$uuid') return
+  const what = type.startsWith('$') ? type : 'an object or a list'
+  throw new RecordRefusal(`its _id is of another type, ${what}: choose another member with --id`)
+}
+
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
+
 function plainValue(value: Json): Json {
   if (Array.isArray(value)) return value.map(plainValue)
   if (!isJsonObject(value)) return value
@@ -34,14 +51,14 @@ type Conversion = (whole: JsonObject, value: Json) => Json
 /** Conversions, by the name of the first member of an object. */
 const CONVERSIONS: Readonly<Record<string, Conversion>> = {
   $oid: (_, value) => text('$oid', value),
-  $uuid: (_, value) => text('$uuid', value),
+  $uuid: (_, value) => uuid(text('$uuid', value).replaceAll('-', '')),
   $symbol: (_, value) => text('$symbol', value),
   $numberInt: (_, value) => long('$numberInt', value),
   $numberLong: (_, value) => long('$numberLong', value),
   $numberDouble: (_, value) => double(value),
   $numberDecimal: (_, value) => text('$numberDecimal', value),
   $date: (_, value) => date(value),
-  $binary: (_, value) => binary(value),
+  $binary: (whole, value) => binary(value, whole.$type),
   $regularExpression: (_, value) => pattern(value),
   $regex: ({ $options }, value) =>
     pattern({ pattern: value, options: $options === undefined ? '' : $options }),
@@ -79,8 +96,10 @@ function double(value: Json): Json {
 
 function date(value: Json): Json {
   if (typeof value === 'string') {
-    if (!Number.isNaN(Date.parse(value))) return value
-    throw new RecordRefusal('$date is not a date')
+    // mongoexport of MongoDB before 4.2 writes time zones without a colon.
+    const text = value.replace(/([+-]\d{2})(\d{2})$/, '$1:$2')
+    if (ISO_DATE.test(text) && !Number.isNaN(Date.parse(text))) return text
+    throw new RecordRefusal('$date is not a date of ISO 8601')
   }
   const ms = isJsonObject(value) ? long('$date', value.$numberLong ?? null) : value
   if (typeof ms !== 'number' || Math.abs(ms) > DATE_MS_MAX) {
@@ -89,8 +108,20 @@ function date(value: Json): Json {
   return new Date(ms).toISOString()
 }
 
-function binary(value: Json): string {
-  return text('$binary', isJsonObject(value) ? (value.base64 ?? null) : value)
+/** Returns a UUID (subtype 4) as a UUID, all other bytes as base64. */
+function binary(value: Json, oldType: Json | undefined): string {
+  const base64 = text('$binary', isJsonObject(value) ? (value.base64 ?? null) : value)
+  const type = isJsonObject(value) ? value.subType : oldType
+  const bytes = Buffer.from(base64, 'base64')
+  const isUuid = /^0?4$/.test(String(type)) && bytes.length === 16
+  return isUuid ? uuid(bytes.toString('hex')) : base64
+}
+
+/** Formats 32 hexadecimal digits as a UUID. */
+function uuid(digits: string): string {
+  const text = digits.toLowerCase().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+  if (UUID.test(text)) return text
+  throw new RecordRefusal('$uuid is not a UUID')
 }
 
 function pattern(value: Json): string {

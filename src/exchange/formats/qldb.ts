@@ -11,8 +11,9 @@ const METADATA = 'qldb'
 
 /**
  * Yields the revisions in a journal export of Amazon QLDB, in the order of the journal. The export is Ion text, Ion
- * binary or JSON lines, with one value per block. Errors: SourceError. Source: Amazon QLDB developer guide, "Journal
- * export output".
+ * binary or JSON lines, with one value per block. A value can also be a record of a stream, or a row of history() or of
+ * _ql_committed_<table>. Errors: SourceError. Source: Amazon QLDB developer guide, "Journal export output", "Stream
+ * records" and "Querying revision history".
  */
 export async function* qldbRecords(chunks: AsyncIterable<Uint8Array>): Pages {
   const bytes = await wholeFile(chunks)
@@ -26,7 +27,7 @@ export async function* qldbRecords(chunks: AsyncIterable<Uint8Array>): Pages {
       throw new SourceError(`the input is not Ion: ${reason}`, { cause: error })
     }
     if (next.done === true) return
-    yield recordsOfBlock(next.value)
+    yield recordsOfValue(next.value)
   }
 }
 
@@ -44,18 +45,37 @@ async function wholeFile(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(parts)
 }
 
-function recordsOfBlock({ line, value: block }: IonValue): SourceRecord[] {
-  if (block instanceof RecordRefusal) return [{ kind: 'refused', line, reason: block.message }]
-  if (!isJsonObject(block)) return [{ kind: 'refused', line, reason: 'it is not a block of QLDB' }]
-  const { revisions = [], transactionInfo } = block
-  const documents = isJsonObject(transactionInfo) ? transactionInfo.documents : null
-  if (!Array.isArray(revisions)) {
-    return [{ kind: 'refused', line, reason: 'its revisions are not a list' }]
+/** Returns the records of a block, of a record of a stream, or of a row of history(). */
+function recordsOfValue({ line, value }: IonValue): SourceRecord[] {
+  const refused = (reason: string): SourceRecord[] => [{ kind: 'refused', line, reason }]
+  const leftOut = (reason: string): SourceRecord[] => [{ kind: 'left-out', line, reason }]
+  if (value instanceof RecordRefusal) return refused(value.message)
+  if (!isJsonObject(value)) return refused('it is not a block of QLDB')
+  if ('qldbStreamArn' in value) {
+    const { tableInfo, revision } = isJsonObject(value.payload) ? value.payload : {}
+    if (value.recordType !== 'REVISION_DETAILS') return leftOut('records of a stream without data')
+    const { tableName } = isJsonObject(tableInfo) ? tableInfo : {}
+    if (typeof tableName !== 'string') return refused('it has no table')
+    return [recordOf(line, revision ?? null, () => tableName)]
   }
-  return revisions.map((revision) => recordOf(line, revision, documents ?? null))
+  const { revisions, transactionInfo } = value
+  if (Array.isArray(revisions)) {
+    const documents = isJsonObject(transactionInfo) ? (transactionInfo.documents ?? null) : null
+    if (revisions.length === 0) return leftOut('blocks without revisions')
+    return revisions.map((revision) => recordOf(line, revision, (id) => tableOf(id, documents)))
+  }
+  if (revisions !== undefined) return refused('its revisions are not a list')
+  if ('transactionInfo' in value) return leftOut('blocks without revisions')
+  if ('exportId' in value || Array.isArray(value.keys)) return leftOut('manifests of an export')
+  if ('metadata' in value) return [recordOf(line, value, () => null)]
+  return refused('it is neither a block of QLDB, nor a record of a stream, nor a row with metadata')
 }
 
-function recordOf(line: number, revision: Json, documents: Json): SourceRecord {
+function recordOf(
+  line: number,
+  revision: Json,
+  findTable: (id: string) => string | null,
+): SourceRecord {
   try {
     if (!isJsonObject(revision)) throw new RecordRefusal('a revision is not a struct')
     const { metadata, data, dataHash } = revision
@@ -70,7 +90,7 @@ function recordOf(line: number, revision: Json, documents: Json): SourceRecord {
       return { kind: 'left-out', line, reason: 'redacted revisions' }
     }
     const { id } = metadata
-    const table = tableOf(id, documents)
+    const table = findTable(id)
     const isFirst = metadata.version === 0
     const item = data === undefined ? null : itemOf(data, metadata)
     return { kind: 'revision', line, table, id, isFirst, item }

@@ -28,7 +28,8 @@ export interface ItemRecord extends Located {
 /** A revision of an item. The source yields all revisions of an item in the order of its history. */
 export interface RevisionRecord extends Located {
   readonly kind: 'revision'
-  readonly table: string
+  /** Null if the source does not tell the table. */
+  readonly table: string | null
   readonly id: string
   /** Whether this is the first revision of the item. */
   readonly isFirst: boolean
