@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import sharp from 'sharp'
 import { afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { children, childrenCount, pidsOfChildren } from '../../test/converter/children.ts'
@@ -49,6 +51,34 @@ describe('conversion workers', () => {
       expect(new Set(rows.map(([, of]) => of))).toEqual(new Set([100]))
     }
   })
+
+  it.skipIf(process.platform === 'win32')(
+    'convert again after a lack of file descriptors',
+    async () => {
+      // The limit is set for a process of its own, in which `workers` starts with no descriptor left.
+      const program = `
+        import { closeSync, openSync } from 'node:fs'
+        import { buffer } from 'node:stream/consumers'
+        import { ConversionWorkers, WORKER_LIMITS } from ${JSON.stringify(import.meta.resolve('./workers.ts'))}
+        const workers = new ConversionWorkers({ ...WORKER_LIMITS, workers: 1, queueMax: 0 })
+        const job = { bytes: Buffer.from(process.argv[1], 'base64'), name: 'a.png', cellsMax: 1e6, product: 'preview',
+          options: { px: 2, width: 4, height: 4, colors: 9, background: null, resample: 'nearest', grayscale: false, zoom: null } }
+        const start = () => workers.start(job, new AbortController().signal)
+        const code = () => start().then(() => 'none', (error) => error.code)
+        const open = []
+        try { for (;;) open.push(openSync('/dev/null')) } catch {}
+        const codes = [await code(), await code(), await code()]
+        for (const fd of open) closeSync(fd)
+        const { product } = await start()
+        console.log(JSON.stringify([...codes, (await buffer(product)).length > 0]))
+        await workers.close()`
+      const small = await sharp(image).resize(4).png().toBuffer()
+      const command = 'ulimit -n 100; exec "$0" --input-type=module -e "$1" "$2"'
+      const parameters = [command, process.execPath, program, small.toString('base64')]
+      const { stdout } = await promisify(execFile)('sh', ['-c', ...parameters])
+      expect(JSON.parse(stdout)).toEqual(['WORKER_ENDED', 'WORKER_ENDED', 'WORKER_ENDED', true])
+    },
+  )
 
   it('reject an invalid job with its error code, and convert the next job', async () => {
     const workers = workersWith({ workers: 1 })

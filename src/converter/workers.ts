@@ -99,22 +99,30 @@ export class ConversionWorkers {
     onRows: OnRows = () => {},
   ): Promise<{ readonly plan: Plan; readonly product: Readable }> {
     await this.#semaphore.acquire(signal)
-    // While the job was queued, `close` may have been called, or `signal` may have been aborted.
-    if (this.#isClosed || signal.aborted) {
-      this.#semaphore.release()
-      signal.throwIfAborted()
-      throw new ConverterError('BUSY', 'the converter is closing')
-    }
-    const worker = this.#takeWorker()
-    const product = new Product(worker, this.#limits, onRows)
-    const released = new Promise((resolve) => product.once('close', resolve))
-      .then(() => this.#release(worker, product.isReusable))
-      .finally(() => this.#running.delete(product))
-    this.#running.set(product, released)
+    const product = this.#openProduct(signal, onRows)
     const onAbort = () => product.destroy(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     product.once('close', () => signal.removeEventListener('abort', onAbort))
     return { plan: await product.begin(job), product }
+  }
+
+  /** Gives a worker to a job that has a permit. The permit is released when the product closes, or on any error. */
+  #openProduct(signal: AbortSignal, onRows: OnRows): Product {
+    try {
+      // While the job was queued, `close` may have been called, or `signal` may have been aborted.
+      signal.throwIfAborted()
+      if (this.#isClosed) throw new ConverterError('BUSY', 'the converter is closing')
+      const worker = this.#takeWorker()
+      const product = new Product(worker, this.#limits, onRows)
+      const released = new Promise((resolve) => product.once('close', resolve))
+        .then(() => this.#release(worker, product.isReusable))
+        .finally(() => this.#running.delete(product))
+      this.#running.set(product, released)
+      return product
+    } catch (error) {
+      this.#semaphore.release()
+      throw error
+    }
   }
 
   /** Aborts all jobs and kills all workers. */
@@ -147,6 +155,7 @@ export class ConversionWorkers {
     } else {
       await kill(worker)
     }
+    // Neither branch can fail, so every permit is released.
     this.#semaphore.release()
   }
 
@@ -156,14 +165,9 @@ export class ConversionWorkers {
   }
 }
 
+/** Errors: WORKER_ENDED if the system lacks processes, memory or files for a worker. */
 function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
-  const worker = fork(WORKER_FILE, [String(memoryBytesMax)], {
-    // Stdin, stdout, stderr, the channel for messages, and the pipe for the product (PRODUCT_FD).
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
-    serialization: 'advanced',
-    execArgv: [...WORKER_FLAGS],
-    env: { ...WORKER_ENVIRONMENT, ...compileCacheEnvironment() },
-  })
+  const worker = forkWorker(memoryBytesMax)
   try {
     if (worker.pid !== undefined) setPriority(worker.pid, nice)
   } catch {
@@ -172,6 +176,26 @@ function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
   // Without a listener, an error would end this process. The job fails when the worker exits.
   worker.on('error', () => {})
   return worker
+}
+
+function forkWorker(memoryBytesMax: number): ChildProcess {
+  try {
+    const worker = fork(WORKER_FILE, [String(memoryBytesMax)], {
+      // Stdin, stdout, stderr, the channel for messages, and the pipe for the product (PRODUCT_FD).
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
+      serialization: 'advanced',
+      execArgv: [...WORKER_FLAGS],
+      env: { ...WORKER_ENVIRONMENT, ...compileCacheEnvironment() },
+    })
+    // With too few file descriptors, Node returns a process without pipes.
+    if (worker.stdio?.[PRODUCT_FD] instanceof Readable) return worker
+    worker.on('error', () => {})
+    throw new Error('too few processes or file descriptors')
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    const message = `no conversion process can be started: ${reason}; try again later`
+    throw new ConverterError('WORKER_ENDED', message, { cause: error })
+  }
 }
 
 async function kill(worker: ChildProcess): Promise<void> {

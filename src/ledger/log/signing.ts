@@ -112,8 +112,8 @@ export class LogSigning {
 
   #sign(): void {
     if (this.#isSigning || this.#cancelRest !== null || this.#stopped !== null) return
-    this.#isSigning = true
     this.#worker ??= this.#startWorker()
+    this.#isSigning = true
     const message: ToSigner = 'sign'
     this.#worker.postMessage(message)
   }
