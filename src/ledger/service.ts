@@ -236,9 +236,11 @@ export class LedgerService
     return this.#store.diskUsage()
   }
 
-  /** Counts the erasures whose content may still be in free parts of the store's files. */
+  /** Counts the erasures whose content may still be in free parts of the files of the store and of the mirrors. */
   async unfinishedErasures(): Promise<number> {
-    return (await this.#store.uncompacted()).length
+    const stores = [this.#store, ...this.mirrors.readers()]
+    const lists = await Promise.all(stores.map((store) => store.uncompacted()))
+    return lists.flat().length
   }
 
   /** Lists the names of all databases, in creation order. */

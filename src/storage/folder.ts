@@ -31,7 +31,7 @@ export interface Folder {
 /** File that `lockFolder` leaves. */
 export const LOCK_FILE = 'ledger.lock'
 /** Free space in bytes below which the system may be unable to create or enlarge a file. */
-const FREE_BYTES_MIN = 1_048_576
+export const FREE_BYTES_MIN = 1_048_576
 /** Result codes of SQLite for a file that cannot be created, and for a WAL index that cannot be enlarged. */
 const CREATION_FAILURES = new Set([14, 4874])
 /** Result code of SQLite: another connection has the lock. */

@@ -120,12 +120,12 @@ it.each([
     'warning',
     '1.1 GB free, the store is 0 MB: an erasure or a backup may fail; free disk space',
   ],
-  [1_024 * MIB, 1_024 * MIB, 'ok', '1.1 GB free, the store is 1.1 GB'],
+  [1_024 * MIB, 512 * MIB, 'ok', '1.1 GB free, the store is 537 MB'],
   [
     1_024 * MIB,
-    1_024 * MIB + 1,
+    512 * MIB + 1,
     'warning',
-    '1.1 GB free, the store is 1.1 GB: an erasure or a backup may fail; free disk space',
+    '1.1 GB free, the store is 537 MB: an erasure or a backup may fail; free disk space',
   ],
 ] as const)(
   'for %s free bytes and a store of %s bytes, the result is %s',

@@ -249,12 +249,12 @@ function diskUsage(folder: string): { readonly free: number; readonly store: num
   return { free: bavail * bsize, store }
 }
 
-/** Checks the free bytes. Warns if they are fewer than those of the store, because erasures and backups need a copy. */
+/** Checks the free bytes. Warns if two copies of the store do not fit, which an erasure needs. */
 export function diskFinding({ free, store }: ReturnType<typeof diskUsage>): Finding {
   const message = `${sizeText(free)} free, the store is ${sizeText(store)}`
   if (free < FREE_BYTES_MIN)
     return { check: 'disk', state: 'problem', message: `${message}: free disk space` }
-  const isLow = free < FREE_BYTES_LOW || free < store
+  const isLow = free < FREE_BYTES_LOW || free < 2 * store
   const advice = isLow ? ': an erasure or a backup may fail; free disk space' : ''
   return { check: 'disk', state: isLow ? 'warning' : 'ok', message: `${message}${advice}` }
 }

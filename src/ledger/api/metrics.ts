@@ -110,7 +110,7 @@ function storeMetrics(registry: Registry, ledger: LedgerService): void {
   })
   addRead(
     'daicho_erasures_unfinished',
-    'Erasures whose content may still be in free parts of the files of the store',
+    'Erasures whose content may still be in free parts of the files of the store and the mirrors',
     () => ledger.unfinishedErasures(),
   )
 }

@@ -25,6 +25,7 @@ import {
   makeFolder,
   openBlobStore,
   type Store,
+  StoreError,
 } from '../../storage/index.ts'
 import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
 import { writeDurably } from '../durable-file.ts'
@@ -166,7 +167,10 @@ export class Mirror {
       const { blobsFolder = folder } = options
       const files = await openBlobStore(blobsFolder, store, durable)
       if (blobsFolder === folder) await files.recover()
-      return new Mirror(options, { store, files, checkpoints, head, frontier, seen })
+      const mirror = new Mirror(options, { store, files, checkpoints, head, frontier, seen })
+      // An earlier process may have left an erasure unfinished, and the source may be gone.
+      await mirror.#maintain()
+      return mirror
     } catch (error) {
       await store.close()
       throw error
@@ -337,10 +341,17 @@ export class Mirror {
     this.#checkpointNote = note
   }
 
-  /** Runs pending maintenance, such as overwriting erased bytes after their last reader has finished. */
+  /**
+   * Runs pending maintenance, such as overwriting erased bytes after their last reader has finished. Without the space
+   * for it, the next sync tries again.
+   */
   async #maintain(): Promise<void> {
-    for (let step = 0; step < MAINTENANCE_STEPS_MAX; step += 1) {
-      if (!(await this.#store.maintain())) return
+    try {
+      for (let step = 0; step < MAINTENANCE_STEPS_MAX; step += 1) {
+        if (!(await this.#store.maintain())) return
+      }
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.code !== 'STORE_FULL') throw error
     }
   }
 

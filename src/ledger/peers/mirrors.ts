@@ -132,6 +132,11 @@ export class Mirrors {
     return this.#open.get(serverId) ?? null
   }
 
+  /** Returns the readers of all mirrors. */
+  readers(): StoreReader[] {
+    return [...this.#open.values()].map(({ reader }) => reader)
+  }
+
   /** Returns the blobs of the chain of `serverId`: this node's chain or a mirrored chain. Errors: SERVERID_UNKNOWN. */
   blobsOf(serverId: number): ChainBlobs {
     if (serverId === this.#ownServerId) return this.#ownBlobs

@@ -122,6 +122,19 @@ it('a backup of a running node contains the chain up to one block, and the datab
   expect((await store.head(serverId))?.height).toBeGreaterThan(made.blocks)
 })
 
+it('a backup made right after an erasure contains nothing of the erased content', async () => {
+  const { folder, to, store } = await testFolders(1)
+  await appendEntries(store, [entry.create('fruit', 'a', 'SECRET')])
+  await store.addIndex('fruit', 'n')
+  while (await store.maintain());
+  await store.removeIndex('fruit', 'n')
+  await appendEntries(store, [entry.update('fruit', 'a')])
+  await appendEntries(store, [entry.erase('fruit', 'a', ['1.0'])])
+  const made = await backup(folder, to)
+  expect(made.verification?.finding).toBeNull()
+  expect(readFileSync(join(made.path ?? '', 'ledger.db')).includes('SECRET')).toBe(false)
+})
+
 it('a damaged store is not backed up, unless verification is disabled', async () => {
   const { folder, to, store } = await testFolders()
   await store.close()

@@ -1,18 +1,32 @@
 // Simulates sync failures, power cuts and full disks. test/faults/ tests real faults.
 
 import type fs from 'node:fs'
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { packPosition } from '../../chain/index.ts'
 import type { Store } from '../store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
 const PAGE_BYTES = 4_096
 
 /** Records the file operations of the modules below: the pages that were written, and the pages that were synced. */
-const disk = { dirty: new Set<number>(), synced: new Set<number>(), fail: null as string | null }
+const disk = {
+  dirty: new Set<number>(),
+  synced: new Set<number>(),
+  fail: null as string | null,
+  freeBytes: 0,
+}
 
 const real = await vi.importActual<typeof fs>('node:fs')
 const { openStore, openStoreReader } = await observed(() => import('../open.ts'))
@@ -33,6 +47,10 @@ async function observed<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
       for (let page = Math.floor(at / PAGE_BYTES); page * PAGE_BYTES < at + written; page += 1)
         if (isLog.get(file)) disk.dirty.add(page)
       return written
+    },
+    statfsSync: (path: string) => {
+      const found = real.statfsSync(path)
+      return disk.freeBytes === 0 ? found : { ...found, bavail: disk.freeBytes / found.bsize }
     },
     fsyncSync: (file: number) => {
       if (disk.fail === 'sync') throw systemError('EIO')
@@ -58,6 +76,7 @@ function testFolder(): string {
   disk.dirty.clear()
   disk.synced.clear()
   disk.fail = null
+  disk.freeBytes = 0
   return folder
 }
 
@@ -228,4 +247,53 @@ it('writes nothing more after a checkpoint failed with a disk error', async () =
   await store.close()
   expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(true)
   expect(await databasesIn(folder)).toEqual(['d'])
+})
+
+it('rewrites the store after an erasure only if two copies fit, and gives the space back if the disk is full nevertheless', async () => {
+  const folder = testFolder()
+  const store = await open(folder)
+  await appendEntries(store, [entry.createDb('d'), entry.create('d', 'a', 'SECRET')])
+  await appendEntries(store, [entry.update('d', 'a'), entry.create('d', 'b', 'x'.repeat(1e6))])
+  await appendEntries(store, [entry.erase('d', 'a', ['0.1'])])
+  const walBytes = () => statSync(join(folder, 'ledger.db-wal')).size
+  const before = walBytes()
+  disk.freeBytes = 4_096 * 1_024
+  await expect(store.maintain()).rejects.toMatchObject({
+    code: 'STORE_FULL',
+    message: expect.stringMatching(
+      /^rewriting the store needs \d+ bytes, but 4194304 bytes are free$/,
+    ),
+  })
+  expect([walBytes(), await store.uncompacted()]).toEqual([before, [packPosition(2, 0)]])
+  await appendEntries(store, [entry.create('d', 'c')])
+  disk.freeBytes = 0
+  failOnce(store, 'VACUUM', SQLITE_FULL)
+  await expect(store.maintain()).rejects.toMatchObject({ code: 'STORE_FULL' })
+  expect([walBytes(), await store.uncompacted()]).toEqual([0, [packPosition(2, 0)]])
+  expect([await store.maintain(), await store.uncompacted()]).toEqual([false, []])
+  await store.close()
+})
+
+it('removes the entries of removed indexes and the items of deleted databases before it rewrites the file after an erasure', async () => {
+  const folder = testFolder()
+  const store = await open(folder)
+  const others = Array.from({ length: 1_500 }, (_, n) => entry.create('d', `${n}`, `other ${n}`))
+  const gone = Array.from({ length: 600 }, (_, n) => entry.create('gone', `${n}`))
+  await appendEntries(store, [entry.createDb('d'), ...others, entry.create('d', 'a', 'z SECRET')])
+  await appendEntries(store, [entry.createDb('gone'), ...gone, entry.create('gone', 'a', 'SECRET')])
+  await store.addIndex('d', 'n')
+  while (await store.maintain());
+  await store.removeIndex('d', 'n')
+  await appendEntries(store, [entry.update('d', 'a'), entry.deleteDb('gone')])
+  await appendEntries(store, [
+    entry.erase('d', 'a', ['0.1501']),
+    entry.erase('gone', 'a', ['1.601']),
+  ])
+  while ((await store.uncompacted()).length > 0) await store.maintain()
+  // The store is still open, and nothing else is checkpointed.
+  for (const name of ['ledger.db', 'ledger.db-wal']) {
+    expect([name, readFileSync(join(folder, name)).includes('SECRET')]).toEqual([name, false])
+  }
+  expect(await store.damage()).toBeNull()
+  await store.close()
 })

@@ -1,9 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { isDiskFull } from '../../base/disk-full.ts'
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { erasedEntryText, erasedItemText } from '../erasure.ts'
 import { bytesOf, integerOf } from '../rows.ts'
 import { queriesOf } from './statements.ts'
+import { requireRewriteSpace } from './wal.ts'
 
 const SQL = {
   block: 'SELECT blinds, body FROM blocks WHERE height = ?',
@@ -20,6 +22,8 @@ const SQL = {
   addErasure: 'INSERT INTO erasures (position, eraser) VALUES (?, ?)',
   addUncompacted: 'INSERT INTO uncompacted (position) VALUES (?)',
   uncompacted: 'SELECT position FROM uncompacted LIMIT 1',
+  pages: 'PRAGMA page_count',
+  freePages: 'PRAGMA freelist_count',
   truncateWal: 'PRAGMA wal_checkpoint(TRUNCATE)',
 } as const
 
@@ -79,21 +83,32 @@ export class Erasures {
 
   /**
    * Rewrites the file and truncates the WAL, so that no free page, no free part of a page and no old frame contains
-   * erased content. Returns false if a reader still uses old frames; then call `compact` again. `requireSpace` is
-   * called before the file is rewritten and may throw.
+   * erased content. Returns false if a reader still uses old frames; then call `compact` again. `folder` is the folder
+   * of the file. Errors: STORE_FULL, before anything is written; errors of the driver.
    *
    * After a crash at any point, the row in `uncompacted` remains, so the next run compacts again.
    */
-  compact(requireSpace: () => void): boolean {
-    if (!this.#isRewritten) {
-      requireSpace()
-      this.#database.exec('VACUUM')
-    }
+  compact(folder: string): boolean {
+    if (!this.#isRewritten) this.#rewrite(folder)
     this.#isRewritten = true
     if (this.#sql.truncateWal.get()?.[0] !== 0) return false
     this.#database.exec('DELETE FROM uncompacted')
     this.#isCompactionDue = false
     return true
+  }
+
+  #rewrite(folder: string): void {
+    const pages = integerOf(this.#sql.pages.get() ?? [], 'pages')
+    requireRewriteSpace(folder, pages - integerOf(this.#sql.freePages.get() ?? [], 'pages'))
+    // Otherwise, SQLite writes all content to a temporary file in another folder, perhaps on another disk.
+    this.#database.exec(`PRAGMA temp_store_directory = '${folder.replaceAll("'", "''")}'`)
+    try {
+      this.#database.exec('VACUUM')
+    } catch (error) {
+      // Gives back the space of the frames that were written. After any other failure, nothing may be checkpointed.
+      if (isDiskFull(error)) this.#sql.truncateWal.get()
+      throw error
+    }
   }
 
   #isCurrent(db: string, id: string, position: number): boolean {

@@ -9,6 +9,13 @@ import { connectReadOnly } from './reader.ts'
 import { checkedVersion, ownerOf } from './schema.ts'
 import { Query } from './statements.ts'
 
+const HAS_UNCOMPACTED = `SELECT 1 FROM sqlite_schema WHERE name = 'uncompacted'`
+const COMPACT = `
+  DELETE FROM index_entries WHERE number IN (SELECT number FROM dropped_indexes);
+  DELETE FROM dropped_indexes;
+  DELETE FROM uncompacted;
+  VACUUM`
+
 /** Number of pages (4 MiB) that one step copies, outside the main thread. */
 const PAGES_PER_STEP = 1_024
 
@@ -49,7 +56,7 @@ export async function snapshotSqlite(
       rate: PAGES_PER_STEP,
       progress: ({ totalPages, remainingPages }) => progress(1 - remainingPages / totalPages),
     })
-    removeWal(to)
+    finishCopy(to)
     const blocks = head === null ? 0 : head.height + 1
     return { serverId: ownerOf(source), blocks, headId: head?.id ?? null }
   } catch (error) {
@@ -72,12 +79,21 @@ function requireSpaceFor(source: DatabaseSync, folder: string): void {
   )
 }
 
-/** Makes the copy a single file that can be read even on a read-only disk. A node that opens the copy creates a WAL. */
-function removeWal(path: string): void {
+/**
+ * Makes the copy a single file that can be read even on a read-only disk. A node that opens the copy creates a WAL.
+ * Rewrites the copy if its free parts may contain erased content.
+ */
+function finishCopy(path: string): void {
   const copy = new DatabaseSync(path)
   try {
     copy.exec('PRAGMA synchronous = FULL')
     copy.exec('PRAGMA journal_mode = DELETE')
+    // A store of an older format has no such table.
+    const hasTable = new Query(copy, HAS_UNCOMPACTED).get() !== undefined
+    if (hasTable && new Query(copy, 'SELECT 1 FROM uncompacted').get() !== undefined) {
+      copy.exec(`PRAGMA temp_store_directory = '${dirname(path).replaceAll("'", "''")}'`)
+      copy.exec(COMPACT)
+    }
   } finally {
     copy.close()
   }

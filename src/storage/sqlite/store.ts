@@ -51,7 +51,6 @@ const SQL = {
     (SELECT created FROM items WHERE db = ? ORDER BY created ${LIMIT})`,
   removeDropped: 'DELETE FROM dropped WHERE db = ?',
   walState: 'PRAGMA wal_checkpoint(NOOP)',
-  pageCount: 'PRAGMA page_count',
 } as const
 
 /** The SQLite engine: one file, a write-ahead log, one transaction per block. */
@@ -161,17 +160,15 @@ class SqliteStore extends SqliteReader implements Store {
     if (this.#checkpointer.takeFinished()) this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
     else if (this.#hasAppended && this.#walFrames() >= CHECKPOINT_FRAMES) this.#checkpointer.start()
     this.#hasAppended = false
-    const isCompactionDue = this.#erasures.isCompactionDue && !this.#compact()
     if (this.#isPurgeDue) this.#isPurgeDue = this.#purgeDropped()
     if (this.#indexes.isWorkDue) this.#transact(() => this.#indexes.work())
     const headMs = this.#head?.timestamp ?? 0
     if (this.#idempotency.hasExpired(headMs)) this.#idempotency.purge(headMs)
-    return (
-      this.#idempotency.hasExpired(headMs) ||
-      isCompactionDue ||
-      this.#isPurgeDue ||
-      this.#indexes.isWorkDue
-    )
+    const isMoreDue =
+      this.#idempotency.hasExpired(headMs) || this.#isPurgeDue || this.#indexes.isWorkDue
+    // Rewrites the file last, because removed rows leave their content in it until the WAL is checkpointed.
+    if (isMoreDue || !this.#erasures.isCompactionDue) return isMoreDue
+    return !this.#erasures.compact(dirname(this.#path))
   }
 
   async addIndex(db: string, path: string): Promise<IndexOutcome> {
@@ -197,11 +194,6 @@ class SqliteStore extends SqliteReader implements Store {
     const last = hasFailed ? connectReadOnly(this.#path) : null
     await super.close()
     last?.close()
-  }
-
-  #compact(): boolean {
-    const pages = () => integerOf(this.#sql.pageCount.get() ?? [], 'pages')
-    return this.#erasures.compact(() => this.#requireSpace(pages()))
   }
 
   #requireSpace(frames: number): void {

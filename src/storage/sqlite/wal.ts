@@ -1,8 +1,8 @@
-import { closeSync, fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs'
+import { closeSync, fsyncSync, openSync, readSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Block } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
-import { isLow } from '../folder.ts'
+import { FREE_BYTES_MIN, isLow } from '../folder.ts'
 
 const CHUNK_BYTES = 512 * 1024
 
@@ -64,6 +64,21 @@ export function framesMaxOf({ entries }: Block): number {
   for (const entry of entries) characters += entry.length
   const textFrames = Math.ceil((9 * characters) / PAGE_BYTES)
   return BLOCK_FRAMES_MAX + entries.length * ENTRY_FRAMES_MAX + textFrames
+}
+
+/** Bytes of the header of a frame, and of its entry in the index. */
+const FRAME_BYTES = 24 + 8
+
+/**
+ * Throws STORE_FULL if `folder` lacks the space to rewrite `pages` pages: VACUUM writes them to a temporary file, and
+ * then to the WAL.
+ */
+export function requireRewriteSpace(folder: string, pages: number): void {
+  const needed = pages * (2 * PAGE_BYTES + FRAME_BYTES) + FREE_BYTES_MIN
+  const { bavail, bsize } = statfsSync(folder)
+  if (bavail * bsize >= needed) return
+  const message = `rewriting the store needs ${needed} bytes, but ${bavail * bsize} bytes are free`
+  throw new StoreError('STORE_FULL', message)
 }
 
 /**
