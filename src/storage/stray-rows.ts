@@ -16,7 +16,7 @@ function below0(table: string, column: string): StrayRows {
 function inNoDatabase(table: string, existing: string): StrayRows {
   const sql = `WITH RECURSIVE found (db) AS (SELECT min(db) FROM ${table}
     UNION ALL SELECT (SELECT min(db) FROM ${table} WHERE db > found.db) FROM found WHERE db IS NOT NULL)
-    SELECT db FROM found WHERE db NOT IN (SELECT created FROM databases UNION ALL ${existing}) LIMIT 1`
+    SELECT db FROM found WHERE db IS NOT NULL AND db NOT IN (SELECT created FROM databases UNION ALL ${existing}) LIMIT 1`
   return { what: `table ${table} has rows of a database that does not exist:`, sql }
 }
 
