@@ -1,3 +1,4 @@
+import { isCount, isJsonObject, parseJsonOrNull } from '../base/json.ts'
 import { ENTRIES_MAX } from './entry.ts'
 import { HASH_BYTES, HmacSha256, hashAt, sha512Hex, toHex } from './hashes.ts'
 import { treeRoot } from './merkle-tree.ts'
@@ -64,6 +65,19 @@ export function headerText(header: Header): string {
     `"prev_id":${prevId},"root":"${header.root}","serverid":${header.serverId},` +
     `"version":${CHAIN_VERSION}}`
   )
+}
+
+/** Parses a header; returns null unless `text` is exactly one header. */
+export function parseHeader(text: string): Header | null {
+  const value = parseJsonOrNull(text)
+  if (!isJsonObject(value)) return null
+  const { serverid: serverId, height, prev_id: prevId, nonce, root, count } = value
+  if (!isCount(serverId) || !isCount(height) || !isCount(nonce) || !isCount(count)) return null
+  if (typeof root !== 'string' || !/^[0-9a-f]{64}$/.test(root)) return null
+  const isId = typeof prevId === 'string' && /^[0-9a-f]{128}$/.test(prevId)
+  if (height === 0 ? prevId !== null : !isId) return null
+  const header = { serverId, height, prevId: isId ? prevId : null, nonce, root, count }
+  return headerText(header) === text ? header : null
 }
 
 function blockId(header: Header): string {

@@ -121,6 +121,11 @@ export function entryOf(value: Json): Entry | null {
   }
 }
 
+/** Whether `entry` has the content of its method; an erased attachment has none. */
+export function hasContent(entry: Entry): boolean {
+  return !('attachment' in entry) || entry.attachment.sha256 !== undefined
+}
+
 function isItem(value: Json | undefined): value is Item {
   return isJsonObject(value) && typeof value.id === 'string'
 }

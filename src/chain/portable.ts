@@ -1,7 +1,7 @@
 // Public API for browsers: nothing here depends on Node.
 export { type BlockFault, type Head, headerOf, headerText, headOf, verifyBlock } from './block.ts'
 export { parseBlockParts } from './block-json.ts'
-export type { Position } from './entry.ts'
+export { entryOf, hasContent, type Position } from './entry.ts'
 export { equalBytes } from './hashes.ts'
 export {
   algorithmOf,

@@ -1,6 +1,6 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isCount, isJsonObject, type Json, parseJsonOrNull } from '../../base/json.ts'
-import { type Header, headerText } from '../block.ts'
+import { isCount, isJsonObject, type Json } from '../../base/json.ts'
+import { parseHeader } from '../block.ts'
 import { equalBytes, HASH_BYTES, hashAt, sha512Hex } from '../hashes.ts'
 import {
   EMPTY_FRONTIER,
@@ -97,7 +97,7 @@ async function auditTile(
     if (!equalBytes(leaf, hashAt(hashes, at))) {
       throw broken(height, 'the hash in the tile does not match the header')
     }
-    const header = headerIn(new TextDecoder().decode(entry))
+    const header = parseHeader(new TextDecoder().decode(entry))
     if (height === known.frontier.size && height > 0 && header?.prevId !== headId) {
       throw new ProofError('LOG_FORKED', `block ${height} does not follow the audited blocks`)
     }
@@ -108,19 +108,6 @@ async function auditTile(
     frontier = grown(frontier, leaf).frontier
   }
   return { frontier, headId }
-}
-
-/** Parses a header; returns null unless `text` is exactly one header. */
-function headerIn(text: string): Header | null {
-  const value = parseJsonOrNull(text)
-  if (!isJsonObject(value)) return null
-  const { serverid: serverId, height, prev_id: prevId, nonce, root, count } = value
-  if (typeof serverId !== 'number' || typeof height !== 'number') return null
-  if (typeof nonce !== 'number' || typeof count !== 'number') return null
-  if (typeof root !== 'string' || !/^[0-9a-f]{64}$/.test(root)) return null
-  if (prevId !== null && typeof prevId !== 'string') return null
-  const header = { serverId, height, prevId, nonce, root, count }
-  return headerText(header) === text ? header : null
 }
 
 function broken(height: number, problem: string): ProofError {

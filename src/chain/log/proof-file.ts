@@ -1,6 +1,8 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isCount, isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
+import { parseHeader } from '../block.ts'
+import { entryOf, hasContent } from '../entry.ts'
 import { fromHex, HASH_BYTES, HmacSha256, toHex } from '../hashes.ts'
 import { leafHash } from '../merkle-tree.ts'
 import { logOrigin, ProofError, type VerifierKey, type VerifySignature } from './checkpoint.ts'
@@ -151,7 +153,6 @@ interface Opened extends InclusionInBlock {
 
 const OPEN = 'blind,count,entry,header,path,position,timestamp'
 const ERASED = 'commitment,count,header,path,position'
-const HEADER = 'count,height,nonce,prev_id,root,serverid,version'
 
 /** Parses `extra`, which must be canonical and have exactly the expected members. */
 function parseOpening(text: string): Opened {
@@ -160,30 +161,31 @@ function parseOpening(text: string): Opened {
   if (canonical(opening) !== text || (names !== OPEN && names !== ERASED)) {
     throw malformed('the opening of the commitment is malformed')
   }
-  const header = requireObject(opening.header)
-  if (Object.keys(header).join() !== HEADER || header.version !== 1) {
-    throw malformed('the header is not a block header')
-  }
+  const headerText = canonical(requireObject(opening.header))
+  const header = parseHeader(headerText)
+  if (header === null) throw malformed('the header is not a block header')
   const count = requireCount(opening.count)
   const position = requireCount(opening.position)
   if (header.count !== count || position >= count) throw malformed('there is no such entry')
   const { path } = opening
   if (!Array.isArray(path)) throw malformed('the path is malformed')
   const inclusion = {
-    header: canonical(header),
+    header: headerText,
     count,
     position,
     path: path.map(requireHash),
-    root: requireHash(header.root),
-    height: requireCount(header.height),
-    serverId: requireCount(header.serverid),
+    root: fromHex(header.root),
+    height: header.height,
+    serverId: header.serverId,
   }
   if (names === ERASED) {
     const commitment = requireHash(opening.commitment)
     return { ...inclusion, commitment, entry: null, timestamp: null }
   }
   const entry = requireObject(opening.entry)
-  if (entry.serverid !== header.serverid) throw malformed('the entry belongs to another chain')
+  if (entry.serverid !== header.serverId) throw malformed('the entry belongs to another chain')
+  const known = entryOf(entry)
+  if (known === null || !hasContent(known)) throw malformed('it is not an entry of a chain')
   const timestamp = requireCount(opening.timestamp)
   const message = `{"entry":${canonical(entry)},"timestamp":${timestamp}}`
   const commitment = new HmacSha256().digest(requireHash(opening.blind), message)

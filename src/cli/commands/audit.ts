@@ -267,7 +267,7 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
     const lines = [`server id  ${serverId}`, `position   ${height}.${index}, in a log of ${size}`]
     if (entry !== null) {
       lines.unshift('The proof is valid.')
-      lines.push(`time       ${new Date(timestamp ?? 0).toISOString()}`)
+      lines.push(`time       ${timeText(timestamp ?? 0)}`)
       lines.push(`entry      ${JSON.stringify(entry)}`)
     } else if (erasedAt === null) {
       lines.unshift(
@@ -283,6 +283,12 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
   } catch (error) {
     printDifference(error, flags)
   }
+}
+
+/** Returns a date, or the number if it is beyond the last date of ECMAScript. */
+function timeText(timestampMs: number): string {
+  const date = new Date(timestampMs)
+  return Number.isNaN(date.getTime()) ? `${timestampMs} ms after 1970` : date.toISOString()
 }
 
 /** Verifies the evidence file at `path` and prints the contradiction. Errors: Exit (usage). */

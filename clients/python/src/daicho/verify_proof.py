@@ -72,6 +72,32 @@ def canonical(value: object) -> str:
 
 class Number(str): pass
 
+MEMBERS = {
+    "create_db": "", "delete_db": "", "create_item": "item", "update_item": "item", "delete_item": "id",
+    "create_attachment": "id attachment", "delete_attachment": "id attachment", "erase_item": "id positions",
+}
+
+def is_text(value: object) -> bool: return isinstance(value, str) and not isinstance(value, Number)
+
+def in_order(positions: object) -> bool:
+    if not isinstance(positions, list) or not all(is_text(one) and re.fullmatch(POSITION, one) for one in positions): return False
+    pairs = [tuple(map(int, one.split("."))) for one in positions]
+    return len(pairs) > 0 and pairs == sorted(set(pairs)) and all(height * ROOM + index <= LAST and index < ROOM for height, index in pairs)
+
+def is_entry(entry: dict[str, Any], serverid: str) -> bool:
+    """Whether `entry` has a known method with exactly its members, and belongs to the node `serverid`."""
+    method, number, item, about = (entry.get(name) for name in ("method", "serverid", "item", "attachment"))
+    members = MEMBERS.get(str(method)) if is_text(method) else None
+    if members is None or set(entry) != {"db", "method", "serverid", *members.split()}: return False
+    return (
+        is_text(entry["db"]) and isinstance(number, Number) and number == serverid and is_text(entry.get("id", ""))
+        and ("item" not in entry or isinstance(item, dict) and is_text(item.get("id")))
+        and ("positions" not in entry or in_order(entry["positions"]))
+        and ("attachment" not in entry or isinstance(about, dict) and set(about) == {"content_type", "length", "name", "sha256"}
+             and is_text(about["name"]) and is_text(about["content_type"]) and is_text(about["sha256"]) and re.fullmatch(HEX, about["sha256"]) is not None
+             and isinstance(about["length"], Number) and re.fullmatch(INT, about["length"]) is not None and int(about["length"]) <= LAST)
+    )
+
 def root_of(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes | None:
     """Returns the root to which `path` leads (RFC 9162, 2.1.3.2), or None."""
     last, node = size - 1, leaf
@@ -85,8 +111,9 @@ def root_of(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes | No
         index, last = index // 2, last // 2
     return node if last == 0 else None
 
-INT, HEX = r"(0|[1-9][0-9]{0,15})", r"[0-9a-f]{64}"
-HEADER = rf'\{{"count":{INT},"height":{INT},"nonce":{INT},"prev_id":(?:null|"[0-9a-f]{{128}}"),"root":"({HEX})","serverid":{INT},"version":1\}}'
+INT, HEX, POSITION = r"(0|[1-9][0-9]{0,15})", r"[0-9a-f]{64}", r"(?:0|[1-9][0-9]{0,11})\.(?:0|[1-9][0-9]{0,4})"
+LAST, ROOM = 2**53 - 1, 16_384  # the largest exact integer, and the positions per block
+HEADER = rf'\{{"count":{INT},"height":{INT},"nonce":{INT},"prev_id":(null|"[0-9a-f]{{128}}"),"root":"({HEX})","serverid":{INT},"version":1\}}'
 OPENING = rf'\{{"blind":"({HEX})","count":{INT},"entry":(\{{.*\}}),"header":({HEADER}),"path":\[((?:"{HEX}"(?:,"{HEX}")*)?)\],"position":{INT},"timestamp":{INT}\}}'
 
 def verify_proof(file: bytes, verifier_key: str) -> ProvenEntry:
@@ -96,20 +123,27 @@ def verify_proof(file: bytes, verifier_key: str) -> ProvenEntry:
     except (ValueError, RecursionError): raise ProofError("the entry is not canonical JSON") from None
 
 def proven_entry(file: str, verifier_key: str) -> ProvenEntry:
+    need(len(file) <= 2**25, "the proof file is too long")
     proof, text, signatures = match(r"(.+?)\n\n(.+?\n)\n(.+)\n", file, "not a proof file")
     extra, log_index, hashes = match(rf"c2sp\.org/tlog-proof@v1\nextra (\S+)\nindex {INT}((?:\n\S{{44}})*)", proof, "not a proof file")
     opening = unbase64(extra, "the extra data is not canonical base64").decode()
     need('"commitment"' != opening[1:13], "the proof does not show the content of the entry")
-    blind, count, entry, header, in_block, height, _, block_root, serverid, inside, position, timestamp = match(OPENING, opening, "the extra data is not an opening")
-    need(canonical(json.loads(entry, parse_int=Number, parse_float=Number)) == entry, "the entry is not canonical JSON")
+    blind, count, entry, header, in_block, height, nonce, before, block_root, serverid, inside, position, timestamp = match(OPENING, opening, "the extra data is not an opening")
+    value = json.loads(entry, parse_int=Number, parse_float=Number, parse_constant=number)
+    need(canonical(value) == entry, "the entry is not canonical JSON")
+    need(is_entry(value, serverid), "the entry is malformed or of another chain")
     need(in_block == count and int(position) < int(count), "there is no such entry")
+    need((height == "0") == (before == "null"), "the header is not a block header")
+    need(max(map(int, (count, height, nonce, serverid, log_index, timestamp))) <= LAST, "a number is too large")
     message = f'{{"entry":{entry},"timestamp":{timestamp}}}'
     commitment = hmac.digest(bytes.fromhex(blind), message.encode(), "sha256")
     path = [bytes.fromhex(one) for one in re.findall(HEX, inside)]
     root = root_of(sha256(b"\0", commitment), int(position), int(count), path)
     need(root == bytes.fromhex(block_root), "the entry does not match the root of its block")
+    need(len(text + signatures) < 2**16 - 1 and not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text + signatures), "not a signed note")
     origin, size, signed_root = match(rf"([^\n]+)\n{INT}\n(\S{{44}})\n(?:[^\n]+\n)*", text, "not a checkpoint")
     path = [unbase64(line, "a hash is not canonical base64") for line in hashes.split()]
+    need(len(path) < 64 and int(size) <= LAST, "the log is too large")
     root = root_of(sha256(b"\0", header.encode()), int(log_index), int(size), path)
     need(root == unbase64(signed_root, "the root is not canonical base64"), "the block does not match the root of the checkpoint")
     need((log_index, origin) == (height, f"daicho/{serverid}"), "the block is at another height or of another chain")
@@ -117,8 +151,10 @@ def proven_entry(file: str, verifier_key: str) -> ProvenEntry:
     key = unbase64(encoded, "not a verifier key")
     need(len(key) == 33 and key[0] == 1 and sha256(f"{name}\n".encode(), key)[:4].hex() == key_id, "not a verifier key")
     need(name == origin, "the key is of another node")
-    lines = [match(r"— ([^+\s]+) (\S+)", line, "a signature line is malformed") for line in signatures.split("\n")]
+    lines = [match(r"— ([^+\s\ufeff]+) (\S+)", line, "a signature line is malformed") for line in signatures.split("\n")]
+    need(len(lines) <= 64, "there are too many signatures")
     signed = [(one, unbase64(line, "a signature is not canonical base64")) for one, line in lines]
+    need(all(len(raw) > 4 for _, raw in signed), "a signature is too short")
     own = [raw[4:] for one, raw in signed if one == name and raw[:4].hex() == key_id]
     need(len(own) == 1, "not signed exactly once by this key")
     try: Ed25519PublicKey.from_public_bytes(key[1:]).verify(own[0], text.encode())

@@ -5,10 +5,12 @@ import {
   type BlockFault,
   type Checkpoint,
   EMPTY_FRONTIER,
+  entryOf,
   equalBytes,
   type Frontier,
   grown,
   type Head,
+  hasContent,
   headerOf,
   headerText,
   headOf,
@@ -242,8 +244,11 @@ export function verifyListedBlock(
   const { body, ...sealed } = parts
   const foreign = body.findIndex((entry) => Object(entry).serverid !== serverId)
   if (foreign !== -1) return { code: 'serverid', index: foreign }
-  const block = { ...sealed, serverId, entries: body.map(canonicalJson) }
   const erased = erasedIn(value)
+  const entries = body.map((entry, index) => entryText(entry, erased.has(index)))
+  const malformed = entries.indexOf(null)
+  if (malformed !== -1) return { code: 'shape', index: malformed }
+  const block = { ...sealed, serverId, entries: entries.filter((text) => text !== null) }
   const found = verifyBlock(block, head, erased)
   if (found !== null) return { code: found.code, index: found.index }
   return {
@@ -251,6 +256,17 @@ export function verifyListedBlock(
     entries: body.length,
     erased: erased.size,
     leaf: leafHash(new TextEncoder().encode(headerText(headerOf(block)))),
+  }
+}
+
+/** Returns the canonical text of an entry, or null for any other value. Only an erased entry may have no content. */
+function entryText(value: Json, isErased: boolean): string | null {
+  const entry = entryOf(value)
+  if (entry === null || !(isErased || hasContent(entry))) return null
+  try {
+    return canonicalJson(value)
+  } catch {
+    return null // A lone surrogate or an infinite number has no canonical form.
   }
 }
 
