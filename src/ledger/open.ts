@@ -17,7 +17,7 @@ import { LedgerError } from './errors.ts'
 import { HeadFollower, type NewBlocks } from './head-follower.ts'
 import { openLog } from './log/service.ts'
 import { expectNoHead, signedHeadIn } from './log/signed-head.ts'
-import { LogWitness } from './log/witness.ts'
+import { LogWitness, witnessState } from './log/witness.ts'
 import type { WitnessesOptions } from './log/witnesses.ts'
 import { nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { ChainBlobs } from './peers/blobs.ts'
@@ -168,7 +168,8 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const turnsOf = await openTurns(location, schedule)
   const { witnessOf = [] } = options
   const witness = new LogWitness({
-    ...{ name: `${logOrigin(serverId)}/witness`, folder: durable ? path : null, clock },
+    ...{ name: `${logOrigin(serverId)}/witness`, clock },
+    change: await witnessState(location, durable ? path : null),
     keyOf: (origin) =>
       mirrors.peerOfKey(origin)?.key ?? witnessOf.find(({ name }) => name === origin) ?? null,
   })

@@ -37,12 +37,14 @@ export {
 } from './folder.ts'
 export { displayName, isDatabaseUrl, type StoreLocation } from './location.ts'
 export {
+  type ChangeText,
   openBlobStore,
   openSharedText,
   openStore,
   openStoreReader,
   openTurns,
   type StoreOptions,
+  sharedTextChanges,
   storeExists,
   storeWarning,
 } from './open.ts'

@@ -107,3 +107,22 @@ export async function openTurns(
   const { PostgresTurns } = await import('./postgres/turns.ts')
   return (name) => new PostgresTurns({ url: location, durable: false }, name, schedule)
 }
+
+/** Replaces a text with `change(text)`, durably. The changes of all processes run one after another. */
+export type ChangeText = (change: (text: string | null) => string) => Promise<void>
+
+/** Returns a function that changes the text `name`, which all processes of a node share. Errors: StoreError. */
+export async function sharedTextChanges(url: string, name: string): Promise<ChangeText> {
+  const { changePostgresText } = await import('./postgres/shared-texts.ts')
+  let versionMin = 0
+  // One change at a time, because each opens a connection.
+  let last: Promise<void> = Promise.resolve()
+  return (change) => {
+    const run = async () => {
+      const options = { change, versionMin }
+      versionMin = await changePostgresText({ url, durable: true }, name, options)
+    }
+    last = last.then(run, run)
+    return last
+  }
+}

@@ -2,14 +2,17 @@
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { verifierKeyText } from '../../src/chain/index.ts'
 import { openStoreReader, verifyStore } from '../../src/storage/index.ts'
 import { runDaicho, type ServedLedger, serveLedger } from '../support/daicho.ts'
 import { FeedClient } from '../support/feed-client.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
+import { TestLog } from '../support/test-log.ts'
 import { until } from '../support/until.ts'
 import { sharedPostgres, type TestDatabase } from './shared.ts'
 
 const postgres = await sharedPostgres()
+const log = new TestLog(20, 'leaf')
 const JSON_TYPE = { 'content-type': 'application/json' }
 
 describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () => {
@@ -22,9 +25,10 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
     database = await postgres.newDatabase()
     folders = [temporaryFolder(afterAll), temporaryFolder(afterAll)]
     const [first = '', second = ''] = folders
-    one = await serveLedger(first, { STORE: database.url })
+    const variables = { STORE: database.url, WITNESS_OF: verifierKeyText(log.key.verifier) }
+    one = await serveLedger(first, variables)
     copyFileSync(join(first, 'node.key'), join(second, 'node.key'))
-    two = await serveLedger(second, { STORE: database.url })
+    two = await serveLedger(second, variables)
     await fetch(`${one.url}/api/fruit`, { method: 'POST' })
   })
 
@@ -107,6 +111,28 @@ describe.skipIf(postgres.missing !== null)(`two processes${postgres.note}`, () =
       },
       20_000,
     )
+  })
+
+  it('have one key as a witness, and cosign one root of each size', async () => {
+    const keys = [one, two].map(async ({ url }) =>
+      (await fetch(`${url}/api/ledgers/witness/vkey`)).text(),
+    )
+    expect(new Set(await Promise.all(keys)).size).toBe(1)
+    const add = async ({ url }: ServedLedger, body: string) => {
+      const path = `${url}/api/ledgers/witness/add-checkpoint`
+      const reply = await fetch(path, { method: 'POST', body })
+      return [reply.status, await reply.text()]
+    }
+    const fork = new TestLog(20, 'fork', log.key)
+    const [own, other] = [await log.request(0, 8), await fork.request(0, 8)]
+    expect(await add(one, own)).toEqual([200, expect.any(String)])
+    expect(await add(two, other)).toEqual([409, '8\n'])
+    expect(await add(two, await log.request(8, 12))).toEqual([200, expect.any(String)])
+    const answers = await Promise.all([
+      add(one, await log.request(12, 14)),
+      add(two, await fork.request(12, 15)),
+    ])
+    expect(answers.filter(([status]) => status === 200)).toHaveLength(1)
   })
 
   it('continue after a kill of the other process, which rejoins after a restart', async () => {

@@ -208,7 +208,7 @@ export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
         response: { 200: TextReply, ...failures },
       },
     },
-    async (_, reply) => reply.type(TEXT_TYPE).send(`${witness.verifierKey}\n`),
+    async (_, reply) => reply.type(TEXT_TYPE).send(`${await witness.verifierKey()}\n`),
   )
 
   // This route has its own Fastify scope without a body parser, because clients send any Content-Type.

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import {
   createPrivateKey,
   createPublicKey,
@@ -28,7 +29,13 @@ import {
   verifyConsistency,
   witnessKeyText,
 } from '../../chain/index.ts'
-import { fileExists } from '../../storage/index.ts'
+import {
+  type ChangeText,
+  fileExists,
+  isDatabaseUrl,
+  type StoreLocation,
+  sharedTextChanges,
+} from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
 import { jsonMembers } from '../json-members.ts'
@@ -36,10 +43,12 @@ import { jsonMembers } from '../json-members.ts'
 // This node as a witness: cosigns the logs of other nodes (c2sp.org/tlog-witness).
 
 /**
- * File with the key and the cosigned heads. Backups exclude it, because a witness with older heads could cosign a
- * second history.
+ * File with the state of a node whose store is in files. Backups exclude it, because a witness with older heads could
+ * cosign a second history.
  */
 const FILE = 'witness.json'
+/** Name of the text with the state in a database, which all processes of a node share. */
+const SHARED_TEXT = 'witness'
 const LOGS_MAX = 256
 /** Maximum bytes of a request, which is enough for the longest note and a proof. */
 export const WITNESS_REQUEST_BYTES_MAX = 80 * 1024
@@ -78,38 +87,58 @@ export type WitnessAnswer = { readonly line: string } | { readonly conflict: num
 export interface LogWitnessOptions {
   /** Name of the witness in its signatures. */
   readonly name: string
-  /** Data folder, or null for a node without a data folder. */
-  readonly folder: string | null
+  /** Changes the text of the state; see `witnessState`. */
+  readonly change: ChangeText
   readonly clock: Clock
   /** Returns the key of the log of this origin, or null if this node does not cosign the log. */
   readonly keyOf: (origin: string) => VerifierKey | null
 }
 
+/** Returns the function that changes the state of the witness in a database or a data folder (null: in memory). */
+export async function witnessState(
+  location: StoreLocation,
+  folder: string | null,
+): Promise<ChangeText> {
+  if (isDatabaseUrl(location)) return sharedTextChanges(location, SHARED_TEXT)
+  let kept: string | null = null
+  const path = folder === null ? null : join(folder, FILE)
+  return async (change) => {
+    if (path !== null) kept = fileExists(path) ? readFileSync(path, 'utf8') : null
+    const changed = change(kept)
+    if (path !== null && changed !== kept) writeDurably(path, changed)
+    kept = changed
+  }
+}
+
 /**
  * Cosigns a checkpoint if it continues the last cosigned checkpoint of the same log.
  *
- * The decision, the storage of the head and the signature happen without an `await` in between, so two requests cannot
- * both continue the same head. The new head is durable before its signature exists. So a crash leaves either the old
- * head, without a new signature, or the new head, which the log can submit again to get the signature.
+ * The decision and the storage of the head are one change of the state, so two requests, also at two processes of one
+ * node, cannot both continue the same head. The new head is durable before its signature exists. So a crash leaves
+ * either the old head, without a new signature, or the new head, which the log can submit again to get the signature.
  */
 export class LogWitness {
   readonly #options: LogWitnessOptions
-  #state: State | null = null
+  #verifierKey: string | null = null
 
   constructor(options: LogWitnessOptions) {
     this.#options = options
   }
 
-  /** The key of the witness, in C2SP form (type 4). Errors: WITNESS_STATE_DAMAGED. */
-  get verifierKey(): string {
-    return witnessKeyText(this.#key(this.#opened()))
+  /** Returns the key of the witness, in C2SP form (type 4). Errors: WITNESS_STATE_DAMAGED; errors of the storage. */
+  async verifierKey(): Promise<string> {
+    if (this.#verifierKey === null) {
+      const [privateKey] = await this.#decided(() => null)
+      this.#verifierKey = witnessKeyText(this.#key(privateKey))
+    }
+    return this.#verifierKey
   }
 
   /**
    * Answers a request: `old <size>`, the lines of a consistency proof, an empty line, and a checkpoint.
    *
    * Errors: WITNESS_REQUEST_INVALID, WITNESS_LOG_UNKNOWN, WITNESS_SIGNATURE_REFUSED, WITNESS_PROOF_WRONG,
-   * WITNESS_STATE_DAMAGED.
+   * WITNESS_STATE_DAMAGED; errors of the storage.
    */
   async addCheckpoint(body: Uint8Array): Promise<WitnessAnswer> {
     const { old, proof, note } = parsedRequest(body)
@@ -121,87 +150,92 @@ export class LogWitness {
     if (old > checkpoint.size) {
       throw invalid('the old size is larger than the size of the checkpoint')
     }
-    // There is no `await` from here on, because no other request may come between the comparison and the new state.
-    const state = this.#opened()
-    const known = state.heads.get(checkpoint.origin) ?? NOTHING
-    if (old !== known.size) return { conflict: known.size }
-    if (old === checkpoint.size && !equalBytes(checkpoint.root, known.root)) {
-      throw new LedgerError(
-        'WITNESS_PROOF_WRONG',
-        `this witness has cosigned a different root of the log of ${old} blocks`,
-      )
-    }
-    if (!verifyConsistency(known, checkpoint, proof)) {
-      throw new LedgerError(
-        'WITNESS_PROOF_WRONG',
-        `the proof does not show that the log of ${checkpoint.size} blocks continues the log of ${old} blocks`,
-      )
-    }
-    this.#remember(state, checkpoint)
+    const [privateKey, conflict] = await this.#decided((heads) => {
+      const known = heads.get(checkpoint.origin) ?? NOTHING
+      if (old !== known.size) return known.size
+      requireContinuation(known, checkpoint, proof)
+      remember(heads, checkpoint)
+      return null
+    })
+    if (conflict !== null) return { conflict }
     const timestamp = Math.floor(this.#options.clock.now() / 1_000)
     const text = unverifiedText(note)
-    const line = cosignatureLine(this.#key(state), { text, timestamp }, (message) =>
-      sign(null, message, state.privateKey),
+    const line = cosignatureLine(this.#key(privateKey), { text, timestamp }, (message) =>
+      sign(null, message, privateKey),
     )
     return { line }
   }
 
-  #key({ privateKey }: State): VerifierKey {
+  #key(privateKey: KeyObject): VerifierKey {
     return { name: this.#options.name, publicKey: rawPublicKey(createPublicKey(privateKey)) }
   }
 
-  /** Stores the head durably. */
-  #remember({ privateKey, heads }: State, { origin, size, root }: Checkpoint): void {
-    if (heads.get(origin)?.size === size) return
-    if (heads.size >= LOGS_MAX && !heads.has(origin)) {
-      throw new LedgerError(
-        'WITNESS_LOG_UNKNOWN',
-        `this node has cosigned ${LOGS_MAX} logs already`,
-      )
-    }
-    const next = { privateKey, heads: new Map(heads).set(origin, { size, root }) }
-    // Forgets the state first. If storing fails, the next request then reads the state from the disk.
-    this.#state = null
-    this.#store(next)
-    this.#state = next
+  /** Lets `decide` change the heads, stores them, and returns the key and the result of `decide`. */
+  async #decided<Result>(
+    decide: (heads: Map<string, TreeHead>) => Result,
+  ): Promise<[KeyObject, Result]> {
+    const decided: [KeyObject, Result][] = []
+    await this.#options.change((text) => {
+      const { privateKey, heads } = text === null ? newState() : parseState(text)
+      const changed = new Map(heads)
+      decided.splice(0, 1, [privateKey, decide(changed)])
+      return stateText({ privateKey, heads: changed })
+    })
+    const [result] = decided
+    assert(result !== undefined)
+    return result
   }
+}
 
-  #opened(): State {
-    this.#state ??= this.#stored() ?? this.#created()
-    return this.#state
-  }
-
-  #created(): State {
-    const { privateKey } = generateKeyPairSync('ed25519')
-    const state = { privateKey, heads: new Map() }
-    this.#store(state)
-    return state
-  }
-
-  #store({ privateKey, heads }: State): void {
-    const { folder } = this.#options
-    if (folder === null) return
-    const logs = Object.fromEntries(
-      [...heads].map(([origin, { size, root }]) => [origin, { size, root: toBase64(root) }]),
-    )
-    const key = privateKey.export({ format: 'pem', type: 'pkcs8' })
-    writeDurably(join(folder, FILE), `${JSON.stringify({ key, logs })}\n`)
-  }
-
-  /** Errors: WITNESS_STATE_DAMAGED; errors of the system. */
-  #stored(): State | null {
-    const { folder } = this.#options
-    const path = folder === null ? null : join(folder, FILE)
-    if (path === null || !fileExists(path)) return null
-    const { key, logs } = jsonMembers(readFileSync(path, 'utf8'))
-    const privateKey = typeof key === 'string' ? keyIn(key) : null
-    const heads = isJsonObject(logs) ? headsIn(logs) : null
-    if (privateKey !== null && heads !== null) return { privateKey, heads }
+/** Errors: WITNESS_PROOF_WRONG unless `checkpoint` continues the log of `known`. */
+function requireContinuation(
+  known: TreeHead,
+  checkpoint: Checkpoint,
+  proof: readonly Uint8Array[],
+): void {
+  if (known.size === checkpoint.size && !equalBytes(checkpoint.root, known.root)) {
     throw new LedgerError(
-      'WITNESS_STATE_DAMAGED',
-      `${path} is malformed; if you remove the file, the witness starts with a new key`,
+      'WITNESS_PROOF_WRONG',
+      `this witness has cosigned a different root of the log of ${known.size} blocks`,
     )
   }
+  if (verifyConsistency(known, checkpoint, proof)) return
+  throw new LedgerError(
+    'WITNESS_PROOF_WRONG',
+    `the proof does not show that the log of ${checkpoint.size} blocks continues the log of ${known.size} blocks`,
+  )
+}
+
+/** Sets the last cosigned head of a log. Errors: WITNESS_LOG_UNKNOWN for too many logs. */
+function remember(heads: Map<string, TreeHead>, { origin, size, root }: Checkpoint): void {
+  if (heads.get(origin)?.size === size) return
+  if (heads.size >= LOGS_MAX && !heads.has(origin)) {
+    const message = `this node has cosigned ${LOGS_MAX} logs already`
+    throw new LedgerError('WITNESS_LOG_UNKNOWN', message)
+  }
+  heads.set(origin, { size, root })
+}
+
+function newState(): State {
+  return { privateKey: generateKeyPairSync('ed25519').privateKey, heads: new Map() }
+}
+
+function stateText({ privateKey, heads }: State): string {
+  const logs = Object.fromEntries(
+    [...heads].map(([origin, { size, root }]) => [origin, { size, root: toBase64(root) }]),
+  )
+  const key = privateKey.export({ format: 'pem', type: 'pkcs8' })
+  return `${JSON.stringify({ key, logs })}\n`
+}
+
+/** Errors: WITNESS_STATE_DAMAGED. */
+function parseState(text: string): State {
+  const { key, logs } = jsonMembers(text)
+  const privateKey = typeof key === 'string' ? keyIn(key) : null
+  const heads = isJsonObject(logs) ? headsIn(logs) : null
+  if (privateKey !== null && heads !== null) return { privateKey, heads }
+  const message = `${FILE}, or the text \`${SHARED_TEXT}\` of the database, is malformed; if you remove it, the witness starts with a new key`
+  throw new LedgerError('WITNESS_STATE_DAMAGED', message)
 }
 
 const NOTHING: TreeHead = { size: 0, root: rootOf(EMPTY_FRONTIER) }

@@ -47,6 +47,48 @@ export async function openPostgresSharedText(
   }
 }
 
+/**
+ * Replaces the text `name` with `change(text)`, and returns its version. After a crash or a lost connection, the stored
+ * text is the old text or the new text. Errors: as for `change`; StoreError; STORE_ROLLED_BACK if the text has a lower
+ * version than `versionMin`, which a failover may cause.
+ */
+export async function changePostgresText(
+  options: ConnectionOptions,
+  name: string,
+  {
+    change,
+    versionMin,
+  }: { readonly change: (text: string | null) => string; readonly versionMin: number },
+): Promise<number> {
+  let connection: Connection | null = null
+  try {
+    connection = await Connection.open(options)
+    await connection.execute('BEGIN')
+    await connection.rows(SQL.add, [name])
+    const [before] = await connection.rows(SQL.lock, [name])
+    const version = Number(before?.[0])
+    if (version < versionMin) {
+      const message = `the database has lost the newest version of the text ${name}`
+      throw new StoreError('STORE_ROLLED_BACK', message)
+    }
+    const text = textOf(before)
+    const changed = change(text)
+    if (changed === text) return version
+    await connection.rows(SQL.replace, [name, changed])
+    await connection.execute('COMMIT')
+    if (connection.takeWarning() !== null) {
+      throw new StoreError('OUTCOME_UNKNOWN', 'a standby may lack the change; try again')
+    }
+    return version + 1
+  } catch (error) {
+    // An error of `change` is not an error of the store.
+    throw error instanceof CodedError ? error : storeErrorOf(error)
+  } finally {
+    // Ends the transaction if it is still open.
+    await connection?.close()
+  }
+}
+
 class PostgresSharedText implements SharedText {
   readonly #options: ConnectionOptions
   readonly #name: string
@@ -81,27 +123,8 @@ class PostgresSharedText implements SharedText {
     })
   }
 
-  /** After a crash or a lost connection, the stored text is the old text or the new text. */
   async change(change: (text: string | null) => string): Promise<void> {
-    let connection: Connection | null = null
-    try {
-      connection = await Connection.open(this.#options)
-      await connection.execute('BEGIN')
-      await connection.rows(SQL.add, [this.#name])
-      const [before] = await connection.rows(SQL.lock, [this.#name])
-      const changed = change(textOf(before))
-      await connection.rows(SQL.replace, [this.#name, changed])
-      await connection.execute('COMMIT')
-      if (connection.takeWarning() !== null) {
-        throw new StoreError('OUTCOME_UNKNOWN', 'a standby may lack the change; try again')
-      }
-    } catch (error) {
-      // An error of `change` is not an error of the store.
-      throw error instanceof CodedError ? error : storeErrorOf(error)
-    } finally {
-      // Ends the transaction if it is still open.
-      await connection?.close()
-    }
+    await changePostgresText(this.#options, this.#name, { change, versionMin: this.#version })
     await this.refresh().catch((error: unknown) => {
       throw storeErrorOf(error)
     })
