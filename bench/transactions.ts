@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { defaultNetwork, definitionOf } from '../src/network/index.ts'
 import { compiledEngine } from '../src/network/runtime/engine.ts'
 import { Guest } from '../src/network/runtime/guest.ts'
+import { GuestClock } from '../src/network/runtime/guest-clock.ts'
 import { guestScripts } from '../src/network/runtime/program.ts'
 import { load, median, printTable, type Run } from './support/load.ts'
 import { startGateway } from './support/server.ts'
@@ -73,7 +74,8 @@ async function trades(): Promise<void> {
 
 async function restores(): Promise<void> {
   const nowMs = () => performance.now()
-  const options = { engine: await compiledEngine(), memoryBytes: 64 * 1024 * 1024 }
+  const engine = await compiledEngine()
+  const options = { engine, clock: new GuestClock(), memoryBytes: 64 * 1024 * 1024 }
   const guest = await Guest.boot({ ...guestScripts(defaultNetwork()), ...options }, 2_000)
   const host = { answer: async () => 'null', log: () => {} }
   const nobody = { participant: null, transaction: null, resources: [null] }

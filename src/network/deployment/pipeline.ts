@@ -22,7 +22,7 @@ const OPERATIONS_MAX = 1_000
 /** Maximum attempts to decide one request. An attempt fails if this process loses its turn before the decision counts. */
 const ATTEMPTS_MAX = 8
 /** Duration after which a process that has more requests lets the other processes decide. */
-const TURN_MS = 50
+const TURN_MS = 100
 /** Maximum characters of a block's operations. A longer decision gets a block of its own. */
 const CHARACTERS_MAX = 4 * 1024 * 1024
 

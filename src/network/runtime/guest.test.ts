@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { compiledEngine } from './engine.ts'
 import { Guest, type GuestAnswer, GuestBootError } from './guest.ts'
+import { GuestClock } from './guest-clock.ts'
 
 const program = {
   name: 'program.js',
@@ -14,7 +15,8 @@ const program = {
 }
 const silent = async () => 'nothing'
 const engine = await compiledEngine()
-const options = { program, scripts: [], engine, memoryBytes: 64 * 1024 * 1024 }
+const clock = new GuestClock()
+const options = { program, scripts: [], engine, clock, memoryBytes: 64 * 1024 * 1024 }
 
 const started = () => Guest.boot(options, 2_000)
 const evaluate = (
@@ -155,4 +157,16 @@ it('reports that the guest must be replaced after its memory has grown', async (
     value: '30000000',
   })
   expect(guest.worn).toBe(true)
+})
+
+it('counts the time of its host, except the waits for a database server', async () => {
+  const guest = await started()
+  const late = async () => {
+    for (const untilMs = performance.now() + 60; performance.now() < untilMs; );
+    return 'late'
+  }
+  const ask = (answer: () => Promise<string>) => guest.call("ask('read')", { answer, log() {} }, 50)
+  expect(await ask(late)).toMatchObject({ failed: 'DEADLINE' })
+  clock.begin()
+  expect(await ask(() => clock.stopped(late))).toEqual({ value: 'late' })
 })

@@ -9,6 +9,7 @@ import {
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core'
 import type { EngineModule } from './engine.ts'
+import type { GuestClock } from './guest-clock.ts'
 
 /** The part of `WebAssembly` used in this file. Node's types do not declare `WebAssembly`. */
 interface WasmMemory {
@@ -72,6 +73,7 @@ export interface GuestOptions {
   /** Evaluated after the program, in order, as global scripts. */
   readonly scripts: readonly Script[]
   readonly engine: EngineModule
+  readonly clock: GuestClock
   /** Maximum memory of the guest and its engine in bytes. */
   readonly memoryBytes: number
 }
@@ -86,6 +88,7 @@ export interface GuestOptions {
  * boot another guest.
  */
 export class Guest {
+  readonly #clock: GuestClock
   readonly #memory: WasmMemory
   readonly #runtime: QuickJSRuntime
   readonly #context: QuickJSContext
@@ -99,14 +102,19 @@ export class Guest {
   #isOutOfTime = false
   #isLost = false
 
-  private constructor(memory: WasmMemory, runtime: QuickJSRuntime, bootMs: number) {
+  private constructor(
+    memory: WasmMemory,
+    runtime: QuickJSRuntime,
+    { clock, bootMs }: { readonly clock: GuestClock; readonly bootMs: number },
+  ) {
+    this.#clock = clock
     this.#memory = memory
     this.#runtime = runtime
     this.#context = runtime.newContext()
-    this.#untilMs = performance.now() + bootMs
+    this.#untilMs = this.#clock.now() + bootMs
     runtime.setMaxStackSize(STACK_BYTES)
     runtime.setInterruptHandler(() => {
-      this.#isOutOfTime ||= performance.now() > this.#untilMs
+      this.#isOutOfTime ||= this.#clock.now() > this.#untilMs
       return this.#isOutOfTime
     })
   }
@@ -118,7 +126,7 @@ export class Guest {
     const engine = await newQuickJSWASMModuleFromVariant(
       newVariant(variant, { wasmModule: options.engine as never, wasmMemory: memory as never }),
     )
-    const guest = new Guest(memory, engine.newRuntime(), bootMs)
+    const guest = new Guest(memory, engine.newRuntime(), { clock: options.clock, bootMs })
     guest.#load(options)
     return guest
   }
@@ -130,7 +138,7 @@ export class Guest {
 
   /**
    * Calls the program's entry with a text. The entry returns a text or a promise of a text. The call ends when all
-   * requests to `host` are answered. `deadlineMs` includes the time to answer these requests.
+   * requests to `host` are answered. `deadlineMs` includes the time to answer these requests, except the waits of `clock`.
    */
   async call(request: string, host: GuestHost, deadlineMs: number): Promise<GuestAnswer> {
     if (this.#isLost) return { failed: 'LOST', message: 'the engine has failed' }
@@ -139,7 +147,7 @@ export class Guest {
     this.#requests.length = 0
     this.#waitingLength = 0
     this.#host = host
-    this.#untilMs = performance.now() + deadlineMs
+    this.#untilMs = this.#clock.now() + deadlineMs
     this.#isOutOfTime = false
     try {
       const answer = await this.#run(request)
@@ -171,7 +179,7 @@ export class Guest {
       if (next === undefined) break
       this.#waitingLength -= next.text.length
       await this.#answer(next)
-      if (performance.now() > this.#untilMs) return OUT_OF_TIME
+      if (this.#clock.now() > this.#untilMs) return OUT_OF_TIME
     }
     const result = context.getPromiseState(called.value)
     switch (result.type) {
@@ -238,7 +246,7 @@ export class Guest {
   #failure(handle: QuickJSHandle): GuestAnswer {
     const thrown: unknown = this.#context.dump(handle)
     const message = messageOf(thrown)
-    if (performance.now() > this.#untilMs) return OUT_OF_TIME
+    if (this.#clock.now() > this.#untilMs) return OUT_OF_TIME
     if (/^InternalError: (?:out of memory|stack overflow|string too long)/.test(message)) {
       return { failed: 'MEMORY', message }
     }

@@ -49,12 +49,12 @@ export async function runProcessors(
 ): Promise<DraftedChange> {
   const processors = processorsFor(type, transaction.target.id, guard.definition)
   const request = requestOf(transaction, guard.caller, processors)
-  const untilMs = performance.now() + scripts.deadlineMs
+  const untilMs = scripts.clock.now() + scripts.deadlineMs
   for (let levels = 1; ; levels *= 2) {
     const draft = new Draft(guard, transaction)
     const session = new TransactionSession(draft, levels)
     const text = JSON.stringify({ ...request, resolved: await session.resolved() })
-    const answer = await scripts.call('processors', text, session, untilMs - performance.now())
+    const answer = await scripts.call('processors', text, session, untilMs - scripts.clock.now())
     if (session.defect !== null) throw session.defect
     if (isUnresolved(answer) && levels < LEVELS_MAX) continue
     for (const line of session.logged) log(line)

@@ -13,6 +13,7 @@ import {
   type GuestHost,
   NO_HOST,
 } from '../runtime/guest.ts'
+import { GuestClock } from '../runtime/guest-clock.ts'
 import { type GuestScripts, guestScripts } from '../runtime/program.ts'
 
 /** Memory of one guest in bytes, including the engine. */
@@ -25,13 +26,14 @@ const BOOT_AGAIN = 10
 /** Limits of the scripts of a network. */
 export interface ScriptSettings {
   readonly engine: EngineModule
+  readonly clock: GuestClock
   /** Maximum time for the processors of one transaction, and for one condition, in milliseconds. */
   readonly deadlineMs: number
   /** Maximum time to load the scripts, in milliseconds. */
   readonly bootMs: number
   /**
-   * Called before and after a guest runs, with the guest's deadline by the clock of `performance`, or with null when
-   * no guest is running.
+   * Called before and after a guest runs or waits for a database server, with the guest's deadline by `clock`, or with
+   * null when no guest is running.
    */
   readonly watch: (untilMs: number | null) => void
 }
@@ -45,12 +47,13 @@ export class Scripts {
   readonly #settings: ScriptSettings
   readonly #guests = new Map<'processors' | 'conditions', Guest>()
   #loaded: GuestScripts | null = null
-  /** Deadline of the running guest, by the clock of `performance`. */
+  /** Deadline of the running guest, by `clock`. */
   #untilMs: number | null = null
 
   constructor(definition: NetworkDefinition, settings: ScriptSettings) {
     this.#definition = definition
     this.#settings = settings
+    settings.clock.onChange = (isRunning) => settings.watch(isRunning ? this.#untilMs : null)
   }
 
   /** Loads the scripts and conditions, if there are any, to check that they are valid. Errors: NETWORK_INVALID. */
@@ -63,6 +66,10 @@ export class Scripts {
   /** Maximum time for the processors of one transaction, in milliseconds. */
   get deadlineMs(): number {
     return this.#settings.deadlineMs
+  }
+
+  get clock(): GuestClock {
+    return this.#settings.clock
   }
 
   /**
@@ -111,8 +118,8 @@ export class Scripts {
     this.#loaded ??= guestScripts(this.#definition)
     const bootMs = isFirst ? this.#settings.bootMs : BOOT_AGAIN * this.#settings.bootMs
     this.#guests.delete(role)
-    const { engine } = this.#settings
-    const options = { ...this.#loaded, engine, memoryBytes: MEMORY_BYTES }
+    const { engine, clock } = this.#settings
+    const options = { ...this.#loaded, engine, clock, memoryBytes: MEMORY_BYTES }
     try {
       const booted = await this.#watched(bootMs, () => Guest.boot(options, bootMs))
       this.#guests.set(role, booted)
@@ -130,7 +137,7 @@ export class Scripts {
    */
   async #watched<Result>(withinMs: number, run: () => Promise<Result>): Promise<Result> {
     const outer = this.#untilMs
-    this.#watch(performance.now() + withinMs)
+    this.#watch(this.clock.now() + withinMs)
     try {
       return await run()
     } finally {
@@ -150,7 +157,10 @@ const CHECK_MS = 20_000
 /** See `checkScripts`. */
 export async function loadScripts(definition: NetworkDefinition): Promise<void> {
   const engine = await compiledEngine()
-  const settings = { engine, deadlineMs: CHECK_MS, bootMs: CHECK_MS, watch: () => {} }
+  const settings = {
+    ...{ engine, clock: new GuestClock(), deadlineMs: CHECK_MS, bootMs: CHECK_MS },
+    watch: () => {},
+  }
   await new Scripts(definition, settings).load()
 }
 

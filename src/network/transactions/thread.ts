@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { LedgerReader } from '../../ledger/core.ts'
+import { isDatabaseUrl, LedgerReader } from '../../ledger/core.ts'
 import { definitionIn } from '../definition/definition.ts'
-import { ResourceDatabase } from '../resources/database.ts'
+import type { Target } from '../model/model.ts'
+import {
+  ResourceDatabase,
+  type ResourceReader,
+  type Selection,
+  type StoredResource,
+} from '../resources/database.ts'
 import { NO_RESOURCES, registriesOf } from '../resources/overlay.ts'
+import { GuestClock } from '../runtime/guest-clock.ts'
 import { Decider } from './decider.ts'
 import {
   type FromThread,
@@ -24,10 +31,14 @@ const NS_PER_MS = 1_000_000
 async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Promise<void> {
   const ledger = await LedgerReader.open(start.location)
   const definition = definitionIn(Buffer.from(task.archive))
-  const scripts = new Scripts(definition, settingsOf(start))
+  const settings = settingsOf(start)
+  const { clock } = settings
+  const scripts = new Scripts(definition, settings)
   await scripts.load()
   const registries = registriesOf(definition.model)
-  const database = new ResourceDatabase(definition.name, ledger, registries)
+  const stored = new ResourceDatabase(definition.name, ledger, registries)
+  // Reads of files are work of this thread, which counts as time of the guest.
+  const database = isDatabaseUrl(start.location) ? new WaitingReader(stored, clock) : stored
   const { deployment } = task
   const log = (logged: LogLine) => port.postMessage({ logged })
   const decider = new Decider({ definition, scripts, database, deployment, log })
@@ -39,6 +50,7 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
       return null
     }
     const { id } = message
+    clock.begin()
     try {
       if ('condition' in message) return { id, values: await decider.evaluate(message.condition) }
       return { id, decision: await decider.decide(id, message) }
@@ -53,6 +65,38 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
       if (answer !== null) port.postMessage(answer)
     })
   })
+}
+
+/** Reads from a database server, and stops the clock of the guests meanwhile. */
+class WaitingReader implements ResourceReader {
+  readonly #below: ResourceReader
+  readonly #clock: GuestClock
+
+  constructor(below: ResourceReader, clock: GuestClock) {
+    this.#below = below
+    this.#clock = clock
+  }
+
+  read(target: Target): Promise<StoredResource | null> {
+    return this.#clock.stopped(() => this.#below.read(target))
+  }
+
+  async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const pages = this.#below.select(selection)[Symbol.asyncIterator]()
+    try {
+      for (;;) {
+        const page = await this.#clock.stopped(() => pages.next())
+        if (page.done === true) return
+        yield page.value
+      }
+    } finally {
+      await pages.return?.()
+    }
+  }
+
+  count(selection: Selection): Promise<number> {
+    return this.#clock.stopped(() => this.#below.count(selection))
+  }
 }
 
 type VerifyTask = Extract<ThreadStart['task'], { kind: 'verify' }>
@@ -75,12 +119,13 @@ async function verify(
 }
 
 function settingsOf({ engine, deadlineMs, bootMs, stopAt }: ThreadStart) {
+  const clock = new GuestClock()
   const watch = (untilMs: number | null) => {
     // `process.hrtime` is the only clock that is the same in all threads of a process.
-    const inNs = Math.ceil(((untilMs ?? 0) - performance.now()) * NS_PER_MS)
+    const inNs = Math.ceil(((untilMs ?? 0) - clock.now()) * NS_PER_MS)
     Atomics.store(stopAt, 0, untilMs === null ? 0n : process.hrtime.bigint() + BigInt(inNs))
   }
-  return { engine, deadlineMs, bootMs, watch }
+  return { engine, clock, deadlineMs, bootMs, watch }
 }
 
 // The engine of the sandbox reads the time zone offset from `Date` of this thread. All nodes use UTC, so that a
