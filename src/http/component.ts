@@ -41,8 +41,6 @@ export interface HttpLimits {
   readonly bodyBytesMax: number
   /** Maximum bytes of all long bodies together; above this, requests get 503. 256 MiB by default. */
   readonly bodiesBytesMax?: number
-  /** Maximum characters or bytes of all unsent long replies; above this, requests get 503. 256 Mi by default. */
-  readonly repliesMax?: number
   /** Maximum milliseconds from the first to the last byte of a request. */
   readonly requestTimeoutMs: number
   /** Maximum number of open connections; 1,000 by default. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { turn } from '../base/turn.ts'
 import { holdSocket } from './body-readers.ts'
-import type { ReplyBudget } from './memory-budgets.ts'
 import { clientOf } from './throttle.ts'
 
 type Response = ServerResponse<IncomingMessage>
@@ -46,7 +46,7 @@ export class Connections {
   readonly #max: number
   #waiting = 0
 
-  constructor(server: Server, max: number, replies: ReplyBudget) {
+  constructor(server: Server, max: number) {
     this.#max = max
     server.on('connection', (socket: Socket) => {
       const client = clientOf(socket.remoteAddress ?? '')
@@ -56,10 +56,7 @@ export class Connections {
       }
       this.#open.set(socket, { client, latest: null, waiting: 0, release: null, isUpgraded: false })
       this.#clients.set(client, (this.#clients.get(client) ?? 0) + 1)
-      socket.once('close', () => {
-        this.#forget(socket)
-        replies.forget(socket)
-      })
+      socket.once('close', () => this.#forget(socket))
     })
     server.on('upgrade', ({ socket }: IncomingMessage) => {
       const connection = this.#open.get(socket)
@@ -114,7 +111,10 @@ export class Connections {
         connection.release?.()
         connection.release = null
       }
-      start()
+      // Other requests are served between two pipelined requests, even if both are answered at once.
+      void turn().then(() => {
+        if (this.#open.has(socket)) start()
+      })
     })
   }
 

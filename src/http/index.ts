@@ -4,7 +4,6 @@ export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from '
 export { varyByOrigin } from './cross-origin-access.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
-export type { ReplyBudget } from './memory-budgets.ts'
 export { addGauge, addLabeledGauge, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
@@ -16,5 +15,6 @@ export {
   servePageFiles,
 } from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
+export { ReplyBudget, ReplyStream } from './reply-budget.ts'
 export { addressOf, clientOf, FailureThrottle, type ThrottleLimits } from './throttle.ts'
 export { acceptAllMethods, methodRefusal, unroutedRefusal } from './unknown-routes.ts'

@@ -4,12 +4,12 @@ import { Readable } from 'node:stream'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type FastifyBaseLogger, type FastifyRequest, fastify } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
+import { BodyBudget } from './body-budget.ts'
 import { readBody } from './body-readers.ts'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { Connections } from './connections.ts'
 import { answerPreflight, CrossOriginAccess, varyByOrigin } from './cross-origin-access.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
-import { BodyBudget, ReplyBudget } from './memory-budgets.ts'
 import { invalidText, refusalOf } from './refusal.ts'
 import {
   brokenRequestRefuser,
@@ -17,6 +17,7 @@ import {
   refuseExpectAndConnect,
   sendRefusal,
 } from './refusal-replies.ts'
+import { countedPayload, ReplyBudget } from './reply-budget.ts'
 import { encodingRefusal, hostsRefusal, requestHeadersOf } from './request-headers.ts'
 import { serializerCompiler, validatorCompiler } from './schema-compilers.ts'
 import { RouteTable, unroutedRefusal } from './unknown-routes.ts'
@@ -49,6 +50,8 @@ export interface ListenOptions {
   readonly publicHosts: ReadonlySet<string>
   /** Origins whose pages may call the listener (`cross-origin-access.ts`); default: none. */
   readonly allowedOrigins?: ReadonlySet<string>
+  /** The budget that all listeners of the process share; default: one for this listener. */
+  readonly replyBudget?: ReplyBudget
 }
 
 declare module 'fastify' {
@@ -88,15 +91,14 @@ const DISCONNECTED = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'SEARCH_INTERRUPTED'
  */
 export async function buildApp(
   component: HttpComponent,
-  options: Pick<ListenOptions, 'logger' | 'publicHosts' | 'allowedOrigins'>,
+  options: Omit<ListenOptions, 'host' | 'port'>,
 ): Promise<HttpApp> {
   const { limits } = component
   const refuse = (error: unknown) => refusalOf(component, error)
   const logger = options.logger.child({ component: component.name })
   const pacedSockets = new WeakSet<object>()
-  const { allowedOrigins = new Set() } = options
+  const { allowedOrigins = new Set(), replyBudget = new ReplyBudget() } = options
   const access = allowedOrigins.size === 0 ? null : new CrossOriginAccess(allowedOrigins)
-  const replies = new ReplyBudget(limits.repliesMax)
   const bodies = new BodyBudget(limits.bodiesBytesMax)
   const refuseBroken = brokenRequestRefuser(component, () => connections.pendingReplies())
   // Fastify's own logging is disabled, because it creates a logger per request and logs the query.
@@ -133,12 +135,12 @@ export async function buildApp(
       refuseBroken(error, socket)
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
-  const connections = new Connections(app.server, limits.socketsMax ?? SOCKETS_MAX, replies)
+  const connections = new Connections(app.server, limits.socketsMax ?? SOCKETS_MAX)
   const routeTable = new RouteTable()
   app.decorate('connections', connections)
   app.decorate('routeTable', routeTable)
   app.decorate('pacedSockets', pacedSockets)
-  app.decorate('replyBudget', replies)
+  app.decorate('replyBudget', replyBudget)
   app.decorateRequest('arrivedMs', 0)
   app.decorateRequest('growBody', null)
 
@@ -199,13 +201,16 @@ export async function buildApp(
       done(null, payload)
     })
   }
-  app.addHook('onSend', (request, { raw }, payload, done) => {
-    const refusal = replies.refusal(payload)
-    if (refusal !== null) return done(refusal)
-    replies.track(raw, payload)
+  app.addHook('onSend', (request, reply, payload, done) => {
+    let counted: unknown
+    try {
+      counted = countedPayload(replyBudget, payload, reply)
+    } catch (error) {
+      return done(error as Error)
+    }
     // If the stream fails after its first bytes, the error can only be logged, because the reply has begun.
-    if (payload instanceof Readable) payload.once('error', (error) => report(request, error))
-    done(null, payload)
+    if (counted instanceof Readable) counted.once('error', (error) => report(request, error))
+    done(null, counted)
   })
   if (options.logger.level === 'debug' || options.logger.level === 'trace') {
     app.addHook('onResponse', async (request, reply) => {

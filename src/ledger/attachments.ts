@@ -163,12 +163,11 @@ export class AttachmentService {
     range: ListRange & { readonly after: string },
   ): Promise<AsyncIterable<StoredAttachment[]>> {
     await this.#requireItem(db, id)
-    return pagesOf<StoredAttachment>(range.limit, PAGE_ROWS, (last, limit) => {
-      const from = {
-        after: last?.name ?? range.after,
-        offset: last === undefined ? range.offset : 0,
-      }
-      return this.#store.attachments.list(db, id, { ...from, limit })
+    let from = { after: range.after, offset: range.offset }
+    return pagesOf<StoredAttachment>(range.limit, PAGE_ROWS, async (limit) => {
+      const page = await this.#store.attachments.list(db, id, { ...from, limit })
+      from = { after: page.at(-1)?.name ?? from.after, offset: 0 }
+      return page
     })
   }
 

@@ -38,10 +38,12 @@ export class ItemHistory {
     }
     const { limit, newestFirst } = range
     const oneMore = limit === 0 ? 0 : limit + 1
-    return pagesOf<StoredRevision>(oneMore, REVISIONS_PER_PAGE, (last, rows) => {
-      const after = last?.position ?? range.after
+    let { after } = range
+    return pagesOf<StoredRevision>(oneMore, REVISIONS_PER_PAGE, async (rows) => {
       const from = after === null ? {} : { after }
-      return this.#store.revisions(database, id, { newestFirst, limit: rows, ...from })
+      const page = await this.#store.revisions(database, id, { newestFirst, limit: rows, ...from })
+      after = page.at(-1)?.position ?? after
+      return page
     })
   }
 

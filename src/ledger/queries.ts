@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { canonicalJson } from '../base/canonical-json.ts'
 import type { Clock } from '../base/clock.ts'
+import { turn } from '../base/turn.ts'
 import { type Fields, type Filter, pathIn, projected, type Where } from '../filter/index.ts'
 import {
   type FoundItem,
@@ -137,7 +138,7 @@ export class LedgerQueries {
         characters += text?.length ?? 0
         if (characters < AGGREGATED_CHARACTERS) continue
         characters = 0
-        await setImmediate()
+        await turn()
       }
     }
     const consistent = (await this.#height()) === height
@@ -159,7 +160,7 @@ export class LedgerQueries {
   ): AsyncGenerator<Piece> {
     let isFirst = true
     for await (const piece of pieces) {
-      if (!isFirst) await setImmediate()
+      if (!isFirst) await turn()
       isFirst = false
       if (signal.aborted) {
         throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
@@ -250,10 +251,10 @@ async function* pagesOf(
     if (piece.length > 0) {
       yield fields === null
         ? piece
-        : piece.map((item) => ({ ...item, text: reduced(item.text, fields) }))
-    }
-    // Lets the event loop serve other requests between two pieces.
-    await setImmediate()
+        : piece.splice(0).map((item) => ({ ...item, text: reduced(item.text, fields) }))
+      // A streamed reply has its turn before each page.
+      await setImmediate()
+    } else await turn()
   }
 }
 

@@ -35,22 +35,21 @@ export async function requireDatabase(store: StoreReader, db: string): Promise<n
 }
 
 /**
- * Reads up to `limit` rows, or all rows if `limit` is 0, page by page. `read` gets the last row of the previous page,
- * if any, and the size of the next page. Yields to the event loop between two pages.
+ * Reads up to `limit` rows, or all rows if `limit` is 0, page by page. `read` returns the next rows, at most as many as
+ * its argument says. The caller may empty a page, so that no row stays in memory during a long reply. Yields to the
+ * event loop between two pages.
  */
 export async function* pagesOf<Row>(
   limit: number,
   pageRows: number,
-  read: (last: Row | undefined, rows: number) => Promise<Row[]>,
+  read: (rows: number) => Promise<Row[]>,
 ): AsyncGenerator<Row[]> {
   let left = limit === 0 ? Number.POSITIVE_INFINITY : limit
-  let last: Row | undefined
   while (left > 0) {
-    const page = await read(last, Math.min(left, pageRows))
-    last = page.at(-1)
-    if (last === undefined) return
-    yield page
+    const page = await read(Math.min(left, pageRows))
+    if (page.length === 0) return
     left -= page.length
+    yield page
     await setImmediate()
   }
 }
@@ -65,19 +64,23 @@ export function itemPages<Row extends { created: number }>(
   after: number,
   read: (from: { after: number; offset: number; limit: number }) => Promise<Row[]>,
 ): AsyncGenerator<Row[]> {
-  return pagesOf<Row>(limit, pageRows, async (last, rows) => {
-    const from = last === undefined ? { after, offset } : { after: last.created, offset: 0 }
+  let from = { after, offset }
+  return pagesOf<Row>(limit, pageRows, async (rows) => {
     const page = await read({ ...from, limit: rows })
+    const last = page.at(-1)?.created ?? Number.POSITIVE_INFINITY
     // In a damaged store, a page could end before its start. Then the list would repeat items and never end.
-    if ((page.at(-1)?.created ?? Number.POSITIVE_INFINITY) > from.after) return page
-    throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
+    if (last <= from.after) {
+      throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
+    }
+    from = { after: last, offset: 0 }
+    return page
   })
 }
 
 /** Reads the blocks of a store's chain from height `offset` on, page by page. */
 export function blockPages(store: StoreReader, range: ListRange): AsyncGenerator<Block[]> {
   let next = range.offset
-  return pagesOf<Block>(range.limit, BLOCKS_PER_PAGE, async (_last, rows) => {
+  return pagesOf<Block>(range.limit, BLOCKS_PER_PAGE, async (rows) => {
     const blocks = await store.blocks(store.serverId, next, rows)
     next += blocks.length
     return blocks

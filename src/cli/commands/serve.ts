@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { type Logger, pino } from 'pino'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { type Listener, startListener } from '../../http/index.ts'
+import { type Listener, ReplyBudget, startListener } from '../../http/index.ts'
 import { makeFolder } from '../../storage/index.ts'
 import { bannerText, HeldLog } from '../banner.ts'
 import {
@@ -69,7 +69,10 @@ async function serve(flags: ServeFlags): Promise<void> {
   const names = COMPONENT_NAMES.filter((name) => flags.only?.includes(name) ?? true)
   const ports = new Map(names.map((name) => [name, portOf(name, flags, settings.PORT)]))
   const publicHosts = new Set(settings.PUBLIC_HOSTS.map((name) => name.toLowerCase()))
-  const allowedOrigins = new Set(settings.ALLOW_ORIGINS)
+  const shared = {
+    ...{ host, logger, publicHosts, allowedOrigins: new Set(settings.ALLOW_ORIGINS) },
+    replyBudget: new ReplyBudget(),
+  }
   const listeners: Listener[] = []
   let app: App | null = null
   const close = async () => {
@@ -84,9 +87,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     for (const [name, component] of app.components) {
       const port = ports.get(name) ?? 0
       try {
-        listeners.push(
-          await startListener(component, { host, port, logger, publicHosts, allowedOrigins }),
-        )
+        listeners.push(await startListener(component, { ...shared, port }))
       } catch (error) {
         throw listenFailure(error, name, host, port)
       }

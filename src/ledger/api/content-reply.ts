@@ -58,6 +58,14 @@ export async function sendAttachment(
   const { status, headers: own, pieces } = contentReplyTo(requested, attachment)
   reply.code(status).headers(own)
   if (pieces.length > 0) {
+    const { replyBudget } = request.server
+    try {
+      replyBudget.require(2 * BLOCK_BYTES)
+    } catch (error) {
+      await blob.close()
+      throw error
+    }
+    replyBudget.set(reply.raw, 2 * BLOCK_BYTES)
     varyByOrigin(reply)
     reply.hijack()
     reply.raw.setTimeout(STALLED_WINDOWS_MAX * request.server.server.requestTimeout)
@@ -65,7 +73,7 @@ export async function sendAttachment(
     for (const [header, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) reply.raw.setHeader(header, value)
     }
-    await sendPieces(reply.raw, request.server.replyBudget, blob, pieces).catch((error) =>
+    await sendPieces(reply.raw, replyBudget, blob, pieces).catch((error) =>
       request.reportFailure(error),
     )
     return reply
@@ -302,14 +310,11 @@ class Client {
     if (this.isGone) throw new Error('the client has disconnected')
     this.#sent = new Promise((resolve, reject) => {
       this.#fail = () => reject(new Error('the client has disconnected'))
-      const { socket } = this.#response.req
-      let counted = 0
-      const isTaken = this.#response.write(bytes, (error) => {
-        if (counted > 0) this.#budget.remove(socket, counted)
+      this.#response.write(bytes, (error) => {
+        this.#budget.progress(this.#response)
         if (error) this.#close()
         else resolve()
       })
-      if (!isTaken) counted = this.#budget.add(socket, bytes)
     })
     this.#sent.catch(() => {})
   }

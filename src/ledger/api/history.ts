@@ -1,12 +1,11 @@
-import { Readable } from 'node:stream'
 import { Type } from '../../base/shape.ts'
+import { turn } from '../../base/turn.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import type { StoredRevision } from '../../storage/index.ts'
-import type { HistoryRange, ItemHistory } from '../item-history.ts'
+import type { ItemHistory } from '../item-history.ts'
 import type { LedgerService } from '../service.ts'
 import { conditionsOf } from './conditions.ts'
-import { sendText } from './replies.ts'
+import { historyReply, sendText } from './replies.ts'
 import { Count, failures, IdempotencyHeaders, ItemParams, okReply, TokenQuery } from './schemas.ts'
 
 const position = Type.String({
@@ -73,8 +72,9 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
       if (!Number.isSafeInteger(limit)) {
         throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit must be an integer')
       }
+      await turn()
       const pages = await history.list(db, id, range)
-      return sendText(reply, historyReply(pages, range))
+      return sendText(reply, historyReply(pages, limit))
     },
   )
 }
@@ -84,31 +84,6 @@ function positionFrom(cursor: string | undefined): number | null {
   const position = parsePosition(cursor)
   if (position !== null) return position
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor must be a position, <height>.<index>')
-}
-
-/** Streams the history page by page, with backpressure from the client. */
-function historyReply(pages: AsyncIterable<StoredRevision[]>, { limit }: HistoryRange): Readable {
-  async function* parts(): AsyncGenerator<string> {
-    let opening = '{"status":true,"history":['
-    let sent = 0
-    let last: StoredRevision | undefined
-    let more = false
-    for await (const page of pages) {
-      for (const revision of page) {
-        if (sent === limit && limit > 0) {
-          more = true
-          break
-        }
-        yield opening + revisionJson(revision)
-        opening = ','
-        last = revision
-        sent += 1
-      }
-    }
-    const cursor = more && last !== undefined ? `"${positionText(last.position)}"` : 'null'
-    yield `${opening === ',' ? '' : opening}],"limit":${limit},"cursor":${cursor}}`
-  }
-  return Readable.from(parts(), { objectMode: false, highWaterMark: 65_536 })
 }
 
 const erasedPosition = Type.String({
@@ -166,10 +141,4 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
       return { status: true as const, positions: [...positions] }
     },
   )
-}
-
-function revisionJson({ position, timestamp, kind, text }: StoredRevision): string {
-  const erased = kind === 'delete_item' ? '' : ',"erased":true'
-  const item = text === null ? erased : `,"item":${text}`
-  return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}}`
 }

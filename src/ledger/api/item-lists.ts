@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
+import { turn } from '../../base/turn.ts'
 import { parsePosition } from '../../chain/index.ts'
 import { type Filter, filterOf, type Where } from '../../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
@@ -43,6 +44,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
         ...{ docs: isFlagSet(query.docs), count: isFlagSet(query.count) },
       }
       const filter = filterOf(query)
+      await turn()
       const stream =
         filter === null
           ? plainReply(reply, ledger, db, options)
@@ -101,7 +103,7 @@ async function filteredReply(
     endOf(reply, ledger, db, filter.where, { ...options, limit, offset }),
   ])
   if (filter.where !== null || filter.order.length > 0) reply.header('query-plan', planOf(found))
-  return docs ? itemListReply(withText(found), end) : idListReply(found.pages, end)
+  return docs ? itemListReply(found.pages, end) : idListReply(found.pages, end)
 }
 
 /** Returns the last members of the reply. Counts the items if requested, unless the reply lists all of them. */
@@ -122,8 +124,4 @@ async function endOf(
 /** Returns the header `query-plan`. The path is URL-encoded, because it can contain characters that a header cannot. */
 function planOf({ index }: QueryResult): string {
   return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
-}
-
-async function* withText({ pages }: QueryResult) {
-  for await (const page of pages) yield page.map((item) => ({ ...item, text: item.text ?? '{}' }))
 }

@@ -1,3 +1,4 @@
+import { turn } from '../../base/turn.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../service.ts'
@@ -52,6 +53,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async ({ query }, reply) => {
       const range = rangeOf(query)
+      await turn()
       const blocks = await ledger.listBlocks(serverIdFrom(query.serverid), range)
       return sendText(reply, blockListReply(blocks, range, isFlagSet(query.proof)))
     },

@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { canonicalString } from '../../base/canonical-json.ts'
 import { statusOfStrictJson } from '../../base/strict-json.ts'
@@ -11,8 +11,8 @@ import {
   provenBlockJson,
 } from '../../chain/index.ts'
 import { statusOfFilter } from '../../filter/index.ts'
-import { HttpRefusal } from '../../http/index.ts'
-import type { StoredItem } from '../../storage/index.ts'
+import { HttpRefusal, ReplyStream } from '../../http/index.ts'
+import type { FoundItem, StoredRevision } from '../../storage/index.ts'
 import { LedgerError, statusOfLedger } from '../errors.ts'
 import { statusOfPeers } from '../peers/errors.ts'
 import type { ListRange } from '../reads.ts'
@@ -41,50 +41,56 @@ export interface ListEnd extends ListRange {
   readonly cursor?: boolean
 }
 
-/**
- * Streams `{"status":true,<texts>,"limit":…,"offset":…<ending>}`. One page of elements is in memory at a time, with
- * backpressure from the client.
- */
-function listStream(
-  texts: AsyncIterable<string>,
-  range: ListRange,
-  ending: () => string = () => '',
-): Readable {
-  async function* parts(): AsyncGenerator<string> {
+/** Streams `{"status":true,<texts><end>}`. The texts are read at the speed of the client. */
+function replyStream(pages: AsyncIterable<string[]>, end: () => string): ReplyStream {
+  async function* parts(): AsyncGenerator<string[]> {
     // Sent together with the first text, so that an error before the first text can still get an error status.
     let opening = '{"status":true,'
-    for await (const text of texts) {
-      yield opening + text
+    for await (const texts of pages) {
+      texts.unshift(opening)
       opening = ''
+      yield texts
     }
-    yield `,"limit":${range.limit},"offset":${range.offset}${ending()}}`
+    yield [`${end()}}`]
   }
-  return Readable.from(parts(), { objectMode: false, highWaterMark: 65_536 })
+  return new ReplyStream(parts())
 }
 
-/** Yields `"<name>":[…]` for all pages. */
+/** Streams the texts, then `limit`, `offset` and `ending`. */
+function listStream(
+  texts: AsyncIterable<string[]>,
+  { limit, offset }: ListRange,
+  ending: () => string = () => '',
+): ReplyStream {
+  return replyStream(texts, () => `,"limit":${limit},"offset":${offset}${ending()}`)
+}
+
+/** Yields the texts of `"<name>":[…]` for each page, and empties the page, so that no sent row stays in memory. */
 async function* listText<Row>(
   name: string,
-  pages: AsyncIterable<readonly Row[]>,
+  pages: AsyncIterable<Row[]>,
   textOf: (row: Row) => string,
-): AsyncGenerator<string> {
+): AsyncGenerator<string[]> {
   let opening = `"${name}":[`
   for await (const page of pages) {
-    yield opening + page.map(textOf).join(',')
-    opening = ','
+    yield page.splice(0).flatMap((row) => {
+      const texts = [opening, textOf(row)]
+      opening = ','
+      return texts
+    })
   }
-  yield opening === ',' ? ']' : `${opening}]`
+  yield [opening === ',' ? ']' : `${opening}]`]
 }
 
 /** Returns `pages`, and a function that returns the text with `count` and `cursor` after the last page. */
 function counted<Row extends ListedId>(pages: AsyncIterable<Row[]>, end: ListEnd) {
   const { count, cursor, offset, limit } = end
   let rows = 0
-  let last: Row | undefined
+  let last: number | null = null
   async function* counting(): AsyncGenerator<Row[]> {
     for await (const page of pages) {
       rows += page.length
-      last = page.at(-1) ?? last
+      last = page.at(-1)?.created ?? last
       yield page
     }
   }
@@ -93,7 +99,7 @@ function counted<Row extends ListedId>(pages: AsyncIterable<Row[]>, end: ListEnd
     // precede the end of the list.
     const shown = rows === 0 ? 0 : offset + rows
     const counted = count === 'listed' ? rows : Math.max(count ?? 0, shown)
-    const next = last === undefined || rows !== limit ? null : `"${positionText(last.created)}"`
+    const next = last === null || rows !== limit ? null : `"${positionText(last)}"`
     return `${count === undefined ? '' : `,"count":${counted}`}${cursor ? `,"cursor":${next}` : ''}`
   }
   return { pages: counting(), ending }
@@ -110,18 +116,18 @@ export function idListReply(rows: AsyncIterable<ListedId[]>, end: ListEnd): Read
 }
 
 /** Builds the reply of `GET /api/{db}?docs=true`: the items, then their ids. */
-export function itemListReply(items: AsyncIterable<StoredItem[]>, end: ListEnd): Readable {
+export function itemListReply(
+  items: AsyncIterable<(ListedId & Pick<FoundItem, 'text'>)[]>,
+  end: ListEnd,
+): Readable {
   const { pages, ending } = counted(items, end)
-  async function* texts(): AsyncGenerator<string> {
+  async function* texts(): AsyncGenerator<string[]> {
     let ids = ''
-    async function* noted(): AsyncGenerator<StoredItem[]> {
-      for await (const page of pages) {
-        for (const { id } of page) ids += `${ids === '' ? '' : ','}${canonicalString(id)}`
-        yield page
-      }
-    }
-    yield* listText('docs', noted(), ({ text }) => text)
-    yield `,"items":[${ids}]`
+    yield* listText('docs', pages, ({ id, text }) => {
+      ids += `${ids === '' ? '' : ','}${canonicalString(id)}`
+      return text ?? '{}'
+    })
+    yield [`,"items":[${ids}]`]
   }
   return listStream(texts(), end, ending)
 }
@@ -132,6 +138,30 @@ export function attachmentListReply(
   range: ListRange,
 ): Readable {
   return listStream(listText('attachments', pages, attachmentText), range)
+}
+
+/** Builds the reply of `GET /api/{db}/{id}/history` from pages with up to `limit` + 1 revisions. */
+export function historyReply(pages: AsyncIterable<StoredRevision[]>, limit: number): Readable {
+  let left = limit === 0 ? Number.POSITIVE_INFINITY : limit
+  let cursor = 'null'
+  let last: number | null = null
+  async function* limited(): AsyncGenerator<StoredRevision[]> {
+    for await (const page of pages) {
+      const hasMore = page.splice(left).length > 0
+      left -= page.length
+      last = page.at(-1)?.position ?? last
+      if (hasMore && last !== null) cursor = `"${positionText(last)}"`
+      yield page
+    }
+  }
+  const texts = listText('history', limited(), revisionJson)
+  return replyStream(texts, () => `,"limit":${limit},"cursor":${cursor}`)
+}
+
+function revisionJson({ position, timestamp, kind, text }: StoredRevision): string {
+  const erased = kind === 'delete_item' ? '' : ',"erased":true'
+  const item = text === null ? erased : `,"item":${text}`
+  return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}}`
 }
 
 /** Builds the reply of `GET /api/ledgers`. */

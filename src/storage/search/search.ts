@@ -98,7 +98,10 @@ class Search {
     this.#charactersMax = PAGE_CHARACTERS / Math.max(1, steps)
   }
 
-  /** Yields the results in pieces. Errors: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED. */
+  /**
+   * Yields the results in pieces. The caller may empty a piece, so that no item stays in memory during a long reply.
+   * Errors: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED.
+   */
   async *pieces(): AsyncGenerator<FoundItem[]> {
     const { order, offset, limit } = this.#query
     const { isExact } = this.#scan
@@ -114,9 +117,10 @@ class Search {
         for await (const items of this.#read(wanted, this.#query.text)) {
           const skipped = Math.min(skip, items.length)
           skip -= skipped
-          const page = items.slice(skipped, skipped + left)
-          left -= page.length
-          yield page
+          items.splice(0, skipped)
+          items.splice(left)
+          left -= items.length
+          yield items
           if (left <= 0) return
         }
         // Some of these items may have been deleted after their positions were read. Then the next positions fill the limit.
@@ -182,8 +186,8 @@ class Search {
       const found =
         residual === null
           ? items
-          : items.filter((item) => matches(residual, parseJson(item.text ?? '{}')))
-      yield text ? found : found.map((item) => ({ ...item, text: null }))
+          : items.splice(0).filter((item) => matches(residual, parseJson(item.text ?? '{}')))
+      yield text ? found : found.splice(0).map((item) => ({ ...item, text: null }))
       rest = rest.slice(rest.indexOf(last) + 1)
     }
   }
