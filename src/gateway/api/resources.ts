@@ -1,7 +1,6 @@
-import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { HttpRefusal, methodRefusal } from '../../http/index.ts'
+import { HttpRefusal, methodRefusal, ReplyStream } from '../../http/index.ts'
 import {
   type BusinessNetwork,
   type Caller,
@@ -182,7 +181,7 @@ export async function sendListing(reply: FastifyReply, listing: Listing): Promis
     yield text
     yield* parts
   }
-  return reply.send(Readable.from(all(), { objectMode: false, highWaterMark: 65_536 }))
+  return reply.send(new ReplyStream(all()))
 }
 
 async function* listText({ pages }: Listing): AsyncGenerator<string, void> {
