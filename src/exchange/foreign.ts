@@ -32,43 +32,71 @@ export async function* refuseForeign(pages: Pages, idMember: string | null): Pag
 
 /** Returns what is wrong with `item` as the first record, or null. `isOnly`: it is the only record of the input. */
 function foreignReason(item: JsonObject, isOnly: boolean, idMember: string | null): string | null {
-  const values = Object.values(item)
-  if ('transactionInfo' in item || 'qldbStreamArn' in item || 'blockAddress' in item) {
-    return 'this is an export of Amazon QLDB: use --format qldb'
-  }
-  if (isJsonObject(item._source))
-    return 'this is an export of Elasticsearch: load the _source of each line'
-  if (values.some(isExtended)) return 'this is Extended JSON of MongoDB: use --format mongodb'
-  if (typeof item._id === 'string' && typeof item._rev === 'string' && idMember === null) {
+  const known = KNOWN.find(([isKnown]) => isKnown(item))
+  if (known !== undefined) return known[1]
+  if (item.id !== undefined || idMember !== null) return null
+  if (typeof item._id === 'string' && typeof item._rev === 'string') {
     return 'these are documents of CouchDB: use --format couchdb, or --id _id for one document per line'
   }
-  if (item.id !== undefined || idMember !== null) return null
-  if (isOnly && (Array.isArray(item.rows) || Array.isArray(item.docs))) {
-    return 'this is a reply of CouchDB: use --format couchdb'
-  }
-  const [wrapped] = values
   if (isAttributes(item) || (isJsonObject(item.Item) && isAttributes(item.Item))) {
     return 'this is an export of DynamoDB, with a type in each value: convert it to plain JSON'
   }
-  if (values.length === 1 && isJsonObject(wrapped)) {
-    const [name] = Object.keys(item)
-    return `the records are inside a member ${name}: load what is in it`
+  const names = Object.keys(item)
+  const values = Object.values(item)
+  if (values.length === 1 && values.every(isJsonObject)) {
+    return `the records are inside a member ${names[0]}: load what is in it`
   }
-  if (isOnly && values.length > 0 && values.every(isJsonObject)) {
-    return 'the input is one object of objects: load an array, or one object per line'
+  if (isOnly && values.length > 0) {
+    if (isListOfObjects(item.rows) || isListOfObjects(item.docs)) {
+      return 'this is a reply of CouchDB: use --format couchdb'
+    }
+    const list = names.find((name) => isListOfObjects(item[name]))
+    if (list !== undefined) {
+      return `the input is one object with the list ${list}: load the list itself`
+    }
+    if (values.every(isJsonObject) || values.every(Array.isArray)) {
+      return 'the input is one object of objects or lists: load an array, or one object per line'
+    }
   }
-  const list = Object.keys(item).find((name) => isListOfObjects(item[name]))
-  if (isOnly && list !== undefined) {
-    return `the input is one object with the list ${list}: load the list itself`
-  }
-  const number = Object.keys(item).find((each) => /^-?\d+(\.\d+)?$/.test(each))
+  const number = names.find((name) => /^-?\d+(\.\d+)?$/.test(name))
   if (number !== undefined) {
     return `a member has the name ${number}: if this is a value, the input has no header`
   }
-  const name = Object.keys(item).find((each) => ID_NAMES.test(each))
-  if (name === undefined) return null
-  return `the records have no member id, but ${name}: use --id ${name}`
+  const name = names.find((each) => ID_NAMES.test(each))
+  return name === undefined ? null : `the records have no member id, but ${name}: use --id ${name}`
 }
+
+/** Records that only one program writes. */
+const KNOWN: readonly (readonly [isKnown: (item: JsonObject) => boolean, reason: string])[] = [
+  [
+    (item) => 'transactionInfo' in item || 'qldbStreamArn' in item || 'blockAddress' in item,
+    'this is an export of Amazon QLDB: use --format qldb',
+  ],
+  [
+    (item) => Object.values(item).some(isExtended),
+    'this is Extended JSON of MongoDB: use --format mongodb',
+  ],
+  [
+    (item) => isJsonObject(item._source),
+    'this is an export of Elasticsearch: load the _source of each record',
+  ],
+  [
+    (item) => isJsonObject(item.fields) && String(item.name).startsWith('projects/'),
+    'this is a document of Firestore, with a type in each value: convert it to plain JSON',
+  ],
+  [
+    (item) => 'exportArn' in item || 'dataFileS3Key' in item,
+    'this is a manifest of a DynamoDB export, not its data',
+  ],
+  [
+    (item) => String(item.name).includes('couchbackup') && 'mode' in item,
+    'this is a backup of couchbackup: load its documents as one array, with --format couchdb',
+  ],
+  [
+    (item) => item.type === 'header' && String(item.comment).includes('phpMyAdmin'),
+    'this is an export of phpMyAdmin: load the list data of its table',
+  ],
+]
 
 function isExtended(value: Json): boolean {
   const [name, ...others] = isJsonObject(value) ? Object.keys(value) : []
@@ -90,8 +118,8 @@ function isListOfObjects(value: Json | undefined): boolean {
   return Array.isArray(value) && value.length > 0 && value.every(isJsonObject)
 }
 
-/** The start of a reply of CouchDB to `_all_docs`, which has several lines. */
-const COUCHDB_REPLY = /^\s*\{\s*"(?:total_rows"\s*:|rows"\s*:\s*\[)/
+/** The start of a reply of CouchDB to `_all_docs` or of a body of `_bulk_docs`, which have several lines. */
+const COUCHDB_REPLY = /^\s*\{\s*"(?:total_rows"\s*:|new_edits"\s*:|(?:rows|docs)"\s*:\s*\[)/
 
 /** Rejects one JSON value over several lines, none of which is an object. Errors: FormatError. */
 export function requireLines(start: Buffer, lineEnd: LineEnd): void {

@@ -36,7 +36,7 @@ const OPEN_ARRAY = 0x5b
 const START_BYTES = 64 * 1024
 
 /**
- * Yields the records of an input, compressed by gzip or not, in UTF-8 or in UTF-16 with a byte order mark. Errors:
+ * Yields the records of an input, compressed by gzip or not, in UTF-8 or UTF-16. Errors:
  * SourceError, FormatError.
  */
 export async function* recordsOf(input: AsyncIterable<Uint8Array>, options: SourceOptions): Pages {
@@ -135,8 +135,7 @@ async function openText(
 ): Promise<Peeked> {
   const opened = await peeked(input, START_BYTES)
   const { start, chunks } = opened
-  const utf16 = start[0] === 0xff && start[1] === 0xfe ? 'utf-16le' : null
-  const encoding = start[0] === 0xfe && start[1] === 0xff ? 'utf-16be' : utf16
+  const encoding = findUtf16(start)
   if (encoding !== null) return peeked(decoded(chunks, encoding), START_BYTES)
   if (start[0] === 0xef && start[1] === 0xbb && start[2] === 0xbf) {
     return { start: start.subarray(3), chunks: withoutStart(chunks, 3) }
@@ -144,6 +143,12 @@ async function openText(
   const kind = BINARY_KINDS.find(([magic]) => start.subarray(0, magic.length).equals(magic))
   if (kind !== undefined && format !== 'qldb') throw new SourceError(`the input is ${kind[1]}`)
   return opened
+}
+
+/** Returns the encoding of a text in UTF-16, which has a byte order mark or starts with an ASCII character, or null. */
+function findUtf16([first, second]: Uint8Array): string | null {
+  if ((first === 0xff && second === 0xfe) || (first !== 0 && second === 0)) return 'utf-16le'
+  return (first === 0xfe && second === 0xff) || (first === 0 && second !== 0) ? 'utf-16be' : null
 }
 
 /** Kinds of files that are not text, by their first bytes. */

@@ -186,6 +186,7 @@ describe('CSV', () => {
     ['blank and empty rows', '\n\nid,v\n,\na,1\n,\n'],
     ['a column without name and values', 'id,v,\na,1,\n'],
     ['UTF-16', Buffer.from('\ufeffid,v\r\na,1\r\n', 'utf16le')],
+    ['UTF-16 without a byte order mark', Buffer.from('id,v\r\na,1\r\n', 'utf16le').swap16()],
   ])('reads a table with %s', async (_, text) => {
     for (const chunkBytes of [1, 4_096]) {
       const records = await read(text, 'csv', {}, chunkBytes)
@@ -233,6 +234,17 @@ describe('an input whose format is a guess', () => {
     ['{"-Ma":{"n":1},"-Mb":{"n":2}}', 'one object of objects'],
     ['{"count":1,"results":[{"n":1}]}', 'with the list results'],
     ['{\n  "id": "a"\n}\n{\n  "id": "b"\n}\n', 'over several lines'],
+    ['{"columns":["n"],"data":[[1]]}\n', 'objects or lists'],
+    [
+      '{"name":"projects/p/databases/d/documents/c/a","fields":{"n":{"integerValue":"1"}}}',
+      'Firestore',
+    ],
+    ['{"version":"2020-06-30","exportArn":"arn:x"}\n', 'a manifest'],
+    ['{"name":"@cloudant/couchbackup","mode":"full"}\n[{"_id":"a"}]\n', 'couchbackup'],
+    [
+      '[{"type":"header","comment":"Export to JSON plugin for phpMyAdmin"},{"type":"table"}]',
+      'phpMyAdmin',
+    ],
     ['{"ID":"a","n":1}\n', 'use --id ID'],
     ['{"_key":"a"}\n', 'use --id _key'],
   ])('is rejected if its records would get new ids: %s', async (text, reason) => {
