@@ -336,6 +336,39 @@ describe('a reference to a missing object', () => {
       ])
     }
   })
+
+  it('gets the same answer as a reference to an object that the caller may not read', async () => {
+    const rule = (name: string, resource: string, action: string) =>
+      `rule ${name} { description: "" participant: "org.test.Person" operation: ALL resource: "${resource}" action: ${action} }\n`
+    const rules =
+      rule('Secret', 'org.test.Person#secret', 'DENY') +
+      rule('All', '**', 'ALLOW') +
+      rule('Admin', '**', 'ALLOW').replace(
+        'org.test.Person',
+        'org.hyperledger.composer.system.NetworkAdmin',
+      )
+    const strict = await gateway({
+      deploy: [
+        networkOf(MODEL, { 'permissions.acl': rules }, { daicho: { strictReferences: true } }),
+      ],
+    })
+    for (const name of ['ann', 'secret']) await strict.send('POST', '/api/Person', { name })
+    const issue = { participant: 'org.test.Person#ann', userID: 'ann' }
+    const { json } = await strict.send('POST', '/api/system/identities/issue', issue)
+    const headers = { authorization: `Bearer ${json.userSecret}` }
+    const kept = async (keeper: string) => {
+      const reply = await strict.send(
+        'POST',
+        '/api/Thing',
+        { id: keeper, note: '', keeper },
+        headers,
+      )
+      return [reply.status, reply.json.error?.details[0].code]
+    }
+    expect(await kept('ann')).toEqual([200, undefined])
+    expect(await kept('nobody')).toEqual([422, 'REFERENCE_MISSING'])
+    expect(await kept('secret')).toEqual([422, 'REFERENCE_MISSING'])
+  })
 })
 
 describe('a transaction that contains timestamp or transactionId', () => {

@@ -217,9 +217,43 @@ it('an upgrade fills a new field of a type and of its subtypes, and keeps existi
     {
       path: '/org.test.Thing#a',
       code: 'WRONG_CLASS',
-      message: 'org.test.Thing is not a type of resources in the new model',
+      message: 'org.test.Thing is not a concrete asset type in the new model',
     },
   ])
+})
+
+it('an upgrade fills new fields of nested objects, and refuses every model that stored resources do not fit', async () => {
+  const node = await gateway()
+  const model = (lines: string, fields: string, identifier = 'id') => `namespace org.test
+    concept Line { o String what ${lines} }
+    asset Thing identified by ${identifier} { o String id o String code o String day o Line[] lines ${fields} }`
+  const send = (method: string, path: string, source: string, version: string) =>
+    node.send(method, path, new Uint8Array(networkOf(source, {}, { version }).archive), {
+      'content-type': 'application/octet-stream',
+    })
+  await send('POST', '/networks', model('', ''), '1.0.0')
+  const thing = { id: 'a', code: 'c', day: '2026-01-02', lines: [{ what: 'w' }] }
+  await node.send('POST', '/test-network/api/Thing', thing)
+  const path = '/networks/test-network'
+  const asset = model('', '')
+  const problems = async (source: string, query = '') =>
+    (await send('PUT', path + query, source, '2.0.0')).json.error?.details.map(
+      ({ path: at, code }: { path: string; code: string }) => `${at} ${code}`,
+    )
+  const at = '/org.test.Thing#a'
+  expect(await problems(model('o Integer count', ''))).toEqual([`${at}/lines/0/count MISSING`])
+  expect(await problems(model('', '', 'code'))).toEqual([`${at}/code WRONG_TYPE`])
+  expect(await problems(asset.replace('String day', 'DateTime day'))).toEqual([
+    `${at}/day WRONG_TYPE`,
+  ])
+  expect(await problems(asset.replace('o String code', '--> Thing code'))).toEqual([
+    `${at}/code WRONG_TYPE`,
+  ])
+  expect(await problems(asset.replace('asset', 'participant'))).toEqual([`${at} WRONG_CLASS`])
+  const extended = model('o Integer count o Boolean done default=false o String[] tags', '')
+  expect(await problems(extended, '?default=Line.count=3')).toBeUndefined()
+  const [line] = (await node.send('GET', '/test-network/api/Thing/a')).json.lines
+  expect(line).toEqual({ $class: 'org.test.Line', what: 'w', count: 3, done: false, tags: [] })
 })
 
 it('deploys, lists and upgrades networks over HTTP, and rejects an upgrade that makes stored resources invalid', async () => {

@@ -263,7 +263,7 @@ export class BusinessNetwork {
           const message = `${name} is already deployed with exactly this archive`
           throw new NetworkError('NETWORK_VERSION_SAME', message)
         }
-        const writes = await upgradedResources(this.#database, next, defaults)
+        const writes = await upgradedResources(this.#database, this.#definition, next, defaults)
         await this.#record('StartBusinessNetwork', item, writes)
         this.#definition = next
         this.#database = databaseOf(next, this.#deps.ledger)

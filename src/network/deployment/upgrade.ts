@@ -1,8 +1,9 @@
+import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
 import { storedJson } from '../../ledger/core.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import type { TypeDeclaration } from '../model/model.ts'
+import type { Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE } from '../model/system.ts'
 import { checkInstance, PROBLEMS_MAX, type Problem, pointer } from '../model/validation.ts'
 import type { ResourceChange, ResourceDatabase } from '../resources/database.ts'
@@ -10,7 +11,9 @@ import { targetOfItem } from '../resources/database.ts'
 
 /** A value for a new field of stored resources. */
 export interface FieldDefault {
-  /** Qualified or short name of the type that has the field. The default also applies to subtypes. */
+  /**
+   * Qualified or short name of the type that has the field, also of a concept. The default also applies to subtypes.
+   */
   readonly type: string
   readonly field: string
   readonly value: Json
@@ -28,12 +31,14 @@ export function parseFieldDefault(text: string): FieldDefault | null {
 }
 
 /**
- * Validates every resource of `database` against the model of `next`. Returns the updates that fill new fields from
- * `defaults` and from the model's defaults.
+ * Validates every resource of `database` against the model of `next`, which replaces `current`. Returns the updates that
+ * fill new fields, also of nested objects, from `defaults` and from the model's defaults. All other members must stay as
+ * they are: an upgrade only adds members.
  * Errors: UPGRADE_INVALID with the problems found, up to PROBLEMS_MAX.
  */
 export async function upgradedResources(
   database: ResourceDatabase,
+  current: NetworkDefinition,
   next: NetworkDefinition,
   defaults: readonly FieldDefault[],
 ): Promise<ResourceChange[]> {
@@ -44,30 +49,94 @@ export async function upgradedResources(
       const target = targetOfItem(id)
       if (target === null || target.type.startsWith(`${SYSTEM_NAMESPACE}.`)) continue
       const stored = resourceIn(text)
-      const type = next.model.type(target.type)
-      if (type === null || type.abstract) {
-        const message = `${target.type} is not a type of resources in the new model`
-        problems.push({ path: pointer('', id), code: 'WRONG_CLASS', message })
-      } else {
-        const filled = { ...stored }
-        for (const { type: name, field, value } of defaults) {
-          if (hasName(type, name) && filled[field] === undefined) filled[field] = value
-        }
-        const checked = checkInstance(next.model, type, filled, next)
-        if (checked.problems === null) {
-          const isSame = Object.keys(checked.resource).length === Object.keys(stored).length
-          if (!isSame) changes.push({ kind: 'update', target, resource: checked.resource })
-        } else {
-          for (const each of checked.problems) {
-            problems.push({ ...each, path: `${pointer('', id)}${each.path}` })
-          }
-        }
+      const upgraded = upgradedResource(stored, target, current, next, defaults)
+      if (Array.isArray(upgraded)) {
+        problems.push(
+          ...upgraded.map((each) => ({ ...each, path: `${pointer('', id)}${each.path}` })),
+        )
+      } else if (canonicalJson(upgraded) !== canonicalJson(stored)) {
+        changes.push({ kind: 'update', target, resource: upgraded })
       }
       if (problems.length >= PROBLEMS_MAX) throw refused(problems)
     }
   }
   if (problems.length > 0) throw refused(problems)
   return changes
+}
+
+/** Returns `stored` with its new fields, or the reasons why it does not fit the model of `next`. */
+function upgradedResource(
+  stored: JsonObject,
+  target: Target,
+  current: NetworkDefinition,
+  next: NetworkDefinition,
+  defaults: readonly FieldDefault[],
+): JsonObject | Problem[] {
+  const type = next.model.type(target.type)
+  const kind = current.model.type(target.type)?.kind
+  if (type === null || type.abstract || type.kind !== kind) {
+    const message = `${target.type} is not a concrete ${kind} type in the new model`
+    return [{ path: '', code: 'WRONG_CLASS', message }]
+  }
+  const { resource, problems } = checkInstance(
+    next.model,
+    type,
+    withDefaults(stored, next, defaults),
+    next,
+  )
+  if (problems !== null) return [...problems]
+  const identifier = type.identifier ?? ''
+  if (resource[identifier] !== target.id) {
+    const message = `the resource has the id '${target.id}', but the new identifier ${identifier} has another value`
+    return [{ path: pointer('', identifier), code: 'WRONG_TYPE', message }]
+  }
+  const path = changedMember(stored, resource, '')
+  if (path === null) return resource
+  const message = 'the stored value has another form or meaning in the new model'
+  return [{ path, code: 'WRONG_TYPE', message }]
+}
+
+/** Returns a copy of `value` with the `defaults` of its type and of the types of its nested objects. */
+function withDefaults(
+  value: JsonObject,
+  next: NetworkDefinition,
+  defaults: readonly FieldDefault[],
+): JsonObject {
+  const nested = (member: Json): Json => {
+    if (Array.isArray(member)) return member.map(nested)
+    return isJsonObject(member) ? withDefaults(member, next, defaults) : member
+  }
+  const filled: JsonObject = {}
+  for (const [name, member] of Object.entries(value)) filled[name] = nested(member)
+  const type = next.model.type(String(value.$class))
+  for (const { type: name, field, value: preset } of defaults) {
+    if (type !== null && hasName(type, name)) filled[field] ??= preset
+  }
+  return filled
+}
+
+/** Returns the pointer to the first member of `before` that is not equal in `after`, or null. */
+function changedMember(before: Json, after: Json | undefined, path: string): string | null {
+  const isList = Array.isArray(before) && Array.isArray(after) && before.length === after.length
+  if (isList) {
+    return firstOf(before.entries(), ([at, each]) =>
+      changedMember(each, after[at], pointer(path, at)),
+    )
+  }
+  if (isJsonObject(before) && isJsonObject(after)) {
+    return firstOf(Object.entries(before), ([name, each]) =>
+      changedMember(each, after[name], pointer(path, name)),
+    )
+  }
+  return before === after ? null : path
+}
+
+function firstOf<Value>(values: Iterable<Value>, find: (value: Value) => string | null) {
+  for (const value of values) {
+    const found = find(value)
+    if (found !== null) return found
+  }
+  return null
 }
 
 /** Whether `name` is the qualified or short name of `type` or of one of its supertypes. */

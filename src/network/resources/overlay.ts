@@ -39,6 +39,11 @@ export class Overlay implements ResourceReader {
     }
   }
 
+  /** Whether a change, and no later deletion, wrote the resource. */
+  has({ type, id }: Target): boolean {
+    return (this.#changed.get(type)?.get(id)?.stored ?? null) !== null
+  }
+
   async read(target: Target): Promise<StoredResource | null> {
     const changed = this.#changed.get(target.type)?.get(target.id)
     return changed === undefined ? this.#below.read(target) : changed.stored

@@ -3,7 +3,7 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import type { Model, Property } from '../model/model.ts'
 import { type Target, targetOfCanonical } from '../model/model.ts'
 import { type Problem, pointer } from '../model/validation.ts'
-import { objectIn, type ResourceReader, type StoredResource } from './database.ts'
+import { objectIn, type StoredResource } from './database.ts'
 import { invalid } from './instances.ts'
 
 /** Returns the replacement for the relationship `text` at `path`. */
@@ -46,21 +46,22 @@ function referencesIn(resource: JsonObject, model: Model, below = '') {
 }
 
 /**
- * Checks that all relationships in `resources` refer to resources of `state`, if the network has `strictReferences`.
+ * Checks that all relationships in `resources` refer to resources that exist, if the network has `strictReferences`.
+ * `exists` must not tell whether a resource exists that the caller may not read.
  * Errors: RESOURCE_INVALID. If `inList` is set, the paths of the problems start with the index of the resource.
  */
 export async function requireReferences(
   resources: readonly JsonObject[],
   inList: boolean,
   { strictReferences, model }: NetworkDefinition,
-  state: ResourceReader,
+  exists: (target: Target) => Promise<boolean>,
 ): Promise<void> {
   if (!strictReferences) return
   for (const [index, resource] of resources.entries()) {
     const problems: Problem[] = []
     const below = inList ? pointer('', index) : ''
     for (const { path, text, target } of referencesIn(resource, model, below)) {
-      if (target !== null && (await state.read(target)) !== null) continue
+      if (target !== null && model.type(target.type) !== null && (await exists(target))) continue
       const message = `the resource that this relationship refers to does not exist: ${text}`
       problems.push({ path, code: 'REFERENCE_MISSING', message })
     }

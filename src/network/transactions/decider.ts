@@ -196,8 +196,10 @@ export class Decider {
     const { definition, scripts, log } = this.#parts
     const type = this.#typeOf(name)
     const transaction = resourceOf(transactionOf(name, stamp, fields).value, type, definition)
-    await guard.within(transaction).requireSubmission(transaction)
-    await requireReferences([transaction.value], false, definition, guard.database)
+    const submitter = guard.within(transaction)
+    await submitter.requireSubmission(transaction)
+    const exists = async (target: Target) => (await submitter.read(target)) !== null
+    await requireReferences([transaction.value], false, definition, exists)
     return runProcessors(scripts, guard, type, transaction, log)
   }
 

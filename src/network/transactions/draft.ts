@@ -68,14 +68,16 @@ export class Draft {
   }
 
   /**
-   * Checks the relationships in all written resources if the network has `strictReferences`. Errors:
-   * RESOURCE_INVALID.
+   * Checks the relationships in all written resources if the network has `strictReferences`. A resource that the caller
+   * may not read counts as missing, unless this draft wrote it. Errors: RESOURCE_INVALID.
    */
   requireReferences(inList = false): Promise<void> {
     const written = this.changes.flatMap((change) =>
       change.kind === 'delete' ? [] : [change.resource],
     )
-    return requireReferences(written, inList, this.guard.definition, this.#overlay)
+    const exists = async (target: Target) =>
+      this.#overlay.has(target) || (await this.guard.read(target)) !== null
+    return requireReferences(written, inList, this.guard.definition, exists)
   }
 
   /** Throws unless the caller may perform `operation`. The rules are evaluated for the resource before the write. */
