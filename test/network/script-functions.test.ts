@@ -33,7 +33,7 @@ const RUNS: [string, string][] = [
   ],
   [
     'a comment after strings, templates and patterns that look like comments',
-    `const s = "/*", t = \`\${"\`"} /* \${1 / 2}\`, r = /[/*'"]/.test(s)\n/** ${SALE} */\nasync function ring(tx) ${BODY}`,
+    `function make({ a, b}) { return \`\${a}/*\${b}\` }\nconst s = "/*", t = \`\${"\`"} /* \${1 / 2}\`, r = /[/*'"]/.test(s)\n/** ${SALE} */\nasync function ring(tx) ${BODY}`,
   ],
   [
     'its name in a script with "use strict" and undeclared variables',

@@ -5,11 +5,24 @@ const LARGE = 10_000
 let number = ''
 
 /**
- * Sets `number` before the processor of each subtype of Movements runs.
- * @param {org.example.funds.Movements} movements
+ * Sets `number`. All processors of a type run in the order of the file.
+ * @param {org.example.funds.Transfer} transfer
  * @transaction
  */
-async function numbered(_movements) {
+async function numberTransfer(_transfer) {
+  setNumber()
+}
+
+/**
+ * Sets `number`.
+ * @param {org.example.funds.CollectOrders} collect
+ * @transaction
+ */
+async function numberOrders(_collect) {
+  setNumber()
+}
+
+function setNumber() {
   const digits = Math.floor(Math.random() * 1e6)
   number = `${new Date().getFullYear()}-${String(digits).padStart(6, '0')}`
 }

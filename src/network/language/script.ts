@@ -44,7 +44,7 @@ export interface ScriptFunction {
 
 /** Groups: space, line comment, name, number, string. No group: a sign. */
 const TOKEN =
-  /([\s\ufeff]+)|(\/\/[^\n\r\u2028\u2029]*)|([\p{ID_Start}$_\\#][\p{ID_Continue}$_\\{}\u200c\u200d]*)|(\.?\d(?:[eE][+-]|[\w.])*)|("(?:[^"\\\n]+|\\[\s\S])*"?|'(?:[^'\\\n]+|\\[\s\S])*'?)|=>|\+\+|--|[\s\S]/uy
+  /([\s\ufeff]+)|(\/\/[^\n\r\u2028\u2029]*)|((?:[\p{ID_Start}$_#]|\\u)(?:[\p{ID_Continue}$_\u200c\u200d]|\\u|(?<=\\u)\{[\da-fA-F]+\})*)|(\.?\d(?:[eE][+-]|[\w.])*)|("(?:[^"\\\n]+|\\[\s\S])*"?|'(?:[^'\\\n]+|\\[\s\S])*'?)|=>|\+\+|--|[\s\S]/uy
 // As in strings, the end is optional, so that each character of an incomplete token is read only once.
 const TEMPLATE = /(?:[^`\\$]+|\\[\s\S]|\$(?!\{))*(?:`|\$\{)?/y
 const REGEX = /\/(?:[^/\\[\n]+|\\.|\[(?:[^\]\\\n]+|\\.)*\]?)+\/?[\w$]*/y
