@@ -288,6 +288,48 @@ async function startProxy(node: LedgerNode): Promise<{ url: string; requestedRan
   }
 }
 
+it('a mirror and a restore get all blobs but the one that their source cannot read, and count that one', async () => {
+  const [folder, sourceFolder] = [temporaryFolder(), temporaryFolder()]
+  const node = await origin({ folder })
+  const { serverId } = node.service
+  const bytes = [...'abcde'].map((text) => Buffer.from(text))
+  for (const [n, one] of bytes.entries()) await attach(node, `n${n}`, one)
+  const source = await start({ folder: sourceFolder })
+  await peer(source, node)
+  for (const one of bytes) await until('it has the blob', () => isAt(source, serverId, shaOf(one)))
+  const lost = shaOf(bytes[1] ?? Buffer.of())
+  await source.send('DELETE', `/api/config/peers/${serverId}`)
+  // The file becomes a folder, so the source cannot read it.
+  const mirror = join(sourceFolder, 'mirrors', `${serverId}`)
+  const path = join(mirror, 'attachments', lost.slice(0, 2), lost.slice(2))
+  rmSync(path)
+  mkdirSync(path)
+  expect((await bytesAt(source, serverId, lost)).status).toBeGreaterThanOrEqual(404)
+
+  const last = await start()
+  await peer(last, node, source)
+  await until('the other blobs are mirrored, and one is missing', async () => {
+    const { json } = await last.send('GET', '/api/config/peers')
+    return json.peers[0].absent === 1 && json.peers[0].state === 'current'
+  })
+  for (const one of bytes) {
+    expect((await bytesAt(last, serverId, shaOf(one))).status).toBe(shaOf(one) === lost ? 404 : 200)
+  }
+  await node.close()
+  const restored = temporaryFolder()
+  copyFileSync(join(folder, 'node.key'), join(restored, 'node.key'))
+  const command = ['restore', '--from', source.url, '--serverid', `${serverId}`, '--json']
+  const run = () => runDaicho([...command, '--folder', restored], { PEERS_ALLOW_PRIVATE: '1' })
+  for (const absent of [1, 1, 0]) {
+    // The last time, the source has the blob again.
+    if (absent === 0) rmSync(path, { recursive: true })
+    if (absent === 0) writeFileSync(path, 'b')
+    const { code, stdout } = await run()
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { status: true, blocks: 7, absent }])
+  }
+  expect(await verifyFolder(restored)).toMatchObject({ finding: null, blocks: 7 })
+})
+
 it('resumes an interrupted blob transfer, even after a restart', async () => {
   const bytes = randomBytes(3 * PART_BYTES + 11)
   const sha256 = shaOf(bytes)

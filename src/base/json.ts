@@ -28,15 +28,6 @@ export function parseJson(text: string): any {
   return hasEscapedName(text) ? new Reader(text).value() : value
 }
 
-/** Parses JSON, or returns null if the text is invalid. */
-export function parseJsonOrNull(text: string): Json {
-  try {
-    return parseJson(text)
-  } catch {
-    return null
-  }
-}
-
 const SPACES = /[ \t\n\r]*/y
 /** A number, `true`, `false` or `null`. */
 const PLAIN = /[^,\]}\s]+/y

@@ -2,7 +2,12 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson } from './canonical-json.ts'
 import type { Json } from './json.ts'
-import { JSON_DEPTH_MAX, parseStrictJson } from './strict-json.ts'
+import {
+  JSON_DEPTH_MAX,
+  parseForeignJson,
+  parseForeignJsonOrNull,
+  parseStrictJson,
+} from './strict-json.ts'
 
 const parse = (text: string) => parseStrictJson(Buffer.from(text))
 const codeOf = (text: string | Buffer) => {
@@ -139,6 +144,25 @@ it(`accepts ${JSON_DEPTH_MAX} levels of nesting and rejects one level more, or a
   expect(codeOf(nested(JSON_DEPTH_MAX))).toBe('accepted')
   expect(codeOf(nested(JSON_DEPTH_MAX + 1))).toBe('JSON_TOO_DEEP')
   expect(codeOf(nested(1_000_000))).toBe('JSON_TOO_DEEP')
+})
+
+it('accepts every text of 10 MiB, and rejects a text of more than 8,000,000 tokens before it is parsed', () => {
+  const lists = (bytes: number) => `[${'[],'.repeat(bytes / 3 - 2)}[]]`
+  expect(codeOf(lists(10 * 1_024 * 1_024))).toBe('accepted')
+  expect(codeOf(lists(12_100_000))).toBe('JSON_TOO_LARGE')
+  // Tokens inside strings do not count, and the text is not valid JSON.
+  expect(codeOf(`"${'[,:'.repeat(4_000_000)}"`)).toBe('accepted')
+  expect(codeOf('{,'.repeat(40))).toBe('JSON_MALFORMED')
+  expect(codeOf(','.repeat(8_000_001))).toBe('JSON_TOO_LARGE')
+})
+
+it('parses the texts of others like JSON.parse, but not if they are too deep or have too many tokens', () => {
+  for (const text of ['{"a":1,"a":2}', '1e999', '"\\ud800"', '[1.0,12345678901234567890]']) {
+    expect(parseForeignJson(text)).toEqual(JSON.parse(text))
+  }
+  expect(parseForeignJsonOrNull('{')).toBeNull()
+  expect(parseForeignJsonOrNull('['.repeat(81) + ']'.repeat(81))).toBeNull()
+  expect(parseForeignJsonOrNull(`[${'{},'.repeat(10_000_000)}{}]`)).toBeNull()
 })
 
 it('accepts the canonical form of each accepted text, and prints it unchanged', () => {

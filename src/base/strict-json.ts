@@ -9,6 +9,7 @@ export type StrictJsonErrorCode =
   | 'JSON_NOT_UTF8'
   | 'JSON_MALFORMED'
   | 'JSON_TOO_DEEP'
+  | 'JSON_TOO_LARGE' // more tokens than JSON_TOKENS_MAX
   | 'JSON_DUPLICATE_MEMBER'
   | 'JSON_FORBIDDEN_MEMBER' // `__proto__`
   | 'JSON_NUMBER_INEXACT'
@@ -23,6 +24,7 @@ export const statusOfStrictJson: Record<StrictJsonErrorCode, number> = {
   JSON_NOT_UTF8: 400,
   JSON_MALFORMED: 400,
   JSON_TOO_DEEP: 422,
+  JSON_TOO_LARGE: 422,
   JSON_DUPLICATE_MEMBER: 422,
   JSON_FORBIDDEN_MEMBER: 422,
   JSON_NUMBER_INEXACT: 422,
@@ -31,6 +33,14 @@ export const statusOfStrictJson: Record<StrictJsonErrorCode, number> = {
 
 /** Maximum nesting depth of arrays and objects. Deeper values would overflow the stack of recursive functions. */
 export const JSON_DEPTH_MAX = 64
+/** Maximum nesting depth of a text of a stranger: an item of JSON_DEPTH_MAX levels, and the reply around it. */
+export const FOREIGN_DEPTH_MAX: number = JSON_DEPTH_MAX + 16
+/**
+ * Maximum commas, colons and opening brackets of a parsed text. Each takes at most 80 bytes of V8's heap, so a short
+ * text cannot use up the heap: ten million times `{}` in 30 kB of gzip takes 640 MB. Enough for every item, because an
+ * item of 10 MiB has at most seven million of them.
+ */
+const JSON_TOKENS_MAX = 8_000_000
 
 /**
  * Parses UTF-8 JSON that will be hashed and stored, and rejects values that could not be returned unchanged. In
@@ -60,14 +70,32 @@ export function utf8Text(bytes: Uint8Array): string {
 
 /** Parses a string like `parseStrictJson`. Errors: StrictJsonError. */
 export function parseStrictText(text: string): Json {
-  // Scans before JSON.parse, because the scan limits the depth without recursion.
-  const colons = scan(text)
+  // Scans before JSON.parse, because the scan limits depth and tokens without recursion.
+  const colons = scan(text, JSON_DEPTH_MAX, true)
   const value = parse(text)
   // Outside strings, the text has one colon per member. The parsed value has fewer members if a name occurs twice.
   if (countMembers(value) !== colons) {
     throw new StrictJsonError('JSON_DUPLICATE_MEMBER', 'an object has a duplicate member')
   }
   return value
+}
+
+/**
+ * Parses the text of a stranger, such as a reply of another server. Like `parseJson`, but limits depth and tokens before
+ * it parses. Errors: StrictJsonError JSON_MALFORMED, JSON_TOO_DEEP, JSON_TOO_LARGE.
+ */
+export function parseForeignJson(text: string): Json {
+  scan(text, FOREIGN_DEPTH_MAX, false)
+  return parse(text)
+}
+
+/** Like `parseForeignJson`, but returns null for a text that is not accepted. */
+export function parseForeignJsonOrNull(text: string): Json {
+  try {
+    return parseForeignJson(text)
+  } catch {
+    return null
+  }
 }
 
 function parse(text: string): Json {
@@ -82,9 +110,13 @@ function parse(text: string): Json {
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** Returns the number of colons outside strings. The result is meaningless for invalid JSON. */
-function scan(text: string): number {
+/**
+ * Limits depth and tokens. Returns the number of colons outside strings, which is meaningless for invalid JSON. With
+ * `isExact`, rejects numbers and strings that could not be returned unchanged.
+ */
+function scan(text: string, depthMax: number, isExact: boolean): number {
   let colons = 0
+  let others = 0
   let depth = 0
   // Index of the next backslash, so that the text is searched once per backslash and not once per string.
   let backslash = indexOrEnd(text, '\\', 0)
@@ -92,19 +124,28 @@ function scan(text: string): number {
     const unit = text.charCodeAt(at)
     if (unit === QUOTE) {
       const close = indexOrEnd(text, '"', at + 1)
-      at = backslash > close ? close : endOfEscapedString(text, at)
+      at = backslash > close ? close : endOfEscapedString(text, at, isExact)
       if (backslash < at) backslash = indexOrEnd(text, '\\', at)
     } else if (unit === 0x3a) {
       colons += 1
+    } else if (unit === 0x2c) {
+      others += 1
     } else if (unit === 0x7b || unit === 0x5b) {
+      others += 1
       depth += 1
-      if (depth > JSON_DEPTH_MAX) {
-        throw new StrictJsonError('JSON_TOO_DEEP', `nesting exceeds ${JSON_DEPTH_MAX} levels`)
+      if (depth > depthMax) {
+        throw new StrictJsonError('JSON_TOO_DEEP', `nesting exceeds ${depthMax} levels`)
       }
     } else if (unit === 0x7d || unit === 0x5d) {
       depth -= 1
     } else if (unit === 0x2d || (unit >= 0x30 && unit <= 0x39)) {
-      at = endOfNumber(text, at)
+      at = endOfNumber(text, at, isExact)
+    }
+    if (colons + others > JSON_TOKENS_MAX) {
+      throw new StrictJsonError(
+        'JSON_TOO_LARGE',
+        `the JSON has more than ${JSON_TOKENS_MAX} commas, colons and opening brackets`,
+      )
     }
   }
   return colons
@@ -116,7 +157,7 @@ function indexOrEnd(text: string, sought: string, from: number): number {
 }
 
 /** Returns the index of the closing quote of the string that begins at `start`, or the end of the text. */
-function endOfEscapedString(text: string, start: number): number {
+function endOfEscapedString(text: string, start: number, isExact: boolean): number {
   let escapedSurrogate = false
   let at = start + 1
   for (; at < text.length; at += 1) {
@@ -127,7 +168,7 @@ function endOfEscapedString(text: string, start: number): number {
     // Surrogates are \uD800 to \uDFFF. Valid UTF-8 has no lone surrogate, so only an escape can create one.
     if (text.charAt(at) === 'u' && /[dD]/.test(text.charAt(at + 1))) escapedSurrogate = true
   }
-  if (escapedSurrogate) refuseLoneSurrogate(text.slice(start, at + 1))
+  if (escapedSurrogate && isExact) refuseLoneSurrogate(text.slice(start, at + 1))
   return at
 }
 
@@ -145,7 +186,7 @@ const NORMAL_MIN = 1e-290
 const NORMAL_MAX = 1e290
 
 /** Returns the index of the last character of the number that starts at `start`. */
-function endOfNumber(text: string, start: number): number {
+function endOfNumber(text: string, start: number, isExact: boolean): number {
   let at = start
   let digits = 0
   let exponent = false
@@ -155,7 +196,7 @@ function endOfNumber(text: string, start: number): number {
     else if (unit === 0x65 || unit === 0x45) exponent = true
     else if (unit !== 0x2e && unit !== 0x2d && unit !== 0x2b) break
   }
-  if (exponent || digits > DIGITS_ALWAYS_EXACT) {
+  if (isExact && (exponent || digits > DIGITS_ALWAYS_EXACT)) {
     refuseInexactNumber(text.slice(start, at), digits <= DIGITS_ALWAYS_EXACT)
   }
   return at - 1

@@ -27,15 +27,13 @@ export function serverUrl(text: string): string {
 
 /**
  * Returns the URL of `path` below the path of `server`. `path` starts with `/`, is percent-encoded, and may have a
- * query. Errors: URL_INVALID, also if URLs resolve a part of the path, for example `..`, or if a part is empty, which
- * would name a collection instead of its member.
+ * query. Errors: URL_INVALID, also if URLs resolve a part of the path, for example `..`.
  */
 export function joinUrl(server: string, path: string): URL {
   const base = serverUrl(server)
   const [pathname = ''] = path.split('?', 1)
   const url = URL.parse(base + path)
-  const isWhole = /^\/(?:[^/]+(?:\/[^/]+)*)?$/.test(pathname)
-  if (isWhole && url?.href.startsWith(base + pathname) && url.hash === '') return url
-  const message = `the path ${JSON.stringify(path)} cannot be requested, because a part is empty, . or ..`
+  if (path.startsWith('/') && url?.href.startsWith(base + pathname) && url.hash === '') return url
+  const message = `the path ${JSON.stringify(path)} cannot be requested, because URLs change parts like . and ..`
   throw new UrlError('URL_INVALID', message)
 }

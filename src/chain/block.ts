@@ -1,4 +1,5 @@
-import { isCount, isJsonObject, parseJsonOrNull } from '../base/json.ts'
+import { isCount, isJsonObject } from '../base/json.ts'
+import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import { ENTRIES_MAX } from './entry.ts'
 import { HASH_BYTES, HmacSha256, hashAt, sha512Hex, toHex } from './hashes.ts'
 import { treeRoot } from './merkle-tree.ts'
@@ -69,7 +70,7 @@ export function headerText(header: Header): string {
 
 /** Parses a header; returns null unless `text` is exactly one header. */
 export function parseHeader(text: string): Header | null {
-  const value = parseJsonOrNull(text)
+  const value = parseForeignJsonOrNull(text)
   if (!isJsonObject(value)) return null
   const { serverid: serverId, height, prev_id: prevId, nonce, root, count } = value
   if (!isCount(serverId) || !isCount(height) || !isCount(nonce) || !isCount(count)) return null

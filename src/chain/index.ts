@@ -118,4 +118,4 @@ export {
   type TreeNode,
 } from './merkle-tree.ts'
 export { nodeVerifySignature, rawPublicKey, serverIdOf } from './node-keys.ts'
-export { RawBlock, RawEntry, rawBlocks, rawEntry } from './raw-block.ts'
+export { type RawBlock, RawEntry, rawBlock, rawBlocks, rawEntry } from './raw-block.ts'

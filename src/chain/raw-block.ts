@@ -1,11 +1,12 @@
-import { type Json, parseJson } from '../base/json.ts'
+import { parseJson } from '../base/json.ts'
+import { FOREIGN_DEPTH_MAX } from '../base/strict-json.ts'
 import type { BlockParts } from './block-json.ts'
+import { ENTRIES_MAX } from './entry.ts'
 import { HASH_BYTES } from './hashes.ts'
 
-// The fast path of restore and verify. Blocks and entries become substrings of their JSON text, if the text is exactly
-// what `provenBlockJson` and `entryText` write. Decoding all entries and printing them again, to get the canonical
-// form, would take a fifth of the total time. Any other text is left to the ordinary decoder, so every function here
-// may return null for valid JSON.
+// Cuts the text of blocks into the texts of their entries, if it is exactly what `provenBlockJson` and `entryText` write.
+// Items are checked, but never parsed: a parsed text takes up to 25 times its size, so the page of a hostile node could
+// use up the heap of the thread that reads it. V8 then ends the whole process.
 
 /** A `create_item` or `update_item` entry with its canonical text, as found in the input. */
 export class RawEntry {
@@ -28,61 +29,80 @@ export class RawEntry {
   }
 }
 
-/** A block with its entries; entries that are not raw are decoded JSON. */
-export class RawBlock {
-  readonly parts: Omit<BlockParts, 'body'> & { readonly body: readonly (Json | RawEntry)[] }
-
-  constructor(parts: RawBlock['parts']) {
-    this.parts = parts
-  }
+/** A block whose entries are texts. Texts that are not a `RawEntry` may be any text. */
+export interface RawBlock extends Omit<BlockParts, 'body'> {
+  readonly body: readonly (string | RawEntry)[]
 }
 
 /**
- * Returns the blocks of node `serverId` in the array that starts at `start` of `text`, and the end of the array.
- * Returns null if the array has another format. `text` was decoded from UTF-8, so it contains no lone surrogates.
+ * Returns the blocks of node `serverId` in the array that starts at `start` of `text`, at most `blocksMax`, and the end
+ * of the array. Returns null if the array has another format. `text` was decoded from UTF-8, so it contains no lone
+ * surrogates.
  */
 export function rawBlocks(
   text: string,
   start: number,
-  serverId: number,
+  { serverId, blocksMax }: { readonly serverId: number; readonly blocksMax: number },
 ): { readonly blocks: readonly RawBlock[]; readonly end: number } | null {
   const scanner = new Scanner(text, start, serverId)
+  const blocks = orNull(() => scanner.blocks(blocksMax))
+  return blocks && { blocks, end: scanner.at }
+}
+
+/** Returns the block of node `serverId` if `text` is exactly one block, otherwise null. */
+export function rawBlock(text: string, serverId: number): RawBlock | null {
+  const scanner = new Scanner(text, 0, serverId)
+  const block = orNull(() => scanner.block())
+  return scanner.at === text.length ? block : null
+}
+
+function orNull<Value>(read: () => Value): Value | null {
   try {
-    return { blocks: scanner.blocks(), end: scanner.at }
+    return read()
   } catch (error) {
-    if (error instanceof SyntaxError || error instanceof RangeError) return null
+    if (error instanceof SyntaxError) return null
     throw error
   }
 }
 
 /**
- * Returns the entry of node `serverId` if `text` is exactly one entry, otherwise null. `text` was decoded from UTF-8.
+ * Returns the entry of node `serverId` if `text` is exactly one entry that creates or changes an item, in canonical
+ * form (RFC 8785); otherwise null. `text` was decoded from UTF-8.
  */
 export function rawEntry(text: string, serverId: number): RawEntry | null {
-  const entry = UNUSUAL.test(text) ? null : rawEntryAt(text, 0, `${serverId}}`)
+  const entry = rawEntryAt(text, 0, { end: `${serverId}}`, isPlain: !UNUSUAL.test(text) })
   return entry?.text.length === text.length ? entry : null
 }
 
-/** Matches escapes, which the ordinary decoder handles, and control characters, which JSON does not allow. */
+/** Matches escapes, and control characters, which JSON does not allow. */
 const UNUSUAL = /[\\\u0000-\u001f]/
-const DB = '{"db":"'
-const ITEM = '","item":'
+/** The escapes of RFC 8785 section 3.2.2.2. */
+const ESCAPE = /\\(?:["\\bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))/y
+const DB = '{"db":'
+const ITEM = ',"item":'
 const METHOD = ',"method":"'
 const SERVER_ID = '","serverid":'
 const METHODS = ['create_item', 'update_item'] as const
 
 /**
- * Returns the entry at `start`, or null. The entry must end with `end`: the server id and a brace. The caller checks
- * for unusual characters.
+ * Returns the entry at `start`, or null. The entry must end with `end`: the server id and a brace. If `isPlain`, the
+ * caller checks that the entry has no unusual characters.
  */
-function rawEntryAt(text: string, start: number, end: string): RawEntry | null {
-  if (!text.startsWith(DB, start)) return null
-  const dbEnd = text.indexOf('"', start + DB.length)
-  if (!text.startsWith(ITEM, dbEnd)) return null
+function rawEntryAt(
+  text: string,
+  start: number,
+  { end, isPlain }: { readonly end: string; readonly isPlain: boolean },
+): RawEntry | null {
+  if (!text.startsWith(`${DB}"`, start)) return null
+  const dbStart = start + DB.length
+  const dbEnd = stringEnd(text, dbStart, isPlain)
+  if (dbEnd === NONE || !text.startsWith(ITEM, dbEnd)) return null
   const itemStart = dbEnd + ITEM.length
-  const item: FoundId = { id: null }
+  const item: FoundId = { id: null, isPlain }
   const itemEnd =
-    text.charCodeAt(itemStart) === OPEN_OBJECT ? objectEnd(text, itemStart, DEPTH_MAX, item) : NONE
+    text.charCodeAt(itemStart) === OPEN_OBJECT
+      ? objectEnd(text, itemStart, FOREIGN_DEPTH_MAX, item)
+      : NONE
   if (itemEnd === NONE || item.id === null || !text.startsWith(METHOD, itemEnd)) return null
   const method = METHODS.find((one) => text.startsWith(one, itemEnd + METHOD.length))
   if (method === undefined) return null
@@ -90,7 +110,7 @@ function rawEntryAt(text: string, start: number, end: string): RawEntry | null {
   const idStart = methodEnd + SERVER_ID.length
   if (!text.startsWith(SERVER_ID, methodEnd) || !text.startsWith(end, idStart)) return null
   return new RawEntry(text.slice(start, idStart + end.length), method, {
-    db: text.slice(start + DB.length, dbEnd),
+    db: unescaped(text.slice(dbStart, dbEnd), isPlain),
     id: item.id,
     itemText: text.slice(itemStart, itemEnd),
   })
@@ -98,9 +118,11 @@ function rawEntryAt(text: string, start: number, end: string): RawEntry | null {
 
 const QUOTED_HASH_LENGTH = HASH_BYTES * 2 + 2
 const ZEROS = `"${'0'.repeat(HASH_BYTES * 2)}"`
-const INTEGERS = /^(?:0|[1-9]\d{0,14})(?:,(?:0|[1-9]\d{0,14}))*$/
+const INTEGERS = /^(?:0|[1-9]\d{0,15})(?:,(?:0|[1-9]\d{0,15}))*$/
+/** Maximum characters of an integer and a comma. */
+const INTEGER_LENGTH_MAX = 17
 
-/** Scans a text once. Errors: SyntaxError if the text has another format; RangeError from `parseJson`. */
+/** Scans a text. Errors: SyntaxError if the text has another format. */
 class Scanner {
   at: number
   readonly #text: string
@@ -115,49 +137,54 @@ class Scanner {
     this.#entryEnd = `${serverId}}`
   }
 
-  blocks(): RawBlock[] {
-    const blocks: RawBlock[] = []
-    this.#expect('[')
-    do blocks.push(this.#block())
-    while (this.#skips(','))
-    this.#expect(']')
-    return blocks
+  blocks(max: number): RawBlock[] {
+    return this.#list('[', ']', max, () => this.block())
   }
 
-  #entry(): Json | RawEntry {
+  /** Reads a list with at least one element. */
+  #list<Element>(open: string, close: string, max: number, read: () => Element): Element[] {
+    const list: Element[] = []
+    this.#expect(open)
+    do {
+      if (list.length === max) throw new SyntaxError(`the list has more than ${max} elements`)
+      list.push(read())
+    } while (this.#skips(','))
+    this.#expect(close)
+    return list
+  }
+
+  #entry(): string | RawEntry {
     const start = this.at
-    const entry = rawEntryAt(this.#text, start, this.#entryEnd)
-    if (entry !== null && this.#nextUnusual(start) >= start + entry.text.length) {
-      this.at += entry.text.length
-      return entry
+    const end = this.#entryEnd
+    let entry = rawEntryAt(this.#text, start, { end, isPlain: true })
+    if (entry === null || this.#nextUnusual(start) < start + entry.text.length) {
+      entry = rawEntryAt(this.#text, start, { end, isPlain: false })
     }
-    this.#skipObject()
-    return parseJson(this.#text.slice(start, this.at))
+    if (entry === null) this.#skipObject()
+    else this.at += entry.text.length
+    return entry ?? this.#text.slice(start, this.at)
   }
 
-  #block(): RawBlock {
+  block(): RawBlock {
     this.#expect('{"prev_id":')
     const prevId = this.#skips('null') ? null : this.#hex(128)
-    this.#expect(',"body":[')
-    const body: (Json | RawEntry)[] = []
-    do body.push(this.#entry())
-    while (this.#skips(','))
-    this.#expect('],"timestamps":[')
-    const timestamps = this.#integers(']')
+    const body = this.#list(',"body":[', ']', ENTRIES_MAX, () => this.#entry())
+    this.#expect(',"timestamps":[')
+    const timestamps = this.#integers(']', body.length)
     this.#expect('],"nonce":')
-    const [nonce = 0] = this.#integers(',')
+    const [nonce = 0] = this.#integers(',', 1)
     this.#expect(',"id":')
     const id = this.#hex(128)
     this.#expect(',"proof":{"height":')
-    const [height = 0] = this.#integers(',')
+    const [height = 0] = this.#integers(',', 1)
     this.#expect(',"root":')
     const root = this.#hex(64)
     this.#expect(',"blinds":[')
-    const blinds = this.#hashes('null')
+    const blinds = this.#hashes('null', body.length)
     this.#expect('],"commitments":[')
-    const commitments = this.#hashes(ZEROS)
+    const commitments = this.#hashes(ZEROS, body.length)
     this.#expect(']}}')
-    return new RawBlock({ prevId, body, timestamps, nonce, id, height, root, blinds, commitments })
+    return { prevId, body, timestamps, nonce, id, height, root, blinds, commitments }
   }
 
   #nextUnusual(start: number): number {
@@ -168,29 +195,24 @@ class Scanner {
     return this.#unusualAt
   }
 
-  /** Skips an object. The object may be invalid JSON, which `parseJson` detects. */
+  /** Skips an object, which may be invalid JSON. */
   #skipObject(): void {
     let depth = 0
+    let isString = false
     for (; ; this.at += 1) {
-      const char = this.#text[this.at]
-      if (char === '"') this.#skipString()
-      else if (char === '{' || char === '[') depth += 1
-      else if (char === '}' || char === ']') depth -= 1
-      else if (char === undefined) throw new SyntaxError('an object does not end')
-      if (depth <= 0) break
+      const code = this.#text.charCodeAt(this.at)
+      if (Number.isNaN(code)) throw new SyntaxError('an object does not end')
+      if (code === QUOTE) isString = !isString
+      else if (isString) this.at += code === BACKSLASH ? 1 : 0
+      else if (code === OPEN_OBJECT || code === OPEN_ARRAY) depth += 1
+      else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) depth -= 1
+      if (depth <= 0 && !isString) break
     }
     this.at += 1
   }
 
-  #skipString(): void {
-    for (this.at += 1; this.#text[this.at] !== '"'; this.at += 1) {
-      if (this.#text[this.at] === '\\') this.at += 1
-      else if (this.at >= this.#text.length) throw new SyntaxError('a string does not end')
-    }
-  }
-
-  #integers(end: string): number[] {
-    const list = this.#upTo(end)
+  #integers(end: string, countMax: number): number[] {
+    const list = this.#upTo(end, countMax * INTEGER_LENGTH_MAX)
     if (!INTEGERS.test(list)) throw new SyntaxError('these are not integers')
     let [last, number] = ['', 0]
     // Many consecutive timestamps are equal, so equal digits are converted only once.
@@ -203,7 +225,7 @@ class Scanner {
   /** Reads a quoted hexadecimal text. Returns a copy, because a substring would keep the whole text in memory. */
   #hex(digits: number): string {
     this.#expect('"')
-    const written = this.#upTo('"')
+    const written = this.#upTo('"', digits)
     const hex = Buffer.from(written, 'hex').toString('hex')
     if (written.length !== digits || hex !== written) throw new SyntaxError('this is not hex')
     this.at += 1
@@ -211,8 +233,8 @@ class Scanner {
   }
 
   /** Decodes a list of hashes. The JSON value `zeros` stands for 32 zero bytes. */
-  #hashes(zeros: string): Uint8Array {
-    const written = this.#upTo(']')
+  #hashes(zeros: string, countMax: number): Uint8Array {
+    const written = this.#upTo(']', countMax * (QUOTED_HASH_LENGTH + 1))
     const list = written.includes(zeros) ? written.replaceAll(zeros, ZEROS) : written
     for (let at = 0; at < list.length; at += QUOTED_HASH_LENGTH + 1) {
       if (list[at] !== '"' || list[at + QUOTED_HASH_LENGTH - 1] !== '"') {
@@ -227,9 +249,9 @@ class Scanner {
     return new Uint8Array(hashes.buffer, hashes.byteOffset, hashes.length)
   }
 
-  #upTo(end: string): string {
+  #upTo(end: string, lengthMax: number): string {
     const at = this.#text.indexOf(end, this.at)
-    if (at === -1) throw new SyntaxError(`${end} is missing`)
+    if (at === -1 || at - this.at > lengthMax) throw new SyntaxError(`${end} is missing`)
     const start = this.at
     this.at = at
     return this.#text.slice(start, at)
@@ -248,6 +270,8 @@ class Scanner {
 
 // Code units of JSON (RFC 8259 section 2), because comparing numbers creates no strings.
 const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const SPACE = 0x20
 const COMMA = 0x2c
 const MINUS = 0x2d
 const ZERO = 0x30
@@ -258,18 +282,17 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-const DEPTH_MAX = 64
 /** Maximum digits of an integer that ECMAScript always prints unchanged. */
 const EXACT_DIGITS_MAX = 15
-/** Returned instead of an end if the text is not canonical JSON, or not recognized as canonical JSON. */
+/** Returned instead of an end if the text is not canonical JSON. */
 const NONE = -1
 
 /** Returns the end of the canonical value (RFC 8785 section 3.2) at `start`, or NONE. */
-function valueEnd(text: string, start: number, depth: number): number {
+function valueEnd(text: string, start: number, depth: number, isPlain: boolean): number {
   const first = text.charCodeAt(start)
-  if (first === QUOTE) return text.indexOf('"', start + 1) + 1 || NONE
-  if (first === OPEN_OBJECT) return objectEnd(text, start, depth - 1, null)
-  if (first === OPEN_ARRAY) return arrayEnd(text, start, depth - 1)
+  if (first === QUOTE) return stringEnd(text, start, isPlain)
+  if (first === OPEN_OBJECT) return objectEnd(text, start, depth - 1, { id: null, isPlain })
+  if (first === OPEN_ARRAY) return arrayEnd(text, start, depth - 1, isPlain)
   if (first === MINUS || (first >= ZERO && first <= NINE)) return numberEnd(text, start)
   for (const literal of ['true', 'false', 'null']) {
     if (text.startsWith(literal, start)) return start + literal.length
@@ -277,28 +300,49 @@ function valueEnd(text: string, start: number, depth: number): number {
   return NONE
 }
 
+/** Returns the end of the canonical string at `start`, or NONE. If `isPlain`, does not look for unusual characters. */
+function stringEnd(text: string, start: number, isPlain: boolean): number {
+  if (isPlain) return text.indexOf('"', start + 1) + 1 || NONE
+  for (let at = start + 1; ; at += 1) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) return at + 1
+    if (!(code >= SPACE)) return NONE
+    if (code !== BACKSLASH) continue
+    ESCAPE.lastIndex = at
+    if (!ESCAPE.test(text)) return NONE
+    at = ESCAPE.lastIndex - 1
+  }
+}
+
+/** Returns the value of a canonical string with its quotes. */
+function unescaped(quoted: string, isPlain: boolean): string {
+  return isPlain || !quoted.includes('\\') ? quoted.slice(1, -1) : parseJson(quoted)
+}
+
 interface FoundId {
   id: string | null
+  readonly isPlain: boolean
 }
 
 /** Returns the end of the canonical object at `start`, or NONE. Sets `item.id` if the member `id` is a string. */
-function objectEnd(text: string, start: number, depth: number, item: FoundId | null): number {
+function objectEnd(text: string, start: number, depth: number, item: FoundId): number {
+  const { isPlain } = item
   if (depth < 0) return NONE
   if (text.charCodeAt(start + 1) === CLOSE_OBJECT) return start + 2
   let previous: string | null = null
   for (let at = start + 1; ; at += 1) {
     if (text.charCodeAt(at) !== QUOTE) return NONE
-    const nameEnd = text.indexOf('"', at + 1)
-    if (nameEnd < 0 || text.charCodeAt(nameEnd + 1) !== COLON) return NONE
-    const name = text.slice(at + 1, nameEnd)
+    const nameEnd = stringEnd(text, at, isPlain)
+    if (nameEnd === NONE || text.charCodeAt(nameEnd) !== COLON) return NONE
+    const name = unescaped(text.slice(at, nameEnd), isPlain)
     // Canonical names are in the order of UTF-16 code units, without duplicates.
     if (previous !== null && name <= previous) return NONE
     previous = name
-    const valueStart = nameEnd + 2
-    at = valueEnd(text, valueStart, depth)
+    const valueStart = nameEnd + 1
+    at = valueEnd(text, valueStart, depth, isPlain)
     if (at === NONE) return NONE
-    if (name === 'id' && item !== null && text.charCodeAt(valueStart) === QUOTE) {
-      item.id = text.slice(valueStart + 1, at - 1)
+    if (name === 'id' && text.charCodeAt(valueStart) === QUOTE) {
+      item.id = unescaped(text.slice(valueStart, at), isPlain)
     }
     const next = text.charCodeAt(at)
     if (next === CLOSE_OBJECT) return at + 1
@@ -306,11 +350,11 @@ function objectEnd(text: string, start: number, depth: number, item: FoundId | n
   }
 }
 
-function arrayEnd(text: string, start: number, depth: number): number {
+function arrayEnd(text: string, start: number, depth: number, isPlain: boolean): number {
   if (depth < 0) return NONE
   if (text.charCodeAt(start + 1) === CLOSE_ARRAY) return start + 2
   for (let at = start + 1; ; at += 1) {
-    at = valueEnd(text, at, depth)
+    at = valueEnd(text, at, depth, isPlain)
     if (at === NONE) return NONE
     const next = text.charCodeAt(at)
     if (next === CLOSE_ARRAY) return at + 1

@@ -13,7 +13,8 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
-import { isJsonObject, type Json, parseJsonOrNull } from '../base/json.ts'
+import { isJsonObject, type Json } from '../base/json.ts'
+import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import { type LoadNote, LoadProgress } from '../exchange/index.ts'
 import { syncPath } from '../storage/index.ts'
 import { EXIT, Exit, reasonOf } from './exit.ts'
@@ -113,7 +114,7 @@ export class LoadStateFile {
     const bytes = readFileSync(path)
     const length = bytes.lastIndexOf(LINE_FEED) + 1
     const [first = '', ...lines] = bytes.toString('utf8', 0, length).split('\n').slice(0, -1)
-    const stored = parseJsonOrNull(first)
+    const stored = parseForeignJsonOrNull(first)
     if (!isHead(stored)) throw new Exit(EXIT.usage, `${path} is not the state file of a load`)
     for (const [name, value] of Object.entries(identity)) {
       const before = stored.identity[name]

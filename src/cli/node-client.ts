@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { parseJsonOrNull } from '../base/json.ts'
+import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import { joinUrl } from '../base/url.ts'
 import { PROVEN_BLOCK_BYTES_MAX } from '../chain/index.ts'
 import { EXIT, Exit } from './exit.ts'
@@ -84,7 +84,7 @@ export async function callNode<Reply extends LedgerReply>(
     throw new Exit(EXIT.finding, `${what} at ${url}: ${error.message}`, { cause: error })
   })
   // The members are declared by the caller, because the operator's node is trusted.
-  const reply = (parseJsonOrNull(received.bytes.toString()) ?? {}) as Partial<Reply>
+  const reply = (parseForeignJsonOrNull(received.bytes.toString()) ?? {}) as Partial<Reply>
   if (reply.status === true) return reply as Reply
   const refusal = reply.message ?? reply.code
   if (refusal === undefined) {

@@ -2,7 +2,8 @@ import { hash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { canonicalJson, canonicalString } from '../base/canonical-json.ts'
 import { CodedError } from '../base/coded-error.ts'
-import { isJsonObject, type JsonObject, parseJsonOrNull } from '../base/json.ts'
+import { isJsonObject, type JsonObject } from '../base/json.ts'
+import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import { joinUrl } from '../base/url.ts'
 import { isOutcomeUnknown, type LoadTarget, unlessCode } from '../exchange/index.ts'
 import type { UnitOfWork } from '../ledger/index.ts'
@@ -175,7 +176,7 @@ async function callOnce(
     const code = UNCONNECTED.test(systemCode(error)) ? 'UNREACHABLE' : 'OUTCOME_UNKNOWN'
     return failed(code, `no node answers at ${url}: ${String(error)}`, true, error)
   }
-  const value = parseJsonOrNull(received.bytes.toString())
+  const value = parseForeignJsonOrNull(received.bytes.toString())
   const { status, code, message } = isJsonObject(value) ? value : {}
   if (isJsonObject(value) && status === true) {
     return { reply: value, refusal: null, isTransient: false }

@@ -1,4 +1,4 @@
-import { parseJson } from '../base/json.ts'
+import { parseForeignJson } from '../base/strict-json.ts'
 import type { Attachment } from './attachments.ts'
 import { ClientError, isTransient } from './error.ts'
 import type { Stored } from './item.ts'
@@ -125,7 +125,8 @@ async function* livelyBytes(
 function changeIn(data: string): Change {
   try {
     // The cast is not checked: the schema of the node declares the type.
-    return parseJson(data) as Change
+    const change: unknown = parseForeignJson(data)
+    return change as Change
   } catch (error) {
     throw new ClientError('REPLY_MALFORMED', 200, 'an event of the change feed is not JSON', {
       cause: error,

@@ -1,9 +1,10 @@
-import { isJsonObject, parseJsonOrNull } from '../base/json.ts'
+import { isJsonObject } from '../base/json.ts'
+import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import { ClientError } from './error.ts'
 
 /** Returns the JSON of a reply with `status` true. Does not check that the JSON has the type `Reply`. */
 export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
-  const value: unknown = parseJsonOrNull(await textOf(reply))
+  const value: unknown = parseForeignJsonOrNull(await textOf(reply))
   if (isJsonObject(value) && value.status === true) return value as Reply
   throw malformed(reply)
 }
@@ -66,7 +67,7 @@ export async function bytesOf(reply: Response): Promise<ReadableStream<Uint8Arra
 
 /** Returns the error that the refusal of a node describes. */
 export async function refusalIn(reply: Response): Promise<ClientError> {
-  const value = parseJsonOrNull(await textOf(reply))
+  const value = parseForeignJsonOrNull(await textOf(reply))
   const { status } = reply
   if (!isJsonObject(value) || value.status !== false) return malformed(reply)
   // Only the reply for a missing item (404) has no `code`.

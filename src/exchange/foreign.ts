@@ -1,4 +1,5 @@
-import { isJsonObject, type Json, type JsonObject, parseJsonOrNull } from '../base/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import { FormatError } from './errors.ts'
 import type { LineEnd } from './formats/lines.ts'
 import type { Pages, SourceRecord } from './formats/record.ts'
@@ -130,7 +131,8 @@ export function requireLines(start: Buffer, lineEnd: LineEnd): void {
     )
   }
   const [first = '', second] = text.trimStart().split(String.fromCharCode(lineEnd))
-  const isOpen = /^\s*\{/.test(first) && /[{[,]\s*$/.test(first) && parseJsonOrNull(first) === null
+  const isOpen =
+    /^\s*\{/.test(first) && /[{[,]\s*$/.test(first) && parseForeignJsonOrNull(first) === null
   if (!isOpen || second === undefined) return
   throw new FormatError(
     'the input is JSON over several lines: load an array, or one object per line, which jq -c writes',

@@ -33,6 +33,10 @@ export interface OutboundPolicy {
   readonly timeoutMs: number
   /** Maximum length of the body, both compressed and decompressed. */
   readonly bodyBytesMax: number
+  /** Aborts the request; its reason, an Error, is thrown. */
+  readonly signal?: AbortSignal | undefined
+  /** Called with the bytes of each part of the body, decompressed. */
+  readonly onBytes?: ((bytes: number) => void) | undefined
 }
 
 export interface OutboundReply {
@@ -102,13 +106,17 @@ async function exchange(
       ),
     policy.timeoutMs,
   )
+  const onAbort = () => ended.abort(policy.signal?.reason)
+  policy.signal?.addEventListener('abort', onAbort)
   try {
+    policy.signal?.throwIfAborted()
     const response = await send(url, sent, policy, ended.signal)
     return await receive(url, response, policy, ended.signal)
   } catch (error) {
     throw ended.signal.aborted ? ended.signal.reason : asOutboundError(url, error)
   } finally {
     clearTimeout(timer)
+    policy.signal?.removeEventListener('abort', onAbort)
     // Closes the connection if the reply was not read to its end.
     ended.abort()
   }
@@ -216,7 +224,7 @@ async function bodyOf(
 ): Promise<Buffer> {
   const encoding = (response.headers['content-encoding'] ?? 'identity').toLowerCase()
   if (encoding === 'identity' || response.statusCode === 304) {
-    return collect(url, response, policy.bodyBytesMax)
+    return collect(url, response, policy)
   }
   if (encoding !== 'gzip' && encoding !== 'x-gzip') {
     throw new OutboundError(
@@ -233,17 +241,22 @@ async function bodyOf(
   response.on('error', (error) => gunzip.destroy(error))
   signal.addEventListener('abort', () => gunzip.destroy(), { once: true })
   response.pipe(gunzip)
-  return collect(url, gunzip, policy.bodyBytesMax)
+  return collect(url, gunzip, policy)
 }
 
 /** Reads `stream` to its end. An error in the loop destroys the stream. */
-async function collect(url: URL, stream: Readable, bytesMax: number): Promise<Buffer> {
+async function collect(
+  url: URL,
+  stream: Readable,
+  { bodyBytesMax, onBytes }: OutboundPolicy,
+): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of stream) {
     const part: Buffer = chunk
     bytes += part.length
-    if (bytes > bytesMax) throw tooLarge(url)
+    if (bytes > bodyBytesMax) throw tooLarge(url)
+    onBytes?.(part.length)
     chunks.push(part)
   }
   return Buffer.concat(chunks)

@@ -3,7 +3,7 @@
 export { heightOf, packPosition, parsePosition, positionText } from '../chain/index.ts'
 export { isDatabaseUrl, StoreError, storedJson, type Turn, type Turns } from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
-export { type Copied, copyStore, expectEmptyDatabase, moveIntoDatabase } from './export/copy.ts'
+export { type Copied, copyStore, expectOwnDatabase, moveIntoDatabase } from './export/copy.ts'
 export {
   type ExportEnd,
   ExportError,

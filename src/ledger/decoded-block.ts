@@ -1,4 +1,4 @@
-import type { Json } from '../base/json.ts'
+import { parseForeignJsonOrNull } from '../base/strict-json.ts'
 import {
   type Block,
   ENTRIES_BYTES_MAX,
@@ -7,14 +7,17 @@ import {
   type Head,
   isErased,
   packPosition,
-  parseBlockParts,
-  RawBlock,
+  type RawBlock,
   RawEntry,
   verifyBlock,
 } from '../chain/index.ts'
 import { type Effect, effectOf, entryTextOf } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
+import { ITEM_BYTES_MAX } from './item.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
+
+/** Maximum characters of an entry without an item: enough for an erasure of 10,000 entries. */
+const OTHER_CHARACTERS_MAX = 512 * 1024
 
 /** A received block with the effects of its entries. */
 export interface DecodedBlock {
@@ -32,17 +35,14 @@ export interface UndecodableBlock {
 }
 
 /**
- * Decodes a block of node `serverId` in the format of `provenBlockJson`. Checks the format and the names of each entry,
- * but neither hashes nor the position in the chain: `verifyBlock` checks these.
+ * Decodes a block of node `serverId`. Checks the format and the names of each entry, but neither hashes nor the position
+ * in the chain: `verifyBlock` checks these.
  */
 export function decodeBlock(
-  value: Json | RawBlock,
+  { body, ...sealed }: RawBlock,
   serverId: number,
   height: number,
 ): DecodedBlock | UndecodableBlock {
-  const parts = value instanceof RawBlock ? value.parts : parseBlockParts(value)
-  if (typeof parts === 'string') return { index: null, what: parts }
-  const { body, ...sealed } = parts
   const effects: Effect[] = []
   const entries: string[] = []
   let bytes = 0
@@ -52,9 +52,8 @@ export function decodeBlock(
     if (effect.kind === 'erased_attachment' && !isErased(sealed, index)) {
       return { index, what: 'it has no attachment metadata' }
     }
-    const text = entry instanceof RawEntry ? entry.text : entryTextOf(effect, serverId)
+    const text = typeof entry === 'string' ? entry : entry.text
     bytes += Buffer.byteLength(text)
-    // Checked here too, because a text that is not canonical can be shorter than the canonical text.
     if (bytes > ENTRIES_BYTES_MAX) {
       return { index, what: `the entries are longer than ${ENTRIES_BYTES_MAX} bytes` }
     }
@@ -66,7 +65,7 @@ export function decodeBlock(
 
 /** Decodes the block that follows `head` (null for the first block), and verifies it. */
 export function decodeNextBlock(
-  value: Json | RawBlock,
+  value: RawBlock,
   serverId: number,
   head: Head | null,
 ): DecodedBlock | UndecodableBlock {
@@ -76,15 +75,13 @@ export function decodeNextBlock(
 }
 
 /** Returns the effect of the entry, or the reason why the entry is invalid. */
-function effectIn(value: Json | RawEntry, serverId: number, position: number): Effect | string {
-  const entry = value instanceof RawEntry ? value : entryOf(value)
-  if (entry === null) return 'it is not an entry'
-  if (!(entry instanceof RawEntry) && entry.serverid !== serverId) {
-    return 'the entry has another server id'
-  }
+function effectIn(value: string | RawEntry, serverId: number, position: number): Effect | string {
   try {
     const effect =
-      entry instanceof RawEntry ? rawEffect(entry, position) : effectOf(entry, position)
+      value instanceof RawEntry
+        ? rawEffect(value, position)
+        : otherEffect(value, serverId, position)
+    if (typeof effect === 'string') return effect
     checkDatabaseName(effect.db)
     if ('id' in effect) checkItemId(effect.id)
     if ('of' in effect) checkItemId(effect.of)
@@ -95,7 +92,19 @@ function effectIn(value: Json | RawEntry, serverId: number, position: number): E
   }
 }
 
-/** Like `effectOf`, for a `RawEntry`, whose server id is already checked. */
-function rawEffect({ method: kind, db, id, itemText: text }: RawEntry, position: number): Effect {
-  return { kind, position, db, id, text }
+function rawEffect(entry: RawEntry, position: number): Effect | string {
+  const { method: kind, db, id, itemText: text } = entry
+  if (text.length * 3 <= ITEM_BYTES_MAX || Buffer.byteLength(text) <= ITEM_BYTES_MAX) {
+    return { kind, position, db, id, text }
+  }
+  return `its item is longer than ${ITEM_BYTES_MAX} bytes`
+}
+
+/** Returns the effect of an entry without an item. */
+function otherEffect(text: string, serverId: number, position: number): Effect | string {
+  const entry = text.length > OTHER_CHARACTERS_MAX ? null : entryOf(parseForeignJsonOrNull(text))
+  if (entry === null) return 'it is not an entry'
+  if (entry.serverid !== serverId) return 'the entry has another server id'
+  const effect = effectOf(entry, position)
+  return entryTextOf(effect, serverId) === text ? effect : 'it has no canonical form'
 }

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
-import { parseStrictText, StrictJsonError } from '../base/strict-json.ts'
+import { parseForeignJson, parseStrictText, StrictJsonError } from '../base/strict-json.ts'
 import { SourceError } from './errors.ts'
 import { parseInstant, QUOTED, type Quote, quoteOf, type VectorDocument } from './rates.ts'
 
@@ -156,7 +156,7 @@ export function sha256Of(value: JsonObject): string {
 }
 
 /** Parses a JSON object. Errors: SourceError MALFORMED; REFUSED if the object reports a failure. */
-function parseBody(text: string, parse: (text: string) => Json = JSON.parse): JsonObject {
+function parseBody(text: string, parse: (text: string) => Json = parseForeignJson): JsonObject {
   let value: Json
   try {
     value = parse(text)

@@ -111,5 +111,5 @@ function sealedAnew(values: Blocks, at: number): Buffer {
     head = headOf(block)
     return provenBlockJson(block)
   })
-  return Buffer.from(`{"status":true,"ledgers":[${texts.join(',')}]}`)
+  return Buffer.from(`{"status":true,"ledgers":[${texts.join(',')}],"limit":1,"offset":0}`)
 }

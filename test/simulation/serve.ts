@@ -30,7 +30,7 @@ async function got(service: LedgerService, { pathname, searchParams }: URL): Pro
     for await (const page of await service.listBlocks(number('serverid'), range)) {
       texts.push(...page.map(provenBlockJson))
     }
-    return Buffer.from(`{"status":true,"ledgers":[${texts.join(',')}]}`)
+    return Buffer.from(`{"status":true,"ledgers":[${texts.join(',')}],"limit":9,"offset":0}`)
   }
   const [, , , serverId = '', resource, ...rest] = pathname.split('/')
   const log = service.logOf(serverId)

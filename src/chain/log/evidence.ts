@@ -1,5 +1,6 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, type JsonObject, parseJsonOrNull } from '../../base/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { equalBytes, HASH_BYTES } from '../hashes.ts'
 import {
   frontierAt,
@@ -226,7 +227,7 @@ export async function verifyEvidence(
 /** Whether a file has the form of evidence, valid or not. */
 export function isEvidence(file: string): boolean {
   if (file.length > EVIDENCE_LENGTH_MAX) return false
-  const value = parseJsonOrNull(file)
+  const value = parseForeignJsonOrNull(file)
   return isJsonObject(value) && Array.isArray(value.notes)
 }
 
@@ -234,7 +235,7 @@ export function isEvidence(file: string): boolean {
  * Parses an evidence file. Files of earlier versions have only `what` and `notes`. Errors: PROOF_MALFORMED.
  */
 export function evidenceIn(file: string): Evidence {
-  const value = file.length > EVIDENCE_LENGTH_MAX ? null : parseJsonOrNull(file)
+  const value = file.length > EVIDENCE_LENGTH_MAX ? null : parseForeignJsonOrNull(file)
   const { format, version, what, notes, proof = null } = isJsonObject(value) ? value : {}
   const isKnown =
     format === undefined ||

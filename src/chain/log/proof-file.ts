@@ -1,6 +1,7 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
-import { isCount, isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
+import { isCount, isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { parseForeignJson } from '../../base/strict-json.ts'
 import { parseHeader } from '../block.ts'
 import { entryOf, hasContent } from '../entry.ts'
 import { fromHex, HASH_BYTES, HmacSha256, toHex } from '../hashes.ts'
@@ -194,7 +195,7 @@ function parseOpening(text: string): Opened {
 
 function parsedExtra(text: string): Json {
   try {
-    return parseJson(text)
+    return parseForeignJson(text)
   } catch {
     throw malformed('the opening of the commitment is not JSON')
   }

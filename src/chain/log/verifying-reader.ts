@@ -1,5 +1,6 @@
 import { fromBase64 } from '../../base/base64.ts'
-import { isJsonObject, type JsonObject, parseJsonOrNull } from '../../base/json.ts'
+import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import type { Position } from '../entry.ts'
 import { equalBytes } from '../hashes.ts'
 import {
@@ -310,14 +311,14 @@ function itemOf({ entry }: ProvenEntry, db: string, id: string): JsonObject {
 
 /** The position of the deletion in a history page, or null. */
 function deletionIn(text: string): string | null {
-  const reply = parseJsonOrNull(text)
+  const reply = parseForeignJsonOrNull(text)
   const history = isJsonObject(reply) && Array.isArray(reply.history) ? reply.history : []
   const deletion = history.filter(isJsonObject).find(({ method }) => method === 'delete_item')
   return typeof deletion?.position === 'string' ? deletion.position : null
 }
 
 function consistencyProofIn(text: string): Uint8Array[] {
-  const reply = parseJsonOrNull(text)
+  const reply = parseForeignJsonOrNull(text)
   const hashes = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : [null]
   const proof = hashes
     .slice(0, HASHES_MAX)

@@ -2,7 +2,8 @@ import { hash } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { isJsonObject, parseJsonOrNull } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { joinUrl, serverUrl } from '../../base/url.ts'
 import {
   type Audited,
@@ -202,7 +203,7 @@ async function fetchKey(fetch: (part: string) => Promise<Uint8Array>): Promise<V
 }
 
 function serverIdIn(bytes: Uint8Array): number | null {
-  const reply = parseJsonOrNull(new TextDecoder().decode(bytes))
+  const reply = parseForeignJsonOrNull(new TextDecoder().decode(bytes))
   const serverId = isJsonObject(reply) ? reply.serverid : null
   return typeof serverId === 'number' && Number.isSafeInteger(serverId) ? serverId : null
 }
@@ -226,7 +227,7 @@ async function readFrom(url: URL, token: string | undefined): Promise<Uint8Array
  */
 function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
-  const value = parseJsonOrNull(readFileSync(path, 'utf8'))
+  const value = parseForeignJsonOrNull(readFileSync(path, 'utf8'))
   const audited = isJsonObject(value) ? auditedOf(value.audited) : null
   if (isJsonObject(value) && typeof value.key === 'string' && audited !== null) {
     return { key: verifierKeyOf(value.key), audited }

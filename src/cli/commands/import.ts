@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import {
-  expectEmptyDatabase,
+  expectOwnDatabase,
   importAsNewChain,
   importExport,
   moveIntoDatabase,
@@ -53,7 +53,7 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
       onExport(file, () =>
         intoDatabase({ ...settings, folder, line }, () =>
           importAsNewChain({
-            ...{ folder, vkey: key, chunks, clock: systemClock },
+            ...{ folder, database: settings.STORE, vkey: key, chunks, clock: systemClock },
             progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
             difficulty: settings.LEDGER_DIFFICULTY,
             threads: availableParallelism() - 1,
@@ -130,7 +130,8 @@ async function restore({ from, serverid: serverId, key, json }: RestoreFlags): P
       const url = rootUrl(from)
       return intoDatabase({ ...settings, folder, line }, () =>
         restoreChain({
-          ...{ folder, serverId, difficulty, vkey: key ?? null, clock: systemClock },
+          ...{ folder, database: settings.STORE, serverId, difficulty },
+          ...{ vkey: key ?? null, clock: systemClock },
           source: (signer) => new PeerClient({ url, serverId, allowPrivate, signer }),
           progress: (done) => line.update(shareOf(done), `${done.blocks} blocks`),
           threads: availableParallelism() - 1,
@@ -152,7 +153,7 @@ async function intoDatabase<Result>(
   create: () => Promise<Result>,
 ): Promise<Result> {
   if (to === null) return create()
-  await expectEmptyDatabase(to)
+  await expectOwnDatabase(to, from)
   const created = await create()
   await moveIntoDatabase({
     ...{ from, to, threads: availableParallelism() },
@@ -180,7 +181,9 @@ function restoredText({ own, mirrored, absent }: Restored, seconds: number): str
       ? []
       : [`mirrored   ${mirrored.serverId} with ${count(mirrored.blocks, 'block')}`]),
     `databases  ${databases} with ${count(items, 'item')}`,
-    ...(absent === 0 ? [] : [`MISSING    ${count(absent, 'blob')} that the source does not have`]),
+    ...(absent === 0
+      ? []
+      : [`MISSING    ${count(absent, 'blob')} that the source does not have or cannot read`]),
     `head       ${headId ?? '(none)'}`,
     `time       ${paceText(entries + (mirrored?.entries ?? 0), seconds)}`,
   ].join('\n')

@@ -9,7 +9,7 @@ import {
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { parseJsonOrNull } from '../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import {
   CONFLICT_POLICIES,
   type ConflictPolicy,
@@ -119,7 +119,7 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
   const [first = '-'] = files
   checkArguments(db, files, flags)
   const format = flags.format ?? formatOfName(first)
-  const schema = flags.schema === undefined ? null : parseJsonOrNull(textOf(flags.schema))
+  const schema = flags.schema === undefined ? null : parseForeignJsonOrNull(textOf(flags.schema))
   const columnTypes = flags.schema === undefined ? new Map() : onSource(() => columnTypesOf(schema))
   const statePath = flags.state ?? (files.includes('-') ? null : `${first}.load`)
   const { target, name, close } = await openTarget(flags)

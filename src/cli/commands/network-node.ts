@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { isJsonObject, type Json, parseJson, parseJsonOrNull } from '../../base/json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { joinUrl } from '../../base/url.ts'
 import { openLedger } from '../../ledger/core.ts'
 import {
@@ -169,7 +170,7 @@ function remoteNode(base: string, apiKey: string | null): NetworkNode {
       },
     )
     const text = reply.bytes.toString()
-    const json = parseJsonOrNull(text)
+    const json = parseForeignJsonOrNull(text)
     if (reply.status >= 300) {
       const message = refusalText(json) ?? `${base} answered with ${reply.status}`
       throw new Exit(EXIT.finding, message)

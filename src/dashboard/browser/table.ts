@@ -1,4 +1,5 @@
-import { isJsonObject, parseJsonOrNull } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 
 export interface ListedItem {
   readonly id: string
@@ -35,7 +36,7 @@ function formatPath(names: readonly string[]): string {
 
 function parsePath(path: string): readonly string[] {
   const names = path.match(/"(?:[^"\\]|\\.)*"|[^."]+/g) ?? []
-  return names.map((name) => (name.startsWith('"') ? String(parseJsonOrNull(name)) : name))
+  return names.map((name) => (name.startsWith('"') ? String(parseForeignJsonOrNull(name)) : name))
 }
 
 /** Returns the path as the node writes paths, or null if the node cannot address the member or list it with others. */

@@ -88,7 +88,9 @@ describe.skipIf(postgres.missing !== null)(`a PostgreSQL database${postgres.note
     expect(await copy(database.url, back)).toMatchObject({ finding: null, contents: 3 })
     const content = await contentAt(from)
     expect([await contentAt(database.url), await contentAt(back)]).toEqual([content, content])
-    await expect(copy(from, database.url)).rejects.toMatchObject({ code: 'COPY_OVER_STORE' })
+    // A process that was killed after the last step can be started again.
+    expect(await copy(from, database.url)).toMatchObject({ finding: null, contents: 3 })
+    expect(await copy(from, back)).toMatchObject({ finding: null, contents: 3 })
   })
 
   it('receives a complete copy after an interrupted copy', async () => {
@@ -115,6 +117,15 @@ it('replaces the folder `copy.partial` of an interrupted copy, and accepts blobs
   // The folder still contains the attachments of the first copy.
   expect(await copy(from, to)).toMatchObject({ finding: null, contents: 3 })
   expect(existsSync(join(to, 'copy.partial'))).toBe(false)
+})
+
+it('verifies the copy if the target already has all blocks of the source', async () => {
+  const from = await usedFolder()
+  const to = join(temporaryFolder(), 'to')
+  const first = await copy(from, to)
+  expect(await copy(from, to)).toEqual(first)
+  tamper(to, `UPDATE items SET item = replace(item, 'fig', 'fog')`)
+  await expect(copy(from, to)).rejects.toMatchObject({ code: 'COPY_REFUSED' })
 })
 
 it('rejects a target with a store or with the key of another node, and leaves the target unchanged', async () => {

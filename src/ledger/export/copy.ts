@@ -34,7 +34,13 @@ import {
 } from '../../storage/index.ts'
 import { expectSignedHead, signedHeadIn } from '../log/signed-head.ts'
 import { existingNodeKey } from '../node-key.ts'
-import { emptySideFolder, hasStore, moveStore, removeFolder } from '../peers/side-store.ts'
+import {
+  emptySideFolder,
+  hasStore,
+  moveStore,
+  removeFolder,
+  withReader,
+} from '../peers/side-store.ts'
 import { ExportError, type ExportProgress } from './export.ts'
 
 /** Folder in which the copy is built. It is emptied at the start and removed at the end. */
@@ -64,8 +70,8 @@ export type Copied = Verification & BlobVerification
  * - A target folder has no store, but may have a side folder and blobs. The next copy replaces the side folder and
  *   keeps the blobs. The store is moved into the folder only after its verification.
  * - A target database has no blocks, but may have blobs, which the next copy keeps. All blocks are written in one
- *   transaction. After this transaction, the store is complete except for its indexes, and the next copy fails with
- *   COPY_OVER_STORE.
+ *   transaction. After this transaction, the store is complete except for its indexes.
+ * - If the target has all blocks of the source, the next copy completes and verifies it.
  *
  * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK if the
  * signed head in the target folder covers more blocks than the source has.
@@ -83,12 +89,13 @@ export async function copyStore(options: CopyOptions): Promise<Copied> {
 /**
  * Moves the store and the attachments of a folder into a database without a store. Copies and verifies them, then
  * removes them from the folder. The other files of the folder stay. After a crash, the folder still has the store, or
- * the database has the complete copy. Errors: as for `copyStore`.
+ * the database has the complete copy. Does nothing if the folder has no store. Errors: as for `copyStore`.
  */
 export async function moveIntoDatabase(options: CopyOptions): Promise<void> {
   const { from: folder } = options
   const held = lockFolder(folder)
   try {
+    if (!hasStore(folder)) return
     await copyStore(options)
     const path = storePathIn(folder)
     for (const end of ['', '-wal', '-shm']) rmSync(`${path}${end}`, { force: true })
@@ -98,18 +105,25 @@ export async function moveIntoDatabase(options: CopyOptions): Promise<void> {
   }
 }
 
-/** Checks that the database at `url` has no chain. Errors: COPY_OVER_STORE, StoreError. */
-export async function expectEmptyDatabase(url: string): Promise<void> {
-  if (await storeExists(url)) await expectEmpty(url)
+/**
+ * Checks that the database at `url` has no blocks, or the chain of the key in `folder`, which an interrupted move can
+ * have left there. Errors: COPY_OVER_STORE, StoreError.
+ */
+export async function expectOwnDatabase(url: string, folder: string): Promise<void> {
+  if (!(await storeExists(url))) return
+  await withReader(url, async (store) => {
+    if ((await store.head(store.serverId)) === null) return
+    if (existingNodeKey(folder)?.serverId !== store.serverId) throw overStore(url)
+  })
 }
 
 async function intoDatabase(source: StoreReader, options: CopyOptions): Promise<Copied> {
   const { to } = options
-  await expectEmptyDatabase(to)
+  const isCopied = (await storeExists(to)) && (await hasBlocksOf(source, to))
   const store = await openStore({ location: to, serverId: source.serverId, durable: true })
   try {
     await copyBlobs(source, options)
-    await store.transaction(() => copyBlocks(source, store, options.progress))
+    if (!isCopied) await store.transaction(() => copyBlocks(source, store, options.progress))
     await finish(source, store)
   } finally {
     await store.close()
@@ -123,11 +137,14 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
   const held = lockFolder(to)
   const side = join(to, SIDE_FOLDER)
   try {
-    if (hasStore(to)) throw overStore(to)
     const key = existingNodeKey(to)
     if (key !== null && key.serverId !== serverId) {
       const message = `${to} has the key of server id ${key.serverId}, not of ${serverId}`
       throw new ExportError('COPY_OVER_STORE', message)
+    }
+    if (hasStore(to)) {
+      if (!(await storeExists(to)) || !(await hasBlocksOf(source, to))) throw overStore(to)
+      return await verifiedCopy(to, to, source, options)
     }
     emptySideFolder(side)
     const store = await openStore({ location: side, serverId, durable: false })
@@ -149,13 +166,17 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
 }
 
 /**
- * Checks that the store at `to` has no block. Accepts a store without blocks, because an interrupted copy can leave
- * one.
+ * Returns whether the store at `to` has the last block of `source`; false if it has no block, because an interrupted copy
+ * can leave such a database. Errors: COPY_OVER_STORE for any other store.
  */
-async function expectEmpty(to: StoreLocation): Promise<void> {
+async function hasBlocksOf(source: StoreReader, to: StoreLocation): Promise<boolean> {
   const reader = await openStoreReader(to, { frozen: false })
   try {
-    if ((await reader.head(reader.serverId)) !== null) throw overStore(to)
+    const { serverId } = source
+    const head = await reader.head(reader.serverId)
+    if (reader.serverId === serverId && head?.id === (await source.head(serverId))?.id) return true
+    if (head !== null) throw overStore(to)
+    return false
   } finally {
     await reader.close()
   }

@@ -271,9 +271,22 @@ it('imports only into a folder with the key of the chain and without a store or 
   expect(existsSync(join(other, 'ledger.db'))).toBe(false)
   writeFileSync(join(other, 'ledger.db-wal'), 'x')
   expect(await codeIn(other)).toBe('IMPORT_OVER_STORE')
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/later')
+  await node.close()
   expect(await codeIn(folder)).toBe('IMPORT_OVER_STORE')
-  writeFileSync(join(other, 'node.key'), 'not a key')
-  expect(await codeIn(folder)).toBe('IMPORT_OVER_STORE')
+})
+
+it('verifies the store if the export is imported again', async () => {
+  const { folder, text } = await usedFolder()
+  const target = temporaryFolder()
+  cpSync(join(folder, 'node.key'), join(target, 'node.key'))
+  const run = () =>
+    importExport({ folder: target, chunks: chunksOf(Buffer.from(text)), progress: noProgress })
+  const first = await run()
+  expect(await run()).toEqual(first)
+  tamper(target, 'DELETE FROM items')
+  await expect(run()).rejects.toMatchObject({ code: 'RESTORE_REFUSED' })
 })
 
 it('rejects the export of a damaged chain', async () => {

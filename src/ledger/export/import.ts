@@ -1,12 +1,25 @@
 import { join } from 'node:path'
-import { lockFolder, openStore, type Store } from '../../storage/index.ts'
+import {
+  fileExists,
+  lockFolder,
+  openStore,
+  type Store,
+  storePathIn,
+  verifyStore,
+} from '../../storage/index.ts'
 import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
 import { existingNodeKey } from '../node-key.ts'
 import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
 import { type NewChain, type NewChainOptions, restoreAsNewChain } from '../peers/new-chain.ts'
 import { nodeOfKey } from '../peers/peer-list.ts'
-import { emptySideFolder, hasStore, moveStore, removeFolder } from '../peers/side-store.ts'
-
+import {
+  emptySideFolder,
+  hasStore,
+  moveStore,
+  removeFolder,
+  requireValid,
+  withReader,
+} from '../peers/side-store.ts'
 import {
   damagedExport,
   type ExportEnd,
@@ -37,8 +50,8 @@ export interface Imported extends ExportHeader, ExportEnd {
  * chain.
  *
  * A crash before the store is moved leaves the folder unchanged, except for a side folder that the next import removes.
- * A later crash leaves the complete store, because the store is durable before it is moved. If the signed head is
- * missing, the first start writes it.
+ * A later crash leaves the complete store, because the store is durable before it is moved. The next import of the same
+ * export verifies that store. If the signed head is missing, the next import or the first start writes it.
  *
  * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (an invalid key or signed head).
  */
@@ -47,18 +60,16 @@ export async function importExport(options: ImportOptions): Promise<Imported> {
   const lock = lockFolder(folder)
   const side = join(folder, SIDE_FOLDER)
   try {
-    if (hasStore(folder)) {
-      throw new ExportError(
-        'IMPORT_OVER_STORE',
-        `${folder} already contains a store: import into a folder that contains only the key`,
-      )
-    }
     const kept = signedHeadIn(folder)
     // Rejects a damaged signed head before the store is built.
     kept.read()
-    emptySideFolder(side)
-    const done = await buildStore(side, options, ({ serverId }) => checkKey(folder, serverId))
-    moveStore(side, folder)
+    let done: Imported
+    if (hasStore(folder)) done = await importedBefore(options)
+    else {
+      emptySideFolder(side)
+      done = await buildStore(side, options, ({ serverId }) => checkKey(folder, serverId))
+      moveStore(side, folder)
+    }
     const key = existingNodeKey(folder)
     if (key !== null) storeEmptyHead(kept, key)
     return done
@@ -66,6 +77,31 @@ export async function importExport(options: ImportOptions): Promise<Imported> {
     removeFolder(side)
     lock.release()
   }
+}
+
+/** Returns the result of an earlier import of the same export. Errors: IMPORT_OVER_STORE; RESTORE_REFUSED. */
+async function importedBefore({ folder, chunks, progress }: ImportOptions): Promise<Imported> {
+  const overStore = () =>
+    new ExportError(
+      'IMPORT_OVER_STORE',
+      `${folder} already contains a store: import into a folder that contains only the key`,
+    )
+  if (!fileExists(storePathIn(folder))) throw overStore()
+  return withReader(folder, async (store) => {
+    const head = await store.head(store.serverId)
+    const read = await readExport(chunks, {
+      async header({ serverId, headId }) {
+        if (serverId !== store.serverId || headId !== (head?.id ?? null)) throw overStore()
+        checkKey(folder, serverId)
+      },
+      async blocks(blocks, entries) {
+        const height = blocks.at(-1)?.block.height ?? 0
+        progress({ blocks: height + 1, ofBlocks: (head?.height ?? 0) + 1, entries })
+      },
+    })
+    requireValid(await verifyStore(store), `the store in ${folder}`)
+    return { ...read, blobs: (await store.attachments.countBlobs()).blobs }
+  })
 }
 
 export interface NewChainImportOptions extends NewChainOptions, Pick<ImportOptions, 'chunks'> {}

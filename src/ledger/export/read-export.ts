@@ -1,7 +1,13 @@
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { type Json, parseJson } from '../../base/json.ts'
-import { type Head, headOf, PROVEN_BLOCK_BYTES_MAX, provenBlockJson } from '../../chain/index.ts'
+import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
+import {
+  type Head,
+  headOf,
+  PROVEN_BLOCK_BYTES_MAX,
+  provenBlockJson,
+  rawBlock,
+} from '../../chain/index.ts'
 import { ErasureCheck } from '../../storage/index.ts'
 import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
 import {
@@ -140,17 +146,8 @@ function isZlibError(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && /^Z_/.test(String(error.code))
 }
 
-function parsedLine(line: string): Json | undefined {
-  try {
-    return parseJson(line)
-  } catch {
-    return undefined
-  }
-}
-
 function headerIn(line: string): ExportHeader {
-  const value = parsedLine(line)
-  const header = value === undefined ? null : headerOf(value)
+  const header = headerOf(parseForeignJsonOrNull(line))
   if (header === null) {
     throw new ExportError('EXPORT_FOREIGN', 'the first line is not the header of an export')
   }
@@ -186,21 +183,23 @@ class LineVerifier {
   verifyLine(line: string, number: number): ReadBlock | null {
     this.#line = number
     if (this.#isEnded) throw this.#damaged('there is data after the end line')
-    const value = parsedLine(line)
-    if (value === undefined) throw this.#damaged('it is not JSON')
     if (line.startsWith('{"daicho":')) {
       this.#end(line)
       return null
     }
-    const decoded = decodeNextBlock(value, this.#header.serverId, this.#head)
+    const { serverId } = this.#header
+    const block = rawBlock(line, serverId)
+    if (block === null) throw this.#damaged('it is not a block as daicho writes it')
+    const decoded = decodeNextBlock(block, serverId, this.#head)
     if ('what' in decoded) throw this.#damaged(decoded.what, decoded.index)
-    const { block, effects } = decoded
-    const fault = this.#erasures.block(block, effects)
+    const fault = this.#erasures.block(decoded.block, decoded.effects)
     if (fault !== null) throw this.#damaged(fault.what, fault.index)
-    if (provenBlockJson(block) !== line) throw this.#damaged('the line is not in canonical form')
-    this.#head = headOf(block)
-    this.entries += block.entries.length
-    return { block, effects, line: number }
+    if (provenBlockJson(decoded.block) !== line) {
+      throw this.#damaged('the line is not in canonical form')
+    }
+    this.#head = headOf(decoded.block)
+    this.entries += decoded.block.entries.length
+    return { ...decoded, line: number }
   }
 
   /** Returns the content of the end line. Errors: EXPORT_DAMAGED if the end line is missing. */

@@ -108,6 +108,37 @@ it('counts a missing blob only once over repeated checks, and fetches it when th
   expect([sync.missing, existsSync(contentPath(folder))]).toEqual([0, true])
 })
 
+it('moves the other blobs if transfers fail, and ends with the error only after eight failures in a row', async () => {
+  const clock = new HandClock()
+  const sync = new BlobSync(clock)
+  const blobs = Array.from({ length: 40 }, (_, n) => ({ sha256: `${n}`, length: 1, bytes: 0 }))
+  const transfer = (fails: (n: number) => boolean) => {
+    const moved: number[] = []
+    const absent = async (after: number, limit: number) => {
+      const page = blobs.slice(after + 1, after + 1 + limit)
+      return { blobs: page, upTo: after + page.length, more: after + 1 + limit < blobs.length }
+    }
+    const move = async ({ sha256 }: { sha256: string }) => {
+      if (fails(Number(sha256))) throw new Error('broken')
+      moved.push(Number(sha256))
+      return true
+    }
+    return { absent, move, moved }
+  }
+  const some = transfer((n) => n % 8 !== 0)
+  await sync.run(some)
+  expect([some.moved, sync.missing]).toEqual([[0, 8, 16, 24, 32], 35])
+  clock.time += MINUTE_MS
+  const first = transfer((n) => n < 10)
+  await expect(sync.run(first)).rejects.toThrow('broken')
+  // The next run continues after the page of the failed transfers.
+  await sync.run(first)
+  expect(first.moved).toEqual(blobs.map((_, n) => n).slice(16))
+  clock.time += MINUTE_MS
+  await sync.run(transfer(() => false))
+  expect(sync.missing).toBe(0)
+})
+
 it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', async (_, lose) => {
   const { folder, node, store } = await origin()
   const { serverId } = node.service

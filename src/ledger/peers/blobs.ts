@@ -19,6 +19,8 @@ const ROWS_MAX = 1_000
 const BLOBS_PER_PAGE = 16
 /** Maximum attempts to read the first row that names a blob. */
 const ROW_ATTEMPTS_MAX = 3
+/** Number of consecutive blobs whose transfer failed after which a run ends with the last error. */
+const FAILURES_MAX = 8
 /**
  * Delays before all blobs are checked again. If some blobs are missing, the delay is RETRY_MS, doubled each time up to
  * RETRY_MS_MAX. If no blob is missing, the delay is RESCAN_MS.
@@ -67,7 +69,7 @@ export class ChainBlobs {
     for (let checked = 0; checked < ROWS_MAX; ) {
       const page = await this.#rows.byPosition(upTo, ROWS_PER_PAGE)
       for (const { position, sha256, length } of page) {
-        const { isComplete, bytes } = await this.#files.progress({ sha256, length })
+        const { isComplete, bytes } = await this.#progress({ sha256, length })
         if (!isComplete) blobs.push({ sha256, length, bytes })
         upTo = position
         checked += 1
@@ -91,6 +93,16 @@ export class ChainBlobs {
     )
   }
 
+  /** Returns how much of a blob is stored. A file that cannot be read counts as missing, so that it is replaced. */
+  async #progress(blob: StoredBlob): Promise<{ isComplete: boolean; bytes: number }> {
+    try {
+      return await this.#files.progress(blob)
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'STORE_FAILED')) throw error
+      return { isComplete: false, bytes: 0 }
+    }
+  }
+
   /** Returns the blob if an entry of the chain refers to it. Errors: CONTENT_UNKNOWN. */
   async #blob(sha256: string): Promise<StoredBlob> {
     for (let attempt = 1; attempt <= ROW_ATTEMPTS_MAX; attempt += 1) {
@@ -109,9 +121,18 @@ export class ChainBlobs {
 export interface BlobTransfer {
   /** Lists the next blobs that the receiver lacks. */
   absent(after: number, limit: number): Promise<MissingBlobs>
-  /** Moves a blob. Returns whether the receiver has the whole blob. `isStopped` is called before each part. */
-  move(blob: MissingBlob, isStopped: () => boolean): Promise<boolean>
+  /** Moves a blob. Returns whether the receiver has the whole blob. */
+  move(blob: MissingBlob, run: BlobRun): Promise<boolean>
 }
+
+export interface BlobRun {
+  /** Called before each part of a blob. */
+  isStopped(): boolean
+  /** Called after each part that was moved. */
+  onProgress(): void
+}
+
+const WHOLE_RUN: BlobRun = { isStopped: () => false, onProgress: () => {} }
 
 /**
  * Keeps the blobs of a chain in sync: moves the blobs of new entries, and periodically checks all blobs, because a
@@ -135,11 +156,12 @@ export class BlobSync {
   }
 
   /**
-   * Moves blobs until all entries are checked or `isStopped` returns true. After an error, the next call
-   * continues at the page that failed.
+   * Moves blobs until all entries are checked or `isStopped` returns true. A blob that cannot be moved counts as missing,
+   * and the others are moved. Only if FAILURES_MAX transfers in a row fail, the run ends with the last error. The next
+   * call continues after their page, and the next rescan tries them again.
    * Errors: PeerError, OutboundError, StoreError.
    */
-  async run(transfer: BlobTransfer, isStopped: () => boolean = () => false): Promise<void> {
+  async run(transfer: BlobTransfer, run: BlobRun = WHOLE_RUN): Promise<void> {
     const startedMs = this.#clock.now()
     const isRescan = startedMs >= this.#rescanAtMs
     if (isRescan) {
@@ -147,7 +169,7 @@ export class BlobSync {
       // Set before the rescan: if the rescan fails midway, the next call continues at `#upTo` and does not start again.
       this.#rescanAtMs = startedMs + RESCAN_MS
     }
-    const failed = await this.#scan(transfer, isStopped)
+    const { failed, error } = await this.#scan(transfer, run)
     const endedMs = this.#clock.now()
     this.#missing = isRescan ? failed : this.#missing + failed
     if (isRescan) {
@@ -159,20 +181,33 @@ export class BlobSync {
       this.#retryMs = RETRY_MS
       this.#rescanAtMs = Math.min(this.#rescanAtMs, endedMs + RETRY_MS)
     }
+    if (error !== null) throw error
   }
 
-  /** Moves the blobs after `#upTo`. Returns the number of blobs that could not be moved. */
-  async #scan(transfer: BlobTransfer, isStopped: () => boolean): Promise<number> {
+  /**
+   * Moves the blobs after `#upTo`. Returns the number of blobs that could not be moved, and the error that ended the
+   * scan, or null.
+   */
+  async #scan(transfer: BlobTransfer, run: BlobRun): Promise<{ failed: number; error: unknown }> {
     let failed = 0
-    for (let more = true; more && !isStopped(); ) {
+    let inARow = 0
+    for (let more = true; more && !run.isStopped(); ) {
       const page = await transfer.absent(this.#upTo, BLOBS_PER_PAGE)
-      for (const blob of page.blobs) {
-        if (!(await transfer.move(blob, isStopped))) failed += 1
-      }
       this.#upTo = page.upTo
+      for (const [at, blob] of page.blobs.entries()) {
+        try {
+          if (!(await transfer.move(blob, run))) failed += 1
+          inARow = 0
+        } catch (error) {
+          failed += 1
+          inARow += 1
+          if (run.isStopped()) return { failed, error: null }
+          if (inARow === FAILURES_MAX) return { failed: failed + page.blobs.length - at - 1, error }
+        }
+      }
       more = page.more
     }
-    return failed
+    return { failed, error: null }
   }
 }
 
@@ -180,10 +215,10 @@ export class BlobSync {
 export function fetchingBlobs(source: BlobSource, blobs: ChainBlobs): BlobTransfer {
   return {
     absent: (after, limit) => blobs.absent(after, limit),
-    async move(blob, isStopped) {
+    async move(blob, run) {
       const { sha256, length } = blob
       try {
-        return await moveParts(blob, isStopped, async (from) => {
+        return await moveParts(blob, run, async (from) => {
           const bytes = Math.min(PART_BYTES_MAX, Math.max(0, length - from))
           const part = bytes === 0 ? new Uint8Array() : await source.blob(sha256, from, bytes)
           return part === null ? null : blobs.add(sha256, from, part)
@@ -210,7 +245,7 @@ export function pushingBlobs(
       if (isNothingNew) return { blobs: [], upTo: after, more: false }
       return peer.missingBlobs(after, limit)
     },
-    async move({ sha256, bytes }, isStopped) {
+    async move({ sha256, bytes }, run) {
       const opened = await blobs.open(sha256).catch((error: unknown) => {
         if (concernsOneBlob(error)) return null
         throw error
@@ -219,7 +254,7 @@ export function pushingBlobs(
       const { blob, attachment } = opened
       const part = Buffer.allocUnsafe(Math.min(PART_BYTES_MAX, attachment.length))
       try {
-        return await moveParts({ length: attachment.length, bytes }, isStopped, async (from) => {
+        return await moveParts({ length: attachment.length, bytes }, run, async (from) => {
           const bytes = await blob.read(part, from)
           return peer.sendBlobPart(sha256, from, part.subarray(0, bytes))
         })
@@ -236,11 +271,15 @@ export function pushingBlobs(
  */
 async function moveParts(
   { length, bytes }: Pick<MissingBlob, 'length' | 'bytes'>,
-  isStopped: () => boolean,
+  { isStopped, onProgress }: BlobRun,
   movePart: (from: number) => Promise<number | null>,
 ): Promise<boolean> {
-  for (let from = bytes; !isStopped(); ) {
+  // Twice the number of parts, because the receiver may have lost parts that it had. Bounded, because it may also lie.
+  const partsMax = 2 * Math.ceil(length / PART_BYTES_MAX) + 2
+  let from = bytes
+  for (let parts = 0; parts < partsMax && !isStopped(); parts += 1) {
     const arrived = await movePart(from)
+    if (arrived !== null && arrived > from) onProgress()
     if (arrived === length) return true
     if (arrived === null || arrived === from) return false
     from = arrived

@@ -12,7 +12,6 @@ import {
   nodesFromTiles,
   nodeVerifySignature,
   openCheckpoint,
-  ProofError,
   readableLog,
   type SignedLog,
   TILE_WIDTH,
@@ -37,11 +36,9 @@ export const CHECKPOINTS_MAX = 64
  */
 export function readEvidence(folder: string): Evidence | null {
   const path = join(folder, FILE)
-  if (!fileExists(path)) return null
   try {
-    return evidenceIn(readFileSync(path, 'utf8'))
-  } catch (error) {
-    if (!(error instanceof ProofError)) throw error
+    return fileExists(path) ? evidenceIn(readFileSync(path, 'utf8')) : null
+  } catch {
     return { what: `${path} cannot be read`, notes: ['', ''], proof: null }
   }
 }

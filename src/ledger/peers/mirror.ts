@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Json } from '../../base/json.ts'
 import {
   type Evidence,
   equalBytes,
@@ -32,6 +31,7 @@ import { writeDurably } from '../durable-file.ts'
 import { rootAt } from '../log/signed-head.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
 import { ChainBlobs } from './blobs.ts'
+import type { BlockPage } from './block-page.ts'
 import { PeerError } from './errors.ts'
 import {
   CheckpointVerifier,
@@ -43,7 +43,8 @@ import {
   storedLog,
   storeEvidence,
 } from './evidence.ts'
-import type { BlockPage, ChainSource } from './peer-client.ts'
+import type { ChainSource } from './peer-client.ts'
+import { Turns } from './turns.ts'
 
 /** Name of the subfolder of a data folder that contains one folder per mirror. */
 export const MIRRORS_FOLDER = 'mirrors'
@@ -96,8 +97,6 @@ export interface MirrorOptions {
   readonly key: VerifierKey
   /** Whether changes must survive a power cut; false for a temporary folder. */
   readonly durable: boolean
-  /** Folder of the blobs; default: `folder`. */
-  readonly blobsFolder?: string
   /** Maximum bytes of a blob; default: no limit. */
   readonly blobBytesMax?: number
   readonly platform?: Pick<Platform, 'openStore'>
@@ -164,9 +163,8 @@ export class Mirror {
       const size = head === null ? 0 : head.height + 1
       const frontier = await frontierAt(size, (nodes) => store.treeNodes(serverId, nodes))
       const seen = await checkpointIn(join(folder, SEEN_FILE), checkpoints)
-      const { blobsFolder = folder } = options
-      const files = await openBlobStore(blobsFolder, store, durable)
-      if (blobsFolder === folder) await files.recover()
+      const files = await openBlobStore(folder, store, durable)
+      await files.recover()
       const mirror = new Mirror(options, { store, files, checkpoints, head, frontier, seen })
       // An earlier process may have left an erasure unfinished, and the source may be gone.
       await mirror.#maintain()
@@ -175,6 +173,10 @@ export class Mirror {
       await store.close()
       throw error
     }
+  }
+
+  get serverId(): number {
+    return this.#options.serverId
   }
 
   /** Number of stored blocks. */
@@ -231,17 +233,19 @@ export class Mirror {
   }
 
   /**
-   * Stores the next blocks, all or none, if the log of `head` contains them. `head` must have been accepted. Returns
-   * the number of entries in the blocks.
+   * Stores blocks, all or none, if the log of `head` contains them. `head` must have been accepted. `blocks` begin at
+   * height `from`; those that the mirror already has are left out. Returns the number of entries that were stored.
    * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; as for `prove`.
    */
   async add(
-    values: readonly (Json | RawBlock)[],
+    blocks: readonly RawBlock[],
+    from: number,
     head: SignedCheckpoint,
     prove: FetchProof,
   ): Promise<number> {
     this.#expectNotFrozen()
-    const { decoded, last, frontier } = this.#verified(values)
+    if (from + blocks.length <= this.size) return 0
+    const { decoded, last, frontier } = this.#verified(blocks.slice(this.size - from))
     const { size } = frontier
     if (last === null || size > head.size) {
       throw new PeerError(
@@ -286,10 +290,7 @@ export class Mirror {
   }
 
   async close(): Promise<void> {
-    const { folder, blobsFolder = folder } = this.#options
-    // A restore puts the blobs into the data folder, whose store has no rows for them yet. Closing the blob store would
-    // remove its folder `incoming/`, but the next start of the node checks the blobs only if this folder exists.
-    if (blobsFolder === folder) await this.#files.close()
+    await this.#files.close()
     await this.#store.close()
   }
 
@@ -355,7 +356,7 @@ export class Mirror {
     }
   }
 
-  #verified(values: readonly (Json | RawBlock)[]) {
+  #verified(values: readonly RawBlock[]) {
     const { serverId } = this.#options
     const decoded: DecodedBlock[] = []
     let last = this.#head
@@ -450,41 +451,112 @@ export class PageLimit {
   blocks = BLOCKS_AT_FIRST
 
   /** Adapts the limit to the size of the blocks in the last page. */
-  adapt({ values, bytes }: BlockPage): void {
-    const fitting = Math.floor((PAGE_BYTES * values.length) / bytes)
+  adapt({ from, end, bytes }: BlockPage): void {
+    const fitting = Math.floor((PAGE_BYTES * (end - from)) / bytes)
     this.blocks = Math.max(1, Math.min(BLOCKS_MAX, fitting))
   }
 }
 
+/** Maximum attempts to change a mirror while other nodes change it too. */
+const ATTEMPTS_MAX = 8
+
+export interface PullOptions {
+  readonly progress?: PullProgress
+  readonly limit?: PageLimit
+  /** The turns of all tasks that change mirrors. */
+  readonly turns?: Turns
+}
+
 /**
- * Copies the missing blocks from `source` to `mirror`, up to the newest signed head, page by page. After an error, the
- * pages that were already stored stay. Errors: PeerError, ProofError, OutboundError, StoreError.
+ * Copies the missing blocks from `source` to `mirror`, up to the newest signed head, page by page. Several sources may
+ * do so at the same time: a mirror changes only in a turn, during which nothing is fetched. After an error, the pages
+ * that were already stored stay. Errors: PeerError, ProofError, OutboundError, StoreError.
  */
 export async function pull(
   mirror: Mirror,
   source: ChainSource,
-  progress: PullProgress = () => {},
-  limit = new PageLimit(),
+  { progress = () => {}, limit = new PageLimit(), turns = new Turns() }: PullOptions = {},
 ): Promise<void> {
-  const prove = (from: number, to: number) => source.consistency(from, to)
   const head = await mirror.opened(await source.checkpoint())
   const pageAt = (from: number) =>
     prefetch(async () => source.blocks(from, Math.min(limit.blocks, head.size - from)))
   await mirror.detectFork(shownLog(head, source), async () => {
     // Requests the first page before the head is accepted, to save time. If the head is rejected, the page is not used.
     let next = mirror.size < head.size ? pageAt(mirror.size) : null
-    await mirror.acceptHead(head, prove)
     let entries = 0
-    while (next !== null) {
-      const page: BlockPage = await next
-      limit.adapt(page)
-      const end = mirror.size + page.values.length
-      // Requests the next page now, so that the source prepares it while this page is verified and stored.
-      next = end < head.size ? pageAt(end) : null
-      entries += await mirror.add(page.values, head, prove)
-      progress({ blocks: mirror.size, ofBlocks: head.size, entries })
+    try {
+      const proofs = new Proofs(source)
+      await proofs.inTurn(turns, (prove) => mirror.acceptHead(head, prove))
+      while (next !== null) {
+        const page: BlockPage = await next
+        limit.adapt(page)
+        const from = Math.max(page.end, mirror.size)
+        // Requests the next page now, so that the source prepares it while this page is verified and stored.
+        next = from < head.size ? pageAt(from) : null
+        entries += await added(mirror, page, { head, source, turns })
+        progress({ blocks: mirror.size, ofBlocks: head.size, entries })
+      }
+    } finally {
+      next?.then(({ transfer }) => transfer.close()).catch(() => {})
     }
   })
+}
+
+/** Stores a page, and closes its transfer. Returns the number of entries that were stored. */
+async function added(
+  mirror: Mirror,
+  page: BlockPage,
+  { head, source, turns }: { head: SignedCheckpoint; source: ChainSource; turns: Turns },
+): Promise<number> {
+  try {
+    if (page.end <= mirror.size) return 0
+    const proofs = new Proofs(source, page.transfer.signal)
+    if (page.end < head.size) await proofs.fetch(page.end, head.size)
+    return await proofs.inTurn(turns, async (prove) => {
+      page.transfer.signal.throwIfAborted()
+      return mirror.add(page.blocks(), page.from, head, prove)
+    })
+  } finally {
+    page.transfer.close()
+  }
+}
+
+/** Fetched consistency proofs. */
+class Proofs {
+  readonly #source: ChainSource
+  readonly #signal: AbortSignal | undefined
+  readonly #fetched = new Map<string, readonly Uint8Array[]>()
+
+  constructor(source: ChainSource, signal?: AbortSignal) {
+    this.#source = source
+    this.#signal = signal
+  }
+
+  async fetch(from: number, to: number): Promise<void> {
+    this.#fetched.set(`${from} ${to}`, await this.#source.consistency(from, to, this.#signal))
+  }
+
+  /** Runs `task` in a turn. If it needs a proof, ends the turn, fetches the proof and runs the task again. */
+  async inTurn<Result>(
+    turns: Turns,
+    task: (prove: FetchProof) => Promise<Result>,
+  ): Promise<Result> {
+    for (let attempt = 1; ; attempt += 1) {
+      let needed: readonly [number, number] | null = null
+      const prove = async (from: number, to: number) => {
+        const proof = this.#fetched.get(`${from} ${to}`)
+        if (proof !== undefined) return proof
+        needed = [from, to]
+        throw unproven(from, to)
+      }
+      try {
+        return await turns.run(() => task(prove))
+      } catch (error) {
+        if (needed === null || attempt === ATTEMPTS_MAX) throw error
+        await this.fetch(...(needed as [number, number]))
+      }
+    }
+  }
 }
 
 /**

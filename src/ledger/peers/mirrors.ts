@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { CodedError } from '../../base/coded-error.ts'
 import { type Evidence, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
 import {
   fileExists,
@@ -163,7 +162,11 @@ export class Mirrors {
       this.#worker ??= this.#startWorker()
       this.#lastPushId += 1
       this.#pushes.set(this.#lastPushId, resolve)
-      this.#post({ kind: 'push', id: this.#lastPushId, vkey, body, part })
+      // Moves the memory of the body to the thread instead of copying it, unless other values share this memory.
+      const isWhole =
+        body.byteLength === body.buffer.byteLength && body.buffer instanceof ArrayBuffer
+      const message: ToMirrors = { kind: 'push', id: this.#lastPushId, vkey, body, part }
+      this.#worker.postMessage(message, isWhole ? [body.buffer] : [])
     })
   }
 
@@ -272,14 +275,9 @@ export class Mirrors {
   }
 
   async #openMirrors(): Promise<void> {
-    const folder = join(this.#start.folder, MIRRORS_FOLDER)
-    for (const name of fileExists(folder) ? readdirSync(folder) : []) {
-      try {
-        await this.#openMirror(Number(name))
-      } catch (error) {
-        // A damaged mirror is not served, but the node still starts.
-        if (!(error instanceof CodedError)) throw error
-      }
+    for (const name of namesIn(join(this.#start.folder, MIRRORS_FOLDER))) {
+      // A damaged mirror is not served, but the node still starts. The thread reports the error of the mirror.
+      await this.#openMirror(Number(name)).catch(() => {})
     }
   }
 
@@ -294,6 +292,15 @@ export class Mirrors {
     const blobs = new ChainBlobs(reader.attachments, files)
     const log = new LedgerLog(reader, storedHeads(folder, key), key)
     this.#open.set(serverId, { reader, blobs, log })
+  }
+}
+
+/** Returns the names of the mirrors; none if there is no folder of mirrors that can be read. */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
   }
 }
 

@@ -12,7 +12,9 @@ import {
   openStoreReader,
   type StoredDatabase,
   type StoredItem,
+  type StoreLocation,
   type StoreReader,
+  storeExists,
   type Verification,
 } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
@@ -31,6 +33,7 @@ import {
   hasStore,
   moveStore,
   removeFolder,
+  requireValid,
   verifyIn,
   withReader,
 } from './side-store.ts'
@@ -50,6 +53,8 @@ const ATTACHMENTS_PER_PAGE = 500
 export interface NewChainOptions {
   /** A data folder without key and store, or a folder in which an earlier run was interrupted. */
   readonly folder: string
+  /** URL of the database into which the store is moved later, or null. */
+  readonly database?: string | null
   /** The verifier key of the old chain. */
   readonly vkey: string
   readonly clock: Clock
@@ -95,18 +100,18 @@ export async function restoreAsNewChain(
   options: NewChainOptions,
   fill: (mirror: string, key: NodeKey) => Promise<void>,
 ): Promise<NewChain> {
-  const { folder, vkey, threads } = options
+  const { folder, database = null, vkey, threads } = options
   const { serverId } = nodeOfKey(vkey)
   const lock = lockFolder(folder)
   try {
-    const isBuilt = hasStore(folder)
+    const built = await builtAt(folder, database)
     const note = noteIn(folder)
     const isContinued = note !== null && note.mirrored === serverId
-    if (!isContinued && (note !== null || isBuilt || existingNodeKey(folder) !== null)) {
+    if (!isContinued && (note !== null || built !== null || existingNodeKey(folder) !== null)) {
       throw overStore(folder)
     }
     const mirror = mirrorFolder(folder, serverId)
-    if (isBuilt) return await builtBefore(options, note, mirror)
+    if (built !== null) return await builtBefore(options, built, note)
     const kept = signedHeadIn(folder)
     // The node of this folder has signed blocks, so a new store would be a second history under the same key.
     if ((kept.read()?.size ?? 0) > 0) throw overStore(folder)
@@ -116,13 +121,8 @@ export async function restoreAsNewChain(
     await fill(mirror, key)
     writeDurably(join(mirror, VKEY_FILE), `${vkey}\n`)
     const mirrored = await verifyIn(mirror, threads)
-    if (mirrored.finding !== null) {
-      removeFolder(mirror)
-      throw new PeerError(
-        'RESTORE_REFUSED',
-        `the received chain does not verify: ${mirrored.finding.what}`,
-      )
-    }
+    if (mirrored.finding !== null) removeFolder(mirror)
+    requireValid(mirrored, 'the received chain')
     const side = join(folder, SIDE_FOLDER)
     const { own, absent } = await build(options, key, { mirror, side })
     const height = own.blocks === 0 ? null : own.blocks - 1
@@ -135,20 +135,30 @@ export async function restoreAsNewChain(
   }
 }
 
+/** Returns where an earlier run has put the store, or null. */
+async function builtAt(folder: string, database: string | null): Promise<StoreLocation | null> {
+  if (hasStore(folder)) return folder
+  if (database === null || !(await storeExists(database))) return null
+  const head = await withReader(database, (store) => store.head(store.serverId))
+  return head === null ? null : database
+}
+
 /** Returns the result of an earlier run that has already moved the store. Errors: RESTORE_OVER_STORE. */
 async function builtBefore(
-  { folder, threads }: NewChainOptions,
+  { folder, vkey, threads }: NewChainOptions,
+  location: StoreLocation,
   note: Note | null,
-  mirror: string,
 ): Promise<NewChain> {
-  await withReader(folder, async (store) => {
-    const height = note?.height ?? null
-    const [block] = height === null ? [] : await store.blocks(store.serverId, height, 1)
-    if (block?.height !== height || block?.id !== note?.id) throw overStore(folder)
+  await withReader(location, async (store) => {
+    // The new chain of an empty chain is empty, too.
+    const [block] = await store.blocks(store.serverId, note?.height ?? 0, 1)
+    if ((block?.id ?? null) !== (note?.id ?? null)) throw overStore(folder)
   })
   removeFolder(join(folder, SIDE_FOLDER))
-  const mirrored = await verifyIn(mirror, threads)
-  return { mirrored, own: await verifyIn(folder, threads), absent: note?.absent ?? 0 }
+  const mirror = mirrorFolder(folder, nodeOfKey(vkey).serverId)
+  const mirrored = requireValid(await verifyIn(mirror, threads), `the mirror in ${mirror}`)
+  const own = requireValid(await verifyIn(location, threads), 'the restored store')
+  return { mirrored, own, absent: note?.absent ?? 0 }
 }
 
 function overStore(folder: string): PeerError {
@@ -224,9 +234,8 @@ async function build(
     await source.close()
     await writer.close()
   }
-  const own = await verifyIn(side, threads)
-  if (own.finding === null) return { own, absent: copier.absent }
-  throw new PeerError('RESTORE_REFUSED', `the new chain does not verify: ${own.finding.what}`)
+  const own = requireValid(await verifyIn(side, threads), 'the new chain')
+  return { own, absent: copier.absent }
 }
 
 /** Converts the databases of a store to operations that create the same databases. */

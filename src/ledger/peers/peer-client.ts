@@ -1,26 +1,22 @@
 import { fromBase64 } from '../../base/base64.ts'
-import { isCount, isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { isCount, isJsonObject, type Json } from '../../base/json.ts'
 import { joinUrl } from '../../base/url.ts'
 import {
   HASH_BYTES,
   PROVEN_BLOCK_BYTES_MAX,
   parsePosition,
   positionText,
-  type RawBlock,
-  rawBlocks,
   type Tile,
   tilePath,
 } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
 import type { StoredBlob } from '../../storage/index.ts'
 import { jsonMembers } from '../json-members.ts'
+import { BlockPage, PageBudget } from './block-page.ts'
 import { PeerError } from './errors.ts'
 import type { NodeSigner } from './signed-request.ts'
 
 const TIMEOUT_MS = 30_000
-/** Prefix and suffix of a page of blocks as a node writes it. */
-const PAGE_OPENING = '{"status":true,"ledgers":'
-const PAGE_END = /^,"limit":\d+,"offset":\d+}$/
 const NO_BODY = new Uint8Array()
 const SMALL_BYTES_MAX = 65_536
 /** Maximum bytes of a tile: 256 headers of at most 400 bytes. */
@@ -43,12 +39,10 @@ export interface PeerClientOptions {
   readonly outbound?: Outbound
   /** Maximum time for one reply; default 30 s. */
   readonly timeoutMs?: number
-}
-
-/** A page of blocks: `RawBlock` values if the page has exactly the text form that a node writes, otherwise JSON. */
-export interface BlockPage {
-  readonly values: readonly (Json | RawBlock)[]
-  readonly bytes: number
+  /** Aborts all requests. */
+  readonly signal?: AbortSignal
+  /** Limits the memory of pages of blocks. Default: only for this client. */
+  readonly pages?: PageBudget
 }
 
 /** How much of a chain a mirror has. */
@@ -84,21 +78,28 @@ export type BlobSource = Pick<PeerClient, 'blob'>
  */
 export class PeerClient {
   readonly #options: PeerClientOptions
+  readonly #pages: PageBudget
 
   constructor(options: PeerClientOptions) {
     this.#options = options
+    this.#pages = options.pages ?? new PageBudget()
   }
 
   /** Returns the newest signed head, as a note. */
   async checkpoint(): Promise<string> {
-    return (await this.#get(this.#path('checkpoint'), SMALL_BYTES_MAX)).toString()
+    return (await this.#get(this.#path('checkpoint'))).toString()
   }
 
-  async consistency(from: number, to: number): Promise<readonly Uint8Array[]> {
+  /** Returns a consistency proof. `signal` aborts the request. */
+  async consistency(
+    from: number,
+    to: number,
+    signal = this.#options.signal,
+  ): Promise<readonly Uint8Array[]> {
     const path = this.#path(`consistency?from=${from}&to=${to}`)
-    const reply = parsedReply(await this.#get(path, SMALL_BYTES_MAX))
-    const proof = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : [null]
-    return proof.map((hash) => {
+    const reply = await this.#get(path, { replyBytesMax: SMALL_BYTES_MAX, signal })
+    const { proof } = jsonMembers(reply.toString())
+    return (Array.isArray(proof) ? proof : [null]).map((hash) => {
       const bytes = typeof hash === 'string' ? fromBase64(hash) : null
       if (bytes?.length === HASH_BYTES) return bytes
       throw malformed('the reply is not a consistency proof')
@@ -107,37 +108,43 @@ export class PeerClient {
 
   /** Returns a tile of hashes, or a bundle of headers. */
   async tile(tile: Tile): Promise<Uint8Array> {
-    const bytes = await this.#get(this.#path(`tile/${tilePath(tile)}`), TILE_BYTES_MAX)
+    const bytes = await this.#get(this.#path(`tile/${tilePath(tile)}`), {
+      replyBytesMax: TILE_BYTES_MAX,
+    })
     if (tile.level === 'entries' || bytes.length === tile.width * HASH_BYTES) return bytes
     throw malformed('the reply is not a tile of the log')
   }
 
-  /** Returns at most `limit` blocks from height `from` on, or fewer if these blocks are too large for one reply. */
+  /**
+   * Returns at most `limit` blocks from height `from` on, or fewer if these blocks are too large for one reply. The
+   * caller closes the transfer of the page.
+   */
   async blocks(from: number, limit: number): Promise<BlockPage> {
     const { serverId } = this.#options
     const path = `/api/ledgers?serverid=${serverId}&offset=${from}&limit=${limit}&proof=1`
+    const transfer = this.#pages.open(this.#options.signal)
+    const { signal } = transfer
+    const replyBytesMax = limit === 1 ? BLOCK_PAGE_BYTES_MAX : PAGE_BYTES_MAX
     try {
-      const body = await this.#get(path, limit === 1 ? BLOCK_PAGE_BYTES_MAX : PAGE_BYTES_MAX)
-      const values = blocksIn(body, serverId)
-      if (values !== null && values.length > 0 && values.length <= limit) {
-        return { values, bytes: body.length }
-      }
-      throw malformed(`the reply is not a list of at most ${limit} blocks from height ${from}`)
+      const onBytes = (bytes: number) => transfer.grow(bytes)
+      const body = await this.#get(path, { replyBytesMax, signal, onBytes })
+      return new BlockPage(body, { from, limit, serverId }, transfer)
     } catch (error) {
+      transfer.close()
       const isTooLong = error instanceof OutboundError && error.code === 'BODY_TOO_LARGE'
       if (!isTooLong || limit === 1) throw error
       return this.blocks(from, Math.ceil(limit / 8))
     }
   }
 
-  /** Returns `length` bytes of a blob from byte `from` on, or null if the other node does not have the blob. */
+  /** Returns `length` bytes of a blob from byte `from` on, or null if the other node does not have or cannot read it. */
   async blob(sha256: string, from: number, length: number): Promise<Uint8Array | null> {
     const path = this.#path(`attachments/${sha256}`)
     const { status, body } = await this.#send('GET', path, {
       headers: { range: `bytes=${from}-${from + length - 1}` },
       replyBytesMax: Math.max(length, SMALL_BYTES_MAX),
     })
-    if (status === 404) return null
+    if (status === 404 || status >= 500) return null
     if (status === 206 && body.length === length) return body
     if (status >= 400) throw this.#refusal(status, body)
     throw malformed('the reply is not the requested part of the blob')
@@ -157,7 +164,7 @@ export class PeerClient {
   /** Lists blobs that the other node lacks and to which entries after the packed position `after` (-1: all) refer. */
   async missingBlobs(after: number, limit: number): Promise<MissingBlobs> {
     const query = `${after === -1 ? '' : `after=${positionText(after)}&`}limit=${limit}`
-    const reply = await this.#get(this.#path(`attachments?${query}`), SMALL_BYTES_MAX)
+    const reply = await this.#get(this.#path(`attachments?${query}`))
     const { absent, after: last, more } = jsonMembers(reply.toString())
     const blobs = Array.isArray(absent) ? absent.map(missingBlobIn) : [null]
     const upTo = typeof last === 'string' ? parsePosition(last) : null
@@ -170,14 +177,14 @@ export class PeerClient {
     return { blobs, upTo: Math.max(after, upTo ?? -1), more }
   }
 
-  /** Sends a part of a blob. Returns the number of bytes that the other node then has; null if it rejects the blob. */
+  /** Sends a part of a blob. Returns the number of bytes that the other node then has; null if it cannot store it. */
   async sendBlobPart(sha256: string, from: number, part: Uint8Array): Promise<number | null> {
     const path = this.#path(`attachments/${sha256}?offset=${from}`)
     const headers = { 'content-type': 'application/octet-stream' }
     const { status, body } = await this.#send('POST', path, { headers, body: part })
     const { size } = jsonMembers(body.toString())
-    if (status === 200 && typeof size === 'number') return size
-    if (codeIn(body).startsWith('CONTENT_')) return null
+    if (status === 200 && isCount(size)) return size
+    if (codeIn(body).startsWith('CONTENT_') || status >= 500) return null
     throw this.#refusal(status, body)
   }
 
@@ -185,18 +192,15 @@ export class PeerClient {
     return `/api/ledgers/${this.#options.serverId}/${part}`
   }
 
-  async #get(path: string, replyBytesMax: number): Promise<Buffer> {
-    const { status, body } = await this.#send('GET', path, { replyBytesMax })
+  async #get(path: string, request: SentRequest = {}): Promise<Buffer> {
+    const { status, body } = await this.#send('GET', path, request)
     if (status === 200) return body
     throw this.#refusal(status, body)
   }
 
-  #send(
-    method: 'GET' | 'POST',
-    path: string,
-    request: { headers?: Record<string, string>; body?: Uint8Array; replyBytesMax?: number },
-  ) {
+  #send(method: 'GET' | 'POST', path: string, request: SentRequest) {
     const { headers = {}, body = NO_BODY, replyBytesMax = SMALL_BYTES_MAX } = request
+    const { signal = this.#options.signal, onBytes } = request
     const { url, allowPrivate, signer, timeoutMs = TIMEOUT_MS } = this.#options
     const { outbound = systemOutbound } = this.#options
     const target = joinUrl(url, path)
@@ -204,7 +208,7 @@ export class PeerClient {
     const schemes = ['https:', 'http:'] as const
     const policy = {
       ...{ schemes, allowPrivate, privateSetting: 'PEERS_ALLOW_PRIVATE' },
-      ...{ timeoutMs, bodyBytesMax: replyBytesMax },
+      ...{ timeoutMs, bodyBytesMax: replyBytesMax, signal, onBytes },
     }
     if (method === 'GET') return outbound.get(target, signed, policy)
     return outbound.post(target, signed, body, policy)
@@ -218,27 +222,16 @@ export class PeerClient {
   }
 }
 
+interface SentRequest {
+  readonly headers?: Record<string, string>
+  readonly body?: Uint8Array
+  readonly replyBytesMax?: number
+  readonly signal?: AbortSignal | undefined
+  readonly onBytes?: (bytes: number) => void
+}
+
 function malformed(message: string): PeerError {
   return new PeerError('REPLY_MALFORMED', message)
-}
-
-/** Returns the blocks of a page, or null if `body` is not a page. Errors: REPLY_MALFORMED. */
-function blocksIn(body: Buffer, serverId: number): readonly (Json | RawBlock)[] | null {
-  const text = body.toString()
-  if (text.startsWith(PAGE_OPENING)) {
-    const cut = rawBlocks(text, PAGE_OPENING.length, serverId)
-    if (cut !== null && PAGE_END.test(text.slice(cut.end))) return cut.blocks
-  }
-  const reply = parsedReply(body)
-  return isJsonObject(reply) && Array.isArray(reply.ledgers) ? reply.ledgers : null
-}
-
-function parsedReply(body: Buffer): Json {
-  try {
-    return parseJson(body.toString())
-  } catch {
-    throw malformed('the reply is not JSON')
-  }
 }
 
 function missingBlobIn(value: Json): MissingBlob | null {

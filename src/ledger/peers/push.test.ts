@@ -67,7 +67,7 @@ it('stores a push, ignores a repeated push, and rejects a push after a gap; the 
   }
   const other = await pair()
   const late = Buffer.from(
-    JSON.stringify({ ...JSON.parse((await other.push()).toString()), from: 3, blocks: [{}] }),
+    JSON.stringify({ ...JSON.parse((await other.push()).toString()), from: 3 }),
   )
   const otherPath = `/api/ledgers/${other.serverId}`
   const headers = signedFor(other.target, otherPath, late, other.signer())

@@ -1,10 +1,12 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import {
   checkpointOf,
   PROVEN_BLOCK_BYTES_MAX,
   proveConsistency,
   provenBlockJson,
+  type RawBlock,
+  rawBlocks,
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { jsonMembers } from '../json-members.ts'
@@ -127,11 +129,11 @@ function pushText({ from, texts, note, proofs, roots }: PushParts, end: number):
 }
 
 /**
- * Accepts a push from the node of the chain. A repeated push changes nothing. A head that contradicts the mirror is
+ * Accepts a push from the node of the chain, in a turn. A repeated push changes nothing. A head that contradicts the mirror is
  * stored as evidence, even if it comes without blocks. Errors: PUSH_INVALID, PUSH_GAP; as for `Mirror`.
  */
 export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void> {
-  const push = parsedPush(body)
+  const push = parsedPush(body, mirror.serverId)
   const { from, blocks, proofs } = push
   const prove = async (size: number) => proofIn(proofs, size)
   const head = await mirror.opened(push.checkpoint)
@@ -150,8 +152,7 @@ export async function acceptPush(mirror: Mirror, body: Uint8Array): Promise<void
   }
   await mirror.detectFork(log, async () => {
     await mirror.acceptHead(head, prove)
-    const fresh = blocks.slice(mirror.size - from)
-    if (fresh.length > 0) await mirror.add(fresh, head, prove)
+    await mirror.add(blocks, from, head, prove)
   })
 }
 
@@ -166,25 +167,34 @@ function pushedLog(checkpoint: SignedCheckpoint, { proofs, roots }: ParsedPush):
 
 interface ParsedPush {
   readonly from: number
-  readonly blocks: readonly Json[]
+  readonly blocks: readonly RawBlock[]
   readonly checkpoint: string
   readonly proofs: Readonly<JsonObject>
   readonly roots: Readonly<JsonObject>
 }
 
-function parsedPush(body: Uint8Array): ParsedPush {
+const PUSH_OPENING = /^\{"from":(0|[1-9]\d{0,14}),"blocks":/
+/** Maximum characters of a push after its blocks. */
+const PUSH_END_MAX = 65_536
+
+/** Parses exactly the form that `pushText` writes. Errors: PUSH_INVALID. */
+function parsedPush(body: Uint8Array, serverId: number): ParsedPush {
   const text = Buffer.from(body.buffer, body.byteOffset, body.length).toString()
-  const { from, blocks, checkpoint, proofs, roots = {} } = jsonMembers(text)
-  const isPush =
-    typeof from === 'number' &&
-    Number.isSafeInteger(from) &&
-    from >= 0 &&
-    Array.isArray(blocks) &&
-    typeof checkpoint === 'string' &&
-    isJsonObject(proofs) &&
-    isJsonObject(roots)
-  if (isPush) return { from, blocks, checkpoint, proofs, roots }
-  throw new PeerError('PUSH_INVALID', 'a push must be {from, blocks, checkpoint, proofs}')
+  const [opening = '', from = ''] = PUSH_OPENING.exec(text.slice(0, 64)) ?? []
+  const options = { serverId, blocksMax: BLOCKS_MAX }
+  const list = text.startsWith('[]', opening.length)
+    ? { blocks: [], end: opening.length + 2 }
+    : rawBlocks(text, opening.length, options)
+  if (opening !== '' && list !== null && text.length - list.end <= PUSH_END_MAX) {
+    const { checkpoint, proofs, roots = {} } = jsonMembers(`{${text.slice(list.end + 1)}`)
+    if (typeof checkpoint === 'string' && isJsonObject(proofs) && isJsonObject(roots)) {
+      return { from: Number(from), blocks: list.blocks, checkpoint, proofs, roots }
+    }
+  }
+  throw new PeerError(
+    'PUSH_INVALID',
+    'a push must be {from, blocks, checkpoint, proofs, roots}, as daicho writes it',
+  )
 }
 
 function proofIn(proofs: ParsedPush['proofs'], from: number): Uint8Array[] {

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { Clock } from '../../base/clock.ts'
 import { equalBytes, logOrigin, type VerifierKey, verifierKeyText } from '../../chain/index.ts'
 import {
   lockFolder,
@@ -16,7 +17,14 @@ import { Mirror, type MirrorOptions, pull } from './mirror.ts'
 import { type NewChainOptions, restoreAsNewChain } from './new-chain.ts'
 import type { BlobSource, ChainSource } from './peer-client.ts'
 import { nodeOfKey } from './peer-list.ts'
-import { hasStore, moveStore, removeFolder, verifyIn, withReader } from './side-store.ts'
+import {
+  hasStore,
+  moveStore,
+  removeFolder,
+  requireValid,
+  verifyIn,
+  withReader,
+} from './side-store.ts'
 import { NodeSigner } from './signed-request.ts'
 
 /** Folder in which the store is built. After an interruption, the next restore continues there. */
@@ -43,7 +51,7 @@ export interface Restored {
   readonly own: Verification
   /** Verification of the old chain, or null if the node continues that chain. */
   readonly mirrored: Verification | null
-  /** Number of blobs that the source does not have. */
+  /** Number of blobs that the source does not have or cannot read. */
   readonly absent: number
 }
 
@@ -53,9 +61,9 @@ export interface Restored {
  * Memory use does not grow with the chain.
  *
  * A crash before the store is moved leaves the folder without a store. Its side folder has complete pages of verified
- * blocks, and its attachments folder has verified blobs. The next restore continues after them. A later crash leaves
- * the complete store, because the store is durable before it is moved. If the signed head is missing, the next restore
- * or the first start writes it.
+ * blocks, and the next restore continues after them. A later crash leaves the complete store, because the store is
+ * durable before it is moved. Attachments are fetched last, so a missing blob does not prevent the restore of the
+ * others. The next restore verifies the store again, fetches missing blobs, and writes the signed head if it is missing.
  *
  * Errors: PeerError, ProofError, OutboundError, StoreError; LedgerError STORE_ROLLED_BACK if the peer has fewer
  * blocks than the node has signed. Without the key: as for `restoreAsNewChain`.
@@ -83,17 +91,23 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
   const lock = lockFolder(folder)
   const side = join(folder, SIDE_FOLDER)
   try {
-    if (hasStore(folder)) {
-      const own = await restoredBefore(options, key, source)
-      removeFolder(side)
-      storeEmptyHead(signedHeadIn(folder), ownKey)
-      return { own, mirrored: null, absent: await fetchBlobs(options, source) }
-    }
-    const mirror = await openMirror({ folder: side, serverId, key, blobsFolder: folder })
-    const absent = await fillMirror(mirror, source, options, ownKey)
-    const own = await verified(side, options)
-    moveStore(side, folder)
+    const own = await withHint(ownKey, async () => {
+      if (hasStore(folder)) return restoredBefore(options, key, source)
+      await fillMirror({ folder: side, serverId, key }, source, options)
+      const verification = await verified(side, options)
+      moveStore(side, folder)
+      return verification
+    })
+    removeFolder(side)
     storeEmptyHead(signedHeadIn(folder), ownKey)
+    const absent = await withReader(folder, async (store) => {
+      const files = await openBlobStore(folder, store, true)
+      try {
+        return await fetchBlobs(new ChainBlobs(store.attachments, files), source, clock)
+      } finally {
+        await files.close()
+      }
+    })
     return { own, mirrored: null, absent }
   } finally {
     lock.release()
@@ -106,8 +120,11 @@ async function restoreWithoutKey(options: RestoreOptions, vkey: string): Promise
   const done = await restoreAsNewChain({ ...options, vkey }, async (folder, ownKey) => {
     const { key } = nodeOfKey(vkey)
     const source = options.source(new NodeSigner(ownKey, clock))
-    const mirror = await openMirror({ folder, serverId, key })
-    absent = await fillMirror(mirror, source, options, ownKey)
+    await withHint(ownKey, () =>
+      fillMirror({ folder, serverId, key }, source, options, async ({ blobs }) => {
+        absent = await fetchBlobs(blobs, source, clock)
+      }),
+    )
   })
   return { ...done, absent: Math.max(absent, done.absent) }
 }
@@ -123,18 +140,36 @@ async function openMirror(options: Omit<MirrorOptions, 'durable'>): Promise<Mirr
   }
 }
 
-/** Fetches all signed blocks and their blobs, then closes the mirror. Returns the number of missing blobs. */
+/** Fetches all signed blocks into a mirror, runs `then` and closes the mirror. */
 async function fillMirror(
-  mirror: Mirror,
+  at: Omit<MirrorOptions, 'durable'>,
   source: RestoreSource,
-  { progress, clock }: RestoreOptions,
-  { serverId, publicKey }: NodeKey,
-): Promise<number> {
+  { progress }: RestoreOptions,
+  then: (mirror: Mirror) => Promise<void> = async () => {},
+): Promise<void> {
+  const mirror = await openMirror(at)
   try {
-    await pull(mirror, source, progress)
-    const blobs = new BlobSync(clock)
-    await blobs.run(fetchingBlobs(source, mirror.blobs))
-    return blobs.missing
+    await pull(mirror, source, { progress })
+    await then(mirror)
+  } finally {
+    await mirror.close()
+  }
+}
+
+/** Fetches the missing blobs. Returns the number of blobs that the source does not have or cannot read. */
+async function fetchBlobs(blobs: ChainBlobs, source: BlobSource, clock: Clock): Promise<number> {
+  const sync = new BlobSync(clock)
+  await sync.run(fetchingBlobs(source, blobs))
+  return sync.missing
+}
+
+/** Runs `work`. If the source requires a token, the error says how it accepts the key of this node. */
+async function withHint<Result>(
+  { serverId, publicKey }: NodeKey,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work()
   } catch (error) {
     if (!(error instanceof PeerError && / answered 401/.test(error.message))) throw error
     const vkey = verifierKeyText({ name: logOrigin(serverId), publicKey })
@@ -142,35 +177,17 @@ async function fillMirror(
       error.code,
       `${error.message}: on that node, add a peer with the verifier key ${vkey}`,
     )
-  } finally {
-    await mirror.close()
   }
-}
-
-/** Fetches the missing blobs of a store that is already restored. */
-function fetchBlobs({ folder, clock }: RestoreOptions, source: RestoreSource): Promise<number> {
-  return withReader(folder, async (store) => {
-    const files = await openBlobStore(folder, store, true)
-    const blobs = new BlobSync(clock)
-    await blobs.run(fetchingBlobs(source, new ChainBlobs(store.attachments, files)))
-    return blobs.missing
-  })
 }
 
 /** Verifies the restored store. Errors: RESTORE_REFUSED, STORE_ROLLED_BACK, LOG_CONTRADICTED. */
 async function verified(side: string, { folder, threads }: RestoreOptions): Promise<Verification> {
   await withReader(side, (store) => expectSignedHead(store, signedHeadIn(folder)))
   const verification = await verifyIn(side, threads)
-  const { finding } = verification
-  if (finding === null) return verification
   // Discards all data, because a new attempt would not replace wrong data. For example, the source may have left out
   // entries as if they were erased.
-  removeFolder(side)
-  const where = finding.height === null ? '' : `block ${finding.height}: `
-  throw new PeerError(
-    'RESTORE_REFUSED',
-    `the chain of the peer does not verify: ${where}${finding.what}`,
-  )
+  if (verification.finding !== null) removeFolder(side)
+  return requireValid(verification, 'the chain of the peer')
 }
 
 /** Verifies the store of an earlier restore that was completed. Errors: RESTORE_OVER_STORE. */
@@ -189,6 +206,6 @@ async function restoredBefore(
         `${folder} already contains a store with another chain: move ledger.db away first`,
       )
     }
-    return verifyStore(store)
+    return requireValid(await verifyStore(store), `the store in ${folder}`)
   })
 }

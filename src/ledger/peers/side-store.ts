@@ -4,12 +4,14 @@ import {
   fileExists,
   inheritOwner,
   openStoreReader,
+  type StoreLocation,
   type StoreReader,
   storePathIn,
   syncPath,
   type Verification,
   verifyStore,
 } from '../../storage/index.ts'
+import { PeerError } from './errors.ts'
 
 // Restores and imports build a store in a side folder and move it into place when it is complete.
 
@@ -40,12 +42,12 @@ export function moveStore(side: string, folder: string): void {
   removeFolder(side)
 }
 
-/** Runs `work` with a reader of the store in `folder`. */
+/** Runs `work` with a reader of the store at `location`. */
 export async function withReader<Result>(
-  folder: string,
+  location: StoreLocation,
   work: (store: StoreReader) => Promise<Result>,
 ): Promise<Result> {
-  const store = await openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(location, { frozen: true })
   try {
     return await work(store)
   } finally {
@@ -53,8 +55,16 @@ export async function withReader<Result>(
   }
 }
 
-/** Verifies the store in `folder` on `threads` threads. */
-export function verifyIn(folder: string, threads: number): Promise<Verification> {
-  const options = threads > 1 ? { threads: { location: folder, count: threads } } : {}
-  return withReader(folder, (store) => verifyStore(store, options))
+/** Returns `verification` if it passed. `what` names the store. Errors: RESTORE_REFUSED. */
+export function requireValid(verification: Verification, what: string): Verification {
+  const { finding } = verification
+  if (finding === null) return verification
+  const where = finding.height === null ? '' : `block ${finding.height}: `
+  throw new PeerError('RESTORE_REFUSED', `${what} does not verify: ${where}${finding.what}`)
+}
+
+/** Verifies the store at `location` on `threads` threads. */
+export function verifyIn(location: StoreLocation, threads: number): Promise<Verification> {
+  const options = threads > 1 ? { threads: { location, count: threads } } : {}
+  return withReader(location, (store) => verifyStore(store, options))
 }

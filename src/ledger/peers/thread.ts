@@ -14,6 +14,7 @@ import {
 import { writeDurably } from '../durable-file.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
+import { PageBudget } from './block-page.ts'
 import { PeerError } from './errors.ts'
 import { CheckpointVerifier, type OwnChain, ownChainConflict } from './evidence.ts'
 import {
@@ -21,7 +22,7 @@ import {
   Mirror,
   mirrorFolder,
   PageLimit,
-  type PullProgress,
+  type PullOptions,
   pull,
   VKEY_FILE,
 } from './mirror.ts'
@@ -29,6 +30,7 @@ import { type MirrorSize, PeerClient } from './peer-client.ts'
 import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
 import { acceptPush, Pusher } from './push.ts'
 import { NodeSigner } from './signed-request.ts'
+import { Turns } from './turns.ts'
 
 // Program of the worker thread that mirrors the chains of peers. In a thread, verifying and storing the data of peers
 // does not delay the node, and has its own memory limit.
@@ -130,23 +132,17 @@ export async function serveMirrors(
   const blobs = await openBlobStore(start.location, store, false)
   const thread = new MirrorsThread(start, { store, blobs }, port, platform)
   port.on('message', (message: ToMirrors) => {
-    if (message.kind === 'close') void thread.close().then(end)
+    if (message.kind === 'close') void thread.close().finally(end)
     else if (message.kind === 'push') void thread.acceptPush(message)
     else if (message.kind === 'checkpoint') thread.provideCheckpoint(message.note)
     else void thread.setPeers(message.peers.map(knownPeer))
   })
 }
 
-/** A mirror, shared by the peers that have the same chain. */
-interface SharedMirror {
-  readonly mirror: Promise<Mirror>
-  /** The last task that adds blocks. Each task waits for the previous task. */
-  lastTask: Promise<void>
-}
-
 /** State of the repeated syncs with one peer. */
 interface Rounds {
-  isStopped: boolean
+  /** Stops the syncs, and aborts their requests. */
+  readonly stop: AbortController
   /** Number of comparisons with chains of other nodes so far. */
   compared: number
 }
@@ -158,7 +154,11 @@ class MirrorsThread {
   readonly #own: OwnChain
   readonly #ownBlobs: BlobStore
   readonly #signer: NodeSigner
-  readonly #mirrors = new Map<number, SharedMirror>()
+  /** The mirrors by server id, shared by the peers that have the same chain. */
+  readonly #mirrors = new Map<number, Promise<Mirror>>()
+  /** The turns of tasks that change mirrors. Only one page or push is decoded at a time, which limits the memory. */
+  readonly #turns = new Turns()
+  readonly #pages = new PageBudget()
   #peers: readonly KnownPeer[] = []
   #rounds = new Map<string, Rounds>()
   #closing = false
@@ -193,13 +193,13 @@ class MirrorsThread {
     const started: Promise<void>[] = []
     for (const peer of peers) {
       const name = `${peer.serverId} ${peer.url} ${peer.push}`
-      const rounds = before.get(name) ?? { isStopped: false, compared: 0 }
+      const rounds = before.get(name) ?? { stop: new AbortController(), compared: 0 }
       const isNew = !before.delete(name)
       if (isNew && peer.url === null) started.push(this.#reportPushedMirror(peer))
       else if (isNew) started.push(this.#startRounds(peer, rounds))
       this.#rounds.set(name, rounds)
     }
-    for (const rounds of before.values()) rounds.isStopped = true
+    for (const rounds of before.values()) stopRounds(rounds)
     await Promise.all(started)
     this.#send({ kind: 'peersAsked' })
   }
@@ -219,8 +219,11 @@ class MirrorsThread {
   }
 
   async #acceptBlocks(peer: KnownPeer, body: Uint8Array): Promise<PushResult> {
-    const accepted = this.#runInTurn(peer, (mirror) => acceptPush(mirror, body))
-    const error = await accepted.then(() => null, errorSummary)
+    const accept = async () => {
+      const mirror = await this.#mirror(peer)
+      await this.#turns.run(() => acceptPush(mirror, body))
+    }
+    const error = await accept().then(() => null, errorSummary)
     if (error === null) this.#send({ kind: 'stored', serverId: peer.serverId })
     const currentMs = error === null ? this.#platform.clock.now() : null
     const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
@@ -233,19 +236,20 @@ class MirrorsThread {
     { sha256, from, body }: { sha256: string; from: number; body: Uint8Array },
   ): Promise<PushResult> {
     try {
-      const { blobs } = await this.#shared(peer).mirror
+      const { blobs } = await this.#mirror(peer)
       return { size: await blobs.add(sha256, from, body), seen: 0, error: null }
     } catch (error) {
       return { size: 0, seen: 0, error: errorSummary(error) }
     }
   }
 
-  /** Closes the stores. Aborts a sync in progress; its stored data are consistent. */
+  /** Closes the stores after the current turn. Aborts syncs in progress; their stored data are consistent. */
   async close(): Promise<void> {
     this.#closing = true
-    for (const rounds of this.#rounds.values()) rounds.isStopped = true
-    await Promise.allSettled(
-      [...this.#mirrors.values()].map(async ({ mirror }) => (await mirror).close()),
+    for (const rounds of this.#rounds.values()) stopRounds(rounds)
+    const mirrors = [...this.#mirrors.values()]
+    await this.#turns.run(() =>
+      Promise.allSettled(mirrors.map(async (mirror) => (await mirror).close())),
     )
     await this.#ownBlobs.close()
     await this.#own.store.close()
@@ -256,13 +260,14 @@ class MirrorsThread {
   }
 
   async #reportPushedMirror(peer: KnownPeer): Promise<void> {
-    await this.#shared(peer).mirror.catch(() => null)
-    await this.#report(peer, { currentMs: null, error: null })
+    const error = await this.#mirror(peer).then(() => null, errorSummary)
+    await this.#report(peer, { currentMs: null, error })
   }
 
   /** Compares the node's own chain with the copy of the peer, then starts syncs. */
   async #startRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
-    await this.#checkOwnChain(peer)
+    await this.#checkOwnChain(peer, rounds)
+    // Never rejects: each step of a round handles its errors.
     void this.#runRounds(peer, rounds)
   }
 
@@ -270,8 +275,9 @@ class MirrorsThread {
   async #runRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
     const { intervalMs } = this.#start
     const { store, checkpoint } = this.#own
-    const source = this.#client(peer, peer.serverId)
-    const ownChain = this.#client(peer, store.serverId)
+    const { signal } = rounds.stop
+    const source = this.#client(peer, peer.serverId, rounds)
+    const ownChain = this.#client(peer, store.serverId, rounds)
     const pusher = peer.push ? new Pusher(ownChain, store, checkpoint) : null
     const fetches = new BlobSync(this.#platform.clock)
     const blobTasks = this.#blobTasks(peer, rounds, { source, ownChain, fetches })
@@ -279,7 +285,7 @@ class MirrorsThread {
     let currentMs: number | null = null
     let retryMs = intervalMs
     let sinceOwnChainMs = 0
-    while (!rounds.isStopped) {
+    while (!signal.aborted) {
       let isMore = false
       const pushed = () => {
         isMore = true
@@ -291,8 +297,9 @@ class MirrorsThread {
       }
       // The push comes first, because a peer that cannot reach this node depends on it. Pulls even if the push fails.
       const pushError = (await pusher?.push(pushed).then(() => null, errorSummary)) ?? null
-      const pullError = await this.#pull(peer, source, pulled, limit).then(() => null, errorSummary)
-      if (rounds.isStopped) return
+      const pullOptions = { progress: pulled, limit, turns: this.#turns }
+      const pullError = await this.#pull(peer, source, pullOptions).then(() => null, errorSummary)
+      if (signal.aborted) return
       let error = pullError ?? pushError
       if (error === null) currentMs = this.#platform.clock.now()
       retryMs = error === null ? intervalMs : Math.min(retryMs * 2, RETRY_MS_MAX)
@@ -306,20 +313,29 @@ class MirrorsThread {
       sinceOwnChainMs += delayMs
       if (sinceOwnChainMs >= intervalMs) {
         sinceOwnChainMs = 0
-        await this.#checkOwnChain(peer)
+        await this.#checkOwnChain(peer, rounds)
         await this.#compareChains(peer, rounds)
       }
-      await new Promise<void>((resolve) => this.#platform.schedule.after(delayMs, resolve))
+      await this.#pause(delayMs, signal)
     }
   }
 
-  async #pull(
-    peer: KnownPeer,
-    source: PeerClient,
-    progress: PullProgress,
-    limit: PageLimit,
-  ): Promise<void> {
-    await this.#runInTurn(peer, (mirror) => pull(mirror, source, progress, limit))
+  /** Waits `ms` milliseconds, or until `signal` is aborted. */
+  #pause(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal.aborted) return resolve()
+      const cancel = this.#platform.schedule.after(ms, end)
+      function end(): void {
+        signal.removeEventListener('abort', end)
+        cancel()
+        resolve()
+      }
+      signal.addEventListener('abort', end)
+    })
+  }
+
+  async #pull(peer: KnownPeer, source: PeerClient, options: PullOptions): Promise<void> {
+    await pull(await this.#mirror(peer), source, options)
     this.#send({ kind: 'stored', serverId: peer.serverId })
   }
 
@@ -329,26 +345,20 @@ class MirrorsThread {
     clients: { source: PeerClient; ownChain: PeerClient; fetches: BlobSync },
   ): SingleFlight[] {
     const { source, ownChain, fetches } = clients
-    const isStopped = () => rounds.isStopped
-    const fetch = new SingleFlight(async () => {
-      const { blobs } = await this.#shared(peer).mirror
-      await fetches.run(fetchingBlobs(source, blobs), isStopped)
+    const isStopped = () => rounds.stop.signal.aborted
+    const fetch = new SingleFlight(async (onProgress) => {
+      const { blobs } = await this.#mirror(peer)
+      await fetches.run(fetchingBlobs(source, blobs), { isStopped, onProgress })
     })
     if (!peer.push) return [fetch]
     const { store } = this.#own
     const ownBlobs = new ChainBlobs(store.attachments, this.#ownBlobs)
     const transfer = pushingBlobs(ownChain, store, ownBlobs)
     const pushes = new BlobSync(this.#platform.clock)
-    return [fetch, new SingleFlight(() => pushes.run(transfer, isStopped))]
-  }
-
-  /** Runs a task that adds blocks to a mirror, after the earlier tasks of the mirror. */
-  async #runInTurn(peer: KnownPeer, task: (mirror: Mirror) => Promise<void>): Promise<void> {
-    const shared = this.#shared(peer)
-    const mirror = await shared.mirror
-    const done = shared.lastTask.then(() => task(mirror))
-    shared.lastTask = done.catch(() => {})
-    await done
+    return [
+      fetch,
+      new SingleFlight((onProgress) => pushes.run(transfer, { isStopped, onProgress })),
+    ]
   }
 
   /** Requests a signed head of this node's chain from the main thread. Returns null if none is available now. */
@@ -364,16 +374,16 @@ class MirrorsThread {
     { currentMs, error, absent = 0 }: Pick<PeerState, 'currentMs' | 'error'> & { absent?: number },
   ): Promise<PeerState> {
     const { serverId, url } = peer
-    const mirror = await this.#mirrors.get(serverId)?.mirror.catch(() => null)
+    const mirror = await this.#mirrors.get(serverId)?.catch(() => null)
     const [blocks, ofBlocks] = [mirror?.size ?? 0, mirror?.seenSize ?? 0]
     const state = { serverId, url, blocks, ofBlocks, absent, currentMs, error }
     this.#send({ kind: 'state', state })
     return state
   }
 
-  async #checkOwnChain(peer: KnownPeer): Promise<void> {
+  async #checkOwnChain(peer: KnownPeer, rounds: Rounds): Promise<void> {
     try {
-      const source = this.#client(peer, this.#own.store.serverId)
+      const source = this.#client(peer, this.#own.store.serverId, rounds)
       const message = await ownChainConflict(source, this.#own)
       if (message !== null) this.#send({ kind: 'conflict', message })
     } catch {
@@ -389,12 +399,13 @@ class MirrorsThread {
   async #compareChains(peer: KnownPeer, rounds: Rounds): Promise<void> {
     const chains = this.#chainsToCompare(peer)
     const count = Math.min(chains.length, COMPARED_PER_ROUND_MAX)
-    for (let n = 0; n < count && !rounds.isStopped; n += 1) {
+    for (let n = 0; n < count && !rounds.stop.signal.aborted; n += 1) {
       const chain = chains[rounds.compared % chains.length]
       if (chain === undefined) return
       rounds.compared += 1
       try {
-        await compare(await this.#shared(chain).mirror, this.#client(peer, chain.serverId))
+        const mirror = await this.#mirror(chain)
+        await compare(mirror, this.#client(peer, chain.serverId, rounds))
       } catch (error) {
         // An OutboundError means that the peer cannot be reached. Ignores other errors, because most peers do not have
         // all of these chains, and an invalid head proves nothing.
@@ -415,39 +426,47 @@ class MirrorsThread {
   }
 
   /** Returns a client of the node at the URL of `peer`, for the chain of `serverId`. */
-  #client({ url }: KnownPeer, serverId: number): PeerClient {
+  #client({ url }: KnownPeer, serverId: number, { stop }: Rounds): PeerClient {
     const { allowPrivate } = this.#start
     const { outbound } = this.#platform
-    const signer = this.#signer
-    return new PeerClient({ url: url ?? '', serverId, allowPrivate, signer, outbound })
+    const request = { allowPrivate, signer: this.#signer, outbound, pages: this.#pages }
+    return new PeerClient({ url: url ?? '', serverId, signal: stop.signal, ...request })
   }
 
-  #shared({ serverId, key, vkey }: KnownPeer): SharedMirror {
-    if (this.#closing) throw new PeerError('MIRROR_FAILED', 'the node is closing')
-    const known = this.#mirrors.get(serverId)
+  /** Returns the mirror of the chain of `peer`, which is opened on first use. */
+  #mirror(peer: KnownPeer): Promise<Mirror> {
+    const known = this.#mirrors.get(peer.serverId)
     if (known !== undefined) return known
+    const mirror = this.#openMirror(peer)
+    this.#mirrors.set(peer.serverId, mirror)
+    // If opening fails, the next call tries again, because the cause, such as a full disk, can be temporary.
+    mirror.catch(() => this.#mirrors.delete(peer.serverId))
+    return mirror
+  }
+
+  async #openMirror({ serverId, key, vkey }: KnownPeer): Promise<Mirror> {
+    if (this.#closing) throw new PeerError('MIRROR_FAILED', 'the node is closing')
     const folder = mirrorFolder(this.#start.folder, serverId)
     makeFolder(folder)
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
     const { durable, blobBytesMax } = this.#start
     const platform = this.#platform
-    const mirror = Mirror.open({ folder, serverId, key, durable, blobBytesMax, platform })
-    const shared = { mirror, lastTask: Promise.resolve() }
-    this.#mirrors.set(serverId, shared)
-    // If opening fails, the next call tries again, because the cause, such as a full disk, can be temporary.
-    mirror.catch(() => this.#mirrors.delete(serverId))
-    return shared
+    return Mirror.open({ folder, serverId, key, durable, blobBytesMax, platform })
   }
+}
+
+function stopRounds({ stop }: Rounds): void {
+  stop.abort(new OutboundError('UNREACHABLE', 'the peer was removed, or the node is closing'))
 }
 
 /** A background task that never runs twice at the same time. */
 class SingleFlight {
-  readonly #task: () => Promise<void>
+  readonly #task: (onProgress: () => void) => Promise<void>
   #isRunning = false
-  /** The error of the last run, or null. */
+  /** The error of the last run, or null. Null as soon as a run has moved something. */
   error: unknown = null
 
-  constructor(task: () => Promise<void>) {
+  constructor(task: (onProgress: () => void) => Promise<void>) {
     this.#task = task
   }
 
@@ -455,15 +474,13 @@ class SingleFlight {
   start(): void {
     if (this.#isRunning) return
     this.#isRunning = true
-    this.#task()
-      .then(
-        () => {
-          this.error = null
-        },
-        (error: unknown) => {
-          this.error = error
-        },
-      )
+    const onProgress = () => {
+      this.error = null
+    }
+    this.#task(onProgress)
+      .then(onProgress, (error: unknown) => {
+        this.error = error
+      })
       .finally(() => {
         this.#isRunning = false
       })

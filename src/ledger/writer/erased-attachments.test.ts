@@ -233,7 +233,7 @@ it('a replay of a chain with erased attachments, by import or mirror, restores t
   const mirrored = async (into: string) => {
     await log.consistency(0, (await node.service.chainSize()).blocks)
     const mirror = await Mirror.open({ folder: into, serverId, key, durable: false })
-    await pull(mirror, source, () => {})
+    await pull(mirror, source)
     await mirror.close()
     expect(filesWith(into, 'ledger.db')).toEqual(['ledger.db'])
   }

@@ -125,6 +125,7 @@ export const english = {
     JSON_NOT_UTF8: 'The text is not valid Unicode.',
     JSON_MALFORMED: 'This is not JSON.',
     JSON_TOO_DEEP: 'Nested deeper than 64 levels.',
+    JSON_TOO_LARGE: 'Too many values.',
     JSON_DUPLICATE_MEMBER: 'An object has the same member twice.',
     JSON_FORBIDDEN_MEMBER: 'A member may not be named __proto__.',
     JSON_NUMBER_INEXACT: 'A number cannot be stored exactly; write it as a string.',

@@ -118,6 +118,7 @@ export const japanese: Texts = {
     JSON_NOT_UTF8: 'Unicode の文字列ではありません。',
     JSON_MALFORMED: 'JSON ではありません。',
     JSON_TOO_DEEP: '入れ子が 64 段を超えています。',
+    JSON_TOO_LARGE: '値が多すぎます。',
     JSON_DUPLICATE_MEMBER: '同じメンバーが重複しています。',
     JSON_FORBIDDEN_MEMBER: '__proto__ というメンバーは使えません。',
     JSON_NUMBER_INEXACT: '正確に保存できない数値です。文字列で書いてください。',

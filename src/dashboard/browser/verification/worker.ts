@@ -1,4 +1,5 @@
-import { isJsonObject, type Json, parseJsonOrNull } from '../../../base/json.ts'
+import { isJsonObject, type Json } from '../../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
 import { Session } from '../node/session.ts'
 import { proveItem } from './item-proof.ts'
 import type { VerifyRequest, WorkerMessage } from './messages.ts'
@@ -82,7 +83,7 @@ async function verify({ base, remembered, item }: VerifyRequest): Promise<Worker
 }
 
 function objectIn(text: string): Record<string, Json> {
-  const value = parseJsonOrNull(text)
+  const value = parseForeignJsonOrNull(text)
   if (isJsonObject(value)) return value
   throw new UnreadableReply()
 }

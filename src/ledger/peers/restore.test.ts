@@ -1,0 +1,92 @@
+// Tests that a restore can be repeated after each of its steps.
+import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import {
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../../../test/support/ledger-node.ts'
+import { tamper } from '../../../test/support/tampered.ts'
+import { systemClock } from '../../base/clock.ts'
+import { PeerClient } from './peer-client.ts'
+import { type RestoreSource, restoreChain } from './restore.ts'
+
+async function nodeWith(folder: string, databases: number): Promise<LedgerNode> {
+  const node = await startLedgerNode({ folder })
+  onTestFinished(() => node.close())
+  for (let n = 0; n < databases; n += 1) {
+    await node.send('POST', `/api/db${n}`, n === 0 ? undefined : { id: 'a' })
+  }
+  const { blocks } = await node.service.chainSize()
+  await node.service.log.consistency(0, blocks)
+  return node
+}
+
+function restore(node: LedgerNode, folder: string, vkey: string | null, spoil = {}) {
+  const { serverId } = node.service
+  const source = new PeerClient({ url: node.url, serverId, allowPrivate: true })
+  const spoiled: RestoreSource = {
+    checkpoint: () => source.checkpoint(),
+    blocks: (from, limit) => source.blocks(from, limit),
+    consistency: (from, to) => source.consistency(from, to),
+    tile: (tile) => source.tile(tile),
+    blob: (sha256, from, length) => source.blob(sha256, from, length),
+    ...spoil,
+  }
+  return restoreChain({
+    ...{ folder, serverId, vkey, threads: 1, clock: systemClock, difficulty: 0 },
+    source: () => spoiled,
+    progress: () => {},
+  })
+}
+
+it.each([0, 1])(
+  'restores a chain of %i blocks under a new key, and can be repeated',
+  async (size) => {
+    const node = await nodeWith(temporaryFolder(), size)
+    const folder = temporaryFolder()
+    const vkey = node.service.log.verifierKey
+    const first = await restore(node, folder, vkey)
+    expect(first).toMatchObject({ own: { blocks: size, finding: null } })
+    expect(await restore(node, folder, vkey)).toEqual(first)
+  },
+)
+
+it('reports a store that was damaged after the restore, and does not call it valid', async () => {
+  const ownFolder = temporaryFolder()
+  const node = await nodeWith(ownFolder, 1)
+  await node.send('POST', '/api/db0', { id: 'fig' })
+  await node.service.log.consistency(0, 2)
+  const [withKey, withoutKey] = [temporaryFolder(), temporaryFolder()]
+  copyFileSync(join(ownFolder, 'node.key'), join(withKey, 'node.key'))
+  for (const [folder, vkey] of [
+    [withKey, null],
+    [withoutKey, node.service.log.verifierKey],
+  ] as const) {
+    await restore(node, folder, vkey)
+    tamper(folder, `UPDATE items SET item = replace(item, 'fig', 'fog')`)
+    await expect(restore(node, folder, vkey)).rejects.toMatchObject({ code: 'RESTORE_REFUSED' })
+  }
+})
+
+it('has the whole store in place if the source fails while attachments are fetched', async () => {
+  const ownFolder = temporaryFolder()
+  const node = await nodeWith(ownFolder, 1)
+  await node.send('POST', '/api/db0', { id: 'a' })
+  const type = { 'content-type': 'a/b' }
+  for (let n = 0; n < 9; n += 1) {
+    await node.send('PUT', `/api/db0/a/attachments/${n}`, `${n}`, type)
+  }
+  await node.service.log.consistency(0, 11)
+  const folder = temporaryFolder()
+  copyFileSync(join(ownFolder, 'node.key'), join(folder, 'node.key'))
+  const cut = () => Promise.reject(new Error('cut'))
+  await expect(restore(node, folder, null, { blob: cut })).rejects.toThrow('cut')
+  expect(existsSync(join(folder, 'ledger.db'))).toBe(true)
+  expect(await restore(node, folder, null)).toMatchObject({ own: { blocks: 11 }, absent: 0 })
+  // Nor does a side folder of a killed restore prevent the next one.
+  mkdirSync(join(folder, 'restore.partial'))
+  expect(await restore(node, folder, null)).toMatchObject({ own: { blocks: 11 }, absent: 0 })
+  expect(existsSync(join(folder, 'restore.partial'))).toBe(false)
+})
