@@ -24,6 +24,8 @@ export const DATA_FILES: readonly {
   { name: 'evidence.json', isKey: false },
   { name: 'users.json', isKey: false },
   { name: 'rates.json', isKey: false },
+  { name: 'restored.json', isKey: false },
+  ...['vkey', 'checkpoint', 'seen'].map((name) => ({ name, isKey: false })), // of a mirror
 ]
 
 /** Folders of blobs, each with a subfolder for unfinished blobs. */

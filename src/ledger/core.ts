@@ -33,7 +33,7 @@ export { checkAttachmentName, ITEM_ID_BYTES_MAX, NETWORK_TYPE, networkItemId } f
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'
-export { restoredHeightIn } from './peers/new-chain.ts'
+export { restoredHeightIn, restoredMirrorIn } from './peers/new-chain.ts'
 export { PeerClient } from './peers/peer-client.ts'
 export { type Peer, peerOfText, rootUrl } from './peers/peer-list.ts'
 export {

@@ -208,6 +208,14 @@ it('the data of a network can be restored into a new chain, and the network is s
     0,
     'test-network  1 transaction in 1 block: all match the ledger; 1 block restored from another chain, not replayed\n',
   ])
+
+  // A backup knows which blocks were restored, and has the old chain, which may exist nowhere else.
+  const made = await runDaicho(['backup', restored, join(folder, 'backups'), '--json'])
+  const { path } = JSON.parse(made.stdout)
+  const inBackup = await runDaicho(['network', 'verify'], { SYSTEM_FOLDER: path })
+  expect([inBackup.code, inBackup.stdout]).toEqual([0, verified.stdout])
+  const old = join(path, 'mirrors', key.slice('daicho/'.length, key.indexOf('+')))
+  expect((await runDaicho(['verify', old])).stdout).toContain('Everything is valid: 2 blocks')
   await writeFile(join(restored, 'restored.json'), '{')
   expect(await runDaicho(['network', 'verify'], variables)).toMatchObject({
     code: 78,

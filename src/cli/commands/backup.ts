@@ -82,6 +82,13 @@ async function contradictedStore(folder: string): Promise<Outcome | null> {
   }
 }
 
+/** Returns the mirror of the chain from which the databases of `folder` were restored; other nodes may not have it. */
+async function restoredMirrors(folder: string): Promise<readonly string[]> {
+  const { restoredMirrorIn } = await import('../../ledger/core.ts')
+  const mirror = restoredMirrorIn(folder)
+  return mirror === null ? [] : [mirror]
+}
+
 async function backup(folder: string, to: string, flags: BackupFlags): Promise<void> {
   if (isDatabaseUrl(folder)) {
     const message =
@@ -105,11 +112,13 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
         nowMs: systemClock.now(),
         files: files.map(({ name }) => name),
         blobFolders: BLOB_FOLDERS,
+        mirrors: await restoredMirrors(folder),
         verify: flags.verify,
         progress: (share, detail) => line.update(share, detail),
       })
-      const isDropping = flags.keep !== undefined && created.path !== null
-      return { created, removed: isDropping ? await dropOldBackups(to, flags.keep) : [] }
+      const { path } = created
+      if (flags.keep === undefined || path === null) return { created, removed: [] }
+      return { created, removed: await dropOldBackups(to, flags.keep, path) }
     }),
   )
   const { created, removed } = result

@@ -181,6 +181,13 @@ export function restoredHeightIn(folder: string): number | null {
   return noteIn(folder)?.height ?? null
 }
 
+/** Returns the path, relative to `folder`, of the mirror from which its databases were restored; null if there is none. */
+export function restoredMirrorIn(folder: string): string | null {
+  const note = noteIn(folder)
+  const mirror = note === null ? null : mirrorFolder('', note.mirrored)
+  return mirror !== null && hasStore(join(folder, mirror)) ? mirror : null
+}
+
 /** Returns the content of NOTE_FILE, or null if there is no file. Errors: RESTORE_OVER_STORE for a malformed file. */
 function noteIn(folder: string): Note | null {
   const path = join(folder, NOTE_FILE)

@@ -52,6 +52,7 @@ function backup(folder: string, to: string, options: Partial<BackupOptions> = {}
     nowMs: NOW,
     files: ['node.key', 'users.json'],
     blobFolders: [{ name: 'attachments', incoming: 'incoming' }],
+    mirrors: [],
     verify: true,
     progress: () => {},
     ...options,
@@ -153,8 +154,8 @@ it('an interrupted backup leaves no result, and the next run completes it', asyn
   const gone = keepContent(folder, 'erased since')
   mkdirSync(join(to, '.partial', content, '..'), { recursive: true })
   mkdirSync(join(to, '.partial', gone, '..'), { recursive: true })
-  // The next run reuses complete blobs without reading them, so this blob keeps its wrong content.
-  writeFileSync(join(to, '.partial', content), 'as the last run left it')
+  writeFileSync(join(to, '.partial', content), 'a picture')
+  const { ino } = statSync(join(to, '.partial', content))
   writeFileSync(join(to, '.partial', gone), 'erased since')
   writeFileSync(join(to, '.partial', `${content}.unfinished`), 'a pic')
   writeFileSync(join(to, '.partial', 'users.json'), 'asked for then, not now')
@@ -165,7 +166,7 @@ it('an interrupted backup leaves no result, and the next run completes it', asyn
   const made = await backup(folder, to, { files: ['node.key'] })
   const path = made.path ?? ''
   expect(made.contents).toBe(0)
-  expect(readFileSync(join(path, content), 'utf8')).toBe('as the last run left it')
+  expect(statSync(join(path, content)).ino).toBe(ino)
   expect(existsSync(join(path, gone))).toBe(false)
   expect(readdirSync(path).sort()).toEqual(['attachments', 'ledger.db', 'node.key'])
   expect(existsSync(join(path, `${content}.unfinished`))).toBe(false)
@@ -202,15 +203,49 @@ it('copies each blob once, hard-links it in the next backup, and omits removed b
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
 })
 
+it('replaces a damaged blob of the last backup instead of linking it, and reports a missing blob', async () => {
+  const { folder, to, store } = await testFolders()
+  const attached = entry.attach('fruit', '1', 'name', 'content')
+  await appendEntries(store, [attached])
+  const sha256 = String(Object(attached).attachment.sha256)
+  const path = join('attachments', sha256.slice(0, 2), sha256.slice(2))
+  const missing = await backup(folder, to)
+  expect([missing.path, missing.verification?.finding]).toEqual([
+    null,
+    { height: 3, index: 0, what: `blob ${sha256} is missing` },
+  ])
+  expect(keepContent(folder, 'content')).toBe(path)
+  const one = await backup(folder, to)
+  writeFileSync(join(one.path ?? '', path), 'damaged')
+  const two = await backup(folder, to, { nowMs: NOW + 1_000 })
+  expect(readFileSync(join(two.path ?? '', path), 'utf8')).toBe('content')
+  writeFileSync(join(folder, path), 'damaged')
+  writeFileSync(join(two.path ?? '', path), 'damaged')
+  await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
+})
+
+it('never removes the backup that was just made, even if the names of others lie in the future', async () => {
+  const { folder, to } = await testFolders()
+  for (const year of ['2020', '2098', '2099'])
+    mkdirSync(join(to, `${year}-01-01T00-00-00.000Z`), { recursive: true })
+  const { path } = await backup(folder, to)
+  expect(await dropOldBackups(to, 2, path ?? '')).toEqual([
+    ...['2020-01-01T00-00-00.000Z', '2098-01-01T00-00-00.000Z'],
+  ])
+  expect(await dropOldBackups(to, 1, path ?? '')).toEqual(['2099-01-01T00-00-00.000Z'])
+  expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
+})
+
 it('backups with the same timestamp get different names, and old backups are removed on request', async () => {
   const { folder, to } = await testFolders()
   for (let n = 0; n < 3; n += 1) await backup(folder, to, { verify: false })
   mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))
   mkdirSync(join(to, 'mine'))
   const names = ['2026-11-20T19-30-05.124Z', '2026-11-20T19-30-05.125Z']
-  expect(await dropOldBackups(to, 2)).toEqual(['2026-11-20T19-30-05.123Z'])
+  const made = join(to, '2026-11-20T19-30-05.125Z')
+  expect(await dropOldBackups(to, 2, made)).toEqual(['2026-11-20T19-30-05.123Z'])
   expect(readdirSync(to).sort()).toEqual([...names, 'mine'])
-  expect(await dropOldBackups(to, 2)).toEqual([])
+  expect(await dropOldBackups(to, 2, made)).toEqual([])
 })
 
 it('rejects a backup while another backup to the same folder is running, and creates nothing for a missing store', async () => {

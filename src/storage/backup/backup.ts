@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import { unpackPosition } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import {
   fileExists,
@@ -12,6 +13,8 @@ import {
 } from '../folder.ts'
 import { openStoreReader } from '../open.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
+import type { StoreReader } from '../store.ts'
+import type { Finding } from '../verify/chain-walk.ts'
 import { type Verification, verifyStore } from '../verify/verify.ts'
 import {
   type BlobFolder,
@@ -27,6 +30,7 @@ const PARTIAL = '.partial'
 const EXPIRED = '.expired-'
 /** Name of a backup: its time in UTC (`2026-11-20T19-30-05.123Z`), so that names sort by time. */
 const BACKUP_NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/
+const BLOBS_PER_PAGE = 500
 /** Fraction of the progress that is reported for copying, if the copy is verified afterwards. */
 const COPY_SHARE = 0.3
 
@@ -44,6 +48,8 @@ export interface BackupOptions {
    * incoming blobs.
    */
   readonly blobFolders: readonly { readonly name: string; readonly incoming: string }[]
+  /** Relative paths of mirrors to copy, like the data folder itself. */
+  readonly mirrors: readonly string[]
   readonly verify: boolean
   readonly progress: BackupProgress
 }
@@ -96,15 +102,34 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
 }
 
 async function fillPartial(options: BackupOptions, partial: string): Promise<Omit<Backup, 'path'>> {
-  const { folder, to, files, verify, progress } = options
-  const contents = await blobFoldersOf(options, partial)
-  await clearPartial(contents, partial)
+  const { folder, to, mirrors } = options
+  await clearPartial(options, partial)
+  for (const name of mirrors) {
+    mkdirSync(join(partial, name), { recursive: true, mode: 0o700 })
+    const mirror = { ...options, folder: join(folder, name), progress: () => {} }
+    const copy = await copyFolder(mirror, join(partial, name), name)
+    if ((copy.verification?.finding ?? null) !== null) return copy
+    syncPath(dirname(join(partial, name)))
+  }
+  const copy = await copyFolder(options, partial, '')
+  syncPath(to)
+  return copy
+}
+
+/** Copies a data folder or a mirror. `name` is the relative path of the folder in a backup. */
+async function copyFolder(
+  options: BackupOptions,
+  partial: string,
+  name: string,
+): Promise<Omit<Backup, 'path'>> {
+  const { folder, files, verify, progress } = options
+  const contents = await blobFoldersOf(options, partial, name)
   let copied = 0
   // Copies the blobs, then the store, then the blobs that were added in between. So the copy has every blob to which
   // its store refers. Blobs of an interrupted run that the data folder no longer has are removed.
   for (const blobFolder of contents) {
     progress(0, 'files')
-    copied += await copyMissingBlobs(blobFolder)
+    copied += await copyMissingBlobs(blobFolder, verify)
     await removeSurplusBlobs(blobFolder)
   }
   const copyShare = verify ? COPY_SHARE : 1
@@ -116,7 +141,7 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
     throw error
   })
   for (const one of contents) {
-    copied += await copyMissingBlobs(one)
+    copied += await copyMissingBlobs(one, false)
     // Creates the incoming folder in the copy too: a node that finds it at its start recovers as after a kill, and
     // removes the blobs to which no entry refers. The copy may have such blobs.
     if (fileExists(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
@@ -125,14 +150,13 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
     if (fileExists(join(folder, name))) await copyDurably(join(folder, name), join(partial, name))
   }
   syncPath(partial)
-  syncPath(to)
-  const verification = verify ? await verifyCopy(partial, progress) : null
+  const verification = verify ? await verifyCopy(partial, contents, progress) : null
   return { ...snapshot, contents: copied, verification }
 }
 
 /** Removes the leftovers of an interrupted run, except blobs. */
-async function clearPartial(contents: readonly BlobFolder[], partial: string): Promise<void> {
-  const keepNames = new Set([LOCK_FILE, ...contents.map(({ to }) => basename(to))])
+async function clearPartial({ blobFolders }: BackupOptions, partial: string): Promise<void> {
+  const keepNames = new Set([LOCK_FILE, ...blobFolders.map(({ name }) => name)])
   for (const name of await readdir(partial)) {
     if (!keepNames.has(name)) await rm(join(partial, name), { recursive: true, force: true })
   }
@@ -147,6 +171,7 @@ async function removeStore(partial: string): Promise<void> {
 async function blobFoldersOf(
   { folder, to, blobFolders }: BackupOptions,
   partial: string,
+  inBackup: string,
 ): Promise<(BlobFolder & { incoming: string })[]> {
   const last = (await backupsIn(to)).at(-1)
   return blobFolders
@@ -154,27 +179,53 @@ async function blobFoldersOf(
     .map(({ name, incoming }) => {
       mkdirSync(join(partial, name), { recursive: true, mode: 0o700 })
       rmSync(join(partial, name, incoming), { recursive: true, force: true })
-      const previous = last === undefined ? null : join(to, last, name)
+      const previous = last === undefined ? null : join(to, last, inBackup, name)
       return { from: join(folder, name), to: join(partial, name), previous, incoming }
     })
 }
 
-async function verifyCopy(partial: string, progress: BackupProgress): Promise<Verification | null> {
+/** Verifies the copy of a store. Its blobs were verified when they were copied or linked, but some may be missing. */
+async function verifyCopy(
+  partial: string,
+  contents: readonly BlobFolder[],
+  progress: BackupProgress,
+): Promise<Verification | null> {
   try {
     const store = await openStoreReader(partial, { frozen: true })
     try {
-      return await verifyStore(store, {
+      const verification = await verifyStore(store, {
         progress: ({ blocks, ofBlocks }) => {
           const share = ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
           progress(COPY_SHARE + share * (1 - COPY_SHARE), 'verified')
         },
       })
+      // A mirror may lack blobs that its source lacks.
+      if (verification.finding !== null || fileExists(join(partial, 'vkey'))) return verification
+      return { ...verification, finding: await missingBlob(store, contents) }
     } finally {
       await store.close()
     }
   } catch (error) {
     if (error instanceof StoreError && error.code === 'STORE_TOO_OLD') return null
     throw error
+  }
+}
+
+async function missingBlob(
+  store: StoreReader,
+  folders: readonly BlobFolder[],
+): Promise<Finding | null> {
+  for (let after = ''; ; ) {
+    const page = await store.attachments.blobs(after, BLOBS_PER_PAGE)
+    for (const { sha256 } of page) {
+      const path = join(sha256.slice(0, 2), sha256.slice(2))
+      if (folders.some(({ to }) => fileExists(join(to, path)))) continue
+      const at = (await store.attachments.namedAt(sha256)) ?? 0
+      return { ...unpackPosition(at), what: `blob ${sha256} is missing` }
+    }
+    const last = page.at(-1)
+    if (last === undefined) return null
+    after = last.sha256
   }
 }
 
@@ -192,11 +243,13 @@ async function freeName(to: string, nowMs: number): Promise<string> {
 }
 
 /**
- * Removes all but the `keep` newest backups in `to`, and returns the removed names. Renames each backup before removing
- * it, so that a crash leaves no incomplete backup.
+ * Removes all but `keep` backups in `to`: keeps the backup `made`, and the newest of the others. The name of another
+ * backup may be in the future, if the clock was wrong. Returns the removed names. Renames each backup before removing it,
+ * so that a crash leaves no incomplete backup.
  */
-export async function dropOldBackups(to: string, keep: number): Promise<string[]> {
-  const old = (await backupsIn(to)).slice(0, -keep)
+export async function dropOldBackups(to: string, keep: number, made: string): Promise<string[]> {
+  const others = (await backupsIn(to)).filter((name) => name !== basename(made))
+  const old = others.slice(0, Math.max(0, others.length - (keep - 1)))
   for (const name of old) await rename(join(to, name), join(to, EXPIRED + name))
   for (const name of await readdir(to)) {
     if (name.startsWith(EXPIRED)) await rm(join(to, name), { recursive: true, force: true })

@@ -28,14 +28,14 @@ it('syncs a copied blob before its rename, and every changed folder after the re
   writeFileSync(join(base, 'from', start, rest), 'content')
   operations()
   const folders = { from: join(base, 'from'), to: join(base, 'to'), previous: null }
-  expect(await copyMissingBlobs(folders)).toBe(1)
+  expect(await copyMissingBlobs(folders, true)).toBe(1)
   expect(operations()).toEqual([
     `sync /to/${start}/${rest}.unfinished`,
     `name /to/${start}/${rest}`,
     `sync /to/${start}`,
     'sync /to',
   ])
-  expect(await copyMissingBlobs(folders)).toBe(0)
+  expect(await copyMissingBlobs(folders, true)).toBe(0)
   expect(operations()).toEqual([])
 })
 
@@ -48,7 +48,14 @@ it('syncs the whole backup before its rename, and the rename before returning', 
   await store.close()
   operations()
   const made = await backupFolder({
-    ...{ folder, to: join(base, 'to'), nowMs: 0, files: ['node.key'], blobFolders: [] },
+    ...{
+      folder,
+      to: join(base, 'to'),
+      nowMs: 0,
+      files: ['node.key'],
+      blobFolders: [],
+      mirrors: [],
+    },
     ...{ verify: true, progress: () => {} },
   })
   expect(made.path).not.toBeNull()

@@ -67,18 +67,25 @@ export interface BlobFolder {
 }
 
 /**
- * Copies the blobs that `to` lacks; returns how many were copied instead of linked. Skips files that are
- * removed during the copy. Errors: STORE_DAMAGED for a file that does not match its SHA-256; STORE_FULL.
+ * Copies the blobs that `to` lacks; returns how many were copied instead of linked. With `verify`, reads the blobs that
+ * `to` has or gets by a link, and replaces those that do not match their SHA-256. Skips files that are removed during
+ * the copy. Errors: STORE_DAMAGED for a file in `from` that does not match its SHA-256; STORE_FULL.
  */
-export async function copyMissingBlobs({ from, to, previous }: BlobFolder): Promise<number> {
+export async function copyMissingBlobs(
+  { from, to, previous }: BlobFolder,
+  verify: boolean,
+): Promise<number> {
   let copied = 0
   const changedFolders = new Set<string>()
   for (const path of await blobPathsIn(from)) {
     const target = join(to, path)
-    if (fileExists(target)) continue
+    const sha256 = path.replace('/', '')
+    const isGood = async () => !verify || (await fileSha256(target)) === sha256
+    if (fileExists(target) && (await isGood())) continue
     await mkdir(dirname(target), { recursive: true, mode: 0o700 })
-    if (previous === null || !tryLink(join(previous, path), target)) {
-      if (!(await copyBlob(join(from, path), target, path.replace('/', '')))) continue
+    const isLinked = previous !== null && tryLink(join(previous, path), target)
+    if (!isLinked || !(await isGood())) {
+      if (!(await copyBlob(join(from, path), target, sha256))) continue
       copied += 1
     }
     changedFolders.add(dirname(target))
@@ -106,6 +113,13 @@ function tryLink(path: string, target: string): boolean {
   } catch {
     return false
   }
+}
+
+async function fileSha256(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 }))
+    hash.update(chunk)
+  return hash.digest('hex')
 }
 
 async function copyBlob(from: string, target: string, sha256: string): Promise<boolean> {
