@@ -197,25 +197,28 @@ function endOfNumber(text: string, start: number, isExact: boolean): number {
     else if (unit !== 0x2e && unit !== 0x2d && unit !== 0x2b) break
   }
   if (isExact && (exponent || digits > DIGITS_ALWAYS_EXACT)) {
-    refuseInexactNumber(text.slice(start, at), digits <= DIGITS_ALWAYS_EXACT)
+    const literal = text.slice(start, at)
+    // Fast path: a body full of numbers must not block the event loop for long.
+    const isNormal =
+      Math.abs(Number(literal)) > NORMAL_MIN && Math.abs(Number(literal)) < NORMAL_MAX
+    if (!(digits <= DIGITS_ALWAYS_EXACT && isNormal)) refuseInexactNumber(literal)
   }
   return at - 1
 }
 
-/**
- * Throws JSON_NUMBER_INEXACT unless `literal` has an exact value. `hasFewDigits` means at most DIGITS_ALWAYS_EXACT
- * digits, so only the range is checked.
- */
-function refuseInexactNumber(literal: string, hasFewDigits: boolean): void {
+/** Whether the value of `literal`, a JSON number, is exactly the number that is written. */
+export function isExactNumber(literal: string): boolean {
   const value = Number(literal)
-  if (Number.isNaN(value)) return // not a number: JSON.parse reports it with its position
-  // Fast path: a body full of numbers must not block the event loop for long.
-  if (hasFewDigits && Math.abs(value) > NORMAL_MIN && Math.abs(value) < NORMAL_MAX) return
-  if (`${value}` === literal || value.toPrecision(17) === literal) return
-  if (Number.isFinite(value)) {
-    const written = decimal(literal)
-    if (written === decimal(`${value}`) || written === decimal(value.toPrecision(17))) return
-  }
+  if (`${value}` === literal || value.toPrecision(17) === literal) return true
+  if (!Number.isFinite(value)) return false
+  const written = decimal(literal)
+  return written === decimal(`${value}`) || written === decimal(value.toPrecision(17))
+}
+
+/** Throws JSON_NUMBER_INEXACT unless `literal` has an exact value. */
+function refuseInexactNumber(literal: string): void {
+  // If it is no number, JSON.parse reports it with its position.
+  if (Number.isNaN(Number(literal)) || isExactNumber(literal)) return
   const shown = literal.length > 40 ? `${literal.slice(0, 40)}…` : literal
   throw new StrictJsonError(
     'JSON_NUMBER_INEXACT',

@@ -1,4 +1,5 @@
 import type { Json } from '../base/json.ts'
+import { isExactNumber } from '../base/strict-json.ts'
 import type { Path, Scalar } from './filter.ts'
 
 /** Type of a model's field. Decides which operators and values a filter may use for that field. */
@@ -19,11 +20,14 @@ export type TypeOf = (path: Path) => FieldType | undefined
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
-/** Returns the number if `text` is a finite JSON number, otherwise undefined. */
+/** Whether `text` is a JSON number. */
+export function isNumberText(text: string): boolean {
+  return JSON_NUMBER.test(text)
+}
+
+/** Returns the number if `text` is a JSON number that can be represented exactly, otherwise undefined. */
 export function numberIn(text: string): number | undefined {
-  if (!JSON_NUMBER.test(text)) return undefined
-  const value = Number(text)
-  return Number.isFinite(value) ? value : undefined
+  return isNumberText(text) && isExactNumber(text) ? Number(text) : undefined
 }
 
 const asNumber = (given: Json, fromText: boolean) => {

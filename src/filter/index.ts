@@ -21,6 +21,7 @@ export {
   projected,
   type SortValue,
   scalarsAt,
+  singleValueAt,
   sortText,
   sortValueAt,
   sortValuesOf,

@@ -109,14 +109,19 @@ const SORT_CHARACTERS = 256
  * object or the path passes through an array, and only the beginning of a long text (`sortText`).
  */
 export function sortValueAt(resource: JsonObject, path: Path): SortValue {
+  const value = singleValueAt(resource, path)
+  return typeof value === 'string' ? sortText(value) : value
+}
+
+/** Like `sortValueAt`, but returns whole texts. */
+export function singleValueAt(resource: JsonObject, path: Path): SortValue {
   let value: Json = resource
   for (const step of path) {
     const member = memberOf(value, step)
     if (member === undefined) return Array.isArray(value) ? COMPOUND : null
     value = member
   }
-  if (!isScalar(value)) return COMPOUND
-  return typeof value === 'string' ? sortText(value) : value
+  return isScalar(value) ? value : COMPOUND
 }
 
 /**

@@ -193,6 +193,19 @@ it('matches character classes like JavaScript', () => {
   )
 })
 
+it.each([
+  ['\\ud83c\\udf4e', '🍎', '🍏'],
+  ['^\\uD83C\\uDF4E$', '🍎', '🍎🍎'],
+  ['\\u{1f34e}', 'an 🍎', 'an apple'],
+  ['\\u{a}', '\n', 'a'],
+  ['^[\\ud83c\\udf4e-\\ud83c\\udf50]+$', '🍎🍏🍐', '🍑'],
+  ['^[\\u{1f34e}x]{2}$', 'x🍎', 'x'],
+  ['/\\u0041/i', 'a', 'b'],
+])('reads the escapes of %s as the characters that JavaScript reads', (source, match, other) => {
+  const pattern = regexpPattern(source)
+  expect([fits(pattern, match), fits(pattern, other)]).toEqual([true, false])
+})
+
 it('matches named classes and the dot like JavaScript', () => {
   const points = [...Array(0x3100).keys(), ...[0xd7ff, 0xe000, 0xfefe, 0xfeff, 0xff00, 0x1f34e]]
   for (const source of ['\\d', '\\D', '\\w', '\\W', '\\s', '\\S', '.']) {

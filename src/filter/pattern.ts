@@ -97,8 +97,9 @@ const ALL = '\\x{0}-\\x{10FFFF}'
 const DOT = '[^\\n\\r\\x{2028}\\x{2029}]'
 /** A class, the start of a group, a repetition, an escape, or one character. */
 const TOKEN =
-  /\[\^?(?:\\.|[^\]\\])*\]|\(\?[:=!]|\(\?<[=!]?|\\(?:u[\da-f]{4}|x[\da-f]{2}|.)|\{(\d+)(,?)(\d*)\}|[\s\S]/giu
-const CLASS_MEMBER = /\\(?:u[\da-f]{4}|x[\da-f]{2}|.)|[\s\S]/giu
+  /\[\^?(?:\\.|[^\]\\])*\]|\(\?[:=!]|\(\?<[=!]?|\\(?:u\{[\da-f]+\}|ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}|u[\da-f]{4}|x[\da-f]{2}|.)|\{(\d+)(,?)(\d*)\}|[\s\S]/giu
+const CLASS_MEMBER =
+  /\\(?:u\{[\da-f]+\}|ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}|u[\da-f]{4}|x[\da-f]{2}|.)|[\s\S]/giu
 
 /** Rewrites a valid ECMAScript expression for RE2. */
 function translate(source: string): string {
@@ -156,7 +157,13 @@ function characterClass(token: string): string {
 
 /** Returns an escape for RE2 with the ECMAScript meaning, inside or outside a class. */
 function escaped(token: string): string {
-  if (/^\\[ux]../.test(token)) return `\\x{${token.slice(2)}}`
+  if (/^\\[ux]../.test(token)) {
+    // The escapes of two surrogates are one character.
+    const units = token.match(/[\da-f]+/gi) ?? []
+    const [unit = 0, low] = units.map((hex) => Number.parseInt(hex, 16))
+    const point = low === undefined ? unit : String.fromCharCode(unit, low).codePointAt(0)
+    return `\\x{${point?.toString(16)}}`
+  }
   if (/^\\[dDwWtnrfv]$/.test(token)) return token
   if (/^\\[^a-z0-9]$/i.test(token)) return RE2JS.quote(token.slice(1))
   throw new PatternError(`${token} is not supported`)

@@ -175,6 +175,22 @@ describe('with a model', () => {
   })
 })
 
+it('does not find the neighbours of a number in brackets that cannot be represented exactly', () => {
+  const where = (text: string) => brackets(text)?.where
+  expect(where('filter[where][n]=9007199254740993')).toMatchObject({
+    test: { kind: 'equals', values: ['9007199254740993'] },
+  })
+  expect(where('filter[where][n]=9007199254740992')).toMatchObject({
+    test: { kind: 'equals', values: [9007199254740992, '9007199254740992'] },
+  })
+  expect(where('filter[where][n]=0.1')).toMatchObject({ test: { values: [0.1, '0.1'] } })
+  for (const operator of ['lt', 'gte']) {
+    expect(() => where(`filter[where][n][${operator}]=9007199254740993`)).toThrow(
+      'represented exactly',
+    )
+  }
+})
+
 it('parses every operator into its test, negated if necessary', () => {
   const value = (kind: string, more: object) => ({ kind, ...more })
   const five = (inclusive: boolean) => ({ value: 5, inclusive })

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json } from '../base/json.ts'
-import { type FieldType, numberIn } from './field-type.ts'
+import { type FieldType, isNumberText, numberIn } from './field-type.ts'
 import {
   type Bound,
   type Condition,
@@ -165,13 +165,20 @@ function boundOf(operand: Operand, inclusive: boolean): Bound {
   if (isOrdered && (typeof read === 'number' || typeof read === 'string')) {
     return { value: withoutSign(read), inclusive }
   }
+  if (type === null && read === null && given !== null) {
+    throw wrong(operand, 'a number that can be represented exactly')
+  }
   if (isOrdered) throw wrong(operand, type === null ? 'a number or a text' : type.expected)
   throw location.error('FILTER_VALUE_WRONG', 'the type of the field has no order')
 }
 
-/** Without a model, a text in bracket form that is a number is compared as a number. */
+/**
+ * Without a model, a text in bracket form that is a number is compared as a number. Returns null for a number that would
+ * be compared as its neighbour.
+ */
 function orderedIn(given: Json, fromText: boolean): Json {
-  return fromText && typeof given === 'string' ? (numberIn(given) ?? given) : given
+  if (!fromText || typeof given !== 'string') return given
+  return numberIn(given) ?? (isNumberText(given) ? null : given)
 }
 
 function betweenOf(operand: Operand): Test {

@@ -84,6 +84,23 @@ it('rejects more groups than the limit, and a sum beyond the range of JSON numbe
   expect(huge).toThrow(expect.objectContaining({ code: 'SUM_TOO_LARGE' }))
 })
 
+it('returns whole texts, and does not merge groups that differ only after many characters', () => {
+  const [a, b] = [`${'x'.repeat(300)}a`, `${'x'.repeat(300)}b`]
+  const items = [
+    { g: a, v: a },
+    { g: a, v: b },
+    { g: b, v: a },
+  ]
+  expect(aggregate(items, { group: 'g', min: 'v', max: 'v' })).toEqual([
+    { group: { g: a }, count: 2, min: { v: a }, max: { v: b } },
+    { group: { g: b }, count: 1, min: { v: a }, max: { v: a } },
+  ])
+  const long = Array.from({ length: 3 }, (_, n) => ({ n, v: 'x'.repeat(6 * 1024 * 1024) }))
+  expect(aggregate(long, { max: 'v' })).toHaveLength(1)
+  const texts = () => aggregate(long, { group: 'n', max: 'v' })
+  expect(texts).toThrow(expect.objectContaining({ code: 'GROUPS_TOO_MANY' }))
+})
+
 it('rejects malformed paths, repeated paths and too many paths', () => {
   const path = (n: number) => Array.from({ length: n }, (_, at) => `p${at}`).join(',')
   expect(aggregationQuery(null, { sum: path(8), max: path(8) }).functions).toHaveLength(16)

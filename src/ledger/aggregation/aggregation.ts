@@ -6,7 +6,7 @@ import {
   pathIn,
   type Scalar,
   type SortValue,
-  sortValueAt,
+  singleValueAt,
   type Where,
 } from '../../filter/index.ts'
 import { LedgerError } from '../errors.ts'
@@ -18,6 +18,8 @@ export const AGGREGATION_LIMITS = {
   groupPaths: 2,
   /** Paths of `sum`, `avg`, `min` and `max` together. */
   valuePaths: 16,
+  /** Characters of all texts in the result. A text can be as long as an item. */
+  textLength: 16 * 1024 * 1024,
 } as const
 
 const FUNCTIONS = ['sum', 'avg', 'min', 'max'] as const
@@ -93,11 +95,18 @@ class GroupValues {
     )
   }
 
-  add(item: JsonObject, { functions }: AggregationQuery): void {
+  /** Returns by how many characters the texts of the results have become longer. */
+  add(item: JsonObject, { functions }: AggregationQuery): number {
     this.count += 1
+    let growth = 0
     for (const [at, { path }] of functions.entries()) {
-      this.#results[at]?.add(sortValueAt(item, path))
+      const result = this.#results[at]
+      if (result === undefined) continue
+      const before = textLength(result.best ?? null)
+      result.add(singleValueAt(item, path))
+      growth += textLength(result.best ?? null) - before
     }
+    return growth
   }
 
   /** Errors: SUM_TOO_LARGE. */
@@ -113,7 +122,13 @@ class GroupValues {
   }
 }
 
+function textLength(value: SortValue): number {
+  return typeof value === 'string' ? value.length : 0
+}
+
 interface Accumulator {
+  /** The value that is kept, if the function keeps a value. */
+  readonly best?: number | string | null
   add(value: SortValue): void
   result(): number | string | null
 }
@@ -147,7 +162,7 @@ class NumberSum implements Accumulator {
 /** Finds the least or the greatest number or string in the sort order of filters, and ignores all other values. */
 class Extreme implements Accumulator {
   readonly #sign: 1 | -1
-  #best: number | string | null = null
+  best: number | string | null = null
 
   constructor(name: 'min' | 'max') {
     this.#sign = name === 'min' ? 1 : -1
@@ -155,19 +170,19 @@ class Extreme implements Accumulator {
 
   add(value: SortValue): void {
     if (typeof value !== 'number' && typeof value !== 'string') return
-    if (this.#best === null || compareSortValues(value, this.#best) * this.#sign < 0) {
-      this.#best = value
+    if (this.best === null || compareSortValues(value, this.best) * this.#sign < 0) {
+      this.best = value
     }
   }
 
   result(): number | string | null {
-    return this.#best
+    return this.best
   }
 }
 
 /** Returns the value that a group has at `path`. Arrays and objects count as null, because they have no order. */
 function groupValueAt(item: JsonObject, path: Path): Scalar {
-  const value = sortValueAt(item, path)
+  const value = singleValueAt(item, path)
   return value === COMPOUND ? null : value
 }
 
@@ -175,6 +190,7 @@ function groupValueAt(item: JsonObject, path: Path): Scalar {
 export class Aggregation {
   readonly #query: AggregationQuery
   readonly #groups = new Map<string, GroupValues>()
+  #textLength = 0
 
   constructor(query: AggregationQuery) {
     this.#query = query
@@ -195,8 +211,13 @@ export class Aggregation {
       }
       group = new GroupValues(values, this.#query)
       this.#groups.set(key, group)
+      for (const value of values) this.#textLength += textLength(value)
     }
-    group.add(item, this.#query)
+    this.#textLength += group.add(item, this.#query)
+    if (this.#textLength > AGGREGATION_LIMITS.textLength) {
+      const message = `the texts of the groups have more than ${AGGREGATION_LIMITS.textLength} characters: select fewer items`
+      throw new LedgerError('GROUPS_TOO_MANY', message)
+    }
   }
 
   /** Returns the groups in the order of their values. Errors: SUM_TOO_LARGE. */
