@@ -100,8 +100,6 @@ interface Batch {
   bytes: number
   attachmentBytes: number
   isAlone: boolean
-  /** Whether the attachment that was sent last may be in the ledger or not. */
-  isUnknown: boolean
   isDone: boolean
 }
 
@@ -161,11 +159,11 @@ class Loader {
     if (!isExpected) throw error
     let { counts } = this.#progress.position
     let unknown = this.#progress.creating.size
-    for (const [number, sent] of this.#progress.sent) {
+    for (const sent of this.#progress.sent.values()) {
       const changes = countChanges(sent)
       if (sent.isRecorded) counts = sumCounts(counts, changes)
       else unknown += changes.created + changes.replaced + changes.deleted
-      if (this.#unfinished.get(number)?.isUnknown === true) unknown += 1
+      if (sent.isAttaching) unknown += 1
     }
     throw new LoadError(error.message, counts, unknown, { cause: error })
   }
@@ -248,7 +246,7 @@ class Loader {
   async #record(batch: Batch): Promise<void> {
     const earlier = this.#progress.sent.get(batch.number)
     batch.decisions = await this.#recordChanges(batch, earlier?.plan ?? null)
-    await this.#attach(batch, earlier?.isRecorded === true)
+    await this.#attach(batch)
     batch.isDone = true
     await this.#finish()
   }
@@ -274,9 +272,9 @@ class Loader {
   }
 
   /** Stores the attachments of a recorded batch, except those that an earlier run has settled. */
-  async #attach(batch: Batch, isRepeated: boolean): Promise<void> {
-    const { number, changes, decisions, refusals } = batch
-    const earlier = this.#progress.sent.get(number)?.attachments ?? []
+  async #attach({ number, changes, decisions, refusals }: Batch): Promise<void> {
+    const { attachments: earlier = [], isAttaching: isRepeated = false } =
+      this.#progress.sent.get(number) ?? {}
     const all = changesFor(changes, decisions).flatMap(
       ({ place, operation: { db, id }, attachments }) =>
         attachments.map((attachment) => ({ place, db, id, attachment })),
@@ -285,18 +283,20 @@ class Loader {
       let outcome = earlier[at]
       if (outcome === undefined) {
         const key = `${this.#options.loadId}-${number}-${at}`
+        await this.#noteRequest({ batch: number, attachment: 'sent' })
         try {
           await this.#target.attach(db, id, attachment, key)
           outcome = 'stored'
         } catch (error) {
-          const isFirst = isRepeated && at === earlier.length
-          batch.isUnknown = isOutcomeUnknown(error) || isFirst
-          if (!isAttachmentError(error)) throw withAttachment(id, attachment.name, error)
+          if (!isAttachmentError(error)) {
+            const isUnknown = isOutcomeUnknown(error) || (isRepeated && at === earlier.length)
+            if (!isUnknown) await this.#noteOutcome({ batch: number, attachment: 'not-stored' })
+            throw withAttachment(id, attachment.name, error)
+          }
           // The item is loaded, so the refusal is about the attachment only.
           const reason = `item ${id} is loaded without attachment ${attachment.name}: ${error.message}`
           outcome = { ...place, reason }
         }
-        batch.isUnknown = false
         await this.#noteOutcome({ batch: number, attachment: outcome })
       }
       if (outcome !== 'stored') refusals.push(outcome)
@@ -493,7 +493,7 @@ function newBatch(number: number): Batch {
   return {
     ...{ number, changes: [], refusals: [], leftOut: {}, keys: new Set<string>() },
     ...{ records: 0, bytes: 0, attachmentBytes: 0, decisions: [] },
-    ...{ isAlone: false, isUnknown: false, isDone: false },
+    ...{ isAlone: false, isDone: false },
   }
 }
 

@@ -47,8 +47,8 @@ export interface LoadPosition {
 }
 
 /**
- * A step of a load, written down so that an interrupted load continues exactly where it ended. `creating` and `plan`
- * are durable before their request is sent; the others follow the reply.
+ * A step of a load, written down so that an interrupted load continues exactly where it ended. `creating`, `plan`
+ * and `sent` are written before their request; the others follow the reply.
  */
 export type LoadNote =
   | { readonly creating: string }
@@ -56,9 +56,11 @@ export type LoadNote =
   /** The batch is sent with these decisions (`formatDecisions`). `digest` is the SHA-256 of its changes. */
   | { readonly batch: number; readonly plan: string; readonly digest: string }
   | { readonly batch: number; readonly isRecorded: boolean }
-  /** The next attachment of the recorded batch was stored, or refused. */
-  | { readonly batch: number; readonly attachment: 'stored' | Refusal }
+  /** The next attachment of the recorded batch is sent, or was stored, refused, or not stored for another reason. */
+  | { readonly batch: number; readonly attachment: 'sent' | 'not-stored' | AttachmentOutcome }
   | { readonly finished: LoadPosition }
+
+type AttachmentOutcome = 'stored' | Refusal
 
 /** A batch that was sent and is not finished. Until a reply is noted, it may or may not be in the ledger. */
 export interface SentBatch {
@@ -66,7 +68,9 @@ export interface SentBatch {
   readonly digest: string
   readonly isRecorded: boolean
   /** The attachments that are settled, in the order of the batch. */
-  readonly attachments: readonly ('stored' | Refusal)[]
+  readonly attachments: readonly AttachmentOutcome[]
+  /** Whether the next attachment was sent. Then it may or may not be in the ledger. */
+  readonly isAttaching: boolean
 }
 
 /** What the notes of a load say. */
@@ -88,7 +92,13 @@ export class LoadProgress {
       this.sent.delete(note.finished.batches - 1)
     } else if ('plan' in note) {
       const { plan, digest } = note
-      this.sent.set(note.batch, { plan, digest, isRecorded: false, attachments: [] })
+      this.sent.set(note.batch, {
+        plan,
+        digest,
+        isRecorded: false,
+        attachments: [],
+        isAttaching: false,
+      })
     } else this.#addOutcome(note)
   }
 
@@ -101,8 +111,11 @@ export class LoadProgress {
     const sent = this.sent.get(note.batch)
     if (sent === undefined) return
     if ('attachment' in note) {
-      const attachments = [...sent.attachments, note.attachment]
-      this.sent.set(note.batch, { ...sent, attachments })
+      const { attachment } = note
+      const isAttaching = attachment === 'sent'
+      const isSettled = !isAttaching && attachment !== 'not-stored'
+      const attachments = isSettled ? [...sent.attachments, attachment] : sent.attachments
+      this.sent.set(note.batch, { ...sent, attachments, isAttaching })
     } else if ('isRecorded' in note) {
       if (note.isRecorded) this.sent.set(note.batch, { ...sent, isRecorded: true })
       else this.sent.delete(note.batch)

@@ -121,22 +121,13 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
   const format = flags.format ?? formatOfName(first)
   const schema = flags.schema === undefined ? null : parseForeignJsonOrNull(textOf(flags.schema))
   const columnTypes = flags.schema === undefined ? new Map() : onSource(() => columnTypesOf(schema))
-  const statePath = flags.state ?? (files.includes('-') ? null : `${first}.load`)
   const { target, name, close } = await openTarget(flags)
   try {
-    const identity: LoadIdentity = {
+    const state = openState(flags, {
       ...{ db, target: name, files, stamps: files.map(stampOf), format, schema },
       ...{ id: flags.id ?? null, attachments: flags.attachments },
-    }
-    const isResumed = flags.resume === true && statePath !== null
-    const own = newLoad(systemClock.now())
-    const stateFile = isResumed
-      ? LoadStateFile.resume(statePath, identity)
-      : statePath === null
-        ? null
-        : LoadStateFile.create(statePath, identity, own)
-    const id = stateFile?.load ?? own
-    const progress = stateFile?.progress ?? new LoadProgress()
+    })
+    const { file, id, progress } = state
     const refusals = new RefusalReport(flags.refused, progress.position.counts.refused)
     const { result, seconds } = await withProgress('loading', (line) =>
       onStore(async () => {
@@ -155,7 +146,7 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
             loadId: id.loadId,
             newId: (record) => itemIdFor(id, record),
             progress,
-            write: async (note) => stateFile?.write(note),
+            write: async (note) => file?.write(note),
             finished({ counts }, refused) {
               refusals.add(refused)
               showProgress(line, input.share, counts)
@@ -164,32 +155,59 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
         )
       }),
     )
-    const { counts, failure, unknown, cause } = result
     // A load that sent nothing cannot be resumed.
-    const canResume = failure !== null && stateFile !== null && !progress.isUnused
-    stateFile?.close(canResume)
-    if (progress.isUnused && cause instanceof FormatError) {
-      throw new Exit(EXIT.usage, cause.message)
+    const canResume = result.failure !== null && file !== null && !progress.isUnused
+    file?.close(canResume)
+    if (progress.isUnused && result.cause instanceof FormatError) {
+      throw new Exit(EXIT.usage, result.cause.message)
     }
     refusals.print()
-    const { created } = progress
-    const shown = { db, ...counts, unknown, databasesCreated: created }
-    const isNothing = counts.records > 0 && countLoaded(counts) + counts.skipped === 0
-    const isComplete = failure === null && counts.refused === 0 && !isNothing
-    const text = [
-      loadedText(db, counts, unknown, created),
-      `time       ${paceText(counts.records, seconds, 'records')}`,
-    ]
-    print(flags.json, { status: isComplete, ...shown, failure }, text.join('\n'))
-    if (failure !== null) {
-      const hint = canResume ? '; --resume continues the load' : ''
-      throw new Exit(EXIT.finding, `the load ended early: ${failure}${hint}`)
-    }
-    if (isNothing) throw new Exit(EXIT.finding, 'the input has no record that could be loaded')
-    if (counts.refused > 0) process.exitCode = EXIT.finding
+    report(db, flags, result, { created: progress.created, canResume, seconds })
   } finally {
     await close()
   }
+}
+
+/** Returns the state of the load, which is new or, with --resume, that of an interrupted load. Errors: Exit (usage). */
+function openState({ state, resume }: LoadFlags, identity: LoadIdentity) {
+  const [first = '-'] = identity.files
+  const path = state ?? (identity.files.includes('-') ? null : `${first}.load`)
+  const own = newLoad(systemClock.now())
+  if (path === null) return { file: null, id: own, progress: new LoadProgress() }
+  const file =
+    resume === true
+      ? LoadStateFile.resume(path, identity)
+      : LoadStateFile.create(path, identity, own)
+  return { file, id: file.load, progress: file.progress }
+}
+
+interface Reported {
+  readonly created: readonly string[]
+  readonly canResume: boolean
+  readonly seconds: number
+}
+
+/** Prints what was loaded. Errors: Exit (finding) unless the load is complete. */
+function report(
+  db: string,
+  { json }: LoadFlags,
+  { counts, unknown, failure }: EndedLoad,
+  { created, canResume, seconds }: Reported,
+): void {
+  const shown = { db, ...counts, unknown, databasesCreated: created }
+  const isNothing = counts.records > 0 && countLoaded(counts) + counts.skipped === 0
+  const isComplete = failure === null && counts.refused === 0 && !isNothing
+  const text = [
+    loadedText(db, counts, unknown, created),
+    `time       ${paceText(counts.records, seconds, 'records')}`,
+  ]
+  print(json, { status: isComplete, ...shown, failure }, text.join('\n'))
+  if (failure !== null) {
+    const hint = canResume ? '; --resume continues the load' : ''
+    throw new Exit(EXIT.finding, `the load ended early: ${failure}${hint}`)
+  }
+  if (isNothing) throw new Exit(EXIT.finding, 'the input has no record that could be loaded')
+  if (counts.refused > 0) process.exitCode = EXIT.finding
 }
 
 /** Returns the database for a table of the source. Errors: RecordRefusal. */
