@@ -1,0 +1,26 @@
+// Searches all files for erased content. `test/faults/erased.ts` does this with 1,000 items.
+import { expect, it } from 'vitest'
+import { PostgresPrograms } from './postgres/programs.ts'
+import { sharedPostgres } from './postgres/shared.ts'
+import { runErasing } from './support/erasing.ts'
+import { temporaryFolder } from './support/ledger-node.ts'
+
+const postgres = await sharedPostgres()
+const COMMON = { markers: 20, log: () => {} }
+
+it('no file of a node, its mirror, an export or a backup contains erased content when the metric is 0, after a kill and a full disk', async () => {
+  const result = await runErasing({ ...COMMON, folder: temporaryFolder(), programs: null })
+  expect(result).toMatchObject({ erased: 25, left: {}, verified: [0, 0, 0] })
+})
+
+it.skipIf(!postgres.canLaunch)(
+  `no data file of a PostgreSQL server, a mirror or an export contains erased content when the metric is 0${postgres.note}`,
+  async ({ onTestFinished }) => {
+    const programs = await PostgresPrograms.create()
+    onTestFinished(() => programs.remove())
+    const result = await runErasing({ ...COMMON, folder: temporaryFolder(), programs })
+    // The WAL keeps erased content: docs/how-to/postgres.md.
+    const { pg_wal: _, ...left } = result.left
+    expect([result.erased, left, result.verified]).toEqual([25, {}, [0, 0]])
+  },
+)

@@ -1,0 +1,267 @@
+import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs'
+import { join, relative } from 'node:path'
+import type { PostgresPrograms } from '../postgres/programs.ts'
+import { PostgresServer } from '../postgres/server.ts'
+import { type Daicho, startProgram } from './program.ts'
+import { until } from './until.ts'
+
+/** Number of items per block. */
+const BATCH = 10
+/** Number of items of 1 MB. They make the store so large that its rewriting does not fit on the full disk. */
+const BALLAST = 6
+/** Start of every text that is erased, and number of digits after it. */
+const MARKER = 'marker-'
+const MARKER_HEX = 24
+const DISK_MB = 400
+const LEFT_BYTES = 4_000_000
+
+export interface ErasingOptions {
+  /** An empty folder. */
+  readonly folder: string
+  readonly markers: number
+  /** If not null, the store is a PostgreSQL database on a server of its own. */
+  readonly programs: PostgresPrograms | null
+  readonly log: (line: string) => void
+}
+
+export interface ErasingResult {
+  /** Number of texts that were searched for. All of them were in the files before. */
+  readonly erased: number
+  /** Files that still contain erased texts, as `<folder>/<path>` without the names of segments, with their numbers. */
+  readonly left: Readonly<Record<string, number>>
+  /** Whether the disk was filled, which needs root on Linux. */
+  readonly wasFull: boolean
+  /** Exit code of `daicho verify` of each folder and of the backup. */
+  readonly verified: readonly (number | null)[]
+}
+
+interface Running extends Daicho {
+  readonly url: string
+}
+
+/**
+ * Erases items and attachments of every kind at a node with a mirror: replaced, deleted, of a removed index and of a
+ * deleted database. Meanwhile, the node is killed, and then its disk is full. When the metric of both nodes is 0,
+ * searches all their files, an export and a backup for the erased texts.
+ */
+export async function runErasing(options: ErasingOptions): Promise<ErasingResult> {
+  const { folder, programs, log } = options
+  const server = programs === null ? null : await PostgresServer.create(programs, 'erasing')
+  const data = join(folder, 'node')
+  mkdirSync(data)
+  const disk = server === null ? data : join(server.data, 'base')
+  const wasFull = mount(disk)
+  const nodes = new Set<Daicho>()
+  const start = async (path: string, variables: Record<string, string> = {}): Promise<Running> => {
+    const fixed = { SYSTEM_FOLDER: path, LOG_LEVEL: 'silent', PEERS_ALLOW_PRIVATE: '1' }
+    const args = ['serve', '--only', 'ledger', '--port', '0', '--json']
+    const node = startProgram(args, { ...fixed, ...variables })
+    nodes.add(node)
+    return { ...node, url: JSON.parse(await node.firstLine).ledger }
+  }
+  try {
+    await server?.start()
+    const store: Record<string, string> = server === null ? {} : { STORE: server.url() }
+    const node = await start(data, store)
+    const mirror = await start(join(folder, 'mirror'))
+    await addPeer(mirror.url, node.url)
+    const texts = await fill(node.url, options.markers)
+    await isMirrored(mirror.url, node.url)
+    await server?.query('ANALYZE')
+    const before = scan([folder, server?.data])
+    const missing = texts.filter((text) => !before.has(text))
+    if (missing.length > 0) throw new Error(`not in the files before: ${missing.length} texts`)
+    log(`${texts.length} texts are in the files`)
+
+    await erase(node.url, options.markers)
+    node.child.kill('SIGKILL')
+    await node.ended
+    if (wasFull) fillDisk(disk)
+    const next = join(folder, 'next')
+    if (server !== null) mkdirSync(next)
+    if (server !== null) copyFileSync(join(data, 'node.key'), join(next, 'node.key'))
+    const other = await start(server === null ? data : next, store)
+    await send(other.url, 'POST', '/api/people/last/erase')
+    if (wasFull) await until('the erasure waits for space', async () => (await due(other.url)) > 0)
+    log(
+      `after the kill${wasFull ? ', on a full disk' : ''}: ${await due(other.url)} are unfinished`,
+    )
+    rmSync(join(disk, 'filler'), { force: true })
+    // The mirror follows the new address.
+    await addPeer(mirror.url, other.url)
+    await isMirrored(mirror.url, other.url)
+    for (const { url } of [other, mirror]) {
+      await until('all erasures are finished', async () => (await due(url)) === 0)
+    }
+    const from = server === null ? data : server.url()
+    const [exported, backups] = [join(folder, 'export.ndjson'), join(folder, 'backups')]
+    await startProgram(['export', from, '--out', exported]).ended
+    if (server === null) await startProgram(['backup', data, backups]).ended
+    await server?.query('CHECKPOINT')
+    const left: Record<string, number> = {}
+    const after = scan([folder, server?.data])
+    for (const place of texts.flatMap((text) => [...(after.get(text) ?? [])])) {
+      left[place] = (left[place] ?? 0) + 1
+    }
+    const mirrors = readdirSync(join(folder, 'mirror', 'mirrors'))
+    const copies = server === null ? readdirSync(backups).map((name) => join(backups, name)) : []
+    const stores = [
+      from,
+      ...mirrors.map((name) => join(folder, 'mirror', 'mirrors', name)),
+      ...copies,
+    ]
+    const verified: (number | null)[] = []
+    for (const path of stores) verified.push((await startProgram(['verify', path]).ended).code)
+    return { erased: texts.length, left, wasFull, verified }
+  } finally {
+    for (const { child } of nodes) child.kill('SIGKILL')
+    await Promise.all([...nodes].map(({ ended }) => ended))
+    await server?.stop('immediate')
+    if (wasFull) spawnSync('umount', ['-l', disk])
+  }
+}
+
+/** Mounts a small disk at `path` with the same files. Returns false if this process cannot mount one. */
+function mount(path: string): boolean {
+  const temporary = `${path}.disk`
+  mkdirSync(temporary)
+  const size = `size=${DISK_MB}m`
+  const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', temporary]).status === 0
+  if (isMounted) {
+    spawnSync('cp', ['-a', `${path}/.`, temporary])
+    spawnSync('mount', ['--bind', temporary, path])
+    spawnSync('umount', [temporary])
+  }
+  rmSync(temporary, { recursive: true })
+  return isMounted
+}
+
+function fillDisk(path: string): void {
+  const { bavail, bsize } = statfsSync(path)
+  writeFileSync(join(path, 'filler'), Buffer.alloc(bavail * bsize - LEFT_BYTES))
+}
+
+async function send(url: string, method: string, path: string, body?: unknown): Promise<void> {
+  const isText = typeof body === 'string'
+  // The node closes idle connections, and searching files takes long.
+  const headers = {
+    connection: 'close',
+    ...(body === undefined ? {} : { 'content-type': isText ? 'text/plain' : 'application/json' }),
+  }
+  const content = body === undefined ? null : isText ? body : JSON.stringify(body)
+  const reply = await fetch(url + path, { method, headers, body: content })
+  if (!reply.ok) throw new Error(`${method} ${path}: ${reply.status} ${await reply.text()}`)
+}
+
+/** Returns the ids of the items with one part of the texts. */
+const idsOf = (markers: number) => Array.from({ length: markers }, (_, n) => `i${n}`)
+
+/** Stores items and attachments, and then replaces or deletes all of them. Returns their texts. */
+async function fill(url: string, markers: number): Promise<string[]> {
+  const texts: string[] = []
+  const text = (length: number) => {
+    const made = MARKER + randomBytes(MARKER_HEX / 2).toString('hex')
+    texts.push(made)
+    return `${made} ${randomBytes(length).toString('base64')}`
+  }
+  const ids = idsOf(markers)
+  const post = async (db: string, items: readonly object[]) => {
+    for (let at = 0; at < items.length; at += BATCH) {
+      await send(url, 'POST', `/api/${db}`, items.slice(at, at + BATCH))
+    }
+  }
+  for (const db of ['people', 'gone']) await send(url, 'POST', `/api/${db}`)
+  await send(url, 'POST', '/api/config/indexes', { db: 'people', path: 'note' })
+  for (let n = 0; n < BALLAST; n += 1) {
+    // Random, because PostgreSQL compresses texts.
+    const note = randomBytes(750_000).toString('base64')
+    await send(url, 'POST', '/api/people', { id: `ballast${n}`, note })
+  }
+  await post('people', [{ id: 'last', note: text(10) }])
+  await post(
+    'people',
+    ids.map((id, n) => ({ id, note: text((n % 10) * 300) })),
+  )
+  await post(
+    'gone',
+    ids.slice(0, markers / 10).map((id) => ({ id, note: text(2_000) })),
+  )
+  for (const id of ids.slice(0, markers / 10)) {
+    await send(url, 'PUT', `/api/people/${id}/attachments/file`, text(5_000))
+    await send(url, 'DELETE', `/api/people/${id}/attachments/file`)
+  }
+  for (const [n, id] of ids.entries()) {
+    if (n % 2 === 0) await send(url, 'POST', `/api/people/${id}`, { note: 'new' })
+    else await send(url, 'DELETE', `/api/people/${id}`)
+  }
+  await send(url, 'POST', '/api/people/last', { note: 'new' })
+  return texts
+}
+
+/** Erases the former revisions of all items but `last`, after an index was removed and a database was deleted. */
+async function erase(url: string, markers: number): Promise<void> {
+  await send(url, 'DELETE', '/api/config/indexes', { db: 'people', path: 'note' })
+  await send(url, 'DELETE', '/api/gone')
+  const ids = idsOf(markers)
+  for (const id of ids) await send(url, 'POST', `/api/people/${id}/erase`)
+  for (const id of ids.slice(0, markers / 10)) await send(url, 'POST', `/api/gone/${id}/erase`)
+}
+
+async function readText(url: string): Promise<string> {
+  return (await fetch(url)).text()
+}
+
+async function serverId(url: string): Promise<string> {
+  return String(JSON.parse(await readText(`${url}/api/serverid`)).serverid)
+}
+
+async function addPeer(url: string, peer: string): Promise<void> {
+  const vkey = (await readText(`${peer}/api/ledgers/${await serverId(peer)}/vkey`)).trim()
+  await send(url, 'POST', '/api/config/peers', { vkey, url: peer })
+}
+
+/** Waits until the node at `url` has all blocks of `peer`. */
+async function isMirrored(url: string, peer: string): Promise<void> {
+  const id = await serverId(peer)
+  const size = async (at: string) => {
+    const [, blocks] = (await readText(`${at}/api/ledgers/${id}/checkpoint`)).split('\n')
+    return Number(blocks)
+  }
+  await until('the mirror has all blocks', async () => (await size(url)) === (await size(peer)))
+}
+
+/** Returns the number of unfinished erasures. */
+async function due(url: string): Promise<number> {
+  const found = /^daicho_erasures_unfinished (\d+)$/m.exec(await readText(`${url}/metrics`))
+  return Number(found?.[1] ?? Number.NaN)
+}
+
+/** Returns, for each marker in the bytes of a file, the files that contain it. */
+function scan(folders: readonly (string | undefined)[]): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>()
+  for (const folder of folders) {
+    if (folder === undefined) continue
+    for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile() || entry.name === 'filler') continue
+      const path = join(entry.parentPath, entry.name)
+      const place = relative(folder, path).replace(/^pg_wal\/.*/, 'pg_wal')
+      const bytes = readFileSync(path)
+      for (let at = bytes.indexOf(MARKER); at !== -1; at = bytes.indexOf(MARKER, at + 1)) {
+        const marker = bytes.toString('latin1', at, at + MARKER.length + MARKER_HEX)
+        const places = found.get(marker) ?? new Set()
+        found.set(marker, places.add(place))
+      }
+    }
+  }
+  return found
+}
