@@ -78,6 +78,7 @@ export async function runErasing(options: ErasingOptions): Promise<ErasingResult
     const texts = await fill(node.url, options.markers)
     await isMirrored(mirror.url, node.url)
     await server?.query('ANALYZE')
+    await server?.query('CHECKPOINT')
     const before = scan([folder, server?.data])
     const missing = texts.filter((text) => !before.has(text))
     if (missing.length > 0) throw new Error(`not in the files before: ${missing.length} texts`)
@@ -246,6 +247,16 @@ async function due(url: string): Promise<number> {
   return Number(found?.[1] ?? Number.NaN)
 }
 
+/** Returns no bytes for a file that a running server has removed. */
+function readIfThere(path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return Buffer.of()
+    throw error
+  }
+}
+
 /** Returns, for each marker in the bytes of a file, the files that contain it. */
 function scan(folders: readonly (string | undefined)[]): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>()
@@ -255,7 +266,7 @@ function scan(folders: readonly (string | undefined)[]): Map<string, Set<string>
       if (!entry.isFile() || entry.name === 'filler') continue
       const path = join(entry.parentPath, entry.name)
       const place = relative(folder, path).replace(/^pg_wal\/.*/, 'pg_wal')
-      const bytes = readFileSync(path)
+      const bytes = readIfThere(path)
       for (let at = bytes.indexOf(MARKER); at !== -1; at = bytes.indexOf(MARKER, at + 1)) {
         const marker = bytes.toString('latin1', at, at + MARKER.length + MARKER_HEX)
         const places = found.get(marker) ?? new Set()
