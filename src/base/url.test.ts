@@ -30,6 +30,7 @@ it.each([
 })
 
 it.each([
+  ...['/api/', '/api//x', '//api', '/api/?x'],
   ...[
     '',
     'api',

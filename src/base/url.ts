@@ -27,13 +27,15 @@ export function serverUrl(text: string): string {
 
 /**
  * Returns the URL of `path` below the path of `server`. `path` starts with `/`, is percent-encoded, and may have a
- * query. Errors: URL_INVALID, also if URLs resolve a part of the path, for example `..`.
+ * query. Errors: URL_INVALID, also if URLs resolve a part of the path, for example `..`, or if a part is empty, which
+ * would name a collection instead of its member.
  */
 export function joinUrl(server: string, path: string): URL {
   const base = serverUrl(server)
   const [pathname = ''] = path.split('?', 1)
   const url = URL.parse(base + path)
-  if (path.startsWith('/') && url?.href.startsWith(base + pathname) && url.hash === '') return url
-  const message = `the path ${JSON.stringify(path)} cannot be requested, because URLs change parts like . and ..`
+  const isWhole = /^\/(?:[^/]+(?:\/[^/]+)*)?$/.test(pathname)
+  if (isWhole && url?.href.startsWith(base + pathname) && url.hash === '') return url
+  const message = `the path ${JSON.stringify(path)} cannot be requested, because a part is empty, . or ..`
   throw new UrlError('URL_INVALID', message)
 }

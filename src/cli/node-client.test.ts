@@ -127,6 +127,8 @@ it('a command refuses a name that a URL cannot contain, and requests no other ad
     ['count', '..'],
     ['dump', '.'],
     ['peers', 'remove', '..'],
+    ['peers', 'remove', ''],
+    ['count', ''],
   ]) {
     const [name = '', ...words] = args
     const ended = await run(name, [...words, '--url', url])

@@ -259,7 +259,7 @@ export class DatabaseClient<Item extends object> {
   ): AsyncGenerator<Page<Doc>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
     if (limit !== Number.POSITIVE_INFINITY) requireCount(limit, 'limit')
-    const pageMax = Math.min(requireCount(pageSize, 'pageSize', 1), PAGE_MAX)
+    let pageMax = Math.min(requireCount(pageSize, 'pageSize', 1), PAGE_MAX)
     const convert = jsonWithLists<Page<Doc>>('items', ...(docs ? ['docs' as const] : []))
     // Pages in creation order continue after a position, which stays when the last item is deleted or created again.
     const isOrdered = (filter?.order?.length ?? 0) > 0
@@ -276,7 +276,15 @@ export class DatabaseClient<Item extends object> {
         ...(isOrdered ? { offset } : { cursor }),
       }
       const call = { method: 'GET', path: this.#path(), query, ...rest }
-      const page = await this.#transport.read(call, convert)
+      let page: Page<Doc>
+      try {
+        page = await this.#transport.read(call, convert)
+      } catch (error) {
+        const isTooLarge = error instanceof ClientError && error.code === 'REPLY_TOO_LARGE'
+        if (!isTooLarge || size === 1) throw error
+        pageMax = Math.ceil(size / 8)
+        continue
+      }
       yield page
       left -= page.items.length
       offset += page.items.length

@@ -112,6 +112,25 @@ it('reads the pages of a list with a custom order by offset, and of other lists 
   }
 })
 
+it('reads a list in smaller pages if a page is larger than a reply may be', async () => {
+  const sizes: number[] = []
+  const answer = (url: string) => {
+    const { searchParams } = new URL(url)
+    const [limit, cursor] = [Number(searchParams.get('limit')), searchParams.get('cursor')]
+    sizes.push(limit)
+    if (limit > 7) return [new Uint8Array(1), new Uint8Array(256 * 1024 * 1024)]
+    const from = cursor === 'start' ? 0 : Number(cursor)
+    const items = Array.from({ length: Math.min(limit, 9 - from) }, (_, n) => `i${from + n}`)
+    const reply = { status: true, items, cursor: `${from + limit}` }
+    return [new TextEncoder().encode(JSON.stringify(reply))]
+  }
+  const fetch = async (url: unknown) => new Response(ReadableStream.from(answer(String(url))))
+  const fruit = new LedgerClient('http://127.0.0.1:1', { fetch }).database('fruit')
+  const ids = Array.from({ length: 9 }, (_, n) => `i${n}`)
+  expect(await collected(fruit.ids({ pageSize: 50 }))).toEqual(ids)
+  expect(sizes).toEqual([50, 7, 7])
+})
+
 it('sends preconditions, and reports a failed precondition', async () => {
   const failed = json(412, { status: false, code: 'PRECONDITION_FAILED', message: 'changed' })
   const node = await fakeNode(failed)

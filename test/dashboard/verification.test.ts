@@ -23,6 +23,7 @@ import { EMPTY_FRONTIER, grown, rootOf } from '../../src/chain/portable.ts'
 import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
 import {
   type ChainSource,
+  merged,
   UnreadableReply,
   verifyChain,
   verifyListedBlock,
@@ -251,4 +252,16 @@ it('reports an unreadable block among readable blocks', async () => {
     height: 2,
     index: null,
   })
+})
+
+it('remembers the larger of two verified sizes, even if another tab has verified the smaller one last', () => {
+  const chain = (size: number) => ({ verifierKey: 'k', size, root: `root ${size}` })
+  const before = { ...chain(20), verifiedAt: 1 }
+  expect(merged(before, { ...chain(15), verifiedAt: 2 })).toEqual({ ...chain(20), verifiedAt: 2 })
+  expect(merged(before, chain(30))).toEqual({ ...chain(30), verifiedAt: 1 })
+  expect(merged(before, { ...chain(1), verifierKey: 'x' })).toMatchObject({
+    ...chain(1),
+    verifierKey: 'x',
+  })
+  expect(merged(null, chain(1))).toEqual(chain(1))
 })

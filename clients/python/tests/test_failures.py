@@ -255,7 +255,7 @@ class Failures(unittest.TestCase):
         ledger = LedgerClient(url, token="secret")
         self.assertEqual(ledger.databases(), [])
         self.assertEqual([path for path, _, _ in self.requests], ["/staging/api/dbs"])
-        for path in ("", "api/dbs", "@h/x", "/..", "/api/../x", "/api/%2E%2e?x", "/a b", "/x#y", "/\\..\\x"):
+        for path in ("", "api/dbs", "@h/x", "/..", "/api/../x", "/api/x/", "/api//x", "/api/%2E%2e?x", "/a b", "/x#y", "/\\..\\x"):
             error = self.refusal_of(lambda: ledger.request("GET", path))
             self.assertEqual(error.code, "VALUE_INVALID")
         self.assertEqual(len(self.requests), 1)

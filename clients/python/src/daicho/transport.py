@@ -231,9 +231,9 @@ def _requestable(path: str) -> str:
     require_text(path, "path")
     segments = path.split("?", 1)[0].split("/")
     is_printable = re.fullmatch(r"/[\x21-\x7e]*", path) and "#" not in path and "\\" not in path
-    if is_printable and not any(unquote(segment) in (".", "..") for segment in segments):
+    if is_printable and not any(unquote(segment) in ("", ".", "..") for segment in segments[1:]):
         return path
-    fault = f"the path {path!r} cannot be requested: it must start with /, be percent-encoded, and have no part . or .."
+    fault = f"the path {path!r} cannot be requested: it must start with /, be percent-encoded, and have no part that is empty, . or .."
     raise LedgerError("VALUE_INVALID", 0, fault)
 
 

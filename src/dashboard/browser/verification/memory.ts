@@ -1,5 +1,5 @@
 import { base } from '../node/ledger.ts'
-import type { Remembered } from './verify-chain.ts'
+import { merged, type Remembered } from './verify-chain.ts'
 
 // By the address of the node and not by the server id of the node, because a node can take any server id.
 const STORAGE_KEY = `daicho.verified ${base}`
@@ -14,10 +14,10 @@ export function rememberedChain(): Remembered | null {
   }
 }
 
-/** Stores a verified key, size and root for later verifications. If `chain` has no `verifiedAt`, the old one stays. */
+/** Stores a verified key, size and root for later verifications; see `merged`. */
 export function remember(chain: Remembered): void {
   try {
-    localStorage.setItem(STORAGE_KEY, JSON.stringify({ ...rememberedChain(), ...chain }))
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(merged(rememberedChain(), chain)))
   } catch {
     // If the browser has no storage, the next verification is not compared with this result.
   }

@@ -62,6 +62,16 @@ export interface Remembered {
   readonly verifiedAt?: number
 }
 
+/**
+ * Returns what to remember after `chain` was verified. If `chain` has no `verifiedAt`, the old one stays. The larger size
+ * with its root stays too, because another tab may have verified more blocks meanwhile.
+ */
+export function merged(before: Remembered | null, chain: Remembered): Remembered {
+  const isBehind = before?.verifierKey === chain.verifierKey && before.size > chain.size
+  const { size, root } = isBehind ? before : chain
+  return { ...before, ...chain, size, root }
+}
+
 export interface ChainSource {
   readonly serverId: number
   /** The verifier key, as returned by the node. */
