@@ -1,5 +1,5 @@
 import { kindOf, requireCount, requireObject, requireText, valueInvalid } from './json-body.ts'
-import { bytesOf, jsonOf, jsonWithLists } from './reply.ts'
+import { bytesOf, jsonOf, jsonWithLists, malformed } from './reply.ts'
 import {
   type Call,
   type Content,
@@ -88,6 +88,11 @@ export class AttachmentsClient {
       ...rest,
     } satisfies Call
     return this.#transport.read(call, async (reply) => {
+      // A proxy may ignore the range. Then the reply is the whole attachment, or another part.
+      if (range !== undefined && !isPart(reply, range)) {
+        await reply.body?.cancel()
+        throw malformed(reply)
+      }
       const length = reply.headers.get('content-length')
       return {
         contentType: reply.headers.get('content-type') ?? 'application/octet-stream',
@@ -133,6 +138,12 @@ function requireContent(content: Content): Content {
   const isContent = ['string', 'function'].includes(typeof content)
   if (isContent || kinds.some((kind) => content instanceof kind)) return content
   throw valueInvalid(`content is ${kindOf(content)} instead of a string, bytes, a Blob or a stream`)
+}
+
+/** Whether a reply contains the requested bytes, or the first of them if the attachment is shorter. */
+function isPart({ status, headers }: Response, { from, to }: ByteRange): boolean {
+  const [, first, last] = /^bytes (\d+)-(\d+)\//.exec(headers.get('content-range') ?? '') ?? []
+  return status === 206 && Number(first) === from && Number(last) <= (to ?? Number(last))
 }
 
 function rangeText(range: ByteRange): string {

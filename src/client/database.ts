@@ -238,13 +238,15 @@ export class DatabaseClient<Item extends object> {
     id: string,
     { pageSize = PAGE, ...options }: HistoryOptions,
   ): AsyncGenerator<Revision<Item>> {
+    const path = `${this.#itemPath(id)}/history`
+    const convert = jsonWithLists<HistoryPage<Item>>('history')
+    let limit = requireCount(pageSize, 'pageSize', 1)
     let cursor: string | undefined
     do {
-      const query = { limit: requireCount(pageSize, 'pageSize', 1), cursor }
-      const path = `${this.#itemPath(id)}/history`
-      const call = { method: 'GET', path, query, isProven: true, ...options }
-      const page = await this.#transport.read(call, jsonWithLists<HistoryPage<Item>>('history'))
+      const call = { method: 'GET', path, query: { cursor }, isProven: true, ...options }
+      const { page, size } = await this.#page(call, limit, convert)
       yield* page.history
+      limit = size
       cursor = page.cursor ?? undefined
     } while (cursor !== undefined)
   }
@@ -267,29 +269,37 @@ export class DatabaseClient<Item extends object> {
     let offset = 0
     let cursor = 'start'
     while (left > 0) {
-      const size = Math.min(left, pageMax)
       const query = {
-        limit: size,
         docs,
         filter: filter === undefined ? undefined : filterText(filter),
         after: cursor === 'start' && after !== undefined ? requireName(after, 'after') : undefined,
         ...(isOrdered ? { offset } : { cursor }),
       }
       const call = { method: 'GET', path: this.#path(), query, ...rest }
-      let page: Page<Doc>
-      try {
-        page = await this.#transport.read(call, convert)
-      } catch (error) {
-        const isTooLarge = error instanceof ClientError && error.code === 'REPLY_TOO_LARGE'
-        if (!isTooLarge || size === 1) throw error
-        pageMax = Math.ceil(size / 8)
-        continue
-      }
+      const { page, size } = await this.#page(call, Math.min(left, pageMax), convert)
+      pageMax = size
       yield page
       left -= page.items.length
       offset += page.items.length
       if (page.items.length < size) return
       if (!isOrdered) cursor = nextCursor(page, cursor)
+    }
+  }
+
+  /** Reads up to `limit` elements, or fewer if the reply is too large. Returns the page with the limit that it had. */
+  async #page<Result>(
+    call: Call,
+    limit: number,
+    convert: (reply: Response) => Promise<Result>,
+  ): Promise<{ page: Result; size: number }> {
+    for (let size = limit; ; size = Math.ceil(size / 8)) {
+      try {
+        const query = { limit: size, ...call.query }
+        return { page: await this.#transport.read({ ...call, query }, convert), size }
+      } catch (error) {
+        const isTooLarge = error instanceof ClientError && error.code === 'REPLY_TOO_LARGE'
+        if (!isTooLarge || size === 1) throw error
+      }
     }
   }
 

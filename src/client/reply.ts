@@ -41,7 +41,7 @@ export async function textOf(reply: Response): Promise<string> {
     length += value.length
     if (length > REPLY_BYTES_MAX) {
       await reader.cancel()
-      const message = `the reply has more than ${REPLY_BYTES_MAX} bytes; set a smaller \`pageSize\``
+      const message = `the reply has more than ${REPLY_BYTES_MAX} bytes`
       throw new ClientError('REPLY_TOO_LARGE', reply.status, message)
     }
     text += decoder.decode(value, { stream: true })

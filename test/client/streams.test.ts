@@ -41,6 +41,7 @@ it('downloads an attachment as a stream, whole or in part', async () => {
     response.writeHead(part === 'hello' ? 200 : 206, {
       'content-type': 'text/plain',
       'content-length': part.length,
+      'content-range': `bytes ${5 - part.length - (part === 'ell' ? 1 : 0)}-${part === 'ell' ? 3 : 4}/5`,
       etag: '"f"',
     })
     response.end(part)
@@ -53,6 +54,21 @@ it('downloads an attachment as a stream, whole or in part', async () => {
     const got = await item(node.url).get('a b.txt', range === undefined ? {} : { range })
     expect([got.contentType, got.length, got.etag]).toEqual(['text/plain', expected.length, '"f"'])
     expect(await new Response(got.stream).text()).toBe(expected)
+  }
+})
+
+it('refuses a reply with other bytes of an attachment than requested', async () => {
+  for (const [status, contentRange] of [
+    [200, ''],
+    [206, ''],
+    [206, 'bytes 0-2/5'],
+    [206, 'bytes 1-4/5'],
+  ] as const) {
+    const node = await fakeNode((response) => {
+      response.writeHead(status, { 'content-range': contentRange }).end('hello')
+    })
+    const got = item(node.url).get('a', { range: { from: 1, to: 3 } })
+    await expect(got).rejects.toMatchObject({ code: 'REPLY_MALFORMED', status })
   }
 })
 
@@ -121,14 +137,16 @@ it('reads a list in smaller pages if a page is larger than a reply may be', asyn
     if (limit > 7) return [new Uint8Array(1), new Uint8Array(256 * 1024 * 1024)]
     const from = cursor === 'start' ? 0 : Number(cursor)
     const items = Array.from({ length: Math.min(limit, 9 - from) }, (_, n) => `i${from + n}`)
-    const reply = { status: true, items, cursor: `${from + limit}` }
+    const next = url.includes('/history') && from + limit > 8 ? null : `${from + limit}`
+    const reply = { status: true, items, history: items, cursor: next }
     return [new TextEncoder().encode(JSON.stringify(reply))]
   }
   const fetch = async (url: unknown) => new Response(ReadableStream.from(answer(String(url))))
   const fruit = new LedgerClient('http://127.0.0.1:1', { fetch }).database('fruit')
   const ids = Array.from({ length: 9 }, (_, n) => `i${n}`)
   expect(await collected(fruit.ids({ pageSize: 50 }))).toEqual(ids)
-  expect(sizes).toEqual([50, 7, 7])
+  expect(await collected(fruit.history('x', { pageSize: 50 }))).toEqual(ids)
+  expect(sizes).toEqual([50, 7, 7, 50, 7, 7])
 })
 
 it('sends preconditions, and reports a failed precondition', async () => {
