@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { parseForeignJsonOrNull } from '../base/strict-json.ts'
+import type { Json } from '../base/json.ts'
+import { parseForeignJson, StrictJsonError } from '../base/strict-json.ts'
 import { joinUrl } from '../base/url.ts'
 import { PROVEN_BLOCK_BYTES_MAX } from '../chain/index.ts'
 import { EXIT, Exit } from './exit.ts'
@@ -79,12 +80,14 @@ export async function callNode<Reply extends LedgerReply>(
   if (body !== undefined) headers['content-type'] = 'application/json'
   if (token !== undefined) headers['x-access-token'] = token
   const request = { method, headers, body: body === undefined ? null : JSON.stringify(body) }
-  const received = await fetchFromNode(address, request).catch((error: Error) => {
-    const what = error instanceof ReplyTooLong ? 'a reply cannot be read' : 'no node answers'
-    throw new Exit(EXIT.finding, `${what} at ${url}: ${error.message}`, { cause: error })
-  })
+  const received = await fetchFromNode(address, request)
+    .then(({ status, bytes }) => ({ status, value: parseReply(bytes.toString()) }))
+    .catch((error: Error) => {
+      const what = error instanceof ReplyTooLong ? 'a reply cannot be read' : 'no node answers'
+      throw new Exit(EXIT.finding, `${what} at ${url}: ${error.message}`, { cause: error })
+    })
   // The members are declared by the caller, because the operator's node is trusted.
-  const reply = (parseForeignJsonOrNull(received.bytes.toString()) ?? {}) as Partial<Reply>
+  const reply = (received.value ?? {}) as Partial<Reply>
   if (reply.status === true) return reply as Reply
   const refusal = reply.message ?? reply.code
   if (refusal === undefined) {
@@ -92,6 +95,18 @@ export async function callNode<Reply extends LedgerReply>(
     throw new Exit(EXIT.finding, message)
   }
   throw new Exit(EXIT.finding, `the node rejected the request: ${refusal}`)
+}
+
+/** Returns the JSON of a reply, or null. Errors: ReplyTooLong if it has too many members to parse. */
+function parseReply(text: string): Json {
+  try {
+    return parseForeignJson(text)
+  } catch (error) {
+    if (error instanceof StrictJsonError && error.code === 'JSON_TOO_LARGE') {
+      throw new ReplyTooLong(error.message, { cause: error })
+    }
+    return null
+  }
 }
 
 /**

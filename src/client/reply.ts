@@ -1,10 +1,10 @@
 import { isJsonObject } from '../base/json.ts'
-import { parseForeignJsonOrNull } from '../base/strict-json.ts'
+import { parseForeignJson, StrictJsonError } from '../base/strict-json.ts'
 import { ClientError } from './error.ts'
 
 /** Returns the JSON of a reply with `status` true. Does not check that the JSON has the type `Reply`. */
 export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
-  const value: unknown = parseForeignJsonOrNull(await textOf(reply))
+  const value = await jsonValueOf(reply)
   if (isJsonObject(value) && value.status === true) return value as Reply
   throw malformed(reply)
 }
@@ -41,8 +41,7 @@ export async function textOf(reply: Response): Promise<string> {
     length += value.length
     if (length > REPLY_BYTES_MAX) {
       await reader.cancel()
-      const message = `the reply has more than ${REPLY_BYTES_MAX} bytes`
-      throw new ClientError('REPLY_TOO_LARGE', reply.status, message)
+      throw tooLarge(reply, `the reply has more than ${REPLY_BYTES_MAX} bytes`)
     }
     text += decoder.decode(value, { stream: true })
   }
@@ -67,7 +66,7 @@ export async function bytesOf(reply: Response): Promise<ReadableStream<Uint8Arra
 
 /** Returns the error that the refusal of a node describes. */
 export async function refusalIn(reply: Response): Promise<ClientError> {
-  const value = parseForeignJsonOrNull(await textOf(reply))
+  const value = await jsonValueOf(reply)
   const { status } = reply
   if (!isJsonObject(value) || value.status !== false) return malformed(reply)
   // Only the reply for a missing item (404) has no `code`.
@@ -75,6 +74,22 @@ export async function refusalIn(reply: Response): Promise<ClientError> {
   const { code = 'ITEM_NOT_FOUND', message = 'there is no such item' } = value
   const retryAfterMs = retryAfterMsIn(reply)
   return new ClientError(String(code), status, String(message), { retryAfterMs })
+}
+
+/** Returns the JSON of a reply, or null if the reply is not JSON. Errors: REPLY_TOO_LARGE. */
+async function jsonValueOf(reply: Response): Promise<unknown> {
+  const text = await textOf(reply)
+  try {
+    return parseForeignJson(text)
+  } catch (error) {
+    const isTooLarge = error instanceof StrictJsonError && error.code === 'JSON_TOO_LARGE'
+    if (isTooLarge) throw tooLarge(reply, error.message)
+    return null
+  }
+}
+
+function tooLarge({ status }: Response, message: string): ClientError {
+  return new ClientError('REPLY_TOO_LARGE', status, message)
 }
 
 /** Returns the error for a reply that does not come from a node. */
