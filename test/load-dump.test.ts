@@ -356,9 +356,9 @@ describe('load and dump with a running node', () => {
     )
   })
 
-  it('dump in smaller pages if a reply is too long', async () => {
+  it('dump in smaller pages if a reply is too long or has too many members', async () => {
     const limits: number[] = []
-    // Replies without an end to pages of more than 100 items.
+    // Replies without an end to pages of more than 100 items, and with too many elements to more than 50.
     const server = createServer((request, reply) => {
       const { searchParams, pathname } = new URL(request.url ?? '/', 'http://node')
       if (pathname !== '/api/fruit') return void reply.end('{"status":true,"serverid":1}')
@@ -366,7 +366,8 @@ describe('load and dump with a running node', () => {
       limits.push(limit)
       const isLast = searchParams.get('cursor') === '1.0'
       const cursor = isLast ? 'null' : '"1.0"'
-      if (limit <= 100) {
+      if (limit > 50 && limit <= 100) return void reply.end(`[${'0,'.repeat(8_000_001)}0]`)
+      if (limit <= 50) {
         return void reply.end(
           `{"status":true,"docs":[{"id":"i${limits.length}"}],"cursor":${cursor}}`,
         )
@@ -385,8 +386,8 @@ describe('load and dump with a running node', () => {
     const texts: string[] = []
     for await (const page of items.read()) texts.push(...page)
     expect([texts, limits]).toEqual([
-      ['{"id":"i4"}', '{"id":"i5"}'],
-      [500, 250, 125, 63, 63],
+      ['{"id":"i5"}', '{"id":"i6"}'],
+      [500, 250, 125, 63, 32, 32],
     ])
   })
 
