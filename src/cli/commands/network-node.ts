@@ -142,7 +142,8 @@ function stoppedNode(networks: Networks): NetworkNode {
       const type = network.definition.model.type(systemType('Identity'))
       if (type === null) return []
       const found: IdentitySummary[] = []
-      for await (const page of (await network.list(type, {}, ADMIN)).pages) {
+      for await (const page of (await network.list(type, { filter: IDENTITY_FILTER }, ADMIN))
+        .pages) {
         for (const text of page) found.push(parseIdentity(parseJson(text)))
       }
       return found
@@ -200,9 +201,19 @@ function remoteNode(base: string, apiKey: string | null): NetworkNode {
       await request('POST', `${identitiesOf(network)}/${encodeURIComponent(identityId)}/revoke`)
     },
     identities: async (network) =>
-      parseList(await request('GET', identitiesOf(network))).map(parseIdentity),
+      parseList(
+        await request(
+          'GET',
+          `${identitiesOf(network)}?${new URLSearchParams({ filter: IDENTITY_FILTER })}`,
+        ),
+      ).map(parseIdentity),
   }
 }
+
+/** Names the members to read, because `canIssue` is only sent to those who ask for it. */
+const IDENTITY_FILTER = JSON.stringify({
+  fields: { identityId: true, name: true, state: true, participant: true, canIssue: true },
+})
 
 function parseIdentity(json: Json): IdentitySummary {
   const { identityId, name, state, participant, canIssue } = isJsonObject(json) ? json : {}

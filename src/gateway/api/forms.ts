@@ -87,7 +87,9 @@ function memberOf(field: Field, property: Property | undefined, model: Model): J
   if (property?.array === true) {
     // Indexes such as 0 in `links[0][name]=a` are ignored. The elements have the order of the form.
     const elements = [...members.values()].map((element) => fieldValue(element, property, model))
-    return [...texts.map((text) => valueIn(text, property)), ...elements]
+    return [...texts.map((text) => valueIn(text, property)), ...elements].filter(
+      (each) => each !== null,
+    )
   }
   return fieldValue(field, property, model)
 }
@@ -104,6 +106,8 @@ function fieldValue(field: Field, property: Property | undefined, model: Model):
 }
 
 function valueIn(text: string, property: Property | undefined): Json {
+  // A blank field of a form means no value, except for a text.
+  if (text === '' && property !== undefined && property.primitive !== 'String') return null
   switch (property?.primitive) {
     case 'Boolean':
       return text === 'true' || text === 'false' ? text === 'true' : text

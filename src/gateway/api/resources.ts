@@ -29,6 +29,8 @@ export interface NetworkRequest {
   readonly serverId: number
 }
 
+/** Maximum transactions in the list of one request. */
+const SUBMITTED_MAX = 1_000
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** Characters from which on a list is streamed. */
 const WHOLE_CHARACTERS_MAX = 1_048_576
@@ -64,8 +66,9 @@ export async function answerCollection(
   }
   const body = bodyOf(request, network.definition.model, type)
   if (isTransaction) {
-    const { reply: answer, recorded } = await network.submit(type, body, caller)
-    if (recorded !== null) withPosition(networkRequest, recorded)
+    const answer = Array.isArray(body)
+      ? await submitAll(networkRequest, type, body)
+      : await submitOne(networkRequest, type, body)
     // Serialized here, because Fastify would send a returned string without quotes.
     return reply.type(JSON_TYPE).send(JSON.stringify(answer))
   }
@@ -73,6 +76,45 @@ export async function answerCollection(
   return withPosition(networkRequest, result).send(
     Array.isArray(body) ? result.resources : result.resources[0],
   )
+}
+
+async function submitOne(
+  networkRequest: NetworkRequest,
+  type: TypeDeclaration,
+  body: Json,
+): Promise<Json> {
+  const { network, caller } = networkRequest
+  const { reply: answer, recorded } = await network.submit(type, body, caller)
+  if (recorded !== null) withPosition(networkRequest, recorded)
+  return answer
+}
+
+/**
+ * Submits the transactions in `list` one after the other. As in Composer, each is a request of its own: if one fails, the
+ * transactions before it are recorded, and those after it are not submitted.
+ */
+async function submitAll(
+  networkRequest: NetworkRequest,
+  type: TypeDeclaration,
+  list: readonly Json[],
+): Promise<Json[]> {
+  if (list.length > SUBMITTED_MAX) {
+    const message = `one request can submit at most ${SUBMITTED_MAX} transactions, but this request has ${list.length}`
+    throw new NetworkError('UNIT_TOO_LARGE', message)
+  }
+  if (list.length === 0) throw new NetworkError('LIST_EMPTY', 'the list is empty')
+  const answers: Json[] = []
+  for (const [at, each] of list.entries()) {
+    try {
+      answers.push(await submitOne(networkRequest, type, each))
+    } catch (error) {
+      if (!(error instanceof NetworkError)) throw error
+      const message = `transaction ${at} of the list failed, and the ${at} before it are recorded: ${error.message}`
+      const problems = error.problems.map((each) => ({ ...each, path: `/${at}${each.path}` }))
+      throw new NetworkError(error.code, message, { problems, cause: error })
+    }
+  }
+  return answers
 }
 
 /** Answers a request for one resource of `type`. */

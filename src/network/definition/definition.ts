@@ -18,7 +18,7 @@ export interface NetworkPackage {
   readonly name: string
   readonly version: string
   readonly description: string
-  /** Whether the values of Integer and Long properties must be integers. If not, 1.5 is accepted. */
+  /** See `Strictness`. */
   readonly strictNumbers: boolean
   /** Whether the targets of relationships must exist. */
   readonly strictReferences: boolean

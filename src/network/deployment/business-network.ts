@@ -26,7 +26,7 @@ import {
 } from '../resources/listing.ts'
 import { deploymentChanges, networkItem, tombstone } from '../resources/network-item.ts'
 import { registriesOf } from '../resources/overlay.ts'
-import { type ParameterTexts, parameterTexts, runQuery } from '../resources/query.ts'
+import { type ParameterTexts, parametersIn, parameterTexts, runQuery } from '../resources/query.ts'
 import {
   ADMIN,
   type Caller,
@@ -123,7 +123,7 @@ export class BusinessNetwork {
     if (named === undefined) {
       throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
     }
-    return runQuery(this.#guard(caller), named, query, query)
+    return runQuery(this.#guard(caller), named, parametersIn(query, named), query)
   }
 
   /**

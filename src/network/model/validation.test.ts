@@ -15,9 +15,14 @@ describe('instantOf', () => {
     ['2026-11-20T12:00', '2026-11-20T12:00:00.000Z'],
     ['2026-11-20T12:00:00.5+09:00', '2026-11-20T03:00:00.500Z'],
     ['2026-11-20t12:00:00,123456789z', '2026-11-20T12:00:00.123Z'],
-    ['+012026-11-20T00:00:00Z', '+012026-11-20T00:00:00.000Z'],
+    ['+002026-11-20T00:00:00Z', '2026-11-20T00:00:00.000Z'],
   ])('normalizes %j to %j, also in a second call', (text, instant) => {
     expect([instantOf(text), instantOf(text)]).toEqual([instant, instant])
+  })
+
+  it('returns null for years that have no four digits, because dates are compared as texts', () => {
+    const texts = ['+012026-11-20', '9999-12-31T23:59:59-01:00', '-000001-01-01']
+    expect(texts.map(instantOf)).toEqual([null, null, null])
   })
 
   it('returns null for 30 February, even after a valid date', () => {

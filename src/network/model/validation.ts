@@ -54,7 +54,8 @@ const NORMALIZED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /**
  * Returns an ISO 8601 date or time in the form `2026-11-20T12:00:00.000Z`, or null if `text` is invalid, for example
- * 30 February. The default time is midnight; the default zone is UTC.
+ * 30 February. The default time is midnight; the default zone is UTC. Years have four digits, because dates are compared
+ * as texts, and `+012026` would be less than `2026`.
  */
 export function instantOf(text: string): string | null {
   // Fast path, because most dates are already normalized.
@@ -69,7 +70,9 @@ export function instantOf(text: string): string | null {
   if (Number.isNaN(local.getTime()) || local.getUTCDate() !== Number(day)) return null
   const offset = offsetMs(zone)
   const instant = offset === null ? null : new Date(local.getTime() - offset)
-  return instant === null || Number.isNaN(instant.getTime()) ? null : instant.toISOString()
+  if (instant === null || Number.isNaN(instant.getTime())) return null
+  const normalized = instant.toISOString()
+  return NORMALIZED.test(normalized) ? normalized : null
 }
 
 /** Whether the date in `text` exists. `Date` turns a nonexistent date into another date. */
@@ -123,7 +126,7 @@ function isQuick(source: string): boolean {
 }
 
 export interface Strictness {
-  /** Whether the values of Integer and Long properties must be integers. If not, 1.5 is accepted. */
+  /** Whether the values of Integer and Long properties must be integers. If not, 1.5 becomes 1. */
   readonly strictNumbers: boolean
 }
 
@@ -255,7 +258,13 @@ class InstanceChecker {
       case 'DateTime': {
         if (typeof value !== 'string') return this.#wrongType(property)
         const instant = instantOf(value)
-        return instant ?? this.#wrong('NOT_A_DATE', 'must be a date and time in ISO 8601 format')
+        return (
+          instant ??
+          this.#wrong(
+            'NOT_A_DATE',
+            'must be a date and time in ISO 8601 format, of the years 0 to 9999',
+          )
+        )
       }
       default:
         if (typeof value !== 'number') return this.#wrongType(property)
@@ -270,7 +279,8 @@ class InstanceChecker {
     return this.#wrong('PATTERN_MISMATCH', `${message} ${regex}`)
   }
 
-  #number(value: number, primitive: Primitive, { range }: Property): Json {
+  #number(given: number, primitive: Primitive, { range }: Property): Json {
+    let value = given
     if (!Number.isFinite(value)) {
       return this.#wrong('NUMBER_TOO_LARGE', 'the number is too large')
     }
@@ -282,6 +292,8 @@ class InstanceChecker {
       if (this.#strictNumbers && !Number.isInteger(value)) {
         return this.#wrong('NOT_AN_INTEGER', `must be an integer, ${primitive}`)
       }
+      // As in Composer, which reads 3.5 back as 3. Adding 0 turns -0 into 0.
+      value = Math.trunc(value) + 0
     }
     if (inRange(value, range)) return value
     const bounds = `[${range?.lower ?? ''},${range?.upper ?? ''}]`

@@ -17,6 +17,7 @@ import {
   type TypeDeclaration,
   targetOfCanonical,
 } from '../model/model.ts'
+import { systemType } from '../model/system.ts'
 import { canonical } from '../queries/predicate.ts'
 import { objectIn, type StoredResource } from './database.ts'
 import type { Guard } from './guard.ts'
@@ -49,7 +50,7 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
     case 'Double':
     case 'Integer':
     case 'Long':
-      // Filters on Integer and Long fields accept fractions, because without `strictNumbers` a field can contain 1.5.
+      // Filters on Integer and Long fields accept fractions, because a bound can be a fraction.
       return FIELD_TYPES.number
     case 'DateTime':
       return { ...FIELD_TYPES.dateTime, read }
@@ -218,14 +219,19 @@ export async function* presentedPages(
   yield shown
 }
 
+const IDENTITY_HEAD = `{"$class":"${systemType('Identity')}",`
+
 /** Returns the text of a resource for a reply, with the requested fields and resolved relationships. */
 export async function presented(
   text: string,
   { fields, resolve }: Pick<Filter, 'fields' | 'resolve'>,
   resolver: Resolver,
 ): Promise<string> {
-  if (fields === null && !resolve) return text
+  // Composer's clients reject an unknown member of its system types, so `canIssue` is sent only if a filter names it.
+  const isIssuer = fields === null && text.startsWith(IDENTITY_HEAD) && text.includes('"canIssue"')
+  if (fields === null && !resolve && !isIssuer) return text
   const resource = objectIn(text)
   const shown = fields === null ? resource : projected(resource, fields)
+  if (isIssuer) delete shown.canIssue
   return JSON.stringify(resolve ? await resolver.resolved(shown, resource) : shown)
 }

@@ -121,6 +121,20 @@ export async function* selectedResources(
   }
 }
 
+/**
+ * Returns the parameters of `query` in a query string, where each may be written as `name[]`. As in Composer, other
+ * members, such as the `_` of jQuery, are ignored.
+ */
+export function parametersIn(queryString: ParameterTexts, query: NamedQuery): ParameterTexts {
+  const given = [...query.parameters.keys()].flatMap((name) =>
+    [name, `${name}[]`]
+      .filter((key) => Object.hasOwn(queryString, key))
+      .slice(0, 1)
+      .map((key) => [name, queryString[key]] as const),
+  )
+  return Object.fromEntries(given)
+}
+
 function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model: Model): Arguments {
   const given = new Map<string, readonly string[]>()
   const problems: Problem[] = []
@@ -140,7 +154,7 @@ function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model:
     problems.push({ path: pointer('', name), code, message })
   }
   for (const name of Object.keys(request)) {
-    if (parameters.has(name) || name === 'filter' || name.startsWith('filter[')) continue
+    if (parameters.has(name)) continue
     const message = `the query has no parameter ${name.slice(0, 64)}`
     problems.push({ path: pointer('', name), code: 'UNKNOWN_PROPERTY', message })
   }

@@ -63,12 +63,21 @@ export class TransactionSession implements GuestHost {
     return this.#defect
   }
 
-  /** Returns the resources that the transaction refers to, and its participant and identity. */
-  resolved(): ReturnType<Resolution['of']> {
+  /**
+   * Returns the resources that the transaction refers to, and its participant and identity, which need no READ access,
+   * as in Composer.
+   */
+  async resolved(): ReturnType<Resolution['of']> {
     const { participant, identity } = this.#guard.caller
-    const own = identity === null ? [] : [{ type: systemType('Identity'), id: identity }]
+    const own = [participant]
+    if (identity !== null) own.push({ type: systemType('Identity'), id: identity })
     const { value } = this.#draft.transaction
-    return this.#resolution.of([value], this.#levels, [participant, ...own])
+    const resolved = await this.#resolution.of([value], this.#levels, own)
+    for (const target of own) {
+      const stored = await this.#guard.database.read(target)
+      if (stored !== null) resolved.push({ ...target, resource: objectIn(stored.text) })
+    }
+    return resolved
   }
 
   /** Answers a request from the processors. If it throws, the processors receive only the error's message. */

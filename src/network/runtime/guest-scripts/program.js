@@ -112,7 +112,10 @@ const FACTORY = {
     return fresh(name, '')
   },
 }
-const SERIALIZER = { toJSON: (resource) => serialized(() => jsonOf(resource)), fromJSON: fromJson }
+const SERIALIZER = {
+  toJSON: (resource) => serialized(() => jsonOf(resource)),
+  fromJSON: (json) => fromJson(json),
+}
 
 function getFactory() {
   return FACTORY
@@ -121,10 +124,28 @@ function getSerializer() {
   return SERIALIZER
 }
 const EVENTS = []
-/** Stores an event. The network validates the events after the processors have run; an invalid event is an error. */
+/**
+ * Stores an event, with its id and time. The network validates the events after the processors have run; an invalid
+ * event is an error.
+ */
 function emit(event) {
+  event.setIdentifier(`${CURRENT.transactionId}#${EVENTS.length}`)
+  event.timestamp = new Date(FIXED.nowMs)
   EVENTS.push(serialized(() => jsonOf(event)))
 }
+/** The part of Node's `assert` that scripts use, which Composer gives them. */
+function assert(value, message = 'the value is not true') {
+  if (!value) throw new Error(message)
+}
+assert.ok = assert
+// biome-ignore lint/suspicious/noDoubleEquals: Node's `equal` converts the types
+assert.equal = (one, other, message) => assert(one == other, message ?? `${one} == ${other}`)
+assert.strictEqual = (one, other, message) =>
+  assert(one === other, message ?? `${one} === ${other}`)
+assert.notStrictEqual = (one, other, message) =>
+  assert(one !== other, message ?? `${one} !== ${other}`)
+assert.fail = (message = 'failed') => assert(false, message)
+
 function buildQuery(text) {
   return { text }
 }
@@ -176,7 +197,7 @@ function shown(value) {
   }
 }
 
-const CURRENT = { participant: null, identity: null }
+const CURRENT = { participant: null, identity: null, transactionId: '' }
 
 /**
  * The transaction's time, and the state of the random number generator. The generator's seed is derived from the
@@ -208,6 +229,7 @@ async function processTransaction(call) {
   const { transaction, resolved, processors, participant, identity, nowMs, seed } = call
   CURRENT.participant = participant
   CURRENT.identity = identity
+  CURRENT.transactionId = transaction.transactionId
   FIXED.nowMs = nowMs
   FIXED.chance = seed | 0
   take(resolved)
@@ -253,7 +275,7 @@ for (const [name, value] of Object.entries({
     getSerializer,
   },
   ...{ getCurrentParticipant, getCurrentIdentity },
-  ...{ emit, query, buildQuery, post, request, console },
+  ...{ assert, emit, query, buildQuery, post, request, console },
 })) {
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
 }

@@ -64,10 +64,17 @@ function relationshipText(state) {
   return `resource:${state.type}#${encodeURI(idOf(state)).replaceAll('#', '%23')}`
 }
 
-/** Returns the object to which a relationship refers. */
-function resourceIn(text) {
-  const hash = text.indexOf('#')
-  return resourceAt(text.slice('resource:'.length, hash), decodeURIComponent(text.slice(hash + 1)))
+/**
+ * Returns the object to which a relationship to `declared` refers: `resource:<type>#<id>`, `<type>#<id>`, or the id
+ * alone.
+ */
+function resourceIn(text, declared) {
+  const path = text.startsWith('resource:') ? text.slice('resource:'.length) : text
+  const hash = path.indexOf('#')
+  if (hash === -1) return resourceAt(declared, path)
+  const type = path.slice(0, hash)
+  typeNamed(type)
+  return resourceAt(type, decodeURIComponent(path.slice(hash + 1)))
 }
 
 /** Returns the current id of a resource, which a script may have changed; null for a concept. */
@@ -95,6 +102,13 @@ class Typed {
   instanceOf(name) {
     return isInstance(STATE.get(this).type, name)
   }
+  setPropertyValue(name, value) {
+    this[name] = value
+  }
+  addArrayValue(name, value) {
+    if (this[name]) this[name].push(value)
+    else this[name] = [value]
+  }
   toJSON() {
     return jsonOf(this)
   }
@@ -104,6 +118,15 @@ class Typed {
 class Identified extends Typed {
   getIdentifier() {
     return idOf(STATE.get(this))
+  }
+  setIdentifier(id) {
+    this[this.getIdentifierFieldName()] = id
+  }
+  isRelationship() {
+    return STATE.get(this).isReference
+  }
+  isResource() {
+    return !this.isRelationship()
   }
   getIdentifierFieldName() {
     return MODEL[STATE.get(this).type].identifier
@@ -123,21 +146,36 @@ class Identified extends Typed {
   }
 }
 
-/** Copies the members of `json`, a resource in its stored form, to `values`. */
+/** Copies the members of `json` to `values`. */
 function fill(values, { properties }, json) {
   for (const [name, property] of Object.entries(properties)) {
     const member = json[name]
-    if (member === undefined) continue
+    if (member === undefined || member === null) continue
     values[name] = property.array
-      ? member.map((element) => memberValue(property, element))
+      ? Array.from(member, (element) => memberValue(property, element))
       : memberValue(property, member)
   }
 }
 
-function memberValue({ primitive, relationship }, json) {
-  if (relationship) return resourceIn(json)
-  if (primitive === 'DateTime') return new Date(json)
-  return typeof json === 'object' ? fromJson(json) : json
+/** Converts `json`, a member in its stored form or, as in Composer, in a form that can be read as its type. */
+function memberValue({ primitive, relationship, type }, json) {
+  if (typeof json === 'object' && primitive === null) return fromJson(json, type)
+  if (relationship) return resourceIn(String(json), type)
+  switch (primitive) {
+    case 'DateTime':
+      return new Date(json)
+    case 'Integer':
+    case 'Long':
+      return Number.parseInt(json, 10)
+    case 'Double':
+      return Number.parseFloat(json)
+    case 'Boolean':
+      return json === true || json === 'true'
+    case 'String':
+      return String(json)
+    default:
+      return json
+  }
 }
 
 /** Returns the object of the resource `id` of `type`. The content is loaded when a script first uses the content. */
@@ -145,6 +183,7 @@ function resourceAt(type, id) {
   const key = `${type}#${id}`
   if (!IDENTITIES.has(key)) {
     const values = instanceOf(type, id, false)
+    STATE.get(values).isReference = true
     const resource = new Proxy(values, LAZY)
     STATE.set(resource, STATE.get(values))
     IDENTITIES.set(key, resource)
@@ -176,7 +215,7 @@ function load(state, json) {
 function instanceOf(type, id, loaded) {
   const values = Object.create(id === null ? Typed.prototype : Identified.prototype)
   if (id !== null) values[MODEL[type].identifier] = id
-  STATE.set(values, { type, id, loaded, values })
+  STATE.set(values, { type, id, loaded, values, isReference: false })
   return values
 }
 
@@ -230,11 +269,16 @@ function fresh(name, id) {
   return made
 }
 
-/** Converts `json` to an instance, including nested instances. */
-function fromJson(json) {
-  const type = typeNamed(json.$class)
+/** Converts `json` to an instance, including nested instances. Without `$class`, it is an instance of `declared`. */
+function fromJson(json, declared) {
+  const name = json.$class ?? declared
+  const type = typeNamed(name)
+  for (const key of Object.keys(json)) {
+    if (key === '$class' || Object.hasOwn(type.properties, key)) continue
+    throw new Error(`Unexpected properties for type ${name}: ${key}`)
+  }
   const id = type.identifier === null ? null : json[type.identifier]
-  const made = instanceOf(json.$class, id, true)
+  const made = instanceOf(name, id, true)
   fill(made, type, json)
   return made
 }
@@ -264,9 +308,31 @@ function jsonValueOf(name, property, value) {
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new Error(`${name} is not a finite number: ${value}`)
   }
+  if (!isValueOf(property, value)) {
+    const expected = property.relationship ? 'Relationship' : (property.primitive ?? property.type)
+    const found = typeof value === 'object' ? 'an object' : `${value} (${typeof value})`
+    throw new Error(`${name} has the value ${found}; expected type ${expected}`)
+  }
   if (value instanceof Date) return value.toISOString()
-  if (typeof value !== 'object' || value === null) return value
-  const state = STATE.get(value)
-  if (state === undefined) return value
-  return property.relationship ? relationshipText(state) : jsonOf(value)
+  if (typeof value !== 'object') return value
+  return property.relationship ? relationshipText(STATE.get(value)) : jsonOf(value)
+}
+
+/** Whether `value` has the kind of `property`. As in Composer, a text is no date and a plain object is no concept. */
+function isValueOf({ primitive, type, relationship }, value) {
+  switch (primitive) {
+    case 'DateTime':
+      return value instanceof Date
+    case 'Boolean':
+      return typeof value === 'boolean'
+    case 'String':
+      return typeof value === 'string'
+    case null: {
+      if (MODEL[type].kind === 'enum') return typeof value === 'string'
+      const state = typeof value === 'object' && value !== null ? STATE.get(value) : undefined
+      return state !== undefined && (!relationship || state.id !== null)
+    }
+    default:
+      return typeof value === 'number'
+  }
 }
