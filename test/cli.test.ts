@@ -1,4 +1,6 @@
 // The `daicho` command: real processes, their output and exit codes.
+
+import { once } from 'node:events'
 import {
   existsSync,
   mkdirSync,
@@ -9,12 +11,14 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
 import { startLedgerNode, temporaryFolder, usedNodeFolder } from './support/ledger-node.ts'
 import { tamper } from './support/tampered.ts'
+import { until } from './support/until.ts'
 
 const SERVE = ['serve', '--only', 'ledger', '--port', '0']
 const VERSION: string = JSON.parse(readFileSync('package.json', 'utf8')).version
@@ -248,6 +252,34 @@ describe('serve', () => {
     expect(logged.map(({ msg }) => msg)).toContain('listening')
     expect(stderr).toContain('SYSTEM_FOLDER is not set')
     expect(stderr).not.toMatch(/SECRET|password/i)
+  })
+
+  it('after SIGTERM, accepts no connection on any port while a request is answered', async () => {
+    const daicho = startDaicho([
+      ...['serve', '--only', 'ledger,samples', '--json'],
+      ...['--port', '0', '--sample-port', '0'],
+    ])
+    const urls = JSON.parse(await daicho.firstLine) as Record<'ledger' | 'samples', string>
+    const slow = connect(Number(new URL(urls.samples).port), '127.0.0.1')
+    const received = text(slow)
+    slow.write(
+      'POST /api/authenticate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n',
+    )
+    slow.write('Expect: 100-continue\r\nContent-Length: 2\r\n\r\n')
+    // The node has read the headers.
+    await once(slow, 'readable')
+    daicho.child.kill('SIGTERM')
+    for (const url of [urls.ledger, urls.samples]) {
+      await until(`${url} accepts no connection`, () =>
+        request(url).then(
+          () => false,
+          () => true,
+        ),
+      )
+    }
+    slow.write('{}')
+    expect(await received).toMatch(/\r\n\r\nHTTP\/1.1 \d/)
+    expect((await daicho.ended).code).toBe(0)
   })
 
   it('BASIC_PASSWORD_FILE sets the password of the page at /', async () => {

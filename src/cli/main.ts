@@ -6,7 +6,10 @@ import { Command, CommanderError } from 'commander'
 import { COMMANDS } from './command-list.ts'
 import { EXIT, exitOf } from './exit.ts'
 import { escapeControls } from './output.ts'
+import { endOnSignals } from './signals.ts'
 import { VERSION } from './version.ts'
+
+endOnSignals(process)
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 // Node 23 lacks `setReturnArrays` of `node:sqlite`; Node 22.16 and Node 24 have the function.

@@ -278,6 +278,8 @@ export async function startListener(
  */
 async function drain(app: HttpApp): Promise<void> {
   const server: Server = app.server
+  // `app.close` would first run the hooks of the component.
+  server.close()
   for (const response of app.connections.pendingReplies()) {
     if (!response.headersSent) response.setHeader('connection', 'close')
   }

@@ -1,5 +1,22 @@
-import { expect, it } from 'vitest'
+import { EventEmitter } from 'node:events'
+import { expect, it, vi } from 'vitest'
+import { endOnSignals } from '../signals.ts'
 import { signalAction } from './serve.ts'
+
+it('as the first process of a container, a program ends by a signal until a command handles signals', () => {
+  const started = (pid: number) => {
+    const exit = vi.fn<(code: number) => never>()
+    const program = Object.assign(new EventEmitter(), { pid, exit })
+    endOnSignals(program as unknown as NodeJS.Process)
+    return program
+  }
+  const first = started(1)
+  first.emit('SIGTERM')
+  first.emit('SIGINT')
+  first.on('SIGTERM', () => {}).emit('SIGTERM')
+  expect(first.exit.mock.calls).toEqual([[143], [130]])
+  expect(started(2).listenerCount('SIGTERM')).toBe(0)
+})
 
 it.each([
   [null, 'close'],

@@ -76,7 +76,8 @@ async function serve(flags: ServeFlags): Promise<void> {
   const listeners: Listener[] = []
   let app: App | null = null
   const close = async () => {
-    for (const listener of listeners.toReversed()) await listener.close()
+    // All at once, so that no listener accepts requests while another waits for its pending requests.
+    await Promise.all(listeners.map((listener) => listener.close()))
     await app?.close()
   }
   try {
