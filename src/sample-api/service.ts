@@ -8,7 +8,7 @@ import {
   TokenError,
   type TokenService,
 } from '../tokens/index.ts'
-import { NAME_LENGTH_MAX, type User, type UserDirectory } from './users.ts'
+import { NAME_LENGTH_MAX, sessionBinding, type User, type UserDirectory } from './users.ts'
 
 /** Lifetime of a session token: 24 hours. Source: specification, “Limits”. */
 const SESSION_SECONDS = 24 * 60 * 60
@@ -88,9 +88,9 @@ export class SampleService {
   async accepts(token: unknown): Promise<boolean> {
     if (typeof token !== 'string') return false
     try {
-      const { subject, issuedAt } = await this.#tokens.verify(token, SESSION_AUDIENCE)
-      const user = this.#users.all().get(subject)
-      return user !== undefined && issuedAt >= Math.floor(user.since / 1000)
+      const verified = await this.#tokens.verify(token, SESSION_AUDIENCE)
+      const user = this.#users.all().get(verified.subject)
+      return user !== undefined && verified.isBoundTo(sessionBinding(user))
     } catch (error) {
       if (error instanceof TokenError && error.code === 'TOKEN_INVALID') return false
       throw error
@@ -112,12 +112,14 @@ export class SampleService {
     return matches && user !== undefined ? user : null
   }
 
-  #issue({ name, admin }: User): Promise<IssuedToken> {
+  #issue(user: User): Promise<IssuedToken> {
+    const { name, admin } = user
     return this.#tokens.issue({
       audience: SESSION_AUDIENCE,
       subject: name,
       lifeSeconds: SESSION_SECONDS,
       claims: { name, admin },
+      boundTo: sessionBinding(user),
     })
   }
 

@@ -22,7 +22,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }))
 
 const HASH = `$argon2id$v=19$m=19456,t=2,p=1$${'A'.repeat(22)}$${'A'.repeat(43)}`
-const user = (name: string): User => ({ name, passwordHash: HASH, admin: false, since: 1 })
+const user = (name: string): User => ({ name, passwordHash: HASH, admin: false })
 const fileOf = async (content: unknown) => {
   const path = join(folder, 'declared.json')
   await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content))
@@ -36,9 +36,9 @@ describe('a list of users', () => {
     expect(addUser(one, user('Ada')).map(({ name }) => name)).toEqual(['ada', 'Ada'])
     expect(removeUser(one, 'ada')).toEqual([])
     expect(() => removeUser(one, 'bob')).toThrow('unknown user bob')
-    const changed = changePassword(one, 'ada', { passwordHash: 'x', since: 2 })
-    expect(changed).toEqual([{ name: 'ada', passwordHash: 'x', admin: false, since: 2 }])
-    expect(() => changePassword(one, 'bob', { passwordHash: 'x', since: 2 })).toThrow('bob')
+    const changed = changePassword(one, 'ada', 'x')
+    expect(changed).toEqual([{ name: 'ada', passwordHash: 'x', admin: false }])
+    expect(() => changePassword(one, 'bob', 'x')).toThrow('bob')
   })
 
   it('rejects names that are empty, long or unprintable, and more than 1000 users', () => {
@@ -72,7 +72,6 @@ describe('a list of users', () => {
     ['a user without a hash', { users: [{ ...user('ada'), passwordHash: null }] }],
     ['a password instead of a hash', { users: [{ ...user('ada'), passwordHash: 'words' }] }],
     ['an `admin` that is not a boolean', { users: [{ ...user('ada'), admin: 1 }] }],
-    ['a time that is a string', { users: [{ ...user('ada'), since: '1' }] }],
     ['a duplicate user', { users: [user('ada'), user('ada')] }],
   ])('is rejected as damaged if its file contains %s', async (_, content) => {
     await writeFile(join(folder, 'users.json'), JSON.stringify(content))
@@ -89,9 +88,9 @@ describe("an operator's file of users", () => {
       { name: 'bob', passwordHash: made },
     ])
     const [ada, bob] = await readUsersFile(path)
-    expect(ada).toMatchObject({ name: 'ada', admin: true, since: 0 })
+    expect(ada).toMatchObject({ name: 'ada', admin: true })
     expect(await matchesPassword(ada?.passwordHash ?? '', 'a')).toBe(true)
-    expect(bob).toEqual({ name: 'bob', passwordHash: made, admin: false, since: 0 })
+    expect(bob).toEqual({ name: 'bob', passwordHash: made, admin: false })
   })
 
   it('is rejected with the position of each error and without passwords', async () => {

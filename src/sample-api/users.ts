@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CodedError } from '../base/coded-error.ts'
@@ -35,11 +36,16 @@ export interface User {
   /** An argon2id PHC string. */
   readonly passwordHash: string
   readonly admin: boolean
-  /**
-   * Time of the last change of the password in milliseconds since the Unix epoch, or 0 if unknown. Tokens issued
-   * before this time are invalid, so that a new password ends old sessions, as does another user with the same name.
-   */
-  readonly since: number
+  /** SHA-256 of a password from the operator's file, whose `passwordHash` has another salt after each start. */
+  readonly passwordDigest?: string
+}
+
+/**
+ * Returns the text to which the sessions of `user` are bound, so that a new password ends them, as does another user
+ * with the same name.
+ */
+export function sessionBinding({ passwordHash, passwordDigest }: User): string {
+  return passwordDigest ?? passwordHash
 }
 
 /** Users in the order in which they were added, each with a different name. */
@@ -73,13 +79,9 @@ export function removeUser(users: Users, name: string): Users {
 }
 
 /** Returns `users` with a new password hash for the user `name`. Errors: USER_UNKNOWN. */
-export function changePassword(
-  users: Users,
-  name: string,
-  { passwordHash, since }: Pick<User, 'passwordHash' | 'since'>,
-): Users {
+export function changePassword(users: Users, name: string, passwordHash: string): Users {
   assertKnown(users, name)
-  return users.map((user) => (user.name === name ? { ...user, passwordHash, since } : user))
+  return users.map((user) => (user.name === name ? { ...user, passwordHash } : user))
 }
 
 function assertKnown(users: Users, name: string): void {
@@ -103,11 +105,11 @@ function parseUsers(text: string): Users {
   if (!Array.isArray(users)) throw new Error('users is not a list')
   return users.reduce<Users>((read, user) => {
     if (!isJsonObject(user)) throw new Error('not a user')
-    const { name, passwordHash, admin, since } = user
+    const { name, passwordHash, admin } = user
     if (typeof name !== 'string' || typeof passwordHash !== 'string') throw new Error('not a user')
-    if (typeof admin !== 'boolean' || typeof since !== 'number') throw new Error('not a user')
+    if (typeof admin !== 'boolean') throw new Error('not a user')
     assertPasswordHash(passwordHash)
-    return addUser(read, { name, passwordHash, admin, since })
+    return addUser(read, { name, passwordHash, admin })
   }, [])
 }
 
@@ -150,12 +152,17 @@ async function declaredUser(entry: Json): Promise<User> {
   if (typeof admin !== 'boolean') throw new Error('its admin is neither true nor false')
   if (typeof passwordHash === 'string' && password === undefined) {
     assertPasswordHash(passwordHash)
-    return { name, passwordHash, admin, since: 0 }
+    return { name, passwordHash, admin }
   }
   if (typeof password !== 'string' || passwordHash !== undefined) {
     throw new Error('it needs either a password or a passwordHash, as a string')
   }
-  return { name, passwordHash: await hashPassword(password), admin, since: 0 }
+  return withPassword({ name, admin }, password)
+}
+
+async function withPassword(user: Pick<User, 'name' | 'admin'>, password: string): Promise<User> {
+  const passwordDigest = hash('sha256', password)
+  return { ...user, passwordHash: await hashPassword(password), passwordDigest }
 }
 
 /** The only user if no user is configured and the listener has a loopback address. */
@@ -220,9 +227,7 @@ export async function openUserDirectory(sources: {
   const declared = file === null ? [] : await readUsersFile(file)
   const stored = folder === null ? null : usersInFolder(folder)
   const { name, password } = PRESET_USER
-  const preset = isLoopback
-    ? [{ name, passwordHash: await hashPassword(password), admin: true, since: 0 }]
-    : []
+  const preset = isLoopback ? [await withPassword({ name, admin: true }, password)] : []
   const users = new UserDirectory(declared, stored, preset)
   if (users.all().size > 0) return users
   throw new UserError(

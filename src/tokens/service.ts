@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHmac, type KeyObject } from 'node:crypto'
 import { join } from 'node:path'
 import type { JWTPayload } from 'jose'
 import type { Clock } from '../base/clock.ts'
@@ -49,6 +50,8 @@ export interface TokenGrant {
   readonly lifeSeconds: number
   /** Additional claims; the service's own claims take precedence. Must not contain secrets: anyone can read them. */
   readonly claims?: JsonObject
+  /** A secret text to which the token is bound, e.g. a password hash (`VerifiedToken.isBoundTo`). */
+  readonly boundTo?: string
 }
 
 export interface IssuedToken {
@@ -68,6 +71,8 @@ export interface VerifiedToken {
   readonly expiresAt: number
   /** All claims, as granted. */
   readonly claims: Readonly<Record<string, unknown>>
+  /** Whether the token was issued with `boundTo` equal to `text`. */
+  isBoundTo(text: string): boolean
 }
 
 interface TokenStores {
@@ -106,7 +111,8 @@ export class TokenService {
   }
 
   /** Issues a token signed with the active key. Errors: AssertionError for an invalid grant. */
-  async issue({ audience, subject, lifeSeconds, claims }: TokenGrant): Promise<IssuedToken> {
+  async issue(grant: TokenGrant): Promise<IssuedToken> {
+    const { audience, subject, lifeSeconds, boundTo } = grant
     assert(Number.isInteger(lifeSeconds) && lifeSeconds >= 1)
     assert(lifeSeconds * 1000 <= TOKEN_LIFE_MAX_MS)
     const [key] = this.#stores.keys.current()
@@ -116,6 +122,10 @@ export class TokenService {
     const jti = this.#uuids.next(now)
     const issuedAt = Math.floor(now / 1000)
     const expiresAt = issuedAt + lifeSeconds
+    const claims =
+      boundTo === undefined
+        ? (grant.claims ?? {})
+        : { ...grant.claims, bound: boundClaim(key.secret, boundTo) }
     const { SignJWT } = await loadJose()
     const token = await new SignJWT({ ...claims })
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT', kid: key.kid })
@@ -127,7 +137,7 @@ export class TokenService {
       .setExpirationTime(expiresAt)
       .sign(key.secret)
     assert(token.length <= TOKEN_LENGTH_MAX)
-    this.#note({ jti, subject, issuedAt, expiresAt, claims: claims ?? {} }, audience, null)
+    this.#note({ jti, subject, issuedAt, expiresAt, claims }, audience, null)
     return { token, jti, expiresAt }
   }
 
@@ -145,7 +155,7 @@ export class TokenService {
     const cacheKey = `${audience}\n${token}`
     let verified = this.#verified.get(cacheKey)
     if (verified === undefined) {
-      verified = verifiedOf(await this.#payloadOf(token, audience, ring))
+      verified = await this.#verifiedOf(token, audience, ring)
       // The ring may have changed during the verification; then the result is not cached.
       if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
     }
@@ -163,7 +173,7 @@ export class TokenService {
   }
 
   #note(
-    { jti, subject, issuedAt, expiresAt, claims }: VerifiedToken,
+    { jti, subject, issuedAt, expiresAt, claims }: Omit<VerifiedToken, 'isBoundTo'>,
     audience: string,
     lastUsed: number | null,
   ): void {
@@ -175,16 +185,18 @@ export class TokenService {
     )
   }
 
-  async #payloadOf(token: string, audience: string, keys: KeyRing): Promise<JWTPayload> {
+  async #verifiedOf(token: string, audience: string, keys: KeyRing): Promise<VerifiedToken> {
     if (token.length > TOKEN_LENGTH_MAX || !TOKEN.test(token)) throw invalid('it is malformed')
     const { errors, jwtVerify } = await loadJose()
+    let secret: KeyObject | null = null
     try {
       const { payload } = await jwtVerify(
         token,
         ({ kid }) => {
           const key = keys.find((candidate) => candidate.kid === kid)
           if (key === undefined) throw invalid('its key is unknown')
-          return key.secret
+          secret = key.secret
+          return secret
         },
         {
           algorithms: ['HS256'],
@@ -196,7 +208,7 @@ export class TokenService {
           currentDate: new Date(this.#clock.now()),
         },
       )
-      return payload
+      return verifiedOf(payload, secret)
     } catch (error) {
       if (error instanceof errors.JOSEError) throw invalid(error.code)
       throw error
@@ -278,14 +290,20 @@ export async function openTokens(options: {
 const loadJose = () => import('jose')
 
 /** Returns the claims of a verified token. Errors: TOKEN_INVALID for a claim of the wrong type. */
-function verifiedOf(payload: JWTPayload): VerifiedToken {
+function verifiedOf(payload: JWTPayload, secret: KeyObject | null): VerifiedToken {
   const { jti, sub, iat, exp } = payload
   // The operator may use the secret for other tokens too, so a signed token can have claims of any type. jose checks
   // only the types of iat and exp.
   if (typeof jti !== 'string' || typeof sub !== 'string')
     throw invalid('its jti or sub is not a string')
   if (iat === undefined || exp === undefined) throw invalid('its iat or exp is missing')
-  return { jti, subject: sub, issuedAt: iat, expiresAt: exp, claims: payload }
+  const isBoundTo = (text: string) => secret !== null && payload.bound === boundClaim(secret, text)
+  return { jti, subject: sub, issuedAt: iat, expiresAt: exp, claims: payload, isBoundTo }
+}
+
+/** Returns the claim of a token that is bound to `text`. Nobody can test a guess of `text` without the secret. */
+function boundClaim(secret: KeyObject, text: string): string {
+  return createHmac('sha256', secret).update('bound to ').update(text).digest('base64url')
 }
 
 /**

@@ -46,19 +46,16 @@ describe('a token that is not text, or was not issued by this service', () => {
     const own = await startSamples()
     try {
       const users = usersInFolder(own.folder)
-      const passwordHash = await hashPassword('first')
-      const since = own.clock.nowMs
-      const eve = { name: 'eve', passwordHash, admin: false, since }
+      const eve = { name: 'eve', passwordHash: await hashPassword('first'), admin: false }
       await users.change((list) => addUser(list, eve))
       // The first configured user removes the preset user.
       await expect(own.login()).rejects.toThrow('Authentication failed.')
       const headers = { 'x-access-token': await own.login('eve', 'first') }
       expect((await own.call('GET', '/api', { headers })).text).toContain('Welcome')
 
-      own.clock.nowMs += 1000
-      await users.change((list) =>
-        changePassword(list, 'eve', { passwordHash, since: own.clock.nowMs }),
-      )
+      // In the same second, and even with the same password.
+      const passwordHash = await hashPassword('first')
+      await users.change((list) => changePassword(list, 'eve', passwordHash))
       expect((await own.call('GET', '/api', { headers })).text).toBe(INVALID)
       const again = { 'x-access-token': await own.login('eve', 'first') }
       expect((await own.call('GET', '/api', { headers: again })).text).toContain('Welcome')
@@ -66,6 +63,23 @@ describe('a token that is not text, or was not issued by this service', () => {
       expect((await own.call('GET', '/api', { headers: again })).text).toBe(INVALID)
     } finally {
       await own.close()
+    }
+  })
+
+  it('is rejected as invalid after a restart with another password in the file of users, but not with the same', async () => {
+    const secret = 'a secret of at least thirty-two bytes'
+    const users = (password: string) => [{ name: 'ann', password }]
+    const before = await startSamples({ users: users('first'), secret })
+    const token = await before.login('ann', 'first')
+    await before.close()
+    for (const [password, expected] of [
+      ['first', 'Welcome'],
+      ['second', INVALID],
+    ] as const) {
+      const after = await startSamples({ users: users(password), secret })
+      const { text } = await after.call('GET', '/api', { headers: { 'x-access-token': token } })
+      await after.close()
+      expect(text).toContain(expected)
     }
   })
 

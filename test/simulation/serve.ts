@@ -1,5 +1,5 @@
 import { toBase64 } from '../../src/base/base64.ts'
-import type { Clock } from '../../src/base/clock.ts'
+import type { Clock, Schedule } from '../../src/base/clock.ts'
 import { CodedError } from '../../src/base/coded-error.ts'
 import { logOrigin, provenBlockJson } from '../../src/chain/index.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
@@ -7,9 +7,9 @@ import { matchesDigest, SignedRequests } from '../../src/ledger/peers/signed-req
 import type { Answer, Sent, Serve } from './network.ts'
 
 /** Returns a handler that calls the same functions as the routes for peers, without HTTP. */
-export function serving(service: LedgerService, clock: Clock): Serve {
+export function serving(service: LedgerService, clock: Clock, schedule: Schedule): Serve {
   const keyOf = (id: string) => service.mirrors.peerOfKey(id)?.key.publicKey ?? null
-  const signed = new SignedRequests(keyOf, clock)
+  const signed = new SignedRequests(keyOf, clock, schedule)
   return async (sent) => {
     try {
       if (sent.method === 'POST') return await pushed(service, signed, sent)

@@ -159,7 +159,8 @@ export class SimulatedNode {
         if (platform.hasEnded) return
         run.ledger = ledger
         world.note(`${this.host} runs with ${this.#ids.length} blocks`)
-        if (!this.isHidden) network.listen(this.host, serving(ledger.service, platform.clock))
+        const { clock, schedule } = platform
+        if (!this.isHidden) network.listen(this.host, serving(ledger.service, clock, schedule))
       },
       (error: unknown) => {
         if (platform.hasEnded) return

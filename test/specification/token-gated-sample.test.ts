@@ -59,6 +59,7 @@ describe('Resources and their fields (specification, part T)', () => {
       iat: samples.clock.nowMs / 1000,
       exp: samples.clock.nowMs / 1000 + 86_400,
       jti: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      bound: expect.stringMatching(/^[\w-]{43}$/),
     })
   })
 

@@ -17,7 +17,7 @@ it('lists names and administrators, never passwords', async () => {
     ['ann', true],
     ['ben', false],
   ] as const) {
-    await users.change((all) => addUser(all, { name, admin, passwordHash, since: 0 }))
+    await users.change((all) => addUser(all, { name, admin, passwordHash }))
   }
   expect(await list()).toBe('ann (admin)\nben\n')
   expect(await list('--json')).toBe('[{"name":"ann","admin":true},{"name":"ben","admin":false}]\n')

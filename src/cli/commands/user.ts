@@ -1,7 +1,6 @@
 import { createInterface, type Interface } from 'node:readline'
 import { type Readable, Writable } from 'node:stream'
 import { Command } from 'commander'
-import { systemClock } from '../../base/clock.ts'
 import {
   addUser,
   changePassword,
@@ -13,9 +12,6 @@ import { hashPassword, type SharedValue } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { addFolderOption, nodeFolder } from '../node-folder.ts'
 import { readSettings } from '../settings.ts'
-
-/** Placeholder for the password in a trial call that checks the name before the user types a password. */
-const NO_PASSWORD = { passwordHash: '', since: 0 } as const
 
 export function userCommand(): Command {
   const command = new Command('user').description(
@@ -30,9 +26,10 @@ export function userCommand(): Command {
     .action(async (name: string, flags: { admin?: boolean }) => {
       const users = openUsers({ mayBeNew: true })
       const admin = flags.admin === true
-      addUser(users.current(), { name, admin, ...NO_PASSWORD })
-      const password = await newPassword()
-      await users.change((list) => addUser(list, { name, admin, ...password }))
+      // A trial call, which checks the name before the user types a password.
+      addUser(users.current(), { name, admin, passwordHash: '' })
+      const passwordHash = await newPasswordHash()
+      await users.change((list) => addUser(list, { name, admin, passwordHash }))
       process.stdout.write(`added ${name}\n`)
     })
   command
@@ -41,9 +38,9 @@ export function userCommand(): Command {
     .argument('<name>')
     .action(async (name: string) => {
       const users = openUsers()
-      changePassword(users.current(), name, NO_PASSWORD)
-      const password = await newPassword()
-      await users.change((list) => changePassword(list, name, password))
+      changePassword(users.current(), name, '')
+      const passwordHash = await newPasswordHash()
+      await users.change((list) => changePassword(list, name, passwordHash))
       process.stdout.write(`changed the password of ${name}\n`)
     })
   command
@@ -72,9 +69,8 @@ function openUsers({ mayBeNew } = { mayBeNew: false }): SharedValue<Users> {
   return usersInFolder(nodeFolder(readSettings(process.env), { mayBeNew }))
 }
 
-async function newPassword() {
-  const password = await readNewPassword(process.stdin, process.stderr)
-  return { passwordHash: await hashPassword(password), since: systemClock.now() }
+async function newPasswordHash(): Promise<string> {
+  return hashPassword(await readNewPassword(process.stdin, process.stderr))
 }
 
 type Input = Readable & { readonly isTTY?: boolean }

@@ -2,6 +2,7 @@
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
 import { HandClock, startLedgerNode } from '../../../test/support/ledger-node.ts'
+import { until } from '../../../test/support/until.ts'
 import {
   logOrigin,
   rawPublicKey,
@@ -195,4 +196,39 @@ it('accepts a nonce once for each key', async () => {
   }
   for (const peer of peers) expect(await verify(peer)).toBe('accepted')
   for (const peer of peers) expect(await verify(peer)).toBe('SIGNATURE_REFUSED')
+})
+
+it('accepts no request again after a restart, and none before the time of its signature', async () => {
+  const clock = new HandClock()
+  clock.time += 500
+  const { serverId, privateKey, vkey } = keyPair()
+  const waits: { ms: number; wake: () => void }[] = []
+  const schedule = {
+    after: (ms: number, wake: () => void) => {
+      waits.push({ ms, wake })
+      return () => {}
+    },
+  }
+  const started = () => new SignedRequests(() => verifierKeyOf(vkey).publicKey, clock, schedule)
+  const request = { method: 'GET', authority: 'node:4126', path: '/api', query: '?' }
+  const signed = (nowMs: number) => {
+    const nonce = randomBytes(16).toString('base64url')
+    const signer = { keyId: logOrigin(serverId), privateKey, nowMs, nonce }
+    const headers = { host: 'node:4126', ...signatureHeaders(request, NOTHING, signer) }
+    return { method: 'GET', url: '/api', headers }
+  }
+  const first = started()
+  clock.time += 1_000
+  const early = signed(clock.now() + 20_000)
+  const accepted = first.verify(early)
+  await until('the request waits', () => waits.length === 1)
+  expect(waits[0]?.ms).toBe(19_500)
+  clock.time += 19_500
+  waits[0]?.wake()
+  await accepted
+  clock.time += 1
+  const second = started()
+  clock.time += 998
+  await expect(second.verify(early)).rejects.toThrow('started after the request was signed')
+  await expect(second.verify(signed(clock.now() + 1))).resolves.toBeDefined()
 })

@@ -1,5 +1,5 @@
 import { hash, type KeyObject, randomBytes, sign, timingSafeEqual } from 'node:crypto'
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, type Schedule, systemSchedule } from '../../base/clock.ts'
 import { logOrigin, nodeVerifySignature } from '../../chain/index.ts'
 import { PeerError } from './errors.ts'
 
@@ -102,25 +102,41 @@ export interface RequestSignature {
   readonly digest: string
 }
 
-/** Verifies signed requests, and accepts each request only once. */
+/**
+ * Verifies signed requests, and accepts each request only once, also after a restart: a request that an earlier process
+ * accepted was signed before the start of this one, because no request is accepted before the time of its signature.
+ */
 export class SignedRequests {
   readonly #keyOf: (keyId: string) => Uint8Array | null
   readonly #clock: Clock
+  readonly #schedule: Schedule
+  readonly #startMs: number
   /** Used nonces, with the second in which they expire, oldest first. */
   readonly #used = new Map<string, number>()
 
   /** `keyOf` returns the raw public key of an allowed key id, or null. */
-  constructor(keyOf: (keyId: string) => Uint8Array | null, clock: Clock) {
+  constructor(
+    keyOf: (keyId: string) => Uint8Array | null,
+    clock: Clock,
+    schedule: Schedule = systemSchedule,
+  ) {
     this.#keyOf = keyOf
     this.#clock = clock
+    this.#schedule = schedule
+    this.#startMs = clock.now()
   }
 
   /** Verifies a request before its body is read. Errors: SIGNATURE_REFUSED. */
   async verify(request: ReceivedRequest): Promise<RequestSignature> {
     const { signature, digest, params, created, expires, nonce, keyId } = signatureIn(request)
-    const nowS = Math.floor(this.#clock.now() / 1000)
+    const nowMs = this.#clock.now()
+    const nowS = Math.floor(nowMs / 1000)
     if (created > nowS + SKEW_S || expires < nowS || expires - created > VALID_S_MAX) {
       throw refused('the signature has expired or is not valid yet; check the clocks of both nodes')
+    }
+    // If the clock was set back, the start says nothing about the time of the request.
+    if (created * 1000 < this.#startMs && nowMs >= this.#startMs) {
+      throw refused('this node started after the request was signed; sign it again')
     }
     const key = this.#keyOf(keyId)
     if (key === null)
@@ -129,6 +145,8 @@ export class SignedRequests {
     if (!(await nodeVerifySignature(key, base, signature))) {
       throw refused('the signature is wrong')
     }
+    const earlyMs = created * 1000 - nowMs
+    if (earlyMs > 0) await new Promise<void>((wake) => this.#schedule.after(earlyMs, wake))
     this.#use(`${keyId} ${nonce}`, expires, nowS)
     return { keyId, digest }
   }
