@@ -44,7 +44,7 @@ import {
   storeEvidence,
 } from './evidence.ts'
 import type { ChainSource } from './peer-client.ts'
-import { Turns } from './turns.ts'
+import { MirrorTurns } from './turns.ts'
 
 /** Name of the subfolder of a data folder that contains one folder per mirror. */
 export const MIRRORS_FOLDER = 'mirrors'
@@ -464,7 +464,7 @@ export interface PullOptions {
   readonly progress?: PullProgress
   readonly limit?: PageLimit
   /** The turns of all tasks that change mirrors. */
-  readonly turns?: Turns
+  readonly turns?: MirrorTurns
 }
 
 /**
@@ -475,7 +475,7 @@ export interface PullOptions {
 export async function pull(
   mirror: Mirror,
   source: ChainSource,
-  { progress = () => {}, limit = new PageLimit(), turns = new Turns() }: PullOptions = {},
+  { progress = () => {}, limit = new PageLimit(), turns = new MirrorTurns() }: PullOptions = {},
 ): Promise<void> {
   const head = await mirror.opened(await source.checkpoint())
   const pageAt = (from: number) =>
@@ -506,7 +506,7 @@ export async function pull(
 async function added(
   mirror: Mirror,
   page: BlockPage,
-  { head, source, turns }: { head: SignedCheckpoint; source: ChainSource; turns: Turns },
+  { head, source, turns }: { head: SignedCheckpoint; source: ChainSource; turns: MirrorTurns },
 ): Promise<number> {
   try {
     if (page.end <= mirror.size) return 0
@@ -538,7 +538,7 @@ class Proofs {
 
   /** Runs `task` in a turn. If it needs a proof, ends the turn, fetches the proof and runs the task again. */
   async inTurn<Result>(
-    turns: Turns,
+    turns: MirrorTurns,
     task: (prove: FetchProof) => Promise<Result>,
   ): Promise<Result> {
     for (let attempt = 1; ; attempt += 1) {

@@ -30,7 +30,7 @@ import { type MirrorSize, PeerClient } from './peer-client.ts'
 import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
 import { acceptPush, Pusher } from './push.ts'
 import { NodeSigner } from './signed-request.ts'
-import { Turns } from './turns.ts'
+import { MirrorTurns } from './turns.ts'
 
 // Program of the worker thread that mirrors the chains of peers. In a thread, verifying and storing the data of peers
 // does not delay the node, and has its own memory limit.
@@ -157,7 +157,7 @@ class MirrorsThread {
   /** The mirrors by server id, shared by the peers that have the same chain. */
   readonly #mirrors = new Map<number, Promise<Mirror>>()
   /** The turns of tasks that change mirrors. Only one page or push is decoded at a time, which limits the memory. */
-  readonly #turns = new Turns()
+  readonly #turns = new MirrorTurns()
   readonly #pages = new PageBudget()
   #peers: readonly KnownPeer[] = []
   #rounds = new Map<string, Rounds>()

@@ -2,7 +2,7 @@
  * Runs tasks one after the other. A task must not wait for another node, because a slow node would then delay all
  * others.
  */
-export class Turns {
+export class MirrorTurns {
   #last: Promise<void> = Promise.resolve()
 
   run<Result>(task: () => Promise<Result>): Promise<Result> {
