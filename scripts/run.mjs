@@ -40,7 +40,8 @@ const child = spawn(node, [...NODE_FLAGS, join(root, program), ...rest], {
     [pathName]: join(root, 'node_modules', '.bin') + delimiter + process.env[pathName],
   },
 })
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+for (const signal of SIGNALS) {
   // On Windows, signals are not passed on, because `kill` would end the program at once, and it receives Ctrl-C anyway.
   process.on(signal, () => process.platform !== 'win32' && child.kill(signal))
 }
@@ -55,8 +56,11 @@ if (process.env.npm_lifecycle_event !== undefined) {
   }, PARENT_CHECK_MS).unref()
 }
 child.on('exit', (code, signal) => {
-  if (signal !== null) process.kill(process.pid, signal)
-  process.exit(code ?? 1)
+  if (signal === null) process.exit(code)
+  // Ends like the program. With the handlers above, the signal would not end this process, whose exit code would then
+  // mean something else.
+  for (const one of SIGNALS) process.removeAllListeners(one)
+  process.kill(process.pid, signal)
 })
 
 function isRunning(pid) {

@@ -1,10 +1,12 @@
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, rmSync, statSync } from 'node:fs'
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { EXIT, Exit } from './exit.ts'
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** Throws Exit (usage) if `out` is a folder. */
 export function requireFileName(out: string): void {
@@ -14,7 +16,8 @@ export function requireFileName(out: string): void {
 
 /**
  * Writes `texts` to the file `out`, or to stdout for `-`. Returns the generator's return value. Only the owner can
- * read the file. The file gets its name when it is complete on the disk, so a crash leaves only a `.partial` file.
+ * read the file. The file gets its name when it is complete on the disk. After an interruption, nothing is left of it;
+ * a crash leaves only a `.partial` file.
  */
 export function writeTexts<End>(
   texts: AsyncGenerator<string, End>,
@@ -64,6 +67,15 @@ async function toFile<End>(
   isCompressed: boolean,
 ): Promise<End> {
   const partial = `${out}.${process.pid}.partial`
+  const interrupt = (signal: NodeJS.Signals) => {
+    rmSync(partial, { force: true })
+    stopListening()
+    process.kill(process.pid, signal)
+  }
+  const stopListening = () => {
+    for (const signal of SIGNALS) process.off(signal, interrupt)
+  }
+  for (const signal of SIGNALS) process.on(signal, interrupt)
   try {
     // Readable by the owner only, because the blinds of an export open every commitment.
     const file = await open(partial, 'w', 0o600)
@@ -83,6 +95,8 @@ async function toFile<End>(
   } catch (error) {
     await rm(partial, { force: true })
     throw error
+  } finally {
+    stopListening()
   }
 }
 

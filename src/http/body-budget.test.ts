@@ -11,7 +11,13 @@ it('reserves memory for a body until its response closes, and rejects bodies bey
     // `reserve` only waits for the event `close` of the response.
     const response = new EventEmitter() as unknown as ServerResponse<IncomingMessage>
     const request: Parameters<BodyBudget['reserve']>[0] = { growBody: null }
-    const unset = { site: undefined, origin: undefined, encoding: undefined, upgrade: undefined }
+    const unset = {
+      site: undefined,
+      origin: undefined,
+      encoding: undefined,
+      upgrade: undefined,
+      type: undefined,
+    }
     const others = { hosts: 1, host: 'a', ...unset }
     const headers = { ...others, length, transfer }
     const refusal = budget.reserve(request, headers, 9 * MI, response)

@@ -19,7 +19,7 @@ const PIECES_PER_ITERATION = 256
 const FIRST_BYTES = 16 * 1024
 /** Pieces with fewer bytes are tiny: their buffer objects take more memory than the bytes. */
 const SMALL_PIECE_BYTES = 1_024
-const JSON_TYPES = ['application/json', 'application/merge-patch+json']
+const MERGE_PATCH = 'application/merge-patch+json'
 
 const TOO_LARGE = new HttpRefusal(
   413,
@@ -41,6 +41,11 @@ const NOT_JSON = new HttpRefusal(
   415,
   'CONTENT_TYPE_UNKNOWN',
   'send the body as Content-Type: application/json',
+)
+const ONLY_PATCH = new HttpRefusal(
+  415,
+  'CONTENT_TYPE_UNKNOWN',
+  'a merge patch changes an item only with PATCH; send a whole item as Content-Type: application/json',
 )
 const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null; send an object')
 
@@ -137,10 +142,12 @@ export function readBody(
  */
 export function acceptStrictJson(app: HttpApp): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(JSON_TYPES, async (request: FastifyRequest) => {
+  app.addContentTypeParser(['application/json', MERGE_PATCH], async (request: FastifyRequest) => {
     const body = await readBody(request)
     // For a path without a route, the reply is 404, not an error about the body.
     if (request.is404 || body.length === 0) return undefined
+    const isMergePatch = request.headers['content-type']?.toLowerCase().startsWith(MERGE_PATCH)
+    if (isMergePatch && request.method !== 'PATCH') throw ONLY_PATCH
     const value = parseStrictJson(body)
     if (value === null) throw NULL_BODY
     return value

@@ -12,6 +12,7 @@ const codeFor = (
     length: undefined,
     transfer: undefined,
     upgrade: undefined,
+    type: undefined,
   }
   return crossOriginRefusal(target, all, new Set(['ledger.example']))?.code ?? null
 }

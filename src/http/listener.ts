@@ -18,9 +18,14 @@ import {
   sendRefusal,
 } from './refusal-replies.ts'
 import { countedPayload, ReplyBudget } from './reply-budget.ts'
-import { encodingRefusal, hostsRefusal, requestHeadersOf } from './request-headers.ts'
+import {
+  charsetRefusal,
+  encodingRefusal,
+  hostsRefusal,
+  requestHeadersOf,
+} from './request-headers.ts'
 import { serializerCompiler, validatorCompiler } from './schema-compilers.ts'
-import { RouteTable, unroutedRefusal } from './unknown-routes.ts'
+import { emptyPartRefusal, RouteTable, unroutedRefusal } from './unknown-routes.ts'
 
 /** Maximum number of open connections, unless the component sets its own. */
 const SOCKETS_MAX = 1_000
@@ -188,6 +193,8 @@ export async function buildApp(
         ? crossOriginRefusal(target, headers, options.publicHosts, allowedOrigins)
         : null) ??
       encodingRefusal(headers) ??
+      (config.streamsBody === true ? null : charsetRefusal(headers)) ??
+      emptyPartRefusal(request) ??
       (bodies.counts(headers) && config.streamsBody !== true
         ? bodies.reserve(request, headers, bodyLimit, reply.raw)
         : null)

@@ -16,6 +16,8 @@ export interface RequestHeaders {
   /** `Transfer-Encoding`. */
   readonly transfer: string | undefined
   readonly upgrade: string | undefined
+  /** `Content-Type`. */
+  readonly type: string | undefined
 }
 
 const HOST_NOT_ONE: Refusal = {
@@ -42,6 +44,7 @@ export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeader
   let length: string | undefined
   let transfer: string | undefined
   let upgrade: string | undefined
+  let type: string | undefined
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? ''
     const value = rawHeaders[at + 1] ?? ''
@@ -51,6 +54,7 @@ export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeader
       host = joined(host, value)
     } else if (name.length === 6 && name.toLowerCase() === 'origin') origin = joined(origin, value)
     else if (name.length === 7 && name.toLowerCase() === 'upgrade') upgrade = value
+    else if (name.length === 12 && name.toLowerCase() === 'content-type') type = value
     else if (name.length === 14) {
       const lower = name.toLowerCase()
       if (lower === 'content-length') length = value
@@ -59,7 +63,7 @@ export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeader
       encoding = joined(encoding, value)
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') transfer = value
   }
-  return { hosts, host, site, origin, encoding, length, transfer, upgrade }
+  return { hosts, host, site, origin, encoding, length, transfer, upgrade, type }
 }
 
 function joined(before: string | undefined, value: string): string {
@@ -74,4 +78,17 @@ export function hostsRefusal({ hosts }: RequestHeaders, httpVersion: string): Re
 /** Returns a refusal for an encoded body, because its decoded length is unknown. */
 export function encodingRefusal({ encoding }: RequestHeaders): Refusal | null {
   return encoding === undefined || encoding.toLowerCase() === 'identity' ? null : ENCODED
+}
+
+/** Media types whose bodies are read as text. */
+const TEXT_TYPE = /^application\/(?:json|[\w.-]+\+json|x-www-form-urlencoded)\s*;/i
+const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]*)/i
+
+/** Returns a refusal for a text in another charset than UTF-8, because it would be read as other characters. */
+export function charsetRefusal({ type }: RequestHeaders): Refusal | null {
+  if (type === undefined || !TEXT_TYPE.test(type)) return null
+  const [, charset = 'utf-8'] = CHARSET.exec(type) ?? []
+  if (/^(?:utf-?8|us-ascii)$/i.test(charset)) return null
+  const message = `the charset ${charset.slice(0, 40)} is not supported: send the body as UTF-8`
+  return { status: 415, code: 'CONTENT_TYPE_UNKNOWN', message }
 }

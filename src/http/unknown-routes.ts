@@ -56,6 +56,14 @@ export function unroutedRefusal({ server, url, method }: FastifyRequest): HttpRe
   return new HttpRefusal(404, 'PATH_UNKNOWN', `nothing is served at this path${hint}`)
 }
 
+/** Returns a refusal if a parameter of the path is empty, as after a slash at the end of another path. */
+export function emptyPartRefusal({ params, is404 }: FastifyRequest): HttpRefusal | null {
+  if (is404 || typeof params !== 'object' || params === null) return null
+  if (!Object.values(params).includes('')) return null
+  const message = 'the path has an empty part: leave out the slash at its end, or the second of two'
+  return new HttpRefusal(404, 'PATH_UNKNOWN', message)
+}
+
 /** Returns a 405 with the header `Allow` (RFC 9110, section 15.5.6). */
 export function methodRefusal(methods: readonly string[]): HttpRefusal {
   const message = `this path accepts only ${methods.join(', ')}`

@@ -103,6 +103,45 @@ it('rejects JSON that is neither an item nor a list of items, on every path', as
   expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual(['a'])
 })
 
+it('rejects what would be read as something else: another charset, a merge patch without PATCH, a form as an attachment', async () => {
+  const item = Buffer.from('{"id":"charset"}')
+  const cases: [string, string, string, number][] = [
+    ['POST', '/api/a', 'application/json; charset=iso-8859-1', 415],
+    ['PATCH', '/api/a/x', 'application/merge-patch+json;charset="UTF-16"', 415],
+    ['POST', '/api/a/x', 'application/merge-patch+json', 415],
+    ['POST', '/api/a', 'Application/Merge-Patch+JSON; charset=utf-8', 415],
+    ['PUT', '/api/a/x/attachments/f', 'multipart/form-data; boundary=x', 415],
+    ['POST', '/api/none', 'application/json; charset="UTF-8"', 404],
+    ['PUT', '/api/a/none/attachments/f', 'application/json; charset=iso-8859-1', 404],
+  ]
+  for (const [method, path, type, status] of cases) {
+    const headers = { 'content-type': type }
+    const reply = await node.send(method, path, item, headers)
+    expect([method, path, type, reply.status]).toEqual([method, path, type, status])
+    if (status === 415) expect(reply.json.code).toBe('CONTENT_TYPE_UNKNOWN')
+  }
+})
+
+it('answers 404 with a hint for a path with a slash at its end', async () => {
+  for (const [method, path] of [
+    ...[
+      ['GET', '/api/dbs/'],
+      ['GET', '/api/serverid/'],
+      ['GET', '/api/a/'],
+      ['DELETE', '/api/a/'],
+    ],
+    ...[
+      ['POST', '/api/ledgers/'],
+      ['GET', '/api//a'],
+      ['GET', '/api/a/x/attachments/'],
+    ],
+  ] as const) {
+    const { status, json } = await node.send(method, path, method === 'POST' ? {} : undefined)
+    expect([method, path, status, json.code]).toEqual([method, path, 404, 'PATH_UNKNOWN'])
+    expect(json.message).toContain('leave out the slash at its end')
+  }
+})
+
 it('rejects an empty list, an empty unit of work, and more entries than the limit', async () => {
   const many = Array.from({ length: 10_001 }, () => ({}))
   for (const [path, body, status, code] of [

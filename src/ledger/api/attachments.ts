@@ -114,6 +114,13 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
           'Content-Range is not supported: send the whole attachment',
         )
       }
+      if (/^multipart\/form-data\b/i.test(headers['content-type'] ?? '')) {
+        throw new HttpRefusal(
+          415,
+          'CONTENT_TYPE_UNKNOWN',
+          'send the bytes of the attachment alone as the body, not a form (curl -T <file>)',
+        )
+      }
       const contentLength = headers['content-length']
       const pace = { windowMs: requestTimeout, bytesMin: BYTES_PER_WINDOW_MIN }
       const { position, attachment } = await ledger.attachments.put(db, id, name, {
