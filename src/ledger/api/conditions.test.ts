@@ -94,7 +94,7 @@ describe('preconditions', () => {
     const outcomes = await Promise.allSettled([
       service.updateItem('fruit', 'fig', { n: 2 }),
       service.updateItem('fruit', 'fig', { n: 3 }, on('1.0')),
-      service.patchItem('fruit', 'fig', { n: 4 }, on('2.0')),
+      service.updateItem('fruit', 'fig', { n: 4 }, on('2.0')),
       service.deleteItem('fruit', 'fig', on('2.1')),
       service.deleteItem('fruit', 'fig', on('2.1')),
     ])
