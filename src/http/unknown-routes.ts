@@ -59,7 +59,8 @@ export function unroutedRefusal({ server, url, method }: FastifyRequest): HttpRe
 /** Returns a refusal if a parameter of the path is empty, as after a slash at the end of another path. */
 export function emptyPartRefusal({ params, is404 }: FastifyRequest): HttpRefusal | null {
   if (is404 || typeof params !== 'object' || params === null) return null
-  if (!Object.values(params).includes('')) return null
+  // A wildcard may match nothing.
+  if (!Object.entries(params).some(([name, value]) => value === '' && name !== '*')) return null
   const message = 'the path has an empty part: leave out the slash at its end, or the second of two'
   return new HttpRefusal(404, 'PATH_UNKNOWN', message)
 }
