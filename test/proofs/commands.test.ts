@@ -286,6 +286,34 @@ it('audits a log by its tiles, stores the verified head, and detects a fork and 
   expect((await runVerify([node.url, '--state', state])).code).toBe(2)
 })
 
+it('keeps the state of a faster audit that has verified more blocks', async () => {
+  const node = await startLedgerNode()
+  const path = `/api/ledgers/${node.service.serverId}/checkpoint`
+  const signed = async (blocks: number) => {
+    const text = async () => (await node.send('GET', path)).text
+    await expect.poll(text).toContain(`\n${blocks}\n`)
+    return text()
+  }
+  await node.send('POST', '/api/one')
+  const slow = await signed(1)
+  await node.send('POST', '/api/two')
+  await signed(2)
+  const [newer, state] = [join(temporaryFolder(), 'newer'), join(temporaryFolder(), 'state')]
+  expect((await runVerify([node.url, '--state', newer])).code).toBe(0)
+  const server = createServer(async ({ url = '' }, response) => {
+    if (url === path) copyFileSync(newer, state)
+    const reply = await fetch(node.url + url)
+    response.end(url === path ? slow : Buffer.from(await reply.arrayBuffer()))
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const ended = await runVerify([url, '--state', state])
+  expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining('valid: 1 blocks') })
+  expect(readFileSync(state, 'utf8')).toBe(readFileSync(newer, 'utf8'))
+  await node.close()
+})
+
 it('reports a node whose whole history was replaced under another key, without any flag', async () => {
   const home = { HOME: temporaryFolder() }
   let node = await startLedgerNode()
