@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import {
+  appendFileSync,
   closeSync,
   existsSync,
   fdatasync,
@@ -9,7 +10,6 @@ import {
   readFileSync,
   rmSync,
   statSync,
-  writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
@@ -77,6 +77,7 @@ export class LoadStateFile {
   readonly progress: LoadProgress
   readonly #path: string
   readonly #file: number
+  #failure: { readonly error: unknown } | null = null
 
   private constructor(path: string, file: number, load: LoadId, progress: LoadProgress) {
     this.#path = path
@@ -92,7 +93,7 @@ export class LoadStateFile {
   static create(path: string, identity: LoadIdentity, load: LoadId): LoadStateFile {
     try {
       const file = openSync(path, 'ax', 0o600)
-      writeSync(file, `${JSON.stringify({ version: STATE_VERSION, ...load, identity })}\n`)
+      appendFileSync(file, `${JSON.stringify({ version: STATE_VERSION, ...load, identity })}\n`)
       fsyncSync(file)
       syncPath(dirname(path))
       return new LoadStateFile(path, file, load, new LoadProgress())
@@ -127,8 +128,12 @@ export class LoadStateFile {
       throw new Exit(EXIT.usage, message)
     }
     const progress = new LoadProgress()
-    // No other program writes the file, and each line was written after those before it.
-    for (const line of lines) progress.add(JSON.parse(line) as LoadNote)
+    for (const line of lines) {
+      const note = parseForeignJsonOrNull(line)
+      if (!isJsonObject(note)) throw new Exit(EXIT.usage, `${path} is damaged: ${line}`)
+      // No other program writes the file.
+      progress.add(note as LoadNote)
+    }
     const file = openSync(path, 'a')
     ftruncateSync(file, length)
     const { loadId, startedMs } = stored
@@ -137,7 +142,14 @@ export class LoadStateFile {
 
   /** Appends a note. Resolves when notes about requests are durable; the others may be lost in a power cut. */
   async write(note: LoadNote): Promise<void> {
-    writeSync(this.#file, `${JSON.stringify(note)}\n`)
+    // After a failed write, the last line can be incomplete, so no line may follow.
+    if (this.#failure !== null) throw this.#failure.error
+    try {
+      appendFileSync(this.#file, `${JSON.stringify(note)}\n`)
+    } catch (error) {
+      this.#failure = { error }
+      throw error
+    }
     if ('creating' in note || 'plan' in note) await sync(this.#file)
   }
 
