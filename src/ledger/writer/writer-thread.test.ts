@@ -90,6 +90,25 @@ it('retries maintenance after the disk was full, and stores blocks in between', 
   await ask({ close: true })
 })
 
+it.each([true, false])(
+  'maintains a store without blocks only if other processes may leave work (shared: %s)',
+  async (isShared) => {
+    let steps = 0
+    const maintain = async () => {
+      steps += 1
+      return false
+    }
+    const { due, ask } = await startThread({ isShared, maintain })
+    // Each run either maintains the store or schedules this.
+    for (let runs = 0; runs < 5; runs += 1) {
+      due.shift()?.()
+      await nextIteration()
+    }
+    expect(steps).toBe(isShared ? 3 : 1)
+    await ask({ close: true })
+  },
+)
+
 it('stops after an index change has failed with a disk error', async () => {
   const { ask, isClosed } = await startThread({ addIndex: failing('STORE_FAILED') })
   expect(await ask({ index: 'add', db: 'd', path: 'n' })).toEqual({
