@@ -1,6 +1,6 @@
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
-import { LedgerError, networkItemId, parsePosition } from '../../ledger/core.ts'
+import { LedgerError, networkItemId, parsePosition, StoreError } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import { Networks } from './networks.ts'
 
@@ -76,4 +76,30 @@ it('continues to follow the networks of other processes after the database of on
   await networks.current()
   await networks.close()
   expect(warnings).toEqual([expect.stringMatching(/^network broken is not served: ./)])
+})
+
+it('repeats a follow that failed until it succeeds, and reports the failure meanwhile', async () => {
+  const { deps, warnings, report } = ledgerWithDeletedDatabase([])
+  const { ledger } = deps
+  const retries: (() => void)[] = []
+  const schedule = {
+    after(_ms: number, run: () => void) {
+      retries.push(run)
+      return () => {}
+    },
+  }
+  const networks = await Networks.open({ ...deps, schedule })
+  const read = vi.spyOn(ledger.reader, 'readItem')
+  for (const reason of ['the server is down', 'the server is still down']) {
+    read.mockRejectedValueOnce(new StoreError('STORE_UNAVAILABLE', reason))
+  }
+  report(1)
+  await vi.waitFor(() => expect(retries).toHaveLength(1))
+  expect(ledger.followFailure()).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+  await expect(networks.current()).rejects.toThrow('the server is still down')
+  expect(warnings).toEqual([])
+  retries.at(-1)?.()
+  await vi.waitFor(() => expect(ledger.followFailure()).toBeNull())
+  expect(warnings).toEqual([expect.stringMatching(/^network broken is not served: ./)])
+  await networks.close()
 })
