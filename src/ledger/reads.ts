@@ -193,6 +193,16 @@ export class LedgerReader {
     return blockPages(this.#store, { offset: height, limit: 0 })
   }
 
+  /** See `StoreReader.timeline`. */
+  get timeline(): number {
+    return this.#store.timeline
+  }
+
+  /** See `StoreReader.requireTimeline`. */
+  requireTimeline(timeline: number): void {
+    this.#store.requireTimeline(timeline)
+  }
+
   /** Makes the next read include all changes that are durable now. */
   refresh(): void {
     this.#store.refresh()

@@ -299,6 +299,13 @@ export interface StoreReader {
    * clients are notified.
    */
   refresh(): void
+  /**
+   * Timeline of the last server: a number that increases with each promotion of a standby. A server with a lower number
+   * is a former primary. 0 for files.
+   */
+  readonly timeline: number
+  /** Makes later reads use only servers of at least this timeline. */
+  requireTimeline(timeline: number): void
   close(): Promise<void>
 }
 
@@ -313,6 +320,8 @@ export interface DiskUsage {
 
 /** The right of one process to decide on changes while no other process of the node does. */
 export interface Turn {
+  /** See `StoreReader.timeline`. */
+  readonly timeline: number
   /** Resolves if no other process had a turn since this one began. Errors: StoreError. */
   confirm(): Promise<void>
   /** Gives the turn to the next process. Never rejects. */
@@ -321,8 +330,11 @@ export interface Turn {
 
 /** The turns of the processes of one node, in the order of their requests. */
 export interface Turns {
-  /** Waits for a turn. The previous turn of this process must have ended. Errors: StoreError. */
-  take(): Promise<Turn>
+  /**
+   * Waits for a turn at a server of at least the timeline `timelineMin`. The previous turn of this process must have
+   * ended. Errors: StoreError.
+   */
+  take(timelineMin: number): Promise<Turn>
   close(): void
 }
 

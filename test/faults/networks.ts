@@ -1,6 +1,6 @@
 // Two processes serve a business network on one PostgreSQL cluster, while processes, connections and servers fail.
 //
-//   npm run build && node scripts/run.mjs test/faults/networks.ts [--minutes 30] [--seed 1] [--faults 100000] [--measure 20]
+//   npm run build && node scripts/run.mjs test/faults/networks.ts [--minutes 30] [--seed 1] [--faults 100000] [--measure 20] [--kind failover]
 //
 // Starts three PostgreSQL servers from the installed npm packages, in which a synchronous standby confirms each commit,
 // and two processes with one key. Clients of both processes submit transfers, sums and guards, change access rules,
@@ -14,7 +14,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { runNetworkFaults } from '../postgres/network-faults.ts'
+import { isFaultKind, runNetworkFaults } from '../postgres/network-faults.ts'
 import { PostgresPrograms } from '../postgres/programs.ts'
 
 const { values: flags } = parseArgs({
@@ -23,6 +23,7 @@ const { values: flags } = parseArgs({
     seed: { type: 'string', default: '1' },
     faults: { type: 'string', default: '100000' },
     measure: { type: 'string', default: '20' },
+    kind: { type: 'string' },
   },
 })
 
@@ -31,6 +32,7 @@ const folder = mkdtempSync(join(tmpdir(), 'daicho-networks-'))
 try {
   const result = await runNetworkFaults({
     ...{ programs, folder },
+    ...(isFaultKind(flags.kind) ? { kinds: [flags.kind] } : {}),
     seed: Number(flags.seed),
     faults: Number(flags.faults),
     minutes: Number(flags.minutes),

@@ -50,9 +50,10 @@ export class Cluster {
 
   /**
    * Promotes the standby that has received the most data, and makes the other standby follow this new
-   * primary. The old primary must be dead.
+   * primary. The old primary must be dead or suspended.
    */
   async promote(): Promise<void> {
+    const old = this.primary
     const received: { name: string; position: number }[] = []
     for (const [name, server] of this.#servers) {
       if (name === this.#primary) continue
@@ -64,7 +65,7 @@ export class Cluster {
     this.#primary = longest?.name ?? ''
     await this.primary.promote()
     for (const [name, server] of this.#servers) {
-      if (!server.isRunning || server === this.primary) continue
+      if (!server.isRunning || server === old || server === this.primary) continue
       server.follow(this.primary, name)
       await server.reload()
     }

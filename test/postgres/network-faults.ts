@@ -15,7 +15,7 @@ const ACCOUNTS = 10
 const TOTAL = 1_000
 const TRANSFER_CLIENTS = 4
 /** Maximum time until both processes acknowledge transfers again after a fault. */
-const RECOVERY_MS = 120_000
+const RECOVERY_MS = 60_000
 /** Maximum number of messages that pass before a connection is cut. */
 const MESSAGES_MAX = 60
 /** A process that is suspended for longer loses its turn. */
@@ -104,6 +104,8 @@ class Node {
   readonly name: string
   readonly proxies: readonly PostgresProxy[]
   transfers = 0
+  /** The last temporary refusal, for error messages. */
+  refusal = ''
   readonly folder: string
   readonly #store: string
   #daicho: Daicho | null = null
@@ -296,6 +298,7 @@ class Run {
     }
     const reply = await node.call('POST', `${BANK}/Transfer`, body)
     if (isTemporary(reply)) {
+      node.refusal = reply.text
       this.unknown.add(receipt)
       await sleep(PAUSE_MS)
       return
@@ -463,7 +466,13 @@ class Run {
         if (dead !== undefined) throw new Error(dead.ended ?? '')
         return this.#nodes.every(({ transfers }, at) => transfers > (before[at] ?? 0) + 2)
       }
-      await until(`both processes work after ${kind}`, isWorking, RECOVERY_MS)
+      await until(`both processes work after ${kind}`, isWorking, RECOVERY_MS).catch(
+        async (error: unknown) => {
+          for (const node of this.#nodes) log(`${node.name}: ${node.transfers} ${node.refusal}`)
+          log(await this.#cluster.describe())
+          throw error
+        },
+      )
       const ms = performance.now() - startedMs
       this.recoveryMsMax = Math.max(this.recoveryMsMax, ms)
       log(
@@ -592,9 +601,23 @@ const FAULTS = {
     await cluster.promote()
     await cluster.repair()
   },
+  /** Promotes a standby while the primary is suspended. Then the former primary answers reads with old data. */
+  async former({ cluster }: FaultContext) {
+    const old = cluster.primary
+    await old.pause()
+    await cluster.promote()
+    await old.resume()
+    await sleep(3_000)
+    await old.kill9()
+    await cluster.repair()
+  },
 } as const
 
 type FaultKind = keyof typeof FAULTS
+
+export function isFaultKind(name: string | undefined): name is FaultKind {
+  return name !== undefined && name in FAULTS
+}
 
 /** Runs two processes of one node on a cluster of three servers, and checks every reply while things fail. */
 export async function runNetworkFaults(

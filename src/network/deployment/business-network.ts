@@ -90,7 +90,8 @@ export class BusinessNetwork {
       // Publishes nothing here if several processes change the network. Then `Networks` calls `EventFeed.follow`, which
       // reads the events from the chain, in chain order.
       publish: ledger.isShared ? () => {} : this.events.publish.bind(this.events),
-      follow: () => this.#catchUp(),
+      timeline: () => ledger.reader.timeline,
+      follow: (timeline: number) => this.#catchUp(timeline),
       log: (level: string, text: string) => log(name, level, text),
     }
     this.#pipeline = new Pipeline(parts, isRecorded)
@@ -337,8 +338,9 @@ export class BusinessNetwork {
   }
 
   /** See `PipelineParts.follow`. Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN before the network is recorded. */
-  async #catchUp(): Promise<number> {
+  async #catchUp(timeline: number): Promise<number> {
     const { ledger, catchUp } = this.#deps
+    ledger.reader.requireTimeline(timeline)
     const blocks = await catchUp()
     if (!this.#pipeline.isRecorded) await requireFreeName(this.#definition.name, ledger)
     return blocks

@@ -1,5 +1,6 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { StoreError } from '../../ledger/core.ts'
 import { systemType } from '../model/system.ts'
 import type { ResourceDatabase } from '../resources/database.ts'
 
@@ -56,13 +57,15 @@ export class EventFeed {
 
   /**
    * Sends the events of the blocks from height `from` to height `to` (inclusive) to the listeners. Skips the blocks
-   * that earlier calls have sent, because after a failure the caller passes the same blocks again.
+   * that earlier calls have sent, because after a failure the caller passes the same blocks again. Errors: StoreError.
    */
   async follow(from: number, to: number): Promise<void> {
     for (let height = Math.max(from, this.#followed); height <= to && this.#listeners.size > 0; ) {
       const { emitted, next } = await this.recordedAt(height)
       for (const events of emitted) if (events.height <= to) this.#emit(events)
-      if (next === height) return
+      if (next === height) {
+        throw new StoreError('STORE_UNAVAILABLE', `block ${height} is missing in the database`)
+      }
       height = next
       this.#followed = Math.min(next, to + 1)
     }

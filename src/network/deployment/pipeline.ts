@@ -46,11 +46,13 @@ export interface PipelineParts {
   startThread(isRecorded: boolean): Promise<NetworkThread>
   /** Called with the events of a block after its commit. */
   publish(height: number, events: readonly JsonObject[]): void
+  /** See `StoreReader.timeline`. */
+  timeline(): number
   /**
    * Applies the changes that other processes have made to the network; returns the number of blocks applied. Called at
    * the start of each turn.
    */
-  follow(): Promise<number>
+  follow(timeline: number): Promise<number>
   /** Receives the console output of scripts. */
   log(level: string, text: string): void
 }
@@ -344,10 +346,11 @@ export class Pipeline {
   async #takeTurn(turns: Turns): Promise<void> {
     this.#isTurning = true
     try {
-      const held = await turns.take()
+      const held = await turns.take(this.#parts.timeline())
       try {
-        this.#known = await this.#parts.follow()
+        this.#known = await this.#parts.follow(held.timeline)
         this.#turn = { held, startedMs: performance.now() }
+        this.#thread?.post({ timeline: held.timeline })
       } finally {
         if (this.#turn === null || this.#closed !== null) {
           this.#turn = null
@@ -405,6 +408,7 @@ export class Pipeline {
       return
     }
     this.#thread = thread
+    if (this.#turn !== null) thread.post({ timeline: this.#turn.held.timeline })
     thread.listen({
       message: (message) => {
         if ('logged' in message) this.#parts.log(message.logged.level, message.logged.text)

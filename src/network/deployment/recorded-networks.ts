@@ -1,6 +1,6 @@
 import type { Schedule } from '../../base/clock.ts'
 import { isJsonObject } from '../../base/json.ts'
-import { heightOf, NETWORK_TYPE, networkItemId } from '../../ledger/core.ts'
+import { heightOf, NETWORK_TYPE, networkItemId, StoreError } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import { NetworkError } from '../errors.ts'
 import { objectIn } from '../resources/database.ts'
@@ -53,7 +53,7 @@ async function changedNetworks(
     // Returns without reading the next page, which is usually empty.
     if (height > to) return names
   }
-  return names
+  throw new StoreError('STORE_UNAVAILABLE', `block ${height} is missing in the database`)
 }
 
 /** New blocks, and the names of the databases whose network item these blocks change. */

@@ -134,6 +134,8 @@ export type ToThread =
   | { readonly id: number; readonly condition: ConditionRequest }
   /** The decisions up to this id are durable. */
   | { readonly durable: number }
+  /** See `StoreReader.requireTimeline`. */
+  | { readonly timeline: number }
 
 /** Messages from the thread. */
 export type FromThread =

@@ -49,6 +49,10 @@ async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Pr
       decider.durable(message.durable)
       return null
     }
+    if ('timeline' in message) {
+      ledger.requireTimeline(message.timeline)
+      return null
+    }
     const { id } = message
     clock.begin()
     try {

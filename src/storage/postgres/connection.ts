@@ -36,6 +36,8 @@ export interface ConnectionOptions {
 }
 
 const CONNECT_MS_MAX = 3_000
+/** Maximum time until the server has closed a connection, because a server that hangs never does. */
+const CLOSE_MS_MAX = 2_000
 /**
  * Maximum duration of a statement. Measured in this process, because the server's own timeout does not end a wait for a
  * standby.
@@ -238,9 +240,18 @@ export class Connection implements Queries {
     this.#socket.destroy()
   }
 
+  /** Ends the connection after its pending statements. Never rejects. */
   async close(): Promise<void> {
     this.#isOpen = false
+    const timer = setTimeout(() => this.#socket.destroy(), CLOSE_MS_MAX)
     await this.#client.end().catch(() => {})
+    clearTimeout(timer)
+  }
+
+  /** Ends the connection at once. Pending statements reject with ConnectionLost. */
+  destroy(): void {
+    this.#isOpen = false
+    this.#socket.destroy()
   }
 
   #nameOf(text: string): string {

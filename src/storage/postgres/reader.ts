@@ -362,6 +362,14 @@ export class PostgresReader implements StoreReader {
   /** Does nothing, because every statement sees the data that is committed when it begins. */
   refresh(): void {}
 
+  get timeline(): number {
+    return this.#queries instanceof ReadPool ? this.#queries.timeline : 0
+  }
+
+  requireTimeline(timeline: number): void {
+    if (this.#queries instanceof ReadPool) this.#queries.requireTimeline(timeline)
+  }
+
   close(): Promise<void> {
     return this.#close()
   }

@@ -31,6 +31,21 @@ export class ReadPool implements Queries {
     return retrying(async () => (await this.#connection()).script(text))
   }
 
+  get timeline(): number {
+    return this.#timeline
+  }
+
+  /** Closes the connections to servers with a lower timeline, which are former primaries. */
+  requireTimeline(timeline: number): void {
+    this.#timeline = Math.max(this.#timeline, timeline)
+    for (const connection of this.#connections) {
+      if (connection.timeline >= this.#timeline) continue
+      this.#connections.delete(connection)
+      // Its pending reads are repeated on another connection.
+      connection.destroy()
+    }
+  }
+
   async close(): Promise<void> {
     await this.#opening?.catch(() => {})
     await Promise.all([...this.#connections].map((connection) => connection.close()))
@@ -54,8 +69,8 @@ export class ReadPool implements Queries {
   #open(): Promise<Connection> {
     this.#opening ??= Connection.open({ ...this.#options, timelineMin: this.#timeline })
       .then((connection) => {
-        this.#timeline = connection.timeline
         this.#connections.add(connection)
+        this.requireTimeline(connection.timeline)
         return connection
       })
       .finally(() => {

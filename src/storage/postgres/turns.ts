@@ -36,7 +36,8 @@ export class PostgresTurns implements Turns {
     this.#key = hash('sha256', `daicho turn ${name}`, 'buffer').readBigInt64BE().toString()
   }
 
-  async take(): Promise<Turn> {
+  async take(timelineMin: number): Promise<Turn> {
+    this.#timeline = Math.max(this.#timeline, timelineMin)
     const attempts = new Attempts()
     const startedMs = performance.now()
     for (;;) {
@@ -61,7 +62,8 @@ export class PostgresTurns implements Turns {
 
   async #locked(): Promise<Connection> {
     if (this.#isClosed) throw new StoreError('STORE_UNAVAILABLE', 'the store is closed')
-    if (this.#connection?.isOpen !== true) {
+    if (this.#connection?.isOpen !== true || this.#connection.timeline < this.#timeline) {
+      this.#drop()
       const opened = await Connection.open({ ...this.#options, timelineMin: this.#timeline })
       this.#connection = opened
       this.#timeline = opened.timeline
@@ -88,6 +90,10 @@ class PostgresTurn implements Turn {
   constructor(connection: Connection, schedule: Schedule) {
     this.#connection = connection
     this.#ping(schedule)
+  }
+
+  get timeline(): number {
+    return this.#connection.timeline
   }
 
   async confirm(): Promise<void> {

@@ -328,6 +328,10 @@ export class SqliteReader implements StoreReader {
     this.#reads.refresh()
   }
 
+  readonly timeline = 0
+
+  requireTimeline(): void {}
+
   async close(): Promise<void> {
     this.#reads.refresh()
     this.connection.close()
