@@ -115,6 +115,8 @@ export class Pipeline {
   #requests = 0
   /** Changes not sent to the thread yet, and exclusive tasks not started yet, oldest first. */
   readonly #backlog: (Pending | Exclusive)[] = []
+  /** Tasks of `whenIdle`. They come first, because the start of a turn can wait for them. */
+  readonly #idleTasks: Exclusive[] = []
   /** Conditions not sent to the thread yet. They read durable resources only, so they need no turn. */
   readonly #conditions: Pending[] = []
   /** Requests that the thread has not answered, oldest first. */
@@ -206,8 +208,8 @@ export class Pipeline {
       return null
     }
     const task: Exclusive = { isChange, conflicts: 0, run, reject }
-    if (isChange) this.#backlog.push(task)
-    else this.#backlog.unshift(task)
+    const queue = isChange ? this.#backlog : this.#idleTasks
+    queue.push(task)
     this.#advance()
     return promise
   }
@@ -240,8 +242,10 @@ export class Pipeline {
   /** Refuses all pending and further requests with `error`, and stops the thread. */
   async close(error: Error): Promise<void> {
     this.#closed ??= error
-    const waiting = [...this.#conditions.splice(0), ...this.#backlog.splice(0)]
-    for (const { reject } of [...this.#clearSent(), ...waiting]) reject(error)
+    for (const { reject } of this.#clearSent()) reject(error)
+    for (const queue of [this.#idleTasks, this.#conditions, this.#backlog]) {
+      for (const { reject } of queue.splice(0)) reject(error)
+    }
     const turn = this.#turn
     this.#turn = null
     await this.exchange(null)
@@ -284,9 +288,13 @@ export class Pipeline {
   #advance(): void {
     while (!this.#isExclusive) {
       const [next] = this.#backlog
-      if (next !== undefined && 'run' in next && (!next.isChange || this.#hasTurn)) {
+      const queue = this.#idleTasks.length > 0 ? this.#idleTasks : this.#backlog
+      const [task] = queue
+      if (task !== undefined && 'run' in task && (!task.isChange || this.#hasTurn)) {
         // Conditions wait too, so that they cannot delay the task without end.
-        if (this.#sent.size === 0 && !this.#isRecording && !this.#isStarting) this.#runTask(next)
+        if (this.#sent.size > 0 || this.#isRecording || this.#isStarting) return
+        queue.shift()
+        this.#runTask(task)
         return
       }
       const isChange = next !== undefined && 'message' in next && this.#mayDecide
@@ -307,7 +315,6 @@ export class Pipeline {
   }
 
   #runTask(task: Exclusive): void {
-    this.#backlog.shift()
     this.#isExclusive = true
     void task.run().then((lost) => {
       this.#isExclusive = false
@@ -359,9 +366,7 @@ export class Pipeline {
       }
     } catch (error) {
       const failure = error instanceof Error ? error : new Error(String(error))
-      const waiting = this.#backlog.splice(0)
-      this.#backlog.push(...waiting.filter((each) => 'run' in each && !each.isChange))
-      for (const each of waiting) if (!this.#backlog.includes(each)) each.reject(failure)
+      for (const each of this.#backlog.splice(0)) each.reject(failure)
     }
     this.#isTurning = false
     this.#advance()
