@@ -34,12 +34,13 @@ export function sheetNameOf(fileName: string): string {
  * Source: specification, “Output workbook” 2; decision 0010.
  */
 export function workbookNameOf(fileName: string): string {
-  const clean = fileName
-    .replace(UNPRINTABLE, '')
-    .replace(/[<>:"/\\|?*]/g, '_')
-    .replace(/[. ]{1,255}$/, '')
+  const path = fileName.replace(UNPRINTABLE, '').replace(/[. ]{1,255}$/, '')
+  // A dot in a folder does not begin an extension.
+  const folders = Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1
+  const clean = path.replace(/[<>:"/\\|?*]/g, '_')
   const dot = clean.lastIndexOf('.')
-  const stem = dot > 0 || IMAGE_EXTENSION.test(clean) ? clean.slice(0, dot) : clean
+  const hasExtension = dot > folders || IMAGE_EXTENSION.test(clean.slice(folders))
+  const stem = hasExtension ? clean.slice(0, dot) : clean
   const name = WINDOWS_DEVICE.test(stem) ? `_${stem}` : stem
   return `${cutUnits(name === '' ? 'image' : name, FILE_NAME_UNITS_MAX - EXTENSION.length)}${EXTENSION}`
 }

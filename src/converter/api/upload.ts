@@ -24,7 +24,7 @@ const HEADERS_END = Buffer.from('\r\n\r\n')
 
 export interface Upload {
   readonly bytes: Uint8Array
-  /** The name of the file, as sent, but without folders. */
+  /** The name of the file, as sent. */
   readonly name: string
   /** Fields whose names are in OPTION_NAMES, by name. */
   readonly fields: ReadonlyMap<string, string>
@@ -42,7 +42,7 @@ export function readUpload(body: Buffer, contentType: string): Upload {
     if (name === 'file' && fileName !== null) {
       if (file !== null) throw new ConverterError('FIELD_INVALID', 'the form has two files')
       // If no file is chosen, a browser sends the field with an empty file name and no content, which is ignored.
-      if (fileName !== '' || bytes.length > 0) file = { bytes, name: baseName(fileName) }
+      if (fileName !== '' || bytes.length > 0) file = { bytes, name: fileName }
     } else if (known.has(name)) {
       const isRepeated = fields.has(name)
       if (isRepeated || bytes.length > FIELD_BYTES_MAX) {
@@ -61,11 +61,6 @@ export function readUpload(body: Buffer, contentType: string): Upload {
     throw new ConverterError('FILE_TOO_LARGE', message)
   }
   return { ...file, fields }
-}
-
-/** Returns the last part of a path. Source: RFC 7578, section 4.2. */
-function baseName(path: string): string {
-  return path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1)
 }
 
 interface FormPart {
