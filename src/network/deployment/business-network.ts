@@ -15,7 +15,7 @@ import {
   ResourceDatabase,
   type StoredResource,
 } from '../resources/database.ts'
-import { Guard, isExhausted } from '../resources/guard.ts'
+import { type EvaluateCondition, Guard, isExhausted } from '../resources/guard.ts'
 import { missing, removed, requireType, submittedFields } from '../resources/instances.ts'
 import {
   type Listing,
@@ -43,6 +43,8 @@ import { type FieldDefault, upgradedResources } from './upgrade.ts'
 
 /** Maximum time to load the scripts of a network, milliseconds. */
 const BOOT_MS = 2_000
+/** Maximum conditions that are sent to the network's thread at a time, each with at most 256 resources. */
+const EVALUATIONS_MAX = 4
 
 /** The position of a request's changes, and the resources that the request created or replaced. */
 export interface Made extends WritePosition {
@@ -74,6 +76,8 @@ export class BusinessNetwork {
   #database: ResourceDatabase
   readonly #pipeline: Pipeline
   #definition: NetworkDefinition
+  /** The conditions that the network's thread evaluates, or will evaluate next. */
+  readonly #evaluations: Promise<void>[] = []
 
   /** `isRecorded`: whether the ledger contains the network. If not, the network is recorded with its first change. */
   constructor(deps: NetworkDeps, definition: NetworkDefinition, isRecorded: boolean) {
@@ -347,7 +351,18 @@ export class BusinessNetwork {
   }
 
   #guard(caller: Caller): Guard {
-    const evaluate = this.#pipeline.evaluate.bind(this.#pipeline)
+    const evaluate: EvaluateCondition = async (request) => {
+      // The network's thread evaluates one condition at a time, so more requests would only use memory.
+      while (this.#evaluations.length >= EVALUATIONS_MAX) await Promise.race(this.#evaluations)
+      const evaluation = this.#pipeline.evaluate(request())
+      const ended = evaluation.then(
+        () => {},
+        () => {},
+      )
+      this.#evaluations.push(ended)
+      void ended.then(() => this.#evaluations.splice(this.#evaluations.indexOf(ended), 1))
+      return evaluation
+    }
     return new Guard({ definition: this.#definition, caller, database: this.#database, evaluate })
   }
 }

@@ -36,7 +36,8 @@ export interface ConditionRequest {
  * relationships to resources of `state`. Errors: PROCESSOR_DEADLINE and PROCESSOR_MEMORY, for all resources together.
  */
 export type EvaluateCondition = (
-  request: ConditionRequest,
+  /** Called when the condition is evaluated, so that requests whose turn has not come hold no parsed resources. */
+  request: () => ConditionRequest,
   state: ResourceReader,
 ) => Promise<readonly (boolean | null)[]>
 
@@ -234,12 +235,13 @@ export class Guard implements ResourceReader {
 
   async #evaluatePart(condition: string, subjects: readonly Subject[]) {
     this.#participant ??= this.#readParticipant()
-    const request = {
+    const participant = await this.#participant
+    const request = () => ({
       condition,
-      participant: await this.#participant,
+      participant,
       transaction: this.#transaction?.value ?? null,
       resources: subjects.map(({ content }) => content()),
-    }
+    })
     return this.#evaluate(request, this.database)
   }
 

@@ -65,6 +65,8 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
   }
 }
 
+/** Characters of resolved resources up to which they stay in memory between the rows of a list. */
+const KEPT_CHARACTERS_MAX = 1_048_576
 /** Maximum levels of relationships that are followed. */
 const DEPTH_MAX = 16
 
@@ -102,22 +104,31 @@ export class Resolver {
     const identifier = this.#model.type(String($class))?.identifier ?? ''
     const self = { type: String($class), id: String(whole[identifier]) }
     const resolved = this.#replaced(root, [keyOf(self)])
+    // Large resources are read again for the next row, so that a slow client does not keep them in memory.
+    if (this.#characters > KEPT_CHARACTERS_MAX) this.#forget()
     if (!Object.hasOwn(shown, '$class')) delete resolved.$class
     return resolved
   }
 
   async #readAll(root: JsonObject): Promise<void> {
     const isFirst = this.#read.size === 0
-    for (const { resource, ...target } of await this.#resolution.of([root], DEPTH_MAX)) {
+    for (const { resource, characters, ...target } of await this.#resolution.of(
+      [root],
+      DEPTH_MAX,
+    )) {
       if (resource === null) continue
-      this.#read.set(keyOf(target), { resource, characters: JSON.stringify(resource).length })
+      this.#read.set(keyOf(target), { resource, characters })
     }
     if (!this.#resolution.isFull) return
     // Forgets the resources of earlier calls, so that memory does not grow with a list.
-    this.#read.clear()
-    this.#resolution = this.#newResolution()
+    this.#forget()
     if (isFirst) throw tooLarge()
     await this.#readAll(root)
+  }
+
+  #forget(): void {
+    this.#read.clear()
+    this.#resolution = this.#newResolution()
   }
 
   #newResolution(): Resolution {

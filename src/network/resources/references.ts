@@ -70,7 +70,7 @@ export async function requireReferences(
 }
 
 /** The target of a relationship. `resource` is null if it does not exist, or if the caller may not read it. */
-type Resolved = Target & { readonly resource: JsonObject | null }
+type Resolved = Target & { readonly resource: JsonObject | null; readonly characters: number }
 
 /**
  * Reads resources, in order and in batches. The result is null for a resource that does not exist or that the caller may
@@ -123,9 +123,10 @@ export class Resolution {
           at += 1
           if (target === undefined) continue
           const resource = stored === null ? null : objectIn(stored.text)
-          resolved.push({ ...target, resource })
+          const characters = stored?.text.length ?? 0
+          resolved.push({ ...target, resource, characters })
           if (resource !== null) next.push(resource)
-          this.#characters += stored?.text.length ?? 0
+          this.#characters += characters
         }
         if (this.#characters > RESOLVED_CHARACTERS_MAX) return resolved
       }

@@ -12,7 +12,7 @@ import {
   resourceChangesIn,
   type StoredResource,
 } from '../resources/database.ts'
-import { type ConditionRequest, Guard } from '../resources/guard.ts'
+import { type ConditionRequest, type EvaluateCondition, Guard } from '../resources/guard.ts'
 import {
   missing,
   type Resource,
@@ -120,7 +120,7 @@ export class Decider {
   /** Decides a request without applying the decision. Errors: NetworkError, StoreError. */
   async outcome({ caller, stamp, change }: Request): Promise<DraftedChange> {
     const { definition, scripts } = this.#parts
-    const evaluate = scripts.evaluate.bind(scripts)
+    const evaluate: EvaluateCondition = (request, state) => scripts.evaluate(request(), state)
     const guard = new Guard({ definition, caller, database: this.#state, evaluate })
     switch (change.kind) {
       case 'create':

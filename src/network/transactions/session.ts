@@ -75,7 +75,9 @@ export class TransactionSession implements GuestHost {
     const resolved = await this.#resolution.of([value], this.#levels, own)
     for (const target of own) {
       const stored = await this.#guard.database.read(target)
-      if (stored !== null) resolved.push({ ...target, resource: objectIn(stored.text) })
+      if (stored === null) continue
+      const { text } = stored
+      resolved.push({ ...target, resource: objectIn(text), characters: text.length })
     }
     return resolved
   }
