@@ -62,6 +62,20 @@ it('lists every readable resource, even if a condition cannot be evaluated for m
   expect([failed.status, failed.json.error.code]).toEqual([500, 'PROCESSOR_MEMORY'])
 })
 
+it('stops reading a list when its client has disconnected', async () => {
+  const node = await gateway({ deploy: [definition] })
+  await node.send('POST', '/api/Person', { name: 'ann' })
+  await node.send('POST', '/api/Thing', { id: 'a' })
+  const network = node.networks.require('test-network')
+  const type = network.definition.model.type('org.test.Thing')
+  if (type === null) throw new Error('there is no type Thing')
+  const ann = { participant: { type: 'org.test.Person', id: 'ann' }, identity: null }
+  expect((await network.list(type, {}, ann, new AbortController().signal)).total).toBe(1)
+  await expect(network.list(type, {}, ann, AbortSignal.abort())).rejects.toMatchObject({
+    code: 'SEARCH_INTERRUPTED',
+  })
+})
+
 it('gives equal resources one order: in lists, in queries, and in transactions before and after a change', async () => {
   const node = await gateway({ deploy: [definition] })
   // By code points, U+FFFD precedes U+1F34E. By UTF-16 units, it follows. The ids are created in another order.

@@ -62,7 +62,7 @@ export async function answerCollection(
     case 'POST':
       break
     default:
-      return sendListing(reply, await network.list(type, query, caller))
+      return sendListing(reply, await network.list(type, query, caller, disconnection(reply)))
   }
   const body = bodyOf(request, network.definition.model, type)
   if (isTransaction) {
@@ -154,7 +154,9 @@ export async function answerRead(
 ): Promise<FastifyReply> {
   const { request, reply, network, caller, query } = networkRequest
   allow(request, ['GET', 'HEAD'])
-  if (id === null) return sendListing(reply, await network.list(type, query, caller))
+  if (id === null) {
+    return sendListing(reply, await network.list(type, query, caller, disconnection(reply)))
+  }
   return sendResource(networkRequest, type, id)
 }
 
@@ -206,6 +208,14 @@ function invalidBody(code: Problem['code'], message: string, path = ''): Network
   return new NetworkError('RESOURCE_INVALID', path === '' ? message : `${path}: ${message}`, {
     problems: [{ path, code, message }],
   })
+}
+
+/** Returns a signal that is aborted when the client disconnects or the reply has been sent. */
+export function disconnection({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  if (raw.destroyed) controller.abort()
+  raw.once('close', () => controller.abort())
+  return controller.signal
 }
 
 /** Sends a list, with the total number of matches in `X-Total-Count`. */

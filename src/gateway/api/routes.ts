@@ -27,6 +27,7 @@ import {
   allow,
   answerCollection,
   answerResource,
+  disconnection,
   type NetworkRequest,
   sendListing,
 } from './resources.ts'
@@ -130,7 +131,7 @@ async function answer(
     return answerSystem(networkRequest, [id, ...more], system)
   if (top === 'queries' && id !== undefined && more.length === 0) {
     allow(request, ['GET', 'HEAD'])
-    return sendListing(reply, await network.query(id, query, caller))
+    return sendListing(reply, await network.query(id, query, caller, disconnection(reply)))
   }
   const type = aliases.find(top)
   if (type === null || more.length > 0) {

@@ -11,6 +11,7 @@ import {
   allow,
   answerRead,
   bodyOf,
+  disconnection,
   type NetworkRequest,
   objectOf,
   sendListing,
@@ -116,7 +117,10 @@ async function answerQuery(networkRequest: NetworkRequest): Promise<FastifyReply
     const message = `unknown member ${unknown.slice(0, 64)}; use query and parameters`
     throw invalid(pointer('', unknown), 'UNKNOWN_PROPERTY', message)
   }
-  return sendListing(reply, await network.queryText(text, parameters, query, caller))
+  return sendListing(
+    reply,
+    await network.queryText(text, parameters, query, caller, disconnection(reply)),
+  )
 }
 
 /** Whether the body requests the right to issue identities: `issuer`, or Composer's `options.issuer`. */

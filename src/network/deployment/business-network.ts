@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import type { Json, JsonObject } from '../../base/json.ts'
 import { unitOf } from '../../ledger/core.ts'
@@ -44,7 +45,7 @@ import { type FieldDefault, upgradedResources } from './upgrade.ts'
 /** Maximum time to load the scripts of a network, milliseconds. */
 const BOOT_MS = 2_000
 /** Maximum conditions that are sent to the network's thread at a time, each with at most 256 resources. */
-const EVALUATIONS_MAX = 4
+const EVALUATIONS_MAX = 2
 
 /** The position of a request's changes, and the resources that the request created or replaced. */
 export interface Made extends WritePosition {
@@ -107,28 +108,34 @@ export class BusinessNetwork {
   }
 
   /**
-   * Returns the resources of `type` that match the filter in `query` and that the caller may read. Errors:
-   * FilterError.
+   * Returns the resources of `type` that match the filter in `query` and that the caller may read. `signal`, also of
+   * `query` and `queryText`, ends the reading. Errors: FilterError.
    */
   async list(
     type: TypeDeclaration,
     query: Readonly<Record<string, unknown>>,
     caller: Caller,
+    signal?: AbortSignal,
   ): Promise<Listing> {
     const filter = resourceFilter(query, this.#definition.model, type)
-    return listResources(this.#guard(caller), type, filter)
+    return listResources(this.#guard(caller, signal), type, filter)
   }
 
   /**
    * Returns the results of the named query `name`. `query` contains the parameters of the named query and of a filter.
    * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
    */
-  async query(name: string, query: ParameterTexts, caller: Caller): Promise<Listing> {
+  async query(
+    name: string,
+    query: ParameterTexts,
+    caller: Caller,
+    signal?: AbortSignal,
+  ): Promise<Listing> {
     const named = this.#definition.queries.get(name)
     if (named === undefined) {
       throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
     }
-    return runQuery(this.#guard(caller), named, parametersIn(query, named), query)
+    return runQuery(this.#guard(caller, signal), named, parametersIn(query, named), query)
   }
 
   /**
@@ -140,9 +147,10 @@ export class BusinessNetwork {
     parameters: JsonObject,
     query: ParameterTexts,
     caller: Caller,
+    signal?: AbortSignal,
   ): Promise<Listing> {
     const written = parseStatement(text, this.#definition.model)
-    return runQuery(this.#guard(caller), written, parameterTexts(parameters), query)
+    return runQuery(this.#guard(caller, signal), written, parameterTexts(parameters), query)
   }
 
   /** Returns the deployed archive. Errors: RESOURCE_NOT_FOUND if the caller may not read the network's resource. */
@@ -350,8 +358,10 @@ export class BusinessNetwork {
     return blocks
   }
 
-  #guard(caller: Caller): Guard {
+  #guard(caller: Caller, signal?: AbortSignal): Guard {
     const evaluate: EvaluateCondition = async (request) => {
+      // Lets the event loop serve other requests between two batches of large resources.
+      await setImmediate()
       // The network's thread evaluates one condition at a time, so more requests would only use memory.
       while (this.#evaluations.length >= EVALUATIONS_MAX) await Promise.race(this.#evaluations)
       const evaluation = this.#pipeline.evaluate(request())
@@ -363,7 +373,13 @@ export class BusinessNetwork {
       void ended.then(() => this.#evaluations.splice(this.#evaluations.indexOf(ended), 1))
       return evaluation
     }
-    return new Guard({ definition: this.#definition, caller, database: this.#database, evaluate })
+    return new Guard({
+      definition: this.#definition,
+      caller,
+      database: this.#database,
+      evaluate,
+      signal,
+    })
   }
 }
 

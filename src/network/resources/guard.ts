@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../base/json.ts'
+import { StoreError } from '../../ledger/core.ts'
 import {
   type AccessContext,
   AccessControl,
@@ -47,6 +48,8 @@ export interface GuardParts {
   /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
   readonly evaluate: EvaluateCondition
+  /** Aborted when nobody waits for the result any more. Then reads reject with SEARCH_INTERRUPTED. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Maximum milliseconds that a condition which fails for some resources is evaluated for one batch of resources. */
@@ -65,6 +68,7 @@ export class Guard implements ResourceReader {
   /** All resources, including those that the caller may not read. */
   readonly database: ResourceReader
   readonly #evaluate: EvaluateCondition
+  readonly #signal: AbortSignal | undefined
   readonly #transaction: Resource | null
   readonly #control: AccessControl
   readonly #context: AccessContext
@@ -81,6 +85,7 @@ export class Guard implements ResourceReader {
     this.caller = caller
     this.database = parts.database
     this.#evaluate = parts.evaluate
+    this.#signal = parts.signal
     this.#transaction = transaction
     this.#control = new AccessControl(definition.rules)
     const participantType = model.type(caller.participant.type)
@@ -170,6 +175,7 @@ export class Guard implements ResourceReader {
     let left = selection.limit ?? Number.POSITIVE_INFINITY
     for await (const page of this.database.select({ ...selection, limit: null, offset: 0 })) {
       for await (const part of batchesOf(page)) {
+        this.#requireListener()
         const instances = part.map(({ id }) => ({ type: selection.type, id }))
         const found = await this.#readable(instances, part)
         const readable = found.filter((resource) => resource !== null)
@@ -236,13 +242,18 @@ export class Guard implements ResourceReader {
   async #evaluatePart(condition: string, subjects: readonly Subject[]) {
     this.#participant ??= this.#readParticipant()
     const participant = await this.#participant
-    const request = () => ({
-      condition,
-      participant,
-      transaction: this.#transaction?.value ?? null,
-      resources: subjects.map(({ content }) => content()),
-    })
+    const request = () => {
+      this.#requireListener()
+      const transaction = this.#transaction?.value ?? null
+      const resources = subjects.map(({ content }) => content())
+      return { condition, participant, transaction, resources }
+    }
     return this.#evaluate(request, this.database)
+  }
+
+  #requireListener(): void {
+    if (this.#signal?.aborted !== true) return
+    throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
   }
 
   async #readParticipant(): Promise<JsonObject> {
