@@ -90,6 +90,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
       after: await follow(node, '?since=1.0'),
       start: await follow(node, '?since=start'),
       header: await follow(node, '?since=start', '1.1'),
+      parameter: await follow(node, '?since=start&lastEventId=1.1'),
     }
     expect(clients.now.lastEventId).toBe('1.2')
     await node.send('DELETE', '/api/a/0')

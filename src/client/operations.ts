@@ -231,7 +231,10 @@ export interface Operations {
   }
   /** Subscribe to the entries of a chain as they are recorded (server-sent events) */
   'GET /api/ledgers/{serverid}/changes': {
-    input: { path: { serverid: string }; query?: { db?: readonly string[]; since?: string } }
+    input: {
+      path: { serverid: string }
+      query?: { db?: readonly string[]; since?: string; lastEventId?: string }
+    }
     reply: unknown
   }
   /** Read an attachment, or the parts that `Range` selects */

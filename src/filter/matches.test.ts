@@ -63,6 +63,7 @@ it.each<[string, unknown, boolean]>([
   ['nilike of a number', { qty: { nilike: '5' } }, true],
   ['regexp', { id: { regexp: '^ap{2}' } }, true],
   ['regexp with i', { id: { regexp: '/^AP/i' } }, true],
+  ['regexp with i, without the first slash', { id: { regexp: '^AP/i' } }, true],
   ['exists', { qty: { exists: true } }, true],
   ['exists of null', { note: { exists: true } }, true],
   ['exists of an absent member', { weight: { exists: true } }, false],

@@ -51,7 +51,9 @@ export function likePattern(like: string, caseless: boolean): Pattern {
  */
 export function regexpPattern(text: string): Pattern {
   checkLength(text)
-  const [, inner = text, flags = ''] = /^\/(.*)\/([dgimsuvy]*)$/s.exec(text) ?? []
+  // LoopBack also accepts `^t/i`, without the first slash.
+  const form = /^\/(.*)\/([dgimsuvy]*)$/s.exec(text) ?? /^(.*)\/(i)$/s.exec(text)
+  const [, inner = text, flags = ''] = form ?? []
   if (!/^[iu]{0,2}$/.test(flags)) {
     throw new PatternError(`the flags ${flags} are not supported, only i`)
   }

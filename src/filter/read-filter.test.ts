@@ -60,6 +60,7 @@ it('reads brackets and JSON as the same filter', () => {
     ['filter[order]=a DESC', { order: ['a DESC'] }],
     ['filter[order][0]=a desc&filter[order][1]=b', { order: 'a DESC, b ASC' }],
     ['filter[fields]=a&filter[fields]=b', { fields: ['a', 'b'] }],
+    ['filter[fields]=a,b', { fields: ['a', 'b'] }],
     ['filter[fields][0]=a&filter[fields][1]=b', { fields: { a: true, b: true } }],
     ['filter[fields][a]=false', { fields: { a: false } }],
     ['filter[where][a][regexp]=^x', { where: { a: { regexp: '^x' } } }],

@@ -125,8 +125,9 @@ function wrongOrder(location: FilterLocation): FilterError {
   )
 }
 
-/** Accepts a list of names, or an object with boolean members. */
-function fieldsOf(given: Json, location: FilterLocation): Fields {
+/** Accepts a list of names, in a parameter also separated by commas, or an object with boolean members. */
+function fieldsOf(value: Json, location: FilterLocation): Fields {
+  const given = location.isText && typeof value === 'string' ? value.split(',') : value
   const isList = Array.isArray(given) || typeof given === 'string' || isIndexed(given, location)
   const named = isList
     ? listOf(given, location, FILTER_LIMITS.fields).map((name) => [name, true] as const)

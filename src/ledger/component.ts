@@ -17,7 +17,7 @@ import { changesRoutes } from './api/changes.ts'
 import { erasureRoutes, historyRoutes } from './api/history.ts'
 import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
 import { itemListRoutes } from './api/item-lists.ts'
-import { itemsRoutes } from './api/items.ts'
+import { itemsRoutes, refuseIgnoredHeight } from './api/items.ts'
 import { ledgersRoutes } from './api/ledgers.ts'
 import { logRoutes, witnessRoutes } from './api/log.ts'
 import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
@@ -102,6 +102,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         signed: (request) => signatures.verifyBodiless(request),
       })
       acceptStrictJson(app)
+      app.addHook('onRequest', refuseIgnoredHeight)
       await registerOpenApiPage(app, {
         path: DOC_PATH,
         title: 'daicho: ledger database',

@@ -155,6 +155,25 @@ describe('requests of other sites', () => {
 })
 
 describe('request targets and methods', () => {
+  it('returns 404 for a path with an empty part, and never means the path without it', async () => {
+    for (const line of [
+      ...['GET /api/a/', 'POST /api/a/', 'DELETE /api/a/', 'PATCH /api/a/', 'GET /api//x'],
+      ...['GET /api/a/x/attachments/', 'GET /api/a//history'],
+    ]) {
+      const reply = await ask(`${line} HTTP/1.1`, [`Host: ${host}`])
+      expect([line, reply.status]).toEqual([line, 404])
+      expectRefusal(reply, 404, 'PATH_UNKNOWN')
+    }
+  })
+
+  it('returns 400 for ?at= on any path but that of an item', async () => {
+    for (const path of ['/api/a', '/api/dbs', '/api/a/x/history', '/api/a/x/attachments']) {
+      const reply = await ask(`GET ${path}?at=1 HTTP/1.1`, [`Host: ${host}`])
+      expectRefusal(reply, 400, 'REQUEST_INVALID')
+    }
+    expect((await ask('GET /api/a/x?at=1 HTTP/1.1', [`Host: ${host}`])).status).toBe(200)
+  })
+
   it('returns 400 for an absolute-form target, as sent to a proxy, with any host', async () => {
     for (const target of [
       'http://elsewhere.example/api/dbs',

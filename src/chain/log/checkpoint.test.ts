@@ -127,9 +127,11 @@ it.each([
 
 it('rejects a note with two signatures by the key, even if both are valid', async () => {
   const [, line = ''] = FOO_NOTE.split('\n\n')
-  expect(await codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), FOO_NOTE + line))).toBe(
-    'NOTE_MALFORMED',
-  )
+  const code = (added: string) =>
+    codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), FOO_NOTE + added))
+  expect(await code(line)).toBe('NOTE_MALFORMED')
+  const wrong = line.replace(/.(?=.{10}\n$)/, (unit) => (unit === 'A' ? 'B' : 'A'))
+  expect(await code(wrong)).toBe('NOTE_FORGED')
 })
 
 it('opens a note of 65,536 characters, and rejects a longer note', async () => {

@@ -151,16 +151,17 @@ export async function openNote(
   note: string,
 ): Promise<string> {
   const { text, signatures } = parseNote(note)
-  const [signature, ...more] = signaturesBy(key, ED25519, signatures)
-  if (signature === undefined) {
+  const own = signaturesBy(key, ED25519, signatures)
+  if (own.length === 0) {
     throw new ProofError('NOTE_UNSIGNED', `the note is not signed by the key of ${key.name}`)
   }
-  if (more.length > 0) {
-    throw new ProofError('NOTE_MALFORMED', `the note has two signatures by the key of ${key.name}`)
-  }
   const message = UTF8.encode(text)
-  if (!(await verifySignature(key.publicKey, message, signature))) {
+  for (const signature of own) {
+    if (await verifySignature(key.publicKey, message, signature)) continue
     throw new ProofError('NOTE_FORGED', `the signature of ${key.name} is wrong`)
+  }
+  if (own.length > 1) {
+    throw new ProofError('NOTE_MALFORMED', `the note has two signatures by the key of ${key.name}`)
   }
   return text
 }

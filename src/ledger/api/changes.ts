@@ -34,6 +34,9 @@ const ChangesQuery = Type.Object({
         'for new entries. The header Last-Event-ID has priority over `since`',
     }),
   ),
+  lastEventId: Type.Optional(
+    Type.String({ description: 'Same as the header, for clients that cannot set headers' }),
+  ),
 })
 
 /** Header that browsers send when they reconnect. */
@@ -76,7 +79,8 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
       const feed = ledger.feedOf(serverIdFrom(params.serverid))
       const filter = databaseFilter(query.db ?? [])
       // The header has priority, because a browser reconnects with its original query.
-      const after = startFrom(headers['last-event-id'] || query.since || 'now')
+      const last = headers['last-event-id'] || query.lastEventId
+      const after = startFrom(last || query.since || 'now')
       if (method === 'HEAD') {
         await feed.check(after)
         reply.raw.writeHead(200, HEADERS).end()

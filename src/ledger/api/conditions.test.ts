@@ -192,6 +192,20 @@ describe('Idempotency-Key', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
+  it('is documented with a pattern that accepts what the node accepts', async () => {
+    const { paths } = (await node.send('GET', '/doc/json')).json
+    const { schema } = paths['/api/{db}'].post.parameters.find(
+      ({ name }: { name: string }) => name === 'idempotency-key',
+    )
+    const pattern = new RegExp(schema.pattern, 'u')
+    for (const key of ['"a b"', '"a\\\\\\"b"', '8e03978e-40d5-43dd-bc93-7c3cb3a0', 'a:b/c']) {
+      const headers = { 'idempotency-key': key }
+      const { status } = await node.send('POST', FRUIT, { key }, headers)
+      expect([key, status, pattern.test(key)]).toEqual([key, 200, true])
+    }
+    for (const key of ['a b', '"a"b"', '""', '"ü"']) expect(pattern.test(key)).toBe(false)
+  })
+
   it('is documented for every request that creates an entry, and for no other request', async () => {
     const { paths } = (await node.send('GET', '/doc/json')).json
     const shown = Object.entries(paths).flatMap(([path, operations]) =>

@@ -1,3 +1,4 @@
+import type { onRequestHookHandler } from 'fastify'
 import { canonicalString } from '../../base/canonical-json.ts'
 import { positionText } from '../../chain/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
@@ -28,8 +29,20 @@ import {
   WrittenReply,
 } from './schemas.ts'
 
+const ITEM_PATH = '/api/:db/:id'
 /** The reply for a missing item. Source: specification, “Endpoints”. */
 const NO_ITEM = '{"status":false}'
+
+/** Refuses `?at=` on all paths but that of an item, because the reply would show the current state. */
+export const refuseIgnoredHeight: onRequestHookHandler = (
+  { query, routeOptions },
+  _reply,
+  done,
+) => {
+  const isIgnored = (query as { at?: unknown }).at !== undefined && routeOptions.url !== ITEM_PATH
+  const message = 'at is supported only for one item, GET /api/{db}/{id}?at=<height>'
+  done(isIgnored ? new HttpRefusal(400, 'REQUEST_INVALID', message) : undefined)
+}
 
 export function itemsRoutes(app: HttpApp, ledger: LedgerService): void {
   databaseRoutes(app, ledger)

@@ -72,8 +72,16 @@ export const LedgersQuery = Type.Object({
   proof: flag('Return the blinds and commitments that verify the entries'),
 })
 
-const db = Type.String({ description: 'Name of the database' })
-const id = Type.String({ description: 'Id of the item' })
+const db = Type.String({
+  documentedPattern: namePattern(128),
+  description: 'Name of the database',
+})
+const id = Type.String({ documentedPattern: namePattern(256), description: 'Id of the item' })
+
+/** Pattern of a name of at most `bytesMax` bytes (`names.ts`). */
+export function namePattern(bytesMax: number): string {
+  return `^(?![.]{1,2}$)[^\\u0000-\\u001f\\u007f-\\u009f/]{1,${bytesMax}}$`
+}
 
 export const DatabaseParams = Type.Object({ db })
 export const ItemParams = Type.Object({ db, id })
@@ -202,8 +210,8 @@ export const Failure = Type.Object({
 
 /** Pattern of `*` or a list of entity tags. Source: RFC 9110 section 8.8.3. */
 const TAGS = '^([*]|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'
-/** Pattern of an idempotency key: printable ASCII in double quotes. */
-const KEY = '^"[ !#-~]{1,255}"$'
+/** Pattern of an idempotency key: printable ASCII in double quotes, or a bare token (`parseKey`). */
+const KEY = '^("([ !#-[\\]-~]|[\\\\]["\\\\]){1,255}"|[A-Za-z0-9!#$%&\'*+./:=^_`|~-]{1,255})$'
 
 const idempotencyHeaders = {
   'idempotency-key': Type.Optional(

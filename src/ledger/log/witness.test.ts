@@ -60,6 +60,9 @@ it('rejects invalid requests and contradicting checkpoints with the statuses of 
   const text = await log.request(8, 12)
   const signature = /— \S+ (\S+)\n$/.exec(text)?.[1] ?? ''
   const changed = signature.replace(/.(?=.{10}$)/, (unit) => (unit === 'A' ? 'B' : 'A'))
+  const line = text.slice(text.lastIndexOf('\n\n') + 2)
+  // A valid signature line that is repeated is ignored, but no other line by the same key may be wrong.
+  expect((await add(node, (await log.request(8, 8)).replace(/(— .*\n)$/, '$1$1'))).status).toBe(200)
   const conflict = [409, '8\n', 'text/x.tlog.size']
   const refused = (status: number, code: string) => [
     status,
@@ -67,6 +70,7 @@ it('rejects invalid requests and contradicting checkpoints with the statuses of 
     'application/json; charset=utf-8',
   ]
   const cases: [string | Buffer, unknown[]][] = [
+    [text + line.replace(signature, changed), refused(403, 'WITNESS_SIGNATURE_REFUSED')],
     // The old size differs from the last cosigned size, 8.
     [await log.request(0, 12), conflict],
     [await log.request(9, 12), conflict],

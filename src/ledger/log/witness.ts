@@ -243,13 +243,19 @@ const NOTHING: TreeHead = { size: 0, root: rootOf(EMPTY_FRONTIER) }
 /** Returns the verified checkpoint in `note`. Errors: WITNESS_REQUEST_INVALID, WITNESS_SIGNATURE_REFUSED. */
 async function opened(key: VerifierKey, note: string): Promise<Checkpoint> {
   try {
-    return await openCheckpoint(nodeVerifySignature, key, note)
+    return await openCheckpoint(nodeVerifySignature, key, withoutRepetitions(note))
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     const isUnsigned = error.code === 'NOTE_UNSIGNED' || error.code === 'NOTE_FORGED'
     const code = isUnsigned ? 'WITNESS_SIGNATURE_REFUSED' : 'WITNESS_REQUEST_INVALID'
     throw new LedgerError(code, error.message, { cause: error })
   }
+}
+
+/** Removes repeated signature lines, which verifiers ignore. Source: c2sp.org/signed-note. */
+function withoutRepetitions(note: string): string {
+  const at = note.lastIndexOf('\n\n') + 2
+  return note.slice(0, at) + [...new Set(note.slice(at).split('\n'))].join('\n')
 }
 
 interface WitnessRequest {
