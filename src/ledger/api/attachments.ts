@@ -21,13 +21,17 @@ import {
   failures,
   ItemParams,
   ListQuery,
+  namePattern,
   okReply,
   TokenQuery,
 } from './schemas.ts'
 
 const AttachmentParams = Type.Object({
   ...ItemParams.properties,
-  name: Type.String({ description: 'Name of the attachment' }),
+  name: Type.String({
+    documentedPattern: namePattern(256),
+    description: 'Name of the attachment',
+  }),
 })
 
 const Attachment = Type.Object({
