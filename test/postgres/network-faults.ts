@@ -20,6 +20,8 @@ const RECOVERY_MS = 60_000
 const MESSAGES_MAX = 60
 /** A process that is suspended for longer loses its turn. */
 const SUSPENDED_MS = 7_000
+/** Time after which the server notices that a client has vanished. */
+const KEEPALIVE_MS = 15_000
 const PAUSE_MS = 50
 const BANK = '/bank/api'
 
@@ -558,7 +560,7 @@ const FAULTS = {
     }
     await until('the connection is cut', () => left <= 0, RECOVERY_MS)
   },
-  /** Lets all further messages of one connection disappear. */
+  /** Lets all further messages of one connection disappear, until the server notices as by TCP keepalives. */
   async hold(context: FaultContext) {
     const node = oneOf(context)
     let left = context.dice.below(MESSAGES_MAX)
@@ -569,6 +571,9 @@ const FAULTS = {
       }
     }
     await until('the connection is held', () => left <= 0, RECOVERY_MS)
+    setTimeout(() => {
+      for (const proxy of node.proxies) proxy.cutAll()
+    }, KEEPALIVE_MS)
   },
   async cutAll(context: FaultContext) {
     for (const proxy of oneOf(context).proxies) proxy.cutAll()
