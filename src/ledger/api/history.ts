@@ -72,7 +72,7 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
       if (!Number.isSafeInteger(limit)) {
         throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit must be an integer')
       }
-      await turn()
+      await turn(true)
       const pages = await history.list(db, id, range)
       return sendText(reply, historyReply(pages, limit))
     },

@@ -44,7 +44,7 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
         ...{ docs: isFlagSet(query.docs), count: isFlagSet(query.count) },
       }
       const filter = filterOf(query)
-      await turn()
+      await turn(true)
       const stream =
         filter === null
           ? plainReply(reply, ledger, db, options)

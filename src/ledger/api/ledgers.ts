@@ -53,7 +53,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async ({ query }, reply) => {
       const range = rangeOf(query)
-      await turn()
+      await turn(true)
       const blocks = await ledger.listBlocks(serverIdFrom(query.serverid), range)
       return sendText(reply, blockListReply(blocks, range, isFlagSet(query.proof)))
     },

@@ -1,0 +1,22 @@
+import { expect, it } from 'vitest'
+import { turn } from './turn.ts'
+
+it('serves one caller per event-loop iteration, and every second one for the first piece of a request', async () => {
+  const order: string[] = []
+  const take = async (name: string, isBeginning: boolean) => {
+    await turn(isBeginning)
+    order.push(name)
+  }
+  const taken = [
+    ...['long 1', 'long 2', 'long 3'].map((name) => take(name, false)),
+    ...['first 1', 'first 2'].map((name) => take(name, true)),
+  ]
+  const counts: number[] = []
+  for (let iteration = 0; iteration < 5; iteration += 1) {
+    await new Promise(setImmediate)
+    counts.push(order.length)
+  }
+  await Promise.all(taken)
+  expect(order).toEqual(['first 1', 'long 1', 'first 2', 'long 2', 'long 3'])
+  expect(counts.every((count, at) => count <= at + 1)).toBe(true)
+})
