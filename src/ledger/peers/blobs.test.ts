@@ -139,6 +139,32 @@ it('moves the other blobs if transfers fail, and ends with the error only after 
   expect(sync.missing).toBe(0)
 })
 
+it('reports progress as soon as a blob has moved, so that an earlier error is no longer shown', async () => {
+  const { store } = await origin()
+  const files = await openBlobStore(temporaryFolder(), store, false)
+  const blobs = new ChainBlobs(store.attachments, files, BYTES.length)
+  let progress = 0
+  const onProgress = () => {
+    progress += 1
+  }
+  const run = { isStopped: () => false, onProgress }
+  await new BlobSync(new HandClock()).run(fetchingBlobs({ blob: async () => null }, blobs), run)
+  expect(progress).toBe(0)
+  await new BlobSync(new HandClock()).run(fetchingBlobs({ blob: async () => BYTES }, blobs), run)
+  expect(progress).toBe(1)
+})
+
+it('ends a check if the receiver repeats a page for ever', async () => {
+  const sync = new BlobSync(new HandClock())
+  const asked: number[] = []
+  const absent = async (after: number) => {
+    asked.push(after)
+    return { blobs: [], upTo: 7, more: true }
+  }
+  await sync.run({ absent, move: async () => true })
+  expect(asked).toEqual([-1, 7])
+})
+
 it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', async (_, lose) => {
   const { folder, node, store } = await origin()
   const { serverId } = node.service

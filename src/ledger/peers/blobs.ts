@@ -193,6 +193,8 @@ export class BlobSync {
     let inARow = 0
     for (let more = true; more && !run.isStopped(); ) {
       const page = await transfer.absent(this.#upTo, BLOBS_PER_PAGE)
+      // A receiver could otherwise let this node ask for the same page for ever.
+      more = page.more && page.upTo > this.#upTo
       this.#upTo = page.upTo
       for (const [at, blob] of page.blobs.entries()) {
         try {
@@ -205,7 +207,6 @@ export class BlobSync {
           if (inARow === FAILURES_MAX) return { failed: failed + page.blobs.length - at - 1, error }
         }
       }
-      more = page.more
     }
     return { failed, error: null }
   }

@@ -116,6 +116,21 @@ it('mirrors a chain from a good source while another source of the chain never e
   await until('no request is open', () => waiting === 0)
 })
 
+it('shows no old error of a peer that is removed and added again', async () => {
+  const node = await start()
+  let answers = true
+  const { vkey, url, serverId } = await hostile((_path, reply) => {
+    if (answers) reply.writeHead(500).end()
+  })
+  const add = () => node.send('POST', '/api/config/peers', { vkey, url })
+  await add()
+  await until('the peer fails', async () => (await stateOf(node, serverId)).state === 'failing')
+  answers = false
+  await node.send('DELETE', `/api/config/peers/${serverId}`)
+  await add()
+  expect(await stateOf(node, serverId)).toMatchObject({ state: 'behind', error: null })
+})
+
 it('mirrors the other peers, starts, and shows the error if the folder of one mirror is unusable', async () => {
   const folder = temporaryFolder()
   const [broken, good] = [await start(), await start()]

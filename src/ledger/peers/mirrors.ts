@@ -123,6 +123,9 @@ export class Mirrors {
   /** Removes a peer. The mirror of its chain stays and is served. Errors: PEER_UNKNOWN, PEER_INVALID. */
   remove(serverId: number): void {
     this.#list.remove(serverId)
+    for (const name of this.#states.keys()) {
+      if (!this.#isPeer(name)) this.#states.delete(name)
+    }
     this.#sendPeers()
   }
 
@@ -190,6 +193,10 @@ export class Mirrors {
     return this.#states.get(nameOf(peer)) ?? { serverId, url, ...unknown }
   }
 
+  #isPeer(name: string): boolean {
+    return this.#list.all.some((peer) => nameOf(peer) === name)
+  }
+
   #sendPeers(): void {
     if (this.#closing) return
     this.#worker ??= this.#startWorker()
@@ -238,7 +245,10 @@ export class Mirrors {
   #receive(message: FromMirrors): void {
     switch (message.kind) {
       case 'state':
-        this.#states.set(nameOf(message.state), message.state)
+        // A removed peer must not show an old error when it is added again.
+        if (this.#isPeer(nameOf(message.state))) {
+          this.#states.set(nameOf(message.state), message.state)
+        }
         break
       case 'stored':
         this.#stored(message.serverId)
