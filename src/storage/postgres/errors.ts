@@ -69,6 +69,11 @@ export function isLockTimeout(error: unknown): boolean {
   return hasCode(error, ['55P03'])
 }
 
+/** Returns whether a statement was refused because an earlier statement of its transaction failed. */
+export function isAfterFailure(error: unknown): boolean {
+  return hasCode(error, ['25P02'])
+}
+
 /** Returns whether the error reports that a table does not exist. */
 export function isMissingTable(error: unknown): boolean {
   return hasCode(error, ['42P01'])

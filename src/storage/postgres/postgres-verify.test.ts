@@ -146,6 +146,17 @@ describe.skipIf(postgres.missing !== null)(`verification${postgres.note}`, () =>
     expect(await findingIn(location)).toBeNull()
   })
 
+  it('a read after a failed read of one snapshot fails for the same reason', async () => {
+    const { location, client } = await filled()
+    const reader = await openStoreReader(location, { frozen: true })
+    onTestFinished(() => reader.close())
+    await client.query('ALTER TABLE tree RENAME TO other')
+    const reason = { message: expect.stringContaining('relation "tree" does not exist') }
+    await expect(reader.treeLeaves(serverId, 0, 1)).rejects.toMatchObject(reason)
+    await expect(reader.databases()).rejects.toMatchObject(reason)
+    await expect(reader.fileDamage()).rejects.toMatchObject(reason)
+  })
+
   it('finds the same differences with several threads as with one thread', async () => {
     const { location, client } = await newDatabase()
     const store = await openStore({ location, serverId, durable: false })

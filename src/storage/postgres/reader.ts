@@ -50,7 +50,7 @@ import { Connection, type Queries, type Value } from './connection.ts'
 import { damageOf, physicalDamage } from './damage.ts'
 import { storeErrorOf } from './errors.ts'
 import { LIST_INDEXES } from './indexes.ts'
-import { ReadPool, Reads } from './reads.ts'
+import { FrozenQueries, ReadPool, Reads } from './reads.ts'
 import { retrying } from './retry.ts'
 import { checkReadable } from './schema.ts'
 import { PostgresSearchRows } from './search-rows.ts'
@@ -292,11 +292,19 @@ export class PostgresReader implements StoreReader {
   }
 
   async fileDamage(): Promise<string | null> {
-    return physicalDamage(this.#queries)
+    return this.#check(physicalDamage)
   }
 
   async damage(): Promise<string | null> {
-    return damageOf(this.#queries)
+    return this.#check(damageOf)
+  }
+
+  async #check(check: (queries: Queries) => Promise<string | null>): Promise<string | null> {
+    try {
+      return await check(this.#queries)
+    } catch (error) {
+      throw storeErrorOf(error)
+    }
   }
 
   async head(serverId: number): Promise<Head | null> {
@@ -407,7 +415,7 @@ export async function openPostgresReader(options: PostgresReaderOptions): Promis
     const serverId = await checkReadable(first)
     if (frozen) {
       await first.execute('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
-      return new PostgresReader(serverId, first, () => first.close())
+      return new PostgresReader(serverId, new FrozenQueries(first), () => first.close())
     }
     const pool = new ReadPool(connecting, first)
     return new PostgresReader(serverId, pool, () => pool.close())

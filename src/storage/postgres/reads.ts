@@ -1,7 +1,7 @@
 import { StoreError } from '../errors.ts'
 import type { Row } from '../rows.ts'
 import { Connection, type ConnectionOptions, type Queries, type Value } from './connection.ts'
-import { storeErrorOf } from './errors.ts'
+import { isAfterFailure, storeErrorOf } from './errors.ts'
 import { retrying } from './retry.ts'
 
 /** Maximum connections of one reader. */
@@ -77,6 +77,36 @@ export class ReadPool implements Queries {
         this.#opening = null
       })
     return this.#opening
+  }
+}
+
+/**
+ * Runs reads in one transaction. After a failed read, the server refuses the others; they fail with the first error,
+ * which has the reason.
+ */
+export class FrozenQueries implements Queries {
+  readonly #connection: Connection
+  #first: unknown = null
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  rows(text: string, values: readonly Value[]): Promise<Row[]> {
+    return this.#noting(this.#connection.rows(text, values))
+  }
+
+  script(text: string): Promise<Row[][]> {
+    return this.#noting(this.#connection.script(text))
+  }
+
+  async #noting<Result>(read: Promise<Result>): Promise<Result> {
+    try {
+      return await read
+    } catch (error) {
+      if (!isAfterFailure(error)) this.#first = error
+      throw this.#first ?? error
+    }
   }
 }
 
