@@ -70,8 +70,8 @@ it.each([
     `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`,
   ],
   [
-    'a resource that is normalized when stored',
-    `${registry} tx.account.seen = '2026-01-0' + (tx.account.balance % 9 + 1);
+    'a resource with a date',
+    `${registry} tx.account.seen = new Date('2026-01-0' + (tx.account.balance % 9 + 1));
      tx.account.balance += 1; await registry.update(tx.account)`,
   ],
   [
