@@ -12,6 +12,7 @@ import {
   openStoreReader,
   type StoredDatabase,
   type StoredItem,
+  StoreError,
   type StoreLocation,
   type StoreReader,
   storeExists,
@@ -316,7 +317,7 @@ class DatabaseCopier {
   async #copyBlob(sha256: string, length: number): Promise<boolean> {
     if ((await this.#target.progress({ sha256, length })).isComplete) return true
     try {
-      const { blob } = await this.#blobs.open(sha256)
+      const { blob } = await this.#blobs.open(sha256).catch(throwUnreadable)
       try {
         const expectSame = async (received: { sha256: string }) => {
           if (received.sha256 !== sha256) throw new PeerError('CONTENT_ABSENT', 'it was changed')
@@ -334,11 +335,17 @@ class DatabaseCopier {
   }
 }
 
+/** Throws CONTENT_ABSENT for a blob that the disk cannot read, so that the other blobs are restored. */
+function throwUnreadable(error: unknown): never {
+  if (!(error instanceof StoreError && error.code === 'STORE_FAILED')) throw error
+  throw new PeerError('CONTENT_ABSENT', 'the blob cannot be read', { cause: error })
+}
+
 /** Yields the bytes of `blob`. Each chunk is valid until the next chunk is requested. */
 async function* chunksOf(blob: OpenBlob): AsyncGenerator<Uint8Array> {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
   for (let at = 0; at < blob.length; ) {
-    const bytes = await blob.read(chunk, at)
+    const bytes = await blob.read(chunk, at).catch(throwUnreadable)
     if (bytes === 0) return
     yield chunk.subarray(0, bytes)
     at += bytes

@@ -1,4 +1,5 @@
 // Tests that a restore can be repeated after each of its steps.
+import { hash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
@@ -52,6 +53,24 @@ it.each([0, 1])(
     expect(await restore(node, folder, vkey)).toEqual(first)
   },
 )
+
+it('restores under a new key all attachments but the one whose file cannot be read', async () => {
+  const node = await nodeWith(temporaryFolder(), 1)
+  await node.send('POST', '/api/db0', { id: 'a' })
+  for (const name of ['x', 'y']) {
+    await node.send('PUT', `/api/db0/a/attachments/${name}`, name, { 'content-type': 'a/b' })
+  }
+  await node.service.log.consistency(0, 4)
+  const { serverId, log } = node.service
+  const folder = temporaryFolder()
+  const sha256 = hash('sha256', 'x')
+  const attachments = join(folder, 'mirrors', `${serverId}`, 'attachments')
+  mkdirSync(join(attachments, sha256.slice(0, 2), sha256.slice(2)), { recursive: true })
+  expect(await restore(node, folder, log.verifierKey)).toMatchObject({
+    own: { items: 1, finding: null },
+    absent: 1,
+  })
+})
 
 it('reports a store that was damaged after the restore, and does not call it valid', async () => {
   const ownFolder = temporaryFolder()
