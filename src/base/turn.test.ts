@@ -20,3 +20,14 @@ it('serves one caller per event-loop iteration, and every second one for the fir
   expect(order).toEqual(['first 1', 'long 1', 'first 2', 'long 2', 'long 3'])
   expect(counts.every((count, at) => count <= at + 1)).toBe(true)
 })
+
+it('serves the first piece of a request at once if no other work is waiting', async () => {
+  await new Promise(setImmediate)
+  const order: string[] = []
+  setImmediate(() => order.push('next iteration'))
+  await turn(true)
+  order.push('first')
+  await turn(true)
+  order.push('second')
+  expect(order).toEqual(['first', 'next iteration', 'second'])
+})
