@@ -1,6 +1,7 @@
 // `daicho load` and `daicho dump` with a data folder and with a running node: interruptions, output and exit codes.
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -337,6 +338,23 @@ describe('load and dump with a running node', () => {
     await expect(items.check()).rejects.toThrow('fruit changed during the dump')
   })
 
+  it('dump a database that changed just before, although the newest checkpoint does not cover that change', async () => {
+    const block = { body: [{ db: 'fruit' }] }
+    const server = createServer((request, reply) => {
+      const { searchParams, pathname } = new URL(request.url ?? '/', 'http://node')
+      if (pathname.endsWith('/checkpoint')) return void reply.end('log\n1\nroot\n')
+      const offset = Number(searchParams.get('offset'))
+      const ledgers = Array.from({ length: Math.max(0, Math.min(1, 3 - offset)) }, () => block)
+      reply.end(JSON.stringify({ status: true, serverid: 1, ledgers }))
+    })
+    onTestFinished(() => void server.close())
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const { port } = server.address() as AddressInfo
+    const items = await NodeItems.open({ url: `http://127.0.0.1:${port}` }, 'fruit')
+    expect(items.height).toBe(2)
+    await items.check()
+  })
+
   it('store batches of text with three bytes per character, and the largest and the deepest items', async () => {
     const node = await startLedgerNode()
     const target = nodeTarget({ url: node.url })
@@ -361,7 +379,8 @@ describe('load and dump with a running node', () => {
     // Replies without an end to pages of more than 100 items, and with too many elements to more than 50.
     const server = createServer((request, reply) => {
       const { searchParams, pathname } = new URL(request.url ?? '/', 'http://node')
-      if (pathname !== '/api/fruit') return void reply.end('{"status":true,"serverid":1}')
+      if (pathname !== '/api/fruit')
+        return void reply.end('{"status":true,"serverid":1,"ledgers":[]}')
       const limit = Number(searchParams.get('limit'))
       limits.push(limit)
       const isLast = searchParams.get('cursor') === '1.0'

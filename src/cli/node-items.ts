@@ -30,8 +30,8 @@ interface BlocksReply extends LedgerReply {
  * database, all pages show the state after block `height`.
  */
 export class NodeItems {
-  /** Height of the newest block when `open` was called; null if the node had no blocks. */
-  readonly height: number | null
+  /** Number of blocks of the node when `open` was called. */
+  readonly #size: number
   readonly #node: NodeAddress
   readonly #db: string
   readonly #serverId: number
@@ -40,19 +40,27 @@ export class NodeItems {
     this.#node = node
     this.#db = db
     this.#serverId = serverId
-    this.height = size === 0 ? null : size - 1
+    this.#size = size
   }
 
   /** Reads the server id and the height of the node. Errors: Exit. */
   static async open(node: NodeAddress, db: string): Promise<NodeItems> {
     type Reply = LedgerReply & { readonly serverid: number }
     const { serverid } = await callNode<Reply>(node, '/api/serverid', 'GET')
-    return new NodeItems(node, db, serverid, await sizeOf(node, serverid))
+    let size = await sizeOf(node, serverid)
+    // A checkpoint can be older than the newest blocks.
+    for await (const { length } of blocksFrom(node, serverid, size)) size += length
+    return new NodeItems(node, db, serverid, size)
+  }
+
+  /** Height of the newest block when `open` was called; null if the node had no blocks. */
+  get height(): number | null {
+    return this.#size === 0 ? null : this.#size - 1
   }
 
   /** Yields the canonical texts of the items. Errors: Exit. */
   async *read(): AsyncGenerator<readonly string[]> {
-    const page = this.#pages<ItemsReply>(PAGE_ITEMS)
+    const page = pageReader<ItemsReply>(this.#node, PAGE_ITEMS)
     for (let cursor: string | null = 'start'; cursor !== null; ) {
       const reply: ItemsReply = await page(
         `/api/${encodeURIComponent(this.#db)}?docs=true&cursor=${cursor}`,
@@ -69,39 +77,52 @@ export class NodeItems {
     }
   }
 
-  /** Returns a function that reads a page. Pages have up to `limit` elements, and shrink if a reply is too long. */
-  #pages<Reply extends LedgerReply>(limit: number): (path: string) => Promise<Reply> {
-    let size = limit
-    return async (path) => {
-      for (;;) {
-        try {
-          return await callNode<Reply>(this.#node, `${path}&limit=${size}`, 'GET')
-        } catch (error) {
-          const isTooLong = error instanceof Exit && error.cause instanceof ReplyTooLong
-          if (!isTooLong || size === 1) throw error
-          size = Math.ceil(size / 2)
-        }
-      }
-    }
-  }
-
   /** Throws Exit (finding) if a block after `height` changed the database. */
   async check(): Promise<void> {
-    const page = this.#pages<BlocksReply>(PAGE_BLOCKS)
-    for (let next = (this.height ?? -1) + 1; ; ) {
-      const { ledgers } = await page(`/api/ledgers?serverid=${this.#serverId}&offset=${next}`)
-      if (ledgers.some(({ body }) => body.some(({ db }) => db === this.#db))) {
-        const message =
-          `${this.#db} changed during the dump; run the dump again, or run it on the machine of the node ` +
-          'without --url, which works even if the database changes'
-        throw new Exit(EXIT.finding, message)
-      }
-      next += ledgers.length
-      if (ledgers.length === 0) return
+    for await (const blocks of blocksFrom(this.#node, this.#serverId, this.#size)) {
+      if (!blocks.some(({ body }) => body.some(({ db }) => db === this.#db))) continue
+      const message =
+        `${this.#db} changed during the dump; run the dump again, or run it on the machine of the node ` +
+        'without --url, which works even if the database changes'
+      throw new Exit(EXIT.finding, message)
     }
   }
 
   async close(): Promise<void> {}
+}
+
+/** Returns a function that reads a page. Pages have up to `limit` elements, and shrink if a reply is too long. */
+function pageReader<Reply extends LedgerReply>(
+  node: NodeAddress,
+  limit: number,
+): (path: string) => Promise<Reply> {
+  let size = limit
+  return async (path) => {
+    for (;;) {
+      try {
+        return await callNode<Reply>(node, `${path}&limit=${size}`, 'GET')
+      } catch (error) {
+        const isTooLong = error instanceof Exit && error.cause instanceof ReplyTooLong
+        if (!isTooLong || size === 1) throw error
+        size = Math.ceil(size / 2)
+      }
+    }
+  }
+}
+
+/** Yields the blocks from height `next` in pages, up to the newest block. Errors: Exit. */
+async function* blocksFrom(
+  node: NodeAddress,
+  serverId: number,
+  next: number,
+): AsyncGenerator<BlocksReply['ledgers']> {
+  const page = pageReader<BlocksReply>(node, PAGE_BLOCKS)
+  for (let height = next; ; ) {
+    const { ledgers } = await page(`/api/ledgers?serverid=${serverId}&offset=${height}`)
+    if (ledgers.length === 0) return
+    yield ledgers
+    height += ledgers.length
+  }
 }
 
 /** Returns the number of blocks that the newest checkpoint covers. Errors: Exit. */
