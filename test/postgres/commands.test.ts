@@ -92,18 +92,18 @@ describe.skipIf(postgres.missing !== null)(`commands${postgres.note}`, () => {
         args: ['--from', node.url, '--serverid', `${serverid}`],
         contents: 1,
       },
-    ]
+    ] as const
     for (const { command, args, contents } of commands) {
       await using database = await postgres.newDatabase()
       const folder = temporaryFolder()
       copyFileSync(join(from, 'node.key'), join(folder, 'node.key'))
       const settings = { SYSTEM_FOLDER: folder, STORE: database.url, PEERS_ALLOW_PRIVATE: '1' }
-      expect(await runHere(command(), args, settings)).toMatchObject({ code: 0 })
+      expect(await runHere(command(), [...args], settings)).toMatchObject({ code: 0 })
       expect(readdirSync(folder).sort()).toEqual(['ledger.lock', 'node.key', 'signed-head'])
       const { stdout } = await runHere(verifyCommand(), [database.url, '--json'], settings)
       expect(JSON.parse(stdout)).toMatchObject({ status: true, items: 2, contents })
-      const again = await runHere(command(), args, settings)
-      expect([again.code, again.stderr]).toEqual([78, expect.stringContaining('already contains')])
+      // If the command was killed after its last step, it can be repeated.
+      expect(await runHere(command(), [...args], settings)).toMatchObject({ code: 0 })
     }
     await node.close()
   })
