@@ -145,7 +145,7 @@ function isJsonOrRaw(entry: string | RawEntry): boolean {
 /** The entry that parsing and printing `text` gives, or null if `text` is not canonical. */
 function parsedEntry(text: string): Omit<RawEntry, 'text'> | null {
   try {
-    const value: Json = JSON.parse(text)
+    const value: Json = parseJson(text)
     if (!isJsonObject(value) || canonicalJson(value) !== text) return null
     const { db, method, item, serverid } = value
     if (typeof db !== 'string' || !isJsonObject(item) || typeof item.id !== 'string') return null

@@ -23,6 +23,7 @@ it('loads only the code of the requested command', () => {
     './command-list.ts',
     './exit.ts',
     './output.ts',
+    './signals.ts',
     './version.ts',
   ])
 })
