@@ -62,7 +62,7 @@ afterAll(async () => {
 
 /**
  * Starts the command `args` and kills it, `kills` times. Checks after each kill that the folder has no store or a
- * complete store, and removes a complete store.
+ * complete store, of which only blobs may be missing, and removes a complete store.
  */
 async function killedAgainAndAgain(args: string[], target: string, kills: number): Promise<void> {
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
@@ -80,7 +80,9 @@ async function killedAgainAndAgain(args: string[], target: string, kills: number
     restore.child.kill('SIGKILL')
     await restore.ended
     if (existsSync(join(target, 'ledger.db'))) {
-      expect(await verifyFolder(target)).toMatchObject({ finding: null })
+      const { finding } = await verifyFolder(target)
+      // The store moves into place before the blobs, which a repeated restore fetches.
+      if (finding !== null) expect(finding.what).toMatch(/^blob [0-9a-f]{64} is missing$/)
       rmSync(join(target, 'ledger.db'))
       withinMs /= 2
     } else {
