@@ -28,6 +28,10 @@ async function outcome(): Promise<string> {
 }
 
 const result = await outcome()
-const megabytes = Math.round(process.resourceUsage().maxRSS / 1024)
+// `maxRSS` of a process begins with the memory of the process that started it, which can be larger. VmHWM does not.
+const peak = /^VmHWM:\s*(\d+) kB$/m.exec(
+  await readFile('/proc/self/status', 'utf8').catch(() => ''),
+)
+const megabytes = Math.round(Number(peak?.[1] ?? process.resourceUsage().maxRSS) / 1024)
 console.log(JSON.stringify({ outcome: result, megabytes }))
 await workers.close()
