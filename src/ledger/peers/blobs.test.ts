@@ -189,7 +189,8 @@ it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', asy
     url: mirrorNode.url,
     serverId,
     allowPrivate: true,
-    signer: new NodeSigner(nodeKeyIn(folder, false), systemClock),
+    // A node refuses requests signed in the second of its start.
+    signer: new NodeSigner(nodeKeyIn(folder, false), { now: () => systemClock.now() + 1_000 }),
     outbound: systemOutbound,
   })
   const files = await openBlobStore(folder, store, false)
