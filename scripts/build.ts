@@ -38,7 +38,10 @@ export async function buildPackage(): Promise<void> {
 
 async function make(dist: string): Promise<void> {
   const { build } = await import('vite')
-  const programs = globSync(PROGRAMS, { cwd: SRC, exclude: ['**/test-*.ts', 'dashboard/**'] })
+  const programs = globSync(PROGRAMS, {
+    cwd: SRC,
+    exclude: ['**/{contract,dashboard}/**', '**/test-*.ts'],
+  })
   await build({
     configFile: false,
     root: ROOT,

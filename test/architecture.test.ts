@@ -55,7 +55,7 @@ function filesBelow(folder: string): string[] {
 
 const files = filesBelow(src).filter((path) => /\.tsx?$/.test(path))
 const moduleOf = (path: string) => relative(src, path).split(sep)[0] ?? ''
-const isTest = (path: string) => /\.test\.tsx?$|-contract\.ts$/.test(path)
+const isTest = (path: string) => /\.test\.tsx?$|\/contract\//.test(path)
 
 interface Import {
   from: string
@@ -157,11 +157,11 @@ it('threads and commands that do not listen load neither the listener nor the sc
     const found = text.matchAll(/^(?:import|export|\}) (?:[^']* )?from '(\.[^']+)'/gm)
     return [...found].map(([, specifier = '']) => resolve(dirname(from), specifier))
   }
-  const threads = ['writer/writer-thread.ts', 'log/thread.ts', 'peers/thread.ts']
+  const threads = ['write/writer-thread.ts', 'log/thread.ts', 'peers/thread.ts']
   for (const start of [...threads, 'core.ts', '../network/index.ts']) {
     const loaded = new Set([join(src, 'ledger', start)])
     for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)
-    expect(loaded).toContain(join(src, 'storage/store.ts'))
+    expect(loaded).toContain(join(src, 'storage/port/store.ts'))
     expect([start, loaded.has(join(src, 'http/listener.ts'))]).toEqual([start, false])
     // Only the network threads may load the script engine.
     expect([start, loaded.has(join(src, 'network/runtime/guest.ts'))]).toEqual([start, false])

@@ -12,18 +12,18 @@ import {
   provenBlockJson,
 } from '../src/chain/index.ts'
 import type { Outbound } from '../src/http/outbound.ts'
-import { decodeBlock } from '../src/ledger/decoded-block.ts'
 import { exportLines } from '../src/ledger/export/export.ts'
 import { importExport } from '../src/ledger/export/import.ts'
+import { type NodeKey, nodeKeyIn } from '../src/ledger/log/node-key.ts'
 import { logKeyOf, signHead } from '../src/ledger/log/signed-head.ts'
-import { type NodeKey, nodeKeyIn } from '../src/ledger/node-key.ts'
 import { PeerClient } from '../src/ledger/peers/peer-client.ts'
 import { nextPush, PUSH_BYTES_MAX } from '../src/ledger/peers/push.ts'
 import { systemPlatform, type Thread, type ThreadPort } from '../src/ledger/platform.ts'
-import type { RequestConditions } from '../src/ledger/request-conditions.ts'
-import type { Operation, UnitOfWork } from '../src/ledger/unit-of-work.ts'
-import { LedgerWriter } from '../src/ledger/writer/writer.ts'
-import { serveWriter } from '../src/ledger/writer/writer-thread.ts'
+import { decodeBlock } from '../src/ledger/write/decoded-block.ts'
+import type { RequestConditions } from '../src/ledger/write/request-conditions.ts'
+import type { Operation, UnitOfWork } from '../src/ledger/write/unit-of-work.ts'
+import { LedgerWriter } from '../src/ledger/write/writer.ts'
+import { serveWriter } from '../src/ledger/write/writer-thread.ts'
 import { openStoreReader, type StoreReader } from '../src/storage/index.ts'
 import { temporaryFolder } from './support/ledger-node.ts'
 import { IS_THOROUGH } from './support/rounds.ts'
@@ -33,7 +33,7 @@ vi.mock(import('../src/chain/entry.ts'), async (original) => ({
   ...(await original()),
   ENTRIES_BYTES_MAX: 16_384,
 }))
-vi.mock(import('../src/ledger/item.ts'), async (original) => ({
+vi.mock(import('../src/ledger/write/item.ts'), async (original) => ({
   ...(await original()),
   ITEM_BYTES_MAX: 2_560,
 }))

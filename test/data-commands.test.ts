@@ -14,7 +14,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
-import { BLOB_FOLDERS, DATA_FILES } from '../src/cli/node-folder.ts'
+import { BLOB_FOLDERS, DATA_FILES } from '../src/cli/node/node-folder.ts'
 import { type Ended, runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
 import {
   startLedgerNode,

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Json, JsonObject } from '../src/base/json.ts'
-import { itemIdFor, LoadStateFile, newLoad } from '../src/cli/load-state.ts'
-import { nodeTarget } from '../src/cli/node-target.ts'
+import { itemIdFor, LoadStateFile, newLoad } from '../src/cli/node/load-state.ts'
+import { nodeTarget } from '../src/cli/node/node-target.ts'
 import {
   CONFLICT_POLICIES,
   type ConflictPolicy,

@@ -6,7 +6,7 @@ import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
 import { type ComponentName, composeApp } from '../src/cli/composition/components.ts'
-import { readSettings } from '../src/cli/settings.ts'
+import { readSettings } from '../src/cli/composition/settings.ts'
 import { buildApp } from '../src/http/index.ts'
 import { validatorCompiler } from '../src/http/schema-compilers.ts'
 

@@ -5,8 +5,8 @@ import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, parseJson } from '../base/json.ts'
 import { sealBlock } from './block.ts'
 import { type BlockParts, parseBlockParts, provenBlockJson } from './block-json.ts'
+import { plainValue } from './contract/test-plain.ts'
 import { type RawBlock, RawEntry, rawBlocks, rawEntry } from './raw-block.ts'
-import { plainValue } from './test-plain.ts'
 
 const SERVER_ID = 4_126
 const MANY = { serverId: SERVER_ID, blocksMax: 10 }

@@ -22,7 +22,7 @@ it('loads only the code of the requested command', () => {
     'commander',
     './command-list.ts',
     './exit.ts',
-    './output.ts',
+    './output/output.ts',
     './signals.ts',
     './version.ts',
   ])

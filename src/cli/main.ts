@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
 import { COMMANDS } from './command-list.ts'
 import { EXIT, exitOf } from './exit.ts'
-import { escapeControls } from './output.ts'
+import { escapeControls } from './output/output.ts'
 import { endOnSignals } from './signals.ts'
 import { VERSION } from './version.ts'
 

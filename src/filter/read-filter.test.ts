@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import { brackets, json, refusal } from './contract/test-filter.ts'
 import { FIELD_TYPES, type FieldType, type TypeOf } from './field-type.ts'
 import type { Filter } from './filter.ts'
 import { filterOf } from './read-filter.ts'
-import { brackets, json, refusal } from './test-filter.ts'
 
 const nothing: Filter = {
   where: null,

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Json } from '../base/json.ts'
+import { brackets, json, refusal } from './contract/test-filter.ts'
 import { FILTER_LIMITS, FilterError, statusOfFilter } from './filter.ts'
 import { filterOf } from './read-filter.ts'
-import { brackets, json, refusal } from './test-filter.ts'
 
 /** An expected result: `taken` for an accepted filter, or an error code and the JSON pointer to the error. */
 const CASES = /^(?:taken|FILTER_[A-Z_]+ (?:\/.*)?)$/s

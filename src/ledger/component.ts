@@ -10,7 +10,6 @@ import {
   statusFalseReply,
 } from '../http/index.ts'
 import { API_TOKEN_SCHEMES, registerAccessChecks, type TokenService } from '../tokens/index.ts'
-import { Activity } from './activity.ts'
 import { aggregationRoutes } from './api/aggregation.ts'
 import { attachmentRoutes } from './api/attachments.ts'
 import { changesRoutes } from './api/changes.ts'
@@ -25,10 +24,11 @@ import { activityRoutes, healthRoutes, indexRoutes } from './api/operations.ts'
 import { peerRoutes } from './api/peers.ts'
 import { statusOf } from './api/replies.ts'
 import { tokenRoutes } from './api/tokens.ts'
-import { FEED_BOUNDS } from './changes/feed.ts'
 import { STORE_OUTAGES } from './errors.ts'
+import { FEED_BOUNDS } from './feed/feed.ts'
+import { Activity } from './node/activity.ts'
+import type { LedgerService } from './node/service.ts'
 import { SignedRequests } from './peers/signed-request.ts'
-import type { LedgerService } from './service.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 const REQUEST_TIMEOUT_MS = 30_000

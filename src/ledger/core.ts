@@ -20,7 +20,6 @@ export {
   type NewChainImportOptions,
 } from './export/import.ts'
 export { type ExportReceiver, type ReadBlock, readExport } from './export/read-export.ts'
-export { mergePatch } from './item.ts'
 export {
   readSigningFiles,
   type SigningFiles,
@@ -29,8 +28,14 @@ export {
 } from './log/verify-signing.ts'
 export { verifierKeysOf } from './log/witness.ts'
 export { witnessOfText } from './log/witnesses.ts'
-export { checkAttachmentName, ITEM_ID_BYTES_MAX, NETWORK_TYPE, networkItemId } from './names.ts'
-export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
+export {
+  type OpenLedger,
+  type OpenLedgerOptions,
+  openLedger,
+  type PeersOptions,
+} from './node/open.ts'
+export type { FinishedVerification } from './node/scheduled-verification.ts'
+export { type NodeVerification, verifyNode } from './node/verify-node.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'
 export { restoredHeightIn, restoredMirrorIn } from './peers/new-chain.ts'
@@ -42,7 +47,12 @@ export {
   type RestoreSource,
   restoreChain,
 } from './peers/restore.ts'
-export { LedgerReader } from './reads.ts'
-export { creationOf, type Operation, unitOf } from './unit-of-work.ts'
-export type { FinishedVerification } from './verification/scheduled-verification.ts'
-export { type NodeVerification, verifyNode } from './verification/verify-node.ts'
+export { LedgerReader } from './read/reads.ts'
+export { mergePatch } from './write/item.ts'
+export {
+  checkAttachmentName,
+  ITEM_ID_BYTES_MAX,
+  NETWORK_TYPE,
+  networkItemId,
+} from './write/names.ts'
+export { creationOf, type Operation, unitOf } from './write/unit-of-work.ts'

@@ -7,23 +7,6 @@ export {
 } from './backup/backup.ts'
 export type { BlobStore, OpenBlob } from './blobs/blob-store.ts'
 export {
-  type Effect,
-  effectOf,
-  entryTextOf,
-} from './effect.ts'
-export {
-  ErasureCheck,
-  erasedEntryText,
-} from './erasure.ts'
-export {
-  DamageError,
-  EffectError,
-  isDamage,
-  StoreError,
-  type StoreErrorCode,
-  storedJson,
-} from './errors.ts'
-export {
   closedStoreIn,
   createFolder as makeFolder,
   type Folder,
@@ -34,8 +17,8 @@ export {
   requireStoreFile,
   storePathIn,
   syncPath,
-} from './folder.ts'
-export { displayName, isDatabaseUrl, type StoreLocation } from './location.ts'
+} from './location/folder.ts'
+export { displayName, isDatabaseUrl, type StoreLocation } from './location/location.ts'
 export {
   type ChangeText,
   openBlobStore,
@@ -48,7 +31,23 @@ export {
   storeExists,
   storeWarning,
 } from './open.ts'
-export type { SharedText } from './postgres/shared-texts.ts'
+export {
+  type Effect,
+  effectOf,
+  entryTextOf,
+} from './port/effect.ts'
+export {
+  ErasureCheck,
+  erasedEntryText,
+} from './port/erasure.ts'
+export {
+  DamageError,
+  EffectError,
+  isDamage,
+  StoreError,
+  type StoreErrorCode,
+  storedJson,
+} from './port/errors.ts'
 export type {
   AttachmentReader,
   AttachmentRow,
@@ -70,13 +69,14 @@ export type {
   StoreReader,
   Turn,
   Turns,
-} from './store.ts'
+} from './port/store.ts'
 export {
   ERASED_FINGERPRINT,
   IDEMPOTENCY_RECORDS_KEPT_MS,
   type IdempotencyRecord,
   type NewIdempotencyRecord,
-} from './store.ts'
+} from './port/store.ts'
+export type { SharedText } from './postgres/shared-texts.ts'
 export {
   ChainWalk,
   type Finding,

@@ -2,13 +2,13 @@ import type { Schedule } from '../base/clock.ts'
 import { BlobFiles } from './blobs/blob-files.ts'
 import type { BlobInventory, BlobStore } from './blobs/blob-store.ts'
 import { FileBlobStore } from './blobs/file-blob-store.ts'
-import { StoreError } from './errors.ts'
-import { fileExists, storePathIn } from './folder.ts'
-import { isDatabaseUrl, type StoreLocation } from './location.ts'
+import { fileExists, storePathIn } from './location/folder.ts'
+import { isDatabaseUrl, type StoreLocation } from './location/location.ts'
+import { StoreError } from './port/errors.ts'
+import type { Store, StoreReader, Turns } from './port/store.ts'
 import type { SharedText } from './postgres/shared-texts.ts'
 import { openSqliteReader } from './sqlite/reader.ts'
 import { openSqliteStore } from './sqlite/store.ts'
-import type { Store, StoreReader, Turns } from './store.ts'
 
 export interface StoreOptions {
   /** The location of the store. A data folder must be locked by this process. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { chartOf } from '../../src/dashboard/browser/activity.ts'
+import { chartOf } from '../../src/dashboard/browser/node/activity.ts'
 
 const MINUTE = 60_000
 const NOW = 1_800_000_000_000

@@ -1,7 +1,12 @@
 // Addresses of the dashboard's views, and items as a table, CSV and NDJSON.
 import { describe, expect, it } from 'vitest'
 import { previewOf } from '../../src/dashboard/browser/preview.ts'
-import { hrefOf, itemsOf, ledgerAt, parseRoute } from '../../src/dashboard/browser/routes.ts'
+import {
+  hrefOf,
+  itemsOf,
+  ledgerAt,
+  parseRoute,
+} from '../../src/dashboard/browser/routing/routes.ts'
 import {
   csvColumns,
   csvOf,
@@ -9,7 +14,7 @@ import {
   ndjsonOf,
   nodePath,
   valueAt,
-} from '../../src/dashboard/browser/table.ts'
+} from '../../src/dashboard/browser/text/table.ts'
 
 describe('addresses', () => {
   it.each([

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest'
+import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
 import {
   checkedItem,
   differences,
   type Operator,
   simpleWhere,
-} from '../../src/dashboard/browser/json.ts'
-import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
+} from '../../src/dashboard/browser/text/json.ts'
 
 it.each<[unknown, unknown, unknown[]]>([
   [{ a: 1 }, { a: 1 }, []],

@@ -14,8 +14,8 @@ import {
   witnessKeyOf,
   witnessKeyText,
 } from '../../src/chain/index.ts'
+import { temporaryNodeKey } from '../../src/ledger/log/node-key.ts'
 import { logKeyOf } from '../../src/ledger/log/signed-head.ts'
-import { temporaryNodeKey } from '../../src/ledger/node-key.ts'
 
 const TORCHWOOD = 'filippo.io/torchwood@v0.10.0'
 /** The first Go version with crypto/mldsa. */

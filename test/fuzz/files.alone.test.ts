@@ -13,11 +13,11 @@ import {
   verifierKeyOf,
   verifyProofFile,
 } from '../../src/chain/index.ts'
+import { readSettings } from '../../src/cli/composition/settings.ts'
 import { Exit } from '../../src/cli/exit.ts'
-import { readSettings } from '../../src/cli/settings.ts'
 import { openPairs } from '../../src/guarded-path/index.ts'
 import { exportLines, readExport } from '../../src/ledger/core.ts'
-import { existingNodeKey } from '../../src/ledger/node-key.ts'
+import { existingNodeKey } from '../../src/ledger/log/node-key.ts'
 import { definitionIn, definitionOf, readNetwork, writeArchive } from '../../src/network/index.ts'
 import { readVectorFile } from '../../src/rate-feed/sources.ts'
 import { openUserDirectory } from '../../src/sample-api/index.ts'

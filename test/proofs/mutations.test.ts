@@ -23,7 +23,7 @@ import {
 } from '../../src/chain/index.ts'
 import { openCosigned } from '../../src/chain/log/cosignatures.ts'
 import { exportLines, readExport } from '../../src/ledger/core.ts'
-import { decodeNextBlock } from '../../src/ledger/decoded-block.ts'
+import { decodeNextBlock } from '../../src/ledger/write/decoded-block.ts'
 import { openStoreReader } from '../../src/storage/index.ts'
 import { recordEveryMethod } from '../support/every-method.ts'
 import { Dice } from '../support/ledger-load.ts'

@@ -18,7 +18,7 @@ import {
 import { verifyCommand } from '../../src/cli/commands/verify.ts'
 import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
 import { verifyListedBlock } from '../../src/dashboard/browser/verification/verify-chain.ts'
-import { decodeNextBlock } from '../../src/ledger/decoded-block.ts'
+import { decodeNextBlock } from '../../src/ledger/write/decoded-block.ts'
 import { runHere } from '../support/command.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 import { hasPython, pythonNote } from '../support/python.ts'

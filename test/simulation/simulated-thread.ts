@@ -3,8 +3,8 @@ import type { WorkerOptions } from 'node:worker_threads'
 import { type SignerStart, serveSigner } from '../../src/ledger/log/thread.ts'
 import { type MirrorsStart, serveMirrors } from '../../src/ledger/peers/thread.ts'
 import type { Platform, Thread, ThreadPort } from '../../src/ledger/platform.ts'
-import type { WriterStart } from '../../src/ledger/writer/messages.ts'
-import { serveWriter } from '../../src/ledger/writer/writer-thread.ts'
+import type { WriterStart } from '../../src/ledger/write/messages.ts'
+import { serveWriter } from '../../src/ledger/write/writer-thread.ts'
 import type { World } from './world.ts'
 
 /** Value of `threadId` after a Node thread has exited. */

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { vi } from 'vitest'
+import { readSettings, shownSettings } from '../../src/cli/composition/settings.ts'
 import { EXIT, exitOf } from '../../src/cli/exit.ts'
-import { readSettings, shownSettings } from '../../src/cli/settings.ts'
 import type { Ended } from './program.ts'
 
 const NAMES = shownSettings(readSettings({})).flatMap(({ name }) => [name, `${name}_FILE`])

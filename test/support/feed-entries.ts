@@ -1,6 +1,6 @@
 import { type Entry, parsePosition } from '../../src/chain/index.ts'
-import type { ChangesStart, Subscriber, Subscription } from '../../src/ledger/changes/feed.ts'
-import { databaseFilter } from '../../src/ledger/changes/page-cache.ts'
+import type { ChangesStart, Subscriber, Subscription } from '../../src/ledger/feed/feed.ts'
+import { databaseFilter } from '../../src/ledger/feed/page-cache.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
 
 /** An entry with its packed position and its timestamp. */

@@ -13,8 +13,8 @@ import {
   unverifiedText,
   verifierKeyText,
 } from '../../src/chain/index.ts'
+import { temporaryNodeKey } from '../../src/ledger/log/node-key.ts'
 import { type LogKey, logKeyOf, signHead } from '../../src/ledger/log/signed-head.ts'
-import { temporaryNodeKey } from '../../src/ledger/node-key.ts'
 
 /** A signed log whose leaves are texts. Two logs with one key and different names contradict each other. */
 export class TestLog {

@@ -29,8 +29,8 @@ import {
 } from '../../chain/index.ts'
 import { fileExists, makeFolder } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
-import { fetchFromNode, smallFile, textOrFile } from '../node-client.ts'
-import { print, withProgress } from '../output.ts'
+import { fetchFromNode, smallFile, textOrFile } from '../node/node-client.ts'
+import { print, withProgress } from '../output/output.ts'
 
 // Verification with a verifier key: audits the log of a running node, and verifies proof files and evidence.
 

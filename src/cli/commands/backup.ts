@@ -13,8 +13,14 @@ import {
   storePathIn,
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { BLOB_FOLDERS, DATA_FILES, onStore, requireFolder, signingFilesIn } from '../node-folder.ts'
-import { count, print, withProgress } from '../output.ts'
+import {
+  BLOB_FOLDERS,
+  DATA_FILES,
+  onStore,
+  requireFolder,
+  signingFilesIn,
+} from '../node/node-folder.ts'
+import { count, print, withProgress } from '../output/output.ts'
 
 export function backupCommand(): Command {
   return new Command('backup')

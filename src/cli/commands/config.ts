@@ -1,6 +1,6 @@
 import { Command } from 'commander'
-import { print } from '../output.ts'
-import { readSettings, shownSettings } from '../settings.ts'
+import { readSettings, shownSettings } from '../composition/settings.ts'
+import { print } from '../output/output.ts'
 
 export function configCommand(): Command {
   return new Command('config')

@@ -2,8 +2,8 @@ import { availableParallelism } from 'node:os'
 import { Command } from 'commander'
 import { type Copied, copyStore } from '../../ledger/core.ts'
 import { displayName, isDatabaseUrl } from '../../storage/index.ts'
-import { onStore, requireFolder } from '../node-folder.ts'
-import { count, paceText, print, shareOf, withProgress } from '../output.ts'
+import { onStore, requireFolder } from '../node/node-folder.ts'
+import { count, paceText, print, shareOf, withProgress } from '../output/output.ts'
 
 export function copyCommand(): Command {
   return new Command('copy')

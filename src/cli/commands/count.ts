@@ -1,6 +1,6 @@
 import { Command } from 'commander'
-import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
-import { print } from '../output.ts'
+import { callNode, type LedgerReply, textOrFile } from '../node/node-client.ts'
+import { print } from '../output/output.ts'
 
 const FUNCTIONS = ['sum', 'avg', 'min', 'max'] as const
 type Lists = { readonly [Name in (typeof FUNCTIONS)[number] | 'group']?: string }

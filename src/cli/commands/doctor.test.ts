@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { runHere } from '../../../test/support/command.ts'
 import { systemClock } from '../../base/clock.ts'
 import { openLedger } from '../../ledger/core.ts'
-import { takePort } from '../ports.ts'
+import { takePort } from '../composition/ports.ts'
 import { clockFinding, diskFinding, doctorCommand, fileLimitFinding } from './doctor.ts'
 
 /** Creates the folder of a node with one block. The node runs until `close` is called. */

@@ -18,12 +18,12 @@ import {
   type ComponentName,
   parseComponentNames,
 } from '../composition/components.ts'
+import { listenFailure, portOf, takePort } from '../composition/ports.ts'
+import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, exitOf, exitOfSystem, reasonOf } from '../exit.ts'
-import { fetchFromNode } from '../node-client.ts'
-import { addFolderOption, KEY_FILE } from '../node-folder.ts'
-import { print } from '../output.ts'
-import { listenFailure, portOf, takePort } from '../ports.ts'
-import { readSettings, type Settings } from '../settings.ts'
+import { fetchFromNode } from '../node/node-client.ts'
+import { addFolderOption, KEY_FILE } from '../node/node-folder.ts'
+import { print } from '../output/output.ts'
 
 /** Free disk space below which doctor reports a problem, because changes will soon fail. */
 const FREE_BYTES_MIN = 64 * 1024 ** 2

@@ -7,13 +7,13 @@ import {
   SourceError,
 } from '../../exchange/index.ts'
 import { LedgerReader } from '../../ledger/core.ts'
+import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { textOrFile } from '../node-client.ts'
-import { addFolderOption, nodeFolder, onStore } from '../node-folder.ts'
-import { NodeItems } from '../node-items.ts'
-import { count, escapeControls, print, withProgress } from '../output.ts'
-import { requireFileName, writeTexts } from '../output-file.ts'
-import { readSettings } from '../settings.ts'
+import { textOrFile } from '../node/node-client.ts'
+import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
+import { NodeItems } from '../node/node-items.ts'
+import { count, escapeControls, print, withProgress } from '../output/output.ts'
+import { requireFileName, writeTexts } from '../output/output-file.ts'
 
 export function dumpCommand(): Command {
   const command = new Command('dump')

@@ -18,9 +18,9 @@ import {
   type Verification,
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { folderOfDatabase, onStore, requireFolder, signingFilesIn } from '../node-folder.ts'
-import { count, type ProgressLine, print, shareOf, withProgress } from '../output.ts'
-import { requireFileName, writeTexts } from '../output-file.ts'
+import { folderOfDatabase, onStore, requireFolder, signingFilesIn } from '../node/node-folder.ts'
+import { count, type ProgressLine, print, shareOf, withProgress } from '../output/output.ts'
+import { requireFileName, writeTexts } from '../output/output-file.ts'
 
 export function exportCommand(): Command {
   return new Command('export')

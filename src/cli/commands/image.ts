@@ -11,9 +11,9 @@ import {
   type Plan,
   WORKER_LIMITS,
 } from '../../converter/index.ts'
+import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
-import { type ProgressLine, print, withProgress } from '../output.ts'
-import { readSettings } from '../settings.ts'
+import { type ProgressLine, print, withProgress } from '../output/output.ts'
 
 /** Maximum bytes of an image file. Larger files are not read. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024

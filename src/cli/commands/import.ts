@@ -11,9 +11,16 @@ import {
   restoreChain,
   rootUrl,
 } from '../../ledger/core.ts'
-import { addFolderOption, nodeFolder, onStore } from '../node-folder.ts'
-import { count, type ProgressLine, paceText, print, shareOf, withProgress } from '../output.ts'
-import { readSettings, type Settings } from '../settings.ts'
+import { readSettings, type Settings } from '../composition/settings.ts'
+import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
+import {
+  count,
+  type ProgressLine,
+  paceText,
+  print,
+  shareOf,
+  withProgress,
+} from '../output/output.ts'
 import { bytesOfFile, onExport } from './export.ts'
 
 export function importCommand(): Command {

@@ -2,12 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { openStoreReader, StoreError, type StoreLocation } from '../../storage/index.ts'
+import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
-import { addFolderOption, nodeFolder } from '../node-folder.ts'
-import { print, withProgress } from '../output.ts'
-import { readSettings, type Settings } from '../settings.ts'
-import { openStoppedNode } from '../stopped-node.ts'
+import { callNode, type LedgerReply, textOrFile } from '../node/node-client.ts'
+import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
+import { openStoppedNode } from '../node/stopped-node.ts'
+import { print, withProgress } from '../output/output.ts'
 
 /** Polling interval while an index is built. */
 const POLL_MS = 200

@@ -31,11 +31,19 @@ import {
   type SourceFormat,
   serviceTarget,
 } from '../../exchange/index.ts'
+import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
-import { itemIdFor, type LoadIdentity, LoadStateFile, newLoad, stampOf } from '../load-state.ts'
-import { textOrFile } from '../node-client.ts'
-import { addFolderOption, nodeFolder, onStore } from '../node-folder.ts'
-import { nodeTarget } from '../node-target.ts'
+import {
+  itemIdFor,
+  type LoadIdentity,
+  LoadStateFile,
+  newLoad,
+  stampOf,
+} from '../node/load-state.ts'
+import { textOrFile } from '../node/node-client.ts'
+import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
+import { nodeTarget } from '../node/node-target.ts'
+import { openStoppedNode } from '../node/stopped-node.ts'
 import {
   count,
   escapeControls,
@@ -43,9 +51,7 @@ import {
   paceText,
   print,
   withProgress,
-} from '../output.ts'
-import { readSettings } from '../settings.ts'
-import { openStoppedNode } from '../stopped-node.ts'
+} from '../output/output.ts'
 
 /** Maximum number of refused records that are printed. The file of --refused has all of them. */
 const SHOWN_REFUSALS_MAX = 20

@@ -17,11 +17,11 @@ import {
   parseFieldDefault,
   systemType,
 } from '../../network/index.ts'
+import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { fetchFromNode } from '../node-client.ts'
-import { nodeFolder, settingOf } from '../node-folder.ts'
-import { escapeControls } from '../output.ts'
-import { readSettings, type Settings } from '../settings.ts'
+import { fetchFromNode } from '../node/node-client.ts'
+import { nodeFolder, settingOf } from '../node/node-folder.ts'
+import { escapeControls } from '../output/output.ts'
 import { VERSION } from '../version.ts'
 
 /** Timeout for a reply of a gateway. It is long, because an upgrade checks all stored data of a network. */

@@ -15,10 +15,10 @@ import {
   parseFieldDefault,
   readNetwork,
 } from '../../network/index.ts'
+import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { addFolderOption, nodeFolder } from '../node-folder.ts'
-import { count, escapeControls, print, reportEvery } from '../output.ts'
-import { readSettings } from '../settings.ts'
+import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
+import { count, escapeControls, print, reportEvery } from '../output/output.ts'
 import { type NetworkNode, type NodeFlags, withNetworks, withNode } from './network-node.ts'
 
 const WHERE = `

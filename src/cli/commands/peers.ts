@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { EXIT } from '../exit.ts'
-import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
-import { print } from '../output.ts'
+import { callNode, type LedgerReply, textOrFile } from '../node/node-client.ts'
+import { print } from '../output/output.ts'
 
 const ROUTE = '/api/config/peers'
 

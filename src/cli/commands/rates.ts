@@ -12,8 +12,8 @@ import {
   type Schedule,
 } from '../../rate-feed/index.ts'
 import { rateFeedDeps } from '../composition/rates.ts'
+import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { readSettings } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
 const REPLY_TIMEOUT_MS = 15_000

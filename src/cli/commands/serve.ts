@@ -4,7 +4,6 @@ import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
 import { type Listener, ReplyBudget, startListener } from '../../http/index.ts'
 import { makeFolder } from '../../storage/index.ts'
-import { bannerText, HeldLog } from '../banner.ts'
 import {
   type App,
   COMPONENT_NAMES,
@@ -12,10 +11,11 @@ import {
   composeApp,
   parseComponentNames,
 } from '../composition/components.ts'
+import { listenFailure, portOf, portOptions, requireFreePorts } from '../composition/ports.ts'
+import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, Exit, exitOfSystem } from '../exit.ts'
-import { addFolderOption, settingOf } from '../node-folder.ts'
-import { listenFailure, portOf, portOptions, requireFreePorts } from '../ports.ts'
-import { readSettings, type Settings } from '../settings.ts'
+import { addFolderOption, settingOf } from '../node/node-folder.ts'
+import { bannerText, HeldLog } from '../output/banner.ts'
 import { VERSION } from '../version.ts'
 
 /** Time limit for closing everything after a signal. */

@@ -7,11 +7,11 @@ import {
   openTokens,
   type TokenService,
 } from '../../tokens/index.ts'
-import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
-import { addFolderOption, nodeFolder } from '../node-folder.ts'
-import { print } from '../output.ts'
-import { openRevocations } from '../revocations.ts'
-import { DURATION_EXPECTED, parseDuration, readSettings } from '../settings.ts'
+import { openRevocations } from '../composition/revocations.ts'
+import { DURATION_EXPECTED, parseDuration, readSettings } from '../composition/settings.ts'
+import { callNode, type LedgerReply, textOrFile } from '../node/node-client.ts'
+import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
+import { print } from '../output/output.ts'
 
 /** Maximum lifetime of a token. */
 const TTL_MAX_MS = 366 * 24 * 3_600_000

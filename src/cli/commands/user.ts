@@ -9,9 +9,9 @@ import {
   usersInFolder,
 } from '../../sample-api/index.ts'
 import { hashPassword, type SharedValue } from '../../tokens/index.ts'
+import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { addFolderOption, nodeFolder } from '../node-folder.ts'
-import { readSettings } from '../settings.ts'
+import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
 
 export function userCommand(): Command {
   const command = new Command('user').description(

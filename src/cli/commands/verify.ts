@@ -11,9 +11,16 @@ import {
   storePathIn,
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { textOrFile } from '../node-client.ts'
-import { folderOfDatabase, KEY_FILE, signingFilesIn } from '../node-folder.ts'
-import { count, type ProgressLine, paceText, print, shareOf, withProgress } from '../output.ts'
+import { textOrFile } from '../node/node-client.ts'
+import { folderOfDatabase, KEY_FILE, signingFilesIn } from '../node/node-folder.ts'
+import {
+  count,
+  type ProgressLine,
+  paceText,
+  print,
+  shareOf,
+  withProgress,
+} from '../output/output.ts'
 import type { VerifyFlags } from './audit.ts'
 import type { ExportVerification } from './export.ts'
 

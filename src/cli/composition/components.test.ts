@@ -7,8 +7,8 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
 import { buildApp } from '../../http/index.ts'
 import { openLedger } from '../../ledger/core.ts'
-import { readSettings } from '../settings.ts'
 import { type App, type ComponentName, composeApp, reportVerification } from './components.ts'
+import { readSettings } from './settings.ts'
 
 /** Composes an app of the components `names`, and collects its log messages in `logged`. */
 function compose(

@@ -7,8 +7,8 @@ import type { FinishedVerification } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import type { TokenService } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { openRevocations } from '../revocations.ts'
 import type { ComponentContext } from './context.ts'
+import { openRevocations } from './revocations.ts'
 
 /** All components in start order. `--only` uses these names. */
 export const COMPONENT_NAMES = ['ledger', 'converter', 'rates', 'samples', 'gateway'] as const

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Clock } from '../../base/clock.ts'
-import type { Settings } from '../settings.ts'
+import type { Settings } from './settings.ts'
 
 /** Arguments that every component gets. Services such as the ledger are separate arguments. */
 export interface ComponentContext {

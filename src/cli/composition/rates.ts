@@ -14,8 +14,8 @@ import {
   rateFeedComponent,
   vectorRecordOf,
 } from '../../rate-feed/index.ts'
-import type { Settings } from '../settings.ts'
 import type { ComponentContext } from './context.ts'
+import type { Settings } from './settings.ts'
 
 /** Timeout of a request to a source, including name resolution and the last byte. */
 const SOURCE_TIMEOUT_MS = 5_000

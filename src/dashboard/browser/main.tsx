@@ -1,9 +1,9 @@
 import { render } from 'preact'
-import { followAddress } from './address.ts'
 import { App } from './app.tsx'
 import { applyLanguage } from './language/language.ts'
 import { followChanges, followStanding } from './node/live.ts'
-import { rememberScroll } from './scroll.ts'
+import { followAddress } from './routing/address.ts'
+import { rememberScroll } from './routing/scroll.ts'
 
 applyLanguage()
 followAddress()

@@ -8,8 +8,8 @@ import {
 } from '../../filter/index.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
-import { AGGREGATION_LIMITS, aggregationQuery } from '../aggregation/aggregation.ts'
-import type { LedgerService } from '../service.ts'
+import type { LedgerService } from '../node/service.ts'
+import { AGGREGATION_LIMITS, aggregationQuery } from '../read/aggregation.ts'
 import { disconnection, sendText } from './replies.ts'
 import { failures, okReply, TokenQuery } from './schemas.ts'
 

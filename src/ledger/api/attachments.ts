@@ -3,7 +3,7 @@ import { Type } from '../../base/shape.ts'
 import { attachmentText, positionText } from '../../chain/index.ts'
 import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
-import type { LedgerService } from '../service.ts'
+import type { LedgerService } from '../node/service.ts'
 import { itemConditionsOf, uploadConditionsOf } from './conditions.ts'
 import {
   AnyBytes,

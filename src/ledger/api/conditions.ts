@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { LedgerError } from '../errors.ts'
-import { bodyText } from '../item.ts'
+import { bodyText } from '../write/item.ts'
 import {
   type EntityTags,
   holds,
@@ -9,7 +9,7 @@ import {
   type Precondition,
   type RequestConditions,
   type UploadConditions,
-} from '../request-conditions.ts'
+} from '../write/request-conditions.ts'
 
 type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw' | 'caller'>
 

@@ -5,7 +5,7 @@ import type { Attachment } from '../../chain/index.ts'
 import { HttpRefusal, type ReplyBudget, varyByOrigin } from '../../http/index.ts'
 import type { OpenBlob } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import type { Precondition } from '../request-conditions.ts'
+import type { Precondition } from '../write/request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
 
 /** A reply is aborted if the client makes no progress for this number of request timeouts. */

@@ -4,8 +4,8 @@ import { turn } from '../../base/turn.ts'
 import { parsePosition } from '../../chain/index.ts'
 import { type Filter, filterOf, type Where } from '../../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import { type QueryResult, requireCreationOrder } from '../queries.ts'
-import type { ItemListRange, LedgerService } from '../service.ts'
+import type { ItemListRange, LedgerService } from '../node/service.ts'
+import { type QueryResult, requireCreationOrder } from '../read/queries.ts'
 import {
   disconnection,
   idListReply,

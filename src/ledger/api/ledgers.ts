@@ -1,7 +1,7 @@
 import { turn } from '../../base/turn.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
-import type { LedgerService } from '../service.ts'
+import type { LedgerService } from '../node/service.ts'
 import { conditionsOf } from './conditions.ts'
 import {
   blockListReply,

@@ -6,7 +6,7 @@ import { Type } from '../../base/shape.ts'
 import { acceptsGzip, type HttpApp, readBody } from '../../http/index.ts'
 import type { EntryPath } from '../log/service.ts'
 import { type LogWitness, WITNESS_REQUEST_BYTES_MAX } from '../log/witness.ts'
-import type { LedgerService } from '../service.ts'
+import type { LedgerService } from '../node/service.ts'
 import { Count, failures, ItemParams, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
 const serverid = Type.String({

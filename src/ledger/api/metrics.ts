@@ -2,10 +2,10 @@ import { Histogram, type Registry } from 'prom-client'
 import { CodedError } from '../../base/coded-error.ts'
 import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
 import type { WitnessState } from '../log/witnesses.ts'
+import type { ScheduledVerification } from '../node/scheduled-verification.ts'
+import type { LedgerService } from '../node/service.ts'
 import type { PeerStatus } from '../peers/mirrors.ts'
-import type { LedgerService } from '../service.ts'
-import type { ScheduledVerification } from '../verification/scheduled-verification.ts'
-import type { CommittedBlock } from '../writer/messages.ts'
+import type { CommittedBlock } from '../write/messages.ts'
 
 const BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 const BUCKETS_ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 10_000]

@@ -1,12 +1,9 @@
 import { Type } from '../../base/shape.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import type { Activity } from '../activity.ts'
-import type { LedgerQueries } from '../queries.ts'
-import type { LedgerService } from '../service.ts'
-import type {
-  ScheduledVerification,
-  VerificationState,
-} from '../verification/scheduled-verification.ts'
+import type { Activity } from '../node/activity.ts'
+import type { ScheduledVerification, VerificationState } from '../node/scheduled-verification.ts'
+import type { LedgerService } from '../node/service.ts'
+import type { LedgerQueries } from '../read/queries.ts'
 import { sendText } from './replies.ts'
 import { DoneReply, Failure, failures, okReply, TokenQuery } from './schemas.ts'
 

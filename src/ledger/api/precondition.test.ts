@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { holds } from '../request-conditions.ts'
+import { holds } from '../write/request-conditions.ts'
 import { parsePrecondition, readStatus } from './conditions.ts'
 
 const AT = '3.1'

@@ -14,9 +14,9 @@ import { statusOfFilter } from '../../filter/index.ts'
 import { HttpRefusal, ReplyStream } from '../../http/index.ts'
 import type { FoundItem, StoredRevision } from '../../storage/index.ts'
 import { LedgerError, statusOfLedger } from '../errors.ts'
+import type { LedgerService, ListedId } from '../node/service.ts'
 import { statusOfPeers } from '../peers/errors.ts'
-import type { ListRange } from '../reads.ts'
-import type { LedgerService, ListedId } from '../service.ts'
+import type { ListRange } from '../read/reads.ts'
 
 /** The HTTP status of each error code of a request. */
 export const statusOf = {

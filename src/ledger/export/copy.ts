@@ -32,8 +32,8 @@ import {
   verifyBlobs,
   verifyStore,
 } from '../../storage/index.ts'
+import { existingNodeKey } from '../log/node-key.ts'
 import { expectSignedHead, signedHeadIn } from '../log/signed-head.ts'
-import { existingNodeKey } from '../node-key.ts'
 import {
   emptySideFolder,
   hasStore,

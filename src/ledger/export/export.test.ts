@@ -21,7 +21,7 @@ import {
   sealBlock,
 } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
-import { existingNodeKey, nodeKeyIn } from '../node-key.ts'
+import { existingNodeKey, nodeKeyIn } from '../log/node-key.ts'
 import { ExportError, endLine, exportLines, headerLine } from './export.ts'
 import { importExport } from './import.ts'
 import { readExport } from './read-export.ts'

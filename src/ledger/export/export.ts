@@ -13,7 +13,7 @@ import {
   verifyBlock,
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
-import { existingNodeKey } from '../node-key.ts'
+import { existingNodeKey } from '../log/node-key.ts'
 
 // An export is a chain as lines of JSON: a header, a line for each block (`provenBlockJson`), and an end line, which
 // shows that the file is complete. The content of a line determines its text, so any changed byte is detected.

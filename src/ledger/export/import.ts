@@ -7,8 +7,8 @@ import {
   storePathIn,
   verifyStore,
 } from '../../storage/index.ts'
+import { existingNodeKey } from '../log/node-key.ts'
 import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
-import { existingNodeKey } from '../node-key.ts'
 import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
 import { type NewChain, type NewChainOptions, restoreAsNewChain } from '../peers/new-chain.ts'
 import { nodeOfKey } from '../peers/peer-list.ts'

@@ -9,7 +9,7 @@ import {
   rawBlock,
 } from '../../chain/index.ts'
 import { ErasureCheck } from '../../storage/index.ts'
-import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
+import { type DecodedBlock, decodeNextBlock } from '../write/decoded-block.ts'
 import {
   damagedExport,
   EXPORT_VERSION,

@@ -17,9 +17,9 @@ import {
   type VerifierKey,
 } from '../../chain/index.ts'
 import { fileExists, type StoreReader } from '../../storage/index.ts'
-import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
-import type { NodeKey } from '../node-key.ts'
+import { writeDurably } from './durable-file.ts'
+import type { NodeKey } from './node-key.ts'
 
 /** File with the last signed head in a data folder. Backups exclude it. */
 export const SIGNED_HEAD_FILE = 'signed-head'

@@ -26,7 +26,7 @@ import {
   verifyConsistency,
 } from '../../chain/index.ts'
 import { openStoreReader, type StoreReader } from '../../storage/index.ts'
-import { existingNodeKey, temporaryNodeKey } from '../node-key.ts'
+import { existingNodeKey, temporaryNodeKey } from './node-key.ts'
 import { type SignedHead, signedHeadIn } from './signed-head.ts'
 import { LogSigner } from './thread.ts'
 

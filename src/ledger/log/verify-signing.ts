@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { logOrigin, nodeVerifySignature, openCheckpoint, ProofError } from '../../chain/index.ts'
 import { fileExists, LOCK_FILE, type StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { existingNodeKey, type NodeKey } from '../node-key.ts'
+import { existingNodeKey, type NodeKey } from './node-key.ts'
 import { expectSignedHead, headOfFile, SIGNED_HEAD_FILE } from './signed-head.ts'
 
 /** The files of a data folder that concern the signatures of its node: the key and the signed head. */

@@ -36,9 +36,9 @@ import {
   type StoreLocation,
   sharedTextChanges,
 } from '../../storage/index.ts'
-import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
-import { jsonMembers } from '../json-members.ts'
+import { writeDurably } from './durable-file.ts'
+import { jsonMembers } from './json-members.ts'
 
 // This node as a witness: cosigns the logs of other nodes (c2sp.org/tlog-witness).
 

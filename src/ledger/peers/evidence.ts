@@ -19,7 +19,7 @@ import {
   type VerifierKey,
 } from '../../chain/index.ts'
 import { fileExists, type StoreReader } from '../../storage/index.ts'
-import { writeDurably } from '../durable-file.ts'
+import { writeDurably } from '../log/durable-file.ts'
 import { rootAt } from '../log/signed-head.ts'
 import type { ChainSource } from './peer-client.ts'
 

@@ -26,10 +26,10 @@ import {
   type Store,
   StoreError,
 } from '../../storage/index.ts'
-import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
-import { writeDurably } from '../durable-file.ts'
+import { writeDurably } from '../log/durable-file.ts'
 import { rootAt } from '../log/signed-head.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
+import { type DecodedBlock, decodeNextBlock } from '../write/decoded-block.ts'
 import { ChainBlobs } from './blobs.ts'
 import type { BlockPage } from './block-page.ts'
 import { PeerError } from './errors.ts'

@@ -18,13 +18,13 @@ import {
   storeExists,
   type Verification,
 } from '../../storage/index.ts'
-import { writeDurably } from '../durable-file.ts'
-import { jsonMembers } from '../json-members.ts'
+import { writeDurably } from '../log/durable-file.ts'
+import { jsonMembers } from '../log/json-members.ts'
+import { existingNodeKey, type NodeKey, nodeKeyIn } from '../log/node-key.ts'
 import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
-import { existingNodeKey, type NodeKey, nodeKeyIn } from '../node-key.ts'
 import { systemPlatform } from '../platform.ts'
-import type { Operation, UnitOfWork } from '../unit-of-work.ts'
-import { LedgerWriter } from '../writer/writer.ts'
+import type { Operation, UnitOfWork } from '../write/unit-of-work.ts'
+import { LedgerWriter } from '../write/writer.ts'
 import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { mirrorFolder, type PullProgress, VKEY_FILE } from './mirror.ts'

@@ -11,7 +11,7 @@ import {
 } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
 import type { StoredBlob } from '../../storage/index.ts'
-import { jsonMembers } from '../json-members.ts'
+import { jsonMembers } from '../log/json-members.ts'
 import { BlockPage, PageBudget } from './block-page.ts'
 import { PeerError } from './errors.ts'
 import type { NodeSigner } from './signed-request.ts'

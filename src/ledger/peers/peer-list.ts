@@ -10,8 +10,8 @@ import {
   verifierKeyOf,
 } from '../../chain/index.ts'
 import { fileExists } from '../../storage/index.ts'
-import { writeDurably } from '../durable-file.ts'
-import { jsonMembers } from '../json-members.ts'
+import { writeDurably } from '../log/durable-file.ts'
+import { jsonMembers } from '../log/json-members.ts'
 import { PeerError } from './errors.ts'
 
 const FILE = 'peers.json'

@@ -11,7 +11,7 @@ import {
 } from '../../../test/support/ledger-node.ts'
 import { logOrigin, nodeVerifySignature, verifierKeyOf, verifyEvidence } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
-import { existingNodeKey } from '../node-key.ts'
+import { existingNodeKey } from '../log/node-key.ts'
 import { nextPush } from './push.ts'
 import { type Signer, signatureHeaders } from './signed-request.ts'
 

@@ -9,7 +9,7 @@ import {
   rawBlocks,
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
-import { jsonMembers } from '../json-members.ts'
+import { jsonMembers } from '../log/json-members.ts'
 import { rootAt } from '../log/signed-head.ts'
 import { PeerError } from './errors.ts'
 import type { KnownLog, SignedCheckpoint } from './evidence.ts'

@@ -8,8 +8,8 @@ import {
   type Verification,
   verifyStore,
 } from '../../storage/index.ts'
+import { existingNodeKey, type NodeKey } from '../log/node-key.ts'
 import { expectSignedHead, rootAt, signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
-import { existingNodeKey, type NodeKey } from '../node-key.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { CheckpointVerifier } from './evidence.ts'

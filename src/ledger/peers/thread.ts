@@ -11,7 +11,7 @@ import {
   type StoreLocation,
   type StoreReader,
 } from '../../storage/index.ts'
-import { writeDurably } from '../durable-file.ts'
+import { writeDurably } from '../log/durable-file.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
 import { PageBudget } from './block-page.ts'

@@ -2,7 +2,6 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { unpackPosition } from '../../chain/index.ts'
-import { StoreError } from '../errors.ts'
 import {
   fileExists,
   LOCK_FILE,
@@ -10,10 +9,11 @@ import {
   requireStoreFile,
   storePathIn,
   syncPath,
-} from '../folder.ts'
+} from '../location/folder.ts'
 import { openStoreReader } from '../open.ts'
+import { StoreError } from '../port/errors.ts'
+import type { StoreReader } from '../port/store.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
-import type { StoreReader } from '../store.ts'
 import type { Finding } from '../verify/chain-walk.ts'
 import { type Verification, verifyStore } from '../verify/verify.ts'
 import {

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { diskLog, toldModules } from '../../../test/support/disk-log.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openStore } from '../open.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
 const { backupFolder, copyMissingBlobs } = await toldModules(async () => ({
   ...(await import('./backup.ts')),

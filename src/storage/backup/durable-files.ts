@@ -3,8 +3,8 @@ import { createReadStream, type Dirent, linkSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
 import { isDiskFull } from '../../base/disk-full.ts'
-import { StoreError } from '../errors.ts'
-import { fileExists, syncPath } from '../folder.ts'
+import { fileExists, syncPath } from '../location/folder.ts'
+import { StoreError } from '../port/errors.ts'
 
 /** Suffix of files that are being written. */
 const UNFINISHED = '.unfinished'

@@ -3,8 +3,8 @@ import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDiskFull } from '../../base/disk-full.ts'
-import { StoreError } from '../errors.ts'
-import { inheritOwner } from '../folder.ts'
+import { inheritOwner } from '../location/folder.ts'
+import { StoreError } from '../port/errors.ts'
 import type { BlobInventory, OpenBlob } from './blob-store.ts'
 
 /** Name of the folder of blobs in a data folder. The path of a blob is `attachments/ab/cdef…`, from its SHA-256. */

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { BlobStage, sha256OfText } from '../test-blobs.ts'
+import { BlobStage, sha256OfText } from '../contract/test-blobs.ts'
 
 let stage: BlobStage
 beforeEach(async () => {

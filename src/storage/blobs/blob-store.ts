@@ -1,4 +1,4 @@
-import type { StoredBlob } from '../store.ts'
+import type { StoredBlob } from '../port/store.ts'
 
 /** Tells `add`, from the result or the error of `record`, whether an entry refers to the blob. */
 export interface RecordOutcome<Result> {

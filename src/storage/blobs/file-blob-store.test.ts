@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { beforeEach, expect, it, vi } from 'vitest'
-import { type BlobsUnderTest, describeBlobs } from '../blob-contract.ts'
+import { type BlobsUnderTest, describeBlobs } from '../contract/blob-contract.ts'
 import {
   attachmentEraser,
   BlobStage,
@@ -21,7 +21,7 @@ import {
   chunksOf,
   RECORDED,
   sha256OfText,
-} from '../test-blobs.ts'
+} from '../contract/test-blobs.ts'
 import { FileBlobStore } from './file-blob-store.ts'
 
 async function filesUnderTest(): Promise<BlobsUnderTest> {

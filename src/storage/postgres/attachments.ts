@@ -1,4 +1,3 @@
-import { attachmentOf, attachmentRowOf, integer, integerOf, type Row, text } from '../rows.ts'
 import type {
   AttachmentKey,
   AttachmentRange,
@@ -6,7 +5,8 @@ import type {
   AttachmentRow,
   StoredAttachment,
   StoredBlob,
-} from '../store.ts'
+} from '../port/store.ts'
+import { attachmentOf, attachmentRowOf, integer, integerOf, type Row, text } from '../sql/rows.ts'
 import type { Reads } from './reads.ts'
 
 const COLUMNS = 'a.position, a.name, a.content_type, a.length, a.sha256'

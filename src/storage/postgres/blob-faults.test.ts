@@ -3,10 +3,10 @@ import { PostgresProxy, type Verdict } from '../../../test/postgres/proxy.ts'
 import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
 import type { BlobStore } from '../blobs/blob-store.ts'
+import { bytesOf, chunksOf, RECORDED, sha256OfText } from '../contract/test-blobs.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openBlobStore, openStore } from '../open.ts'
-import type { Store } from '../store.ts'
-import { bytesOf, chunksOf, RECORDED, sha256OfText } from '../test-blobs.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import type { Store } from '../port/store.ts'
 
 /** Number of stores whose connections are cut in parallel. Each store has its own database and mostly waits. */
 const LANES = 6

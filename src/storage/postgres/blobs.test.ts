@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
-import { type BlobsUnderTest, describeBlobs } from '../blob-contract.ts'
+import { type BlobsUnderTest, describeBlobs } from '../contract/blob-contract.ts'
+import { chunksOf, RECORDED, sha256OfText } from '../contract/test-blobs.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openBlobStore, openStore, openStoreReader } from '../open.ts'
-import { chunksOf, RECORDED, sha256OfText } from '../test-blobs.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
 const postgres = await sharedPostgres()
 

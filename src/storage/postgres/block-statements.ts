@@ -7,9 +7,9 @@ import {
   leafHash,
   packPosition,
 } from '../../chain/index.ts'
-import type { Effect } from '../effect.ts'
-import { inapplicable } from '../errors.ts'
-import { idempotencyDigest, type NewIdempotencyRecord } from '../store.ts'
+import type { Effect } from '../port/effect.ts'
+import { inapplicable } from '../port/errors.ts'
+import { idempotencyDigest, type NewIdempotencyRecord } from '../port/store.ts'
 import { Changes, type Known, type RowEffect } from './changes.ts'
 import type { Statement } from './connection.ts'
 import { erase } from './erasures.ts'

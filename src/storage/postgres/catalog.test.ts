@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
+import { CONTRACT_SERVER_ID } from '../contract/test-store.ts'
 import { openStore } from '../open.ts'
-import { CONTRACT_SERVER_ID } from '../test-store.ts'
 import { schemaDifference } from './catalog.ts'
 import { Connection } from './connection.ts'
 

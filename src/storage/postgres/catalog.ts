@@ -1,4 +1,4 @@
-import { text } from '../rows.ts'
+import { text } from '../sql/rows.ts'
 import type { Queries } from './connection.ts'
 
 // The tables that the migrations in `schema.ts` create, as DESCRIPTION describes them.

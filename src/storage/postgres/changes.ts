@@ -1,7 +1,7 @@
-import type { AttachmentEffect, Effect } from '../effect.ts'
-import { inapplicable } from '../errors.ts'
-import { integer, type Row, text } from '../rows.ts'
-import type { StoredDatabase } from '../store.ts'
+import type { AttachmentEffect, Effect } from '../port/effect.ts'
+import { inapplicable } from '../port/errors.ts'
+import type { StoredDatabase } from '../port/store.ts'
+import { integer, type Row, text } from '../sql/rows.ts'
 import type { Queries, Statement, Value } from './connection.ts'
 import { addEntries, entriesOf, type Index, type Keyed, removeEntries } from './indexes.ts'
 

@@ -3,9 +3,9 @@ import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
+import { appendEntries, entry, CONTRACT_SERVER_ID as serverId } from '../contract/test-store.ts'
 import { openBlobStore, openStore } from '../open.ts'
-import type { Store } from '../store.ts'
-import { appendEntries, entry, CONTRACT_SERVER_ID as serverId } from '../test-store.ts'
+import type { Store } from '../port/store.ts'
 import { Compaction } from './compaction.ts'
 
 const postgres = await sharedPostgres()

@@ -1,8 +1,8 @@
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
-import type { Effect } from '../effect.ts'
-import { erasedEntryText, erasedItemText } from '../erasure.ts'
-import { bytesOf, idempotencyRecordOf, text } from '../rows.ts'
-import { ERASED_FINGERPRINT, idempotencyDigest } from '../store.ts'
+import type { Effect } from '../port/effect.ts'
+import { erasedEntryText, erasedItemText } from '../port/erasure.ts'
+import { ERASED_FINGERPRINT, idempotencyDigest } from '../port/store.ts'
+import { bytesOf, idempotencyRecordOf, text } from '../sql/rows.ts'
 import type { Queries } from './connection.ts'
 
 // Erasure on PostgreSQL. Once the block of the erasure is committed, no query returns the content. The old rows remain

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { damageText, StoreError, type StoreErrorCode } from '../errors.ts'
+import { damageText, StoreError, type StoreErrorCode } from '../port/errors.ts'
 
 /** Thrown if a connection ended, could not be made, or did not answer in time. */
 export class ConnectionLost extends Error {

@@ -1,5 +1,5 @@
-import { idempotencyRecordOf, integer, itemOf, text } from '../rows.ts'
-import type { ExpectedReads, IdempotencyRecord, StoredItem } from '../store.ts'
+import type { ExpectedReads, IdempotencyRecord, StoredItem } from '../port/store.ts'
+import { idempotencyRecordOf, integer, itemOf, text } from '../sql/rows.ts'
 import type { Queries } from './connection.ts'
 
 /** Maximum bytes of items that are read in advance. Further items are read one by one. */

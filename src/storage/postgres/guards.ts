@@ -1,5 +1,5 @@
-import { StoreError } from '../errors.ts'
-import type { Row } from '../rows.ts'
+import { StoreError } from '../port/errors.ts'
+import type { Row } from '../sql/rows.ts'
 import { ConnectionLost } from './errors.ts'
 
 /** Properties of a server that a connection depends on. */

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { type JsonObject, parseJson } from '../../base/json.ts'
-import { integer, type Row, text } from '../rows.ts'
+import { INDEXES_PER_DATABASE, type IndexOutcome } from '../port/store.ts'
 import { BUILD_CHARACTERS, BUILD_ITEMS, PURGE_ENTRIES, READY } from '../search/declared-indexes.ts'
 import { keysOf } from '../search/index-keys.ts'
-import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
+import { integer, type Row, text } from '../sql/rows.ts'
 import type { Queries, Statement } from './connection.ts'
 
 /** Value of the column `built` for a removed index, while its entries are deleted in steps. */

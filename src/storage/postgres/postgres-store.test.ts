@@ -6,14 +6,19 @@ import { queryOnce } from '../../../test/postgres/server.ts'
 import { sharedPostgres, type TestDatabase } from '../../../test/postgres/shared.ts'
 import { type Block, packPosition } from '../../chain/index.ts'
 import { filterOf } from '../../filter/index.ts'
+import { describeRecords } from '../contract/records-contract.ts'
+import { describeSearch } from '../contract/search-contract.ts'
+import { describeStore } from '../contract/store-contract.ts'
+import { ERASING, fillStore } from '../contract/test-filled.ts'
+import {
+  appendEntries,
+  CONTRACT_SERVER_ID,
+  entry,
+  type StoreUnderTest,
+} from '../contract/test-store.ts'
 import { openStore, openStoreReader } from '../open.ts'
-import { describeRecords } from '../records-contract.ts'
-import { effectAt } from '../revisions.ts'
-import { describeSearch } from '../search-contract.ts'
-import type { Store, StoreReader } from '../store.ts'
-import { describeStore } from '../store-contract.ts'
-import { ERASING, fillStore } from '../test-filled.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry, type StoreUnderTest } from '../test-store.ts'
+import type { Store, StoreReader } from '../port/store.ts'
+import { effectAt } from '../sql/revisions.ts'
 import { Connection, type Queries } from './connection.ts'
 import { guarded } from './guards.ts'
 import { PostgresReader } from './reader.ts'

@@ -3,11 +3,11 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { sharedPostgres } from '../../../test/postgres/shared.ts'
 import { IS_THOROUGH } from '../../../test/support/rounds.ts'
 import type { Entry } from '../../chain/index.ts'
+import { ERASING, fillStore, findingIn } from '../contract/test-filled.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
+import { describeVerify, type FilledStore } from '../contract/verify-contract.ts'
 import { openStore, openStoreReader } from '../open.ts'
-import { ERASING, fillStore, findingIn } from '../test-filled.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { verifyStore } from '../verify/verify.ts'
-import { describeVerify, type FilledStore } from '../verify-contract.ts'
 
 const postgres = await sharedPostgres()
 const serverId = CONTRACT_SERVER_ID

@@ -8,26 +8,8 @@ import {
   type TreeNode,
 } from '../../chain/index.ts'
 import type { Where } from '../../filter/index.ts'
-import { createItemParts } from '../effect.ts'
-import { StoreError } from '../errors.ts'
-import { revisionMissing, revisionOf } from '../revisions.ts'
-import {
-  blockOf,
-  bodyOf,
-  bytesOf,
-  creationsOf,
-  databaseOf,
-  headerOfRow,
-  headOfRow,
-  idempotencyRecordOf,
-  integerOf,
-  itemOf,
-  itemRowOf,
-  positionsOf,
-  type Row,
-} from '../rows.ts'
-import { indexOf } from '../search/declared-indexes.ts'
-import { countItems, searchItems } from '../search/search.ts'
+import { createItemParts } from '../port/effect.ts'
+import { StoreError } from '../port/errors.ts'
 import {
   type CountedItems,
   type Creations,
@@ -44,7 +26,25 @@ import {
   type StoredItem,
   type StoredRevision,
   type StoreReader,
-} from '../store.ts'
+} from '../port/store.ts'
+import { indexOf } from '../search/declared-indexes.ts'
+import { countItems, searchItems } from '../search/search.ts'
+import { revisionMissing, revisionOf } from '../sql/revisions.ts'
+import {
+  blockOf,
+  bodyOf,
+  bytesOf,
+  creationsOf,
+  databaseOf,
+  headerOfRow,
+  headOfRow,
+  idempotencyRecordOf,
+  integerOf,
+  itemOf,
+  itemRowOf,
+  positionsOf,
+  type Row,
+} from '../sql/rows.ts'
 import { PostgresAttachments } from './attachments.ts'
 import { Connection, type Queries, type Value } from './connection.ts'
 import { damageOf, physicalDamage } from './damage.ts'

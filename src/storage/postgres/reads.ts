@@ -1,5 +1,5 @@
-import { StoreError } from '../errors.ts'
-import type { Row } from '../rows.ts'
+import { StoreError } from '../port/errors.ts'
+import type { Row } from '../sql/rows.ts'
 import { Connection, type ConnectionOptions, type Queries, type Value } from './connection.ts'
 import { isAfterFailure, storeErrorOf } from './errors.ts'
 import { retrying } from './retry.ts'

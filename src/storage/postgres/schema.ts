@@ -1,4 +1,4 @@
-import { StoreError } from '../errors.ts'
+import { StoreError } from '../port/errors.ts'
 import { schemaDifference } from './catalog.ts'
 import type { Connection } from './connection.ts'
 import { isDuplicateTable, messageOf } from './errors.ts'

@@ -1,9 +1,9 @@
 import type { Where } from '../../filter/index.ts'
-import { StoreError } from '../errors.ts'
-import { integerOf, itemOf, positionsOf, type Row, text } from '../rows.ts'
+import { StoreError } from '../port/errors.ts'
 import { READY } from '../search/declared-indexes.ts'
 import type { KeyRange } from '../search/index-keys.ts'
 import type { Access, CountedAccess, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
+import { integerOf, itemOf, positionsOf, type Row, text } from '../sql/rows.ts'
 import type { Value } from './connection.ts'
 import type { Reads } from './reads.ts'
 

@@ -1,6 +1,6 @@
 import { type Block, type Frontier, frontierAt, type Head, headOf } from '../../chain/index.ts'
-import type { Effect } from '../effect.ts'
-import { StoreError } from '../errors.ts'
+import type { Effect } from '../port/effect.ts'
+import { StoreError } from '../port/errors.ts'
 import type {
   ExpectedReads,
   IdempotencyRecord,
@@ -9,7 +9,7 @@ import type {
   Store,
   StoredDatabase,
   StoredItem,
-} from '../store.ts'
+} from '../port/store.ts'
 import { type Appended, blockStatements } from './block-statements.ts'
 import { itemKey, readDatabases } from './changes.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'

@@ -1,6 +1,6 @@
 import type { Head } from '../../chain/index.ts'
-import { StoreError } from '../errors.ts'
-import { headOfRow, type Row, text } from '../rows.ts'
+import { StoreError } from '../port/errors.ts'
+import { headOfRow, type Row, text } from '../sql/rows.ts'
 import {
   Connection,
   type ConnectionOptions,

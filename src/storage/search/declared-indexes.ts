@@ -1,6 +1,6 @@
 import { unpackPosition } from '../../chain/index.ts'
-import type { Row } from '../rows.ts'
-import type { StoredIndex } from '../store.ts'
+import type { StoredIndex } from '../port/store.ts'
+import type { Row } from '../sql/rows.ts'
 
 /** Value of `built` for a complete index, which every later append updates. */
 export const READY = Number.MAX_SAFE_INTEGER

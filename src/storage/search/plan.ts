@@ -1,5 +1,5 @@
 import type { Bound, Condition, OrderTerm, Where } from '../../filter/index.ts'
-import type { ItemSearch, StoredItem } from '../store.ts'
+import type { ItemSearch, StoredItem } from '../port/store.ts'
 import { isExactKey, type KeyRange, keyOf, keyRange } from './index-keys.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { filterOf } from '../../filter/index.ts'
-import type { ItemSearch } from '../store.ts'
+import type { ItemSearch } from '../port/store.ts'
 import type { SearchRows } from './plan.ts'
 import { searchItems } from './search.ts'
 

@@ -8,7 +8,7 @@ import {
   stepsOf,
   type Where,
 } from '../../filter/index.ts'
-import { StoreError } from '../errors.ts'
+import { StoreError } from '../port/errors.ts'
 import {
   type CountedItems,
   type FoundItem,
@@ -16,7 +16,7 @@ import {
   type ItemSearch,
   PAGE_CHARACTERS,
   SORTED_ITEMS_MAX,
-} from '../store.ts'
+} from '../port/store.ts'
 import { type Access, chooseAccess, chooseCountAccess, type Scan, type SearchRows } from './plan.ts'
 
 /** Number of positions of a list that are read at once. */

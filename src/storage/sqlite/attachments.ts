@@ -1,6 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { AttachmentEffect } from '../effect.ts'
-import { attachmentOf, attachmentRowOf, integer, integerOf, type Row, text } from '../rows.ts'
+import type { AttachmentEffect } from '../port/effect.ts'
 import type {
   AttachmentKey,
   AttachmentRange,
@@ -8,7 +7,8 @@ import type {
   AttachmentRow,
   StoredAttachment,
   StoredBlob,
-} from '../store.ts'
+} from '../port/store.ts'
+import { attachmentOf, attachmentRowOf, integer, integerOf, type Row, text } from '../sql/rows.ts'
 import type { Reads } from './reads.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { packPosition } from '../../chain/index.ts'
-import { createItemParts } from '../effect.ts'
-import { creationsOf, itemRowOf, page } from '../rows.ts'
-import type { Creations, ItemRow } from '../store.ts'
+import { createItemParts } from '../port/effect.ts'
+import type { Creations, ItemRow } from '../port/store.ts'
+import { creationsOf, itemRowOf, page } from '../sql/rows.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 
 const SQL = {

@@ -15,8 +15,8 @@ import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
-import type { Store } from '../store.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
+import type { Store } from '../port/store.ts'
 
 const PAGE_BYTES = 4_096
 

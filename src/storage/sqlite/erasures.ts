@@ -1,9 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { isDiskFull } from '../../base/disk-full.ts'
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
-import type { Effect } from '../effect.ts'
-import { erasedEntryText, erasedItemText } from '../erasure.ts'
-import { bytesOf, integerOf } from '../rows.ts'
+import type { Effect } from '../port/effect.ts'
+import { erasedEntryText, erasedItemText } from '../port/erasure.ts'
+import { bytesOf, integerOf } from '../sql/rows.ts'
 import { queriesOf } from './statements.ts'
 import { requireRewriteSpace } from './wal.ts'
 

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { unpackPosition } from '../../chain/index.ts'
-import { type LoadedBlock, revisionMissing, revisionOf } from '../revisions.ts'
-import { bodyOf, bytesOf, integerOf } from '../rows.ts'
-import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../store.ts'
+import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../port/store.ts'
+import { type LoadedBlock, revisionMissing, revisionOf } from '../sql/revisions.ts'
+import { bodyOf, bytesOf, integerOf } from '../sql/rows.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 
 /**

@@ -1,13 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { type Block, packPosition } from '../../chain/index.ts'
-import { idempotencyRecordOf, integerOf } from '../rows.ts'
 import {
   ERASED_FINGERPRINT,
   IDEMPOTENCY_RECORDS_KEPT_MS,
   type IdempotencyRecord,
   idempotencyDigest,
   type NewIdempotencyRecord,
-} from '../store.ts'
+} from '../port/store.ts'
+import { idempotencyRecordOf, integerOf } from '../sql/rows.ts'
 import { queriesOf } from './statements.ts'
 
 const PURGE_ROWS = 500

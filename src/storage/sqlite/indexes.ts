@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { type JsonObject, parseJson } from '../../base/json.ts'
 import type { Path } from '../../filter/index.ts'
-import { integerOf } from '../rows.ts'
+import { INDEXES_PER_DATABASE, type IndexOutcome } from '../port/store.ts'
 import { BUILD_CHARACTERS, BUILD_ITEMS, PURGE_ENTRIES, READY } from '../search/declared-indexes.ts'
 import { keysOf } from '../search/index-keys.ts'
-import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
+import { integerOf } from '../sql/rows.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 
 const SQL = {

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { packPosition } from '../../chain/index.ts'
-import { effectAt } from '../revisions.ts'
-import { blockOf } from '../rows.ts'
+import { effectAt } from '../sql/revisions.ts'
+import { blockOf } from '../sql/rows.ts'
 import { queriesOf } from './statements.ts'
 import { TreeRows } from './tree-rows.ts'
 

@@ -12,23 +12,8 @@ import {
   type TreeNode,
 } from '../../chain/index.ts'
 import type { Where } from '../../filter/index.ts'
-import { StoreError } from '../errors.ts'
-import { requireStoreFile } from '../folder.ts'
-import {
-  blockOf,
-  bytesOf,
-  databaseOf,
-  headerOfRow,
-  headOfRow,
-  idempotencyRecordOf,
-  integerOf,
-  itemOf,
-  page,
-  positionsOf,
-  type Row,
-} from '../rows.ts'
-import { indexOf } from '../search/declared-indexes.ts'
-import { countItems, searchItems } from '../search/search.ts'
+import { requireStoreFile } from '../location/folder.ts'
+import { StoreError } from '../port/errors.ts'
 import type {
   CountedItems,
   Creations,
@@ -44,8 +29,23 @@ import type {
   StoredItem,
   StoredRevision,
   StoreReader,
-} from '../store.ts'
-import { STRAY_ROWS } from '../stray-rows.ts'
+} from '../port/store.ts'
+import { indexOf } from '../search/declared-indexes.ts'
+import { countItems, searchItems } from '../search/search.ts'
+import {
+  blockOf,
+  bytesOf,
+  databaseOf,
+  headerOfRow,
+  headOfRow,
+  idempotencyRecordOf,
+  integerOf,
+  itemOf,
+  page,
+  positionsOf,
+  type Row,
+} from '../sql/rows.ts'
+import { STRAY_ROWS } from '../sql/stray-rows.ts'
 import { SqliteAttachments } from './attachments.ts'
 import { CreationReader } from './creations.ts'
 import { History } from './history.ts'

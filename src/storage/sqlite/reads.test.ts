@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
-import { StoreError } from '../errors.ts'
+import { StoreError } from '../port/errors.ts'
 import { NO_VIEW, Reads, viewPerIteration } from './reads.ts'
 
 /** An error as the driver throws it. */

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { readError, StoreError } from '../errors.ts'
-import type { Row } from '../rows.ts'
+import { readError, StoreError } from '../port/errors.ts'
+import type { Row } from '../sql/rows.ts'
 import type { Query, Value } from './statements.ts'
 
 /** A read transaction shared by several reads. */

@@ -1,5 +1,5 @@
 import { DatabaseSync } from 'node:sqlite'
-import { StoreError } from '../errors.ts'
+import { StoreError } from '../port/errors.ts'
 import { upgradeFormat1 } from './legacy-schema.ts'
 
 /** Marks the file as a daicho store ("daic" in ASCII). */

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Row } from '../rows.ts'
+import type { Row } from '../sql/rows.ts'
 
 /** A value of a parameter `?`. */
 export type Value = string | number | Uint8Array | null

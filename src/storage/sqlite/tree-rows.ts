@@ -10,8 +10,8 @@ import {
   leafHash,
   nodePlace,
 } from '../../chain/index.ts'
-import { StoreError } from '../errors.ts'
-import { bytesOf } from '../rows.ts'
+import { StoreError } from '../port/errors.ts'
+import { bytesOf } from '../sql/rows.ts'
 import { queriesOf } from './statements.ts'
 
 const SQL = {

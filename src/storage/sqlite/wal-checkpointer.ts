@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import { StoreError } from '../errors.ts'
+import { StoreError } from '../port/errors.ts'
 import type { CheckpointResult } from './wal-checkpoint-thread.ts'
 
 /** `threadId` of a worker that has exited. */

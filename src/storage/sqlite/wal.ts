@@ -1,8 +1,8 @@
 import { closeSync, fsyncSync, openSync, readSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Block } from '../../chain/index.ts'
-import { StoreError } from '../errors.ts'
-import { FREE_BYTES_MIN, isLow } from '../folder.ts'
+import { FREE_BYTES_MIN, isLow } from '../location/folder.ts'
+import { StoreError } from '../port/errors.ts'
 
 const CHUNK_BYTES = 512 * 1024
 

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { type Entry, packPosition } from '../../chain/index.ts'
+import { inCopy } from '../contract/test-copy.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openStore } from '../open.ts'
-import type { Store } from '../store.ts'
-import { inCopy } from '../test-copy.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import type { Store } from '../port/store.ts'
 import { ChainWalk, type PlainBlock, plainBlock } from './chain-walk.ts'
 
 const FRUIT = { db: 'fruit', database: packPosition(0, 0) }

@@ -15,8 +15,8 @@ import {
   rawEntry,
   verifyBlock,
 } from '../../chain/index.ts'
-import { isDamage, StoreError } from '../errors.ts'
-import type { Creations, StoreReader } from '../store.ts'
+import { isDamage, StoreError } from '../port/errors.ts'
+import type { Creations, StoreReader } from '../port/store.ts'
 
 /** The first difference; `height` and `index` are its position in the chain, if it has a position. */
 export interface Finding {

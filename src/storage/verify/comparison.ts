@@ -1,8 +1,8 @@
 import { type Block, type Entry, isErased, packPosition, positionText } from '../../chain/index.ts'
-import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from '../effect.ts'
-import { parseEntry } from '../erasure.ts'
-import { StoreError } from '../errors.ts'
-import type { ItemRow, StoredItem, StoreReader } from '../store.ts'
+import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from '../port/effect.ts'
+import { parseEntry } from '../port/erasure.ts'
+import { StoreError } from '../port/errors.ts'
+import type { ItemRow, StoredItem, StoreReader } from '../port/store.ts'
 import type { Finding, PlainBlock } from './chain-walk.ts'
 import {
   AttachmentComparison,

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
-import { effectOf } from '../effect.ts'
+import { attachmentEraser } from '../contract/test-blobs.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openStore, openStoreReader } from '../open.ts'
-import { attachmentEraser } from '../test-blobs.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import { effectOf } from '../port/effect.ts'
 import { AttachmentComparison } from './record-comparisons.ts'
 
 const ENTRIES = [

@@ -6,15 +6,15 @@ import {
   positionText,
   unpackPosition,
 } from '../../chain/index.ts'
-import type { AttachmentEffect, Effect } from '../effect.ts'
-import { erasedEntryText, parseEntry } from '../erasure.ts'
+import type { AttachmentEffect, Effect } from '../port/effect.ts'
+import { erasedEntryText, parseEntry } from '../port/erasure.ts'
 import {
   type AttachmentReader,
   type AttachmentRow,
   type IdempotencyRecord,
   idempotencyDigest,
   type StoreReader,
-} from '../store.ts'
+} from '../port/store.ts'
 
 const ROWS_PER_PAGE = 500
 

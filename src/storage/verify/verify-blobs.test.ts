@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import type { BlobInventory } from '../blobs/blob-store.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openStore } from '../open.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { verifyBlobsIn } from './verify-blobs.ts'
 
 const CONTENT = Buffer.from('ripe')

@@ -1,9 +1,9 @@
 import { unpackPosition } from '../../chain/index.ts'
 import { sha256Of } from '../blobs/blob-files.ts'
 import type { BlobInventory } from '../blobs/blob-store.ts'
-import type { StoreLocation } from '../location.ts'
+import type { StoreLocation } from '../location/location.ts'
 import { openBlobInventory, openStoreReader } from '../open.ts'
-import type { StoredBlob, StoreReader } from '../store.ts'
+import type { StoredBlob, StoreReader } from '../port/store.ts'
 import type { Finding } from './chain-walk.ts'
 
 const BLOBS_PER_PAGE = 500

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SQLOutputValue } from 'node:sqlite'
 import { expect, it } from 'vitest'
-import { FILE, inCopy } from '../test-copy.ts'
-import { ERASING, filledFolder, findingIn } from '../test-filled.ts'
+import { FILE, inCopy } from '../contract/test-copy.ts'
+import { ERASING, filledFolder, findingIn } from '../contract/test-filled.ts'
 
 const PAGE_BYTES = 4096
 

@@ -2,9 +2,9 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { FILE, inCopy } from '../contract/test-copy.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { openStore, openStoreReader } from '../open.ts'
-import { FILE, inCopy } from '../test-copy.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { type Verification, verifyStore } from './verify.ts'
 
 /** Expects equal results without threads and with three threads; returns the result. */

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
-import { FILE, inCopy } from '../test-copy.ts'
-import { filledFolder, findingIn } from '../test-filled.ts'
-import { describeVerify } from '../verify-contract.ts'
+import { FILE, inCopy } from '../contract/test-copy.ts'
+import { filledFolder, findingIn } from '../contract/test-filled.ts'
+import { describeVerify } from '../contract/verify-contract.ts'
 
 describeVerify('SQLite', async (also) => {
   const location = await filledFolder(also)

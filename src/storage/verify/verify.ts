@@ -1,6 +1,6 @@
 import type { Block } from '../../chain/index.ts'
-import type { StoreLocation } from '../location.ts'
-import type { StoreReader } from '../store.ts'
+import type { StoreLocation } from '../location/location.ts'
+import type { StoreReader } from '../port/store.ts'
 import {
   ChainWalk,
   damageAsFinding,

@@ -1,7 +1,7 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import type { StoreLocation } from '../location.ts'
+import type { StoreLocation } from '../location/location.ts'
 import { openStoreReader } from '../open.ts'
-import type { StoreReader } from '../store.ts'
+import type { StoreReader } from '../port/store.ts'
 import {
   ChainWalk,
   damageAsFinding,

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Block } from '../../chain/index.ts'
-import type { StoreLocation } from '../location.ts'
-import type { StoreReader } from '../store.ts'
+import type { StoreLocation } from '../location/location.ts'
+import type { StoreReader } from '../port/store.ts'
 import { type Finding, leavesBeyond, type PlainBlock } from './chain-walk.ts'
 
 /** Number of blocks that a thread recomputes per task. */

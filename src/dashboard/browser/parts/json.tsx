@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
 import { useId, useState } from 'preact/hooks'
-import { type Checked, checkedItem } from '../json.ts'
 import { t } from '../language/language.ts'
+import { type Checked, checkedItem } from '../text/json.ts'
 import { Sign } from './notices.tsx'
 
 /** Maximum characters of JSON in a list. */

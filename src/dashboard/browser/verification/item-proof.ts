@@ -10,7 +10,7 @@ import {
   type VerifySignature,
   verifierKeyOf,
 } from '../../../chain/portable.ts'
-import { differences } from '../json.ts'
+import { differences } from '../text/json.ts'
 import type { Remembered } from './verify-chain.ts'
 
 /** The node that must prove a revision. */

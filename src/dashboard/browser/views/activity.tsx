@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
-import { type ActivityReply, chartOf } from '../activity.ts'
 import { bytesText, clockText, numberText, t } from '../language/language.ts'
+import { type ActivityReply, chartOf } from '../node/activity.ts'
 import { ledger } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'

@@ -1,7 +1,6 @@
 import type { JSX } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import { ClientError } from '../../../client/index.ts'
-import { goTo } from '../address.ts'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
@@ -9,7 +8,8 @@ import { Dialog } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
 import { Field, ViewHead } from '../parts/layout.tsx'
 import { showMessage, Waiting } from '../parts/notices.tsx'
-import { hrefOf, itemsOf } from '../routes.ts'
+import { goTo } from '../routing/address.ts'
+import { hrefOf, itemsOf } from '../routing/routes.ts'
 
 /** Maximum number of names shown. The user can search for other names. */
 const SHOWN_MAX = 200

@@ -1,8 +1,8 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { type Operator, simpleWhere } from '../json.ts'
 import { t } from '../language/language.ts'
 import { Choice, Field } from '../parts/layout.tsx'
+import { type Operator, simpleWhere } from '../text/json.ts'
 
 const OPERATORS: readonly Operator[] = [
   ...(['eq', 'neq', 'gt', 'gte', 'lt', 'lte'] as const),

@@ -1,7 +1,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ClientError } from '../../../client/index.ts'
-import { DIFFERENCES_SHOWN_MAX, type Difference, differences } from '../json.ts'
 import { methodText, t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { Dialog } from '../parts/dialog.tsx'
@@ -9,7 +8,8 @@ import { useAction, useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
 import { Field, Time } from '../parts/layout.tsx'
 import { showMessage, Waiting } from '../parts/notices.tsx'
-import { hrefOf, ledgerAt } from '../routes.ts'
+import { hrefOf, ledgerAt } from '../routing/routes.ts'
+import { DIFFERENCES_SHOWN_MAX, type Difference, differences } from '../text/json.ts'
 import { ItemProof } from './item-proof.tsx'
 
 const STEP = 20

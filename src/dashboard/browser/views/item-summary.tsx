@@ -6,7 +6,7 @@ import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, ShortText } from '../parts/json.tsx'
 import { Choice } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
-import { type ListedItem, memberPaths, nodePath, PATHS_SHOWN_MAX } from '../table.ts'
+import { type ListedItem, memberPaths, nodePath, PATHS_SHOWN_MAX } from '../text/table.ts'
 
 const SHOWN_MAX = 100
 const VALUES = ['sum', 'avg', 'min', 'max'] as const

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import { saveFile } from '../node/files.ts'
 import { CopyButton, ShortJson, ShortText } from '../parts/json.tsx'
-import { hrefOf } from '../routes.ts'
+import { hrefOf } from '../routing/routes.ts'
 import {
   csvColumns,
   csvOf,
@@ -11,7 +11,7 @@ import {
   ndjsonOf,
   PATHS_SHOWN_MAX,
   valueAt,
-} from '../table.ts'
+} from '../text/table.ts'
 
 interface Shown {
   readonly db: string

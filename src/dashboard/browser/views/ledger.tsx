@@ -1,6 +1,5 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
-import { goTo } from '../address.ts'
 import { methodText, t } from '../language/language.ts'
 import {
   blocksFrom,
@@ -14,7 +13,8 @@ import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
 import { Choice, Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, Waiting } from '../parts/notices.tsx'
-import { hrefOf, itemsOf, ledgerAt } from '../routes.ts'
+import { goTo } from '../routing/address.ts'
+import { hrefOf, itemsOf, ledgerAt } from '../routing/routes.ts'
 
 /** Maximum blocks per page. */
 const PAGE = 20

@@ -1,5 +1,4 @@
 import type { JSX } from 'preact'
-import { route } from '../address.ts'
 import { t } from '../language/language.ts'
 import {
   base,
@@ -15,7 +14,8 @@ import { useLoaded } from '../parts/hooks.ts'
 import { Copied, LongText } from '../parts/json.tsx'
 import { Fact, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, failureText, Loading, Waiting } from '../parts/notices.tsx'
-import { hrefOf, ledgerAt } from '../routes.ts'
+import { route } from '../routing/address.ts'
+import { hrefOf, ledgerAt } from '../routing/routes.ts'
 import { ActivitySection } from './activity.tsx'
 import { TokensSection } from './tokens.tsx'
 

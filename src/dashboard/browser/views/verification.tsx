@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import { ViewHead } from '../parts/layout.tsx'
 import { Sign } from '../parts/notices.tsx'
-import { hrefOf, ledgerAt } from '../routes.ts'
+import { hrefOf, ledgerAt } from '../routing/routes.ts'
 import { type Run, run, start, stop } from '../verification/run.ts'
 import {
   type CheckState,

@@ -1,0 +1,284 @@
+import { readFileSync } from 'node:fs'
+import { EXIT, Exit, reasonOf } from '../exit.ts'
+
+interface Setting<Value> {
+  readonly about: string
+  /** Default if the variable is unset or empty. */
+  readonly fallback: Value
+  /** Completes “must be …” in error messages. */
+  readonly expected: string
+  /** Returns undefined if the text is invalid. */
+  readonly parse: (text: string) => Value | undefined
+  /** Whether the value is secret. Then `<NAME>_FILE` can be the path of a file with the value, and output masks it. */
+  readonly isSecret?: boolean
+}
+
+const identity = (text: string) => text
+const text = (about: string): Setting<string | null> => ({
+  ...{ about, fallback: null, expected: 'a text', parse: identity },
+})
+const textOr = (fallback: string, about: string): Setting<string> => ({
+  ...{ about, fallback, expected: 'a text', parse: identity },
+})
+const secret = (about: string): Setting<string | null> => ({ ...text(about), isSecret: true })
+
+/** A text that must match `form`. For HTTP Basic, it excludes control characters, and colons in names (RFC 7617). */
+const credential = (about: string, form: RegExp, expected: string): Setting<string | null> => ({
+  ...{ about, fallback: null, expected },
+  parse: (given) => (form.test(given) ? given : undefined),
+})
+
+const integer = (fallback: number, min: number, max: number, about: string): Setting<number> => ({
+  ...{ about, fallback, expected: `an integer from ${min} to ${max}` },
+  parse: (given) => {
+    const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN
+    return value >= min && value <= max ? value : undefined
+  },
+})
+
+const choice = <Option extends string>(
+  fallback: Option,
+  options: readonly Option[],
+  about: string,
+): Setting<Option> => ({
+  ...{ about, fallback, expected: `one of ${options.join(', ')}` },
+  parse: (given) => options.find((option) => option === given),
+})
+
+const flag = (about: string): Setting<boolean> => ({
+  ...{ about, fallback: false, expected: '0 or 1' },
+  parse: (given) => ({ '0': false, '1': true })[given],
+})
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+}
+export const DURATION_EXPECTED = 'a number followed by s, m, h or d, such as 4d'
+
+/** Parses a duration such as `4d` into milliseconds; returns undefined if it is invalid. */
+export function parseDuration(text: string): number | undefined {
+  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
+  const unitMs = UNIT_MS[unit]
+  return unitMs === undefined ? undefined : Number(count) * unitMs
+}
+
+const duration = <Fallback extends number | null>(
+  fallback: Fallback,
+  about: string,
+): Setting<number | Fallback> => ({
+  ...{ about, fallback, expected: DURATION_EXPECTED, parse: parseDuration },
+})
+
+const splitList = (given: string): string[] =>
+  given
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+const list = (about: string): Setting<readonly string[]> => ({
+  ...{ about, fallback: [], expected: 'a list separated by commas', parse: splitList },
+})
+const hostNames = (about: string): Setting<readonly string[]> => ({
+  ...{ about, fallback: [], expected: 'host names separated by commas, without scheme and port' },
+  parse: (given) => {
+    const names = splitList(given)
+    return names.every((name) => /^[A-Za-z0-9._-]+$/.test(name)) ? names : undefined
+  },
+})
+
+/** Whether `text` is an exact origin as browsers send it: scheme, host in lower case, and port unless default. */
+function isOrigin(text: string): boolean {
+  return (
+    /^https?:\/\/[a-z0-9.:[\]_-]+$/.test(text) &&
+    URL.canParse(text) &&
+    new URL(text).origin === text
+  )
+}
+
+const ORIGINS_MAX = 100
+const origins = (about: string): Setting<readonly string[]> => ({
+  about,
+  fallback: [],
+  expected:
+    'up to 100 origins such as https://app.example, separated by commas, in lower case, without path or *',
+  parse: (given) => {
+    const list = splitList(given)
+    return list.length <= ORIGINS_MAX && list.every(isOrigin) ? list : undefined
+  },
+})
+
+/** All environment variables of daicho. */
+const SETTINGS = {
+  HOST: textOr('127.0.0.1', 'Address to listen on'),
+  PORT: integer(4126, 0, 65_535, 'Port of the ledger; 0 picks a free one'),
+  SYSTEM_FOLDER: text('Folder for all data; if unset, data is lost when the process ends'),
+  STORE: {
+    ...credential(
+      'PostgreSQL database for the data; SYSTEM_FOLDER then has the key of the node',
+      /^postgres(?:ql)?:\/\//,
+      'a URL that begins with postgres:// or postgresql://',
+    ),
+    isSecret: true,
+  },
+  BASIC_USERNAME: credential(
+    'User name for the dashboard',
+    /^[^:\u0000-\u001f\u007f]+$/,
+    'a name without colons or control characters',
+  ),
+  BASIC_PASSWORD: {
+    ...credential(
+      'Password for the dashboard',
+      /^[^\u0000-\u001f\u007f]+$/,
+      'a password without control characters',
+    ),
+    isSecret: true,
+  },
+  PUBLIC_HOSTS: hostNames('Host names that browsers may use to reach this node'),
+  ALLOW_ORIGINS: origins('Origins whose pages may call the components; none if unset'),
+  LEDGER_DIFFICULTY: integer(0, 0, 4, 'Leading hexadecimal zeros of block ids'),
+  ATTACHMENT_BYTES_MAX: integer(
+    1024 * 1024 * 1024,
+    0,
+    1024 ** 4,
+    'Maximum size of one attachment, in bytes',
+  ),
+  PEERS: list('Peers to mirror, as <verifier key> [<address> [push]], separated by commas'),
+  PEERS_ALLOW_PRIVATE: flag('Set to 1 to allow peers and witnesses on private networks'),
+  PEERS_INTERVAL_MS: integer(
+    500,
+    10,
+    3_600_000,
+    'Time between two polls of a peer, in milliseconds',
+  ),
+  WITNESSES: list('Witnesses of checkpoints, as <cosignature key> <address>, separated by commas'),
+  WITNESS_OF: list('Verifier keys of logs that this node cosigns, besides the logs of its peers'),
+  VERIFY_EVERY: {
+    about: 'Time between two verifications of the store by the node, such as 24h; none if unset',
+    fallback: null,
+    expected: 'a number followed by m, h or d, from 1m to 24d',
+    parse: (given: string) => {
+      const ms = parseDuration(given)
+      return ms !== undefined && ms >= 60_000 && ms <= 24 * 86_400_000 ? ms : undefined
+    },
+  } satisfies Setting<number | null>,
+  TOKENS: choice('off', ['off', 'required'], 'Whether ledger requests require a token'),
+  SECRET: secret('Key that signs tokens, at least 32 bytes; generated by daicho if unset'),
+  USERS_FILE: text('File with the users of the sample API'),
+  HELLO_FILE: text('File with the credentials of each id for the guarded path'),
+  PRESENCE_FILTER: choice('0', ['0', '1'], 'Whether the samples require an Authorization header'),
+  RATES_SOURCES: textOr(
+    'ecb,frankfurter,lastgood,snapshot',
+    'Sources of rates, in the order in which they are tried',
+  ),
+  RATES_STRICT: flag('Set to 1 to reply with 503 instead of stale rates'),
+  RATES_STALE_AFTER: duration<number>(6 * 86_400_000, 'Age from which rates are reported as stale'),
+  RATES_MAX_STALE: duration(null, 'Maximum age of stale rates that are still served, such as 4d'),
+  RATES_BAND: choice(
+    'on',
+    ['on', 'off'],
+    'Whether a sudden change of a rate must be confirmed by a second source',
+  ),
+  RATES_RECORD: flag('Set to 1 to record accepted rates in the ledger database "rates"'),
+  RATES_ALLOW_PRIVATE: flag('Set to 1 to allow url: sources on private networks'),
+  RATES_OPENEXCHANGERATES_APP_ID: secret('App id for the source openexchangerates'),
+  NETWORKS: list('Networks to deploy, as directories or .bna files; the bundled network if unset'),
+  NETWORK: text('Network served at /api of the gateway; the first of NETWORKS if unset'),
+  GATEWAY_API_KEY: secret(
+    'Key that gateway requests must send in x-api-key; no key is required if unset',
+  ),
+  GATEWAY_AUTHENTICATION: flag(
+    'Set to 1 to issue identities to participants, who send their secret as a bearer token',
+  ),
+  GATEWAY_NAMESPACES: choice(
+    'required',
+    ['always', 'never', 'required'],
+    'When the explorer shows namespaces in type names',
+  ),
+  GATEWAY_OPEN: flag('Set to 1 to allow a gateway without a key on any address'),
+  PROCESSOR_DEADLINE_MS: integer(
+    1_000,
+    10,
+    60_000,
+    'Time limit for the processors of one transaction, in milliseconds',
+  ),
+  DEFAULT_PX: integer(2, 1, 546, 'Side of a cell in pixels, unless the upload sets it'),
+  DEFAULT_WIDTH: integer(100, 1, 16_384, 'Number of columns, unless the upload sets it'),
+  LOG_LEVEL: choice(
+    'info',
+    ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
+    'Log level; debug logs every request',
+  ),
+} as const
+
+export type Settings = {
+  readonly [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name]['fallback']
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * Reads `environment`. An empty variable counts as unset. Errors: Exit (configuration) with one line that names the
+ * first invalid variable.
+ */
+export function readSettings(environment: Environment): Settings {
+  const read = Object.entries<Setting<unknown>>(SETTINGS).map(([name, setting]) => {
+    const { fallback, expected, parse, isSecret = false } = setting
+    const given = isSecret ? givenSecret(environment, name) : environment[name] || null
+    if (given === null) return [name, fallback]
+    const value = parse(given)
+    if (value !== undefined) return [name, value]
+    const shown = isSecret ? '' : `, not ${JSON.stringify(given.slice(0, 60))}`
+    throw new Exit(EXIT.configuration, `${name} must be ${expected}${shown}`)
+  })
+  // The type is correct, because `read` has one entry for each name in SETTINGS.
+  const settings = Object.fromEntries(read) as Settings
+  if (settings.STORE === null || settings.SYSTEM_FOLDER !== null) return settings
+  const message =
+    'STORE needs SYSTEM_FOLDER: set it to the folder with the key and the last signed head of the node'
+  throw new Exit(EXIT.configuration, message)
+}
+
+function givenSecret(environment: Environment, name: string): string | null {
+  const value = environment[name] || null
+  const path = environment[`${name}_FILE`] || null
+  if (path === null) return value
+  if (value !== null) throw new Exit(EXIT.configuration, `set ${name} or ${name}_FILE, not both`)
+  const content = readSecret(path, name)
+  if (content !== '') return content
+  // An empty file must not count as unset, because daicho would then use the preset password.
+  throw new Exit(EXIT.configuration, `${name}_FILE: ${path} is empty`)
+}
+
+function readSecret(path: string, name: string): string {
+  try {
+    return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+  } catch (error) {
+    const message = `${name}_FILE: ${path} cannot be read: ${reasonOf(error)}`
+    throw new Exit(EXIT.configuration, message, { cause: error })
+  }
+}
+
+/** A setting as `daicho config` shows it. */
+export interface ShownSetting {
+  readonly name: string
+  /** The value, or asterisks for a secret; null if the setting is unset. */
+  readonly value: unknown
+  readonly isDefault: boolean
+  readonly about: string
+}
+
+export function shownSettings(settings: Settings): ShownSetting[] {
+  return Object.entries<Setting<unknown>>(SETTINGS).map(([name, { isSecret, fallback, about }]) => {
+    const value = settings[name as keyof Settings]
+    const shown = isSecret && value !== null ? '********' : withoutAddresses(value)
+    return { name, value: shown, isDefault: value === fallback, about }
+  })
+}
+
+/** Shortens `url:` sources to their hosts, because the rest of an address may contain a key. */
+function withoutAddresses(value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  return value.replace(/\burl:https:\/\/(?:[^,/@]*@)?([^,/?#]*)[^,]*/g, 'url:https://$1/********')
+}

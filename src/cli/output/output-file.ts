@@ -1,0 +1,110 @@
+import { existsSync, rmSync, statSync } from 'node:fs'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { Readable, Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+import { EXIT, Exit } from '../exit.ts'
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/** Throws Exit (usage) if `out` is a folder. */
+export function requireFileName(out: string): void {
+  if (out === '-' || !existsSync(out) || !statSync(out).isDirectory()) return
+  throw new Exit(EXIT.usage, `${out} is a folder: give the name of a file`)
+}
+
+/**
+ * Writes `texts` to the file `out`, or to stdout for `-`. Returns the generator's return value. Only the owner can
+ * read the file. The file gets its name when it is complete on the disk. After an interruption, nothing is left of it;
+ * a crash leaves only a `.partial` file.
+ */
+export function writeTexts<End>(
+  texts: AsyncGenerator<string, End>,
+  out: string,
+  isCompressed: boolean = out.endsWith('.gz'),
+): Promise<End> {
+  return out === '-' ? toStdout(texts, isCompressed) : toFile(texts, out, isCompressed)
+}
+
+/** Passes `texts` to `write`, and returns the generator's return value. */
+async function written<End>(
+  texts: AsyncGenerator<string, End>,
+  write: (texts: Readable) => Promise<void>,
+): Promise<End> {
+  let end: { readonly value: End } | null = null
+  async function* all(): AsyncGenerator<string> {
+    end = { value: yield* texts }
+  }
+  await write(Readable.from(all()))
+  if (end === null)
+    throw new Exit(EXIT.finding, 'the reader of the output closed it before the end')
+  return (end as { readonly value: End }).value
+}
+
+const compressionOf = (isCompressed: boolean) => (isCompressed ? [createGzip()] : [])
+
+async function toStdout<End>(
+  texts: AsyncGenerator<string, End>,
+  isCompressed: boolean,
+): Promise<End> {
+  try {
+    return await written(texts, (source) =>
+      pipeline([source, ...compressionOf(isCompressed), process.stdout], { end: false }),
+    )
+  } catch (error) {
+    const isClosed = error instanceof Error && 'code' in error && error.code === 'EPIPE'
+    if (!isClosed) throw error
+    throw new Exit(EXIT.finding, 'the reader of the output closed it before the end', {
+      cause: error,
+    })
+  }
+}
+
+async function toFile<End>(
+  texts: AsyncGenerator<string, End>,
+  out: string,
+  isCompressed: boolean,
+): Promise<End> {
+  const partial = `${out}.${process.pid}.partial`
+  const interrupt = (signal: NodeJS.Signals) => {
+    rmSync(partial, { force: true })
+    stopListening()
+    process.kill(process.pid, signal)
+  }
+  const stopListening = () => {
+    for (const signal of SIGNALS) process.off(signal, interrupt)
+  }
+  for (const signal of SIGNALS) process.on(signal, interrupt)
+  try {
+    // Readable by the owner only, because the blinds of an export open every commitment.
+    const file = await open(partial, 'w', 0o600)
+    let end: End
+    try {
+      end = await written(texts, (source) =>
+        pipeline([source, ...compressionOf(isCompressed), sinkOf(file)]),
+      )
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(partial, out)
+    const folder = await open(dirname(resolve(out)), 'r')
+    await folder.sync().finally(() => folder.close())
+    return end
+  } catch (error) {
+    await rm(partial, { force: true })
+    throw error
+  } finally {
+    stopListening()
+  }
+}
+
+/** Returns a stream to `file`. Unlike `file.createWriteStream`, the stream does not close `file` before the sync. */
+function sinkOf(file: FileHandle): Writable {
+  return new Writable({
+    write(chunk: Buffer, _, done) {
+      file.writeFile(chunk).then(() => done(), done)
+    },
+  })
+}

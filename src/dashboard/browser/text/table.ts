@@ -1,0 +1,112 @@
+import { isJsonObject } from '../../../base/json.ts'
+import { parseForeignJsonOrNull } from '../../../base/strict-json.ts'
+
+export interface ListedItem {
+  readonly id: string
+  readonly [member: string]: unknown
+}
+
+// A path names a member, or a member of a nested object: `grower.town`. A name with a dot or a quote is written as a
+// JSON string, so that the member `a.b` and the member `b` of `a` have different paths.
+
+/** Maximum number of paths that the page offers as columns and groups. All members are saved. */
+export const PATHS_SHOWN_MAX = 1_000
+/** Maximum number of cells of a CSV file, so that the page does not run out of memory. */
+const CELLS_MAX = 5_000_000
+
+/**
+ * Returns the paths of the members of `items`, with the members of nested objects, in the order in which they
+ * first appear. Omits the id.
+ */
+export function memberPaths(items: readonly ListedItem[]): readonly string[] {
+  const paths = new Set<string>()
+  for (const { id: _, ...members } of items) {
+    for (const [name, value] of Object.entries(members)) {
+      const nested = isJsonObject(value) ? Object.keys(value) : []
+      if (nested.length === 0) paths.add(formatPath([name]))
+      for (const inner of nested) paths.add(formatPath([name, inner]))
+    }
+  }
+  return [...paths]
+}
+
+function formatPath(names: readonly string[]): string {
+  return names.map((name) => (/^[^."]+$/.test(name) ? name : JSON.stringify(name))).join('.')
+}
+
+function parsePath(path: string): readonly string[] {
+  const names = path.match(/"(?:[^"\\]|\\.)*"|[^."]+/g) ?? []
+  return names.map((name) => (name.startsWith('"') ? String(parseForeignJsonOrNull(name)) : name))
+}
+
+/** Returns the path as the node writes paths, or null if the node cannot address the member or list it with others. */
+export function nodePath(path: string): string | null {
+  const names = parsePath(path)
+  return names.some((name) => name === '' || /[.,]/.test(name)) ? null : names.join('.')
+}
+
+/** Returns the member of `item` at `path`, or undefined. */
+export function valueAt(item: unknown, path: string): unknown {
+  return memberAt(item, parsePath(path))
+}
+
+function memberAt(item: unknown, names: readonly string[]): unknown {
+  let value = item
+  for (const name of names) {
+    if (!isJsonObject(value) || !Object.hasOwn(value, name)) return undefined
+    value = value[name]
+  }
+  return value
+}
+
+/** Returns the items with only their id and the members at `columns`. Without columns, returns whole items. */
+function shownItems(items: readonly ListedItem[], columns: readonly string[]) {
+  if (columns.length === 0) return items
+  return items.map((item) =>
+    Object.fromEntries([['id', item.id], ...columns.map((path) => [path, valueAt(item, path)])]),
+  )
+}
+
+/** Returns the shown items as NDJSON: one JSON object per line. */
+export function ndjsonOf(items: readonly ListedItem[], columns: readonly string[]): string {
+  return shownItems(items, columns)
+    .map((item) => `${JSON.stringify(item)}\n`)
+    .join('')
+}
+
+/** Returns the columns of a CSV file: the chosen columns, or all members. Null if the file would have too many cells. */
+export function csvColumns(
+  items: readonly ListedItem[],
+  columns: readonly string[],
+): readonly string[] | null {
+  const paths = columns.length === 0 ? memberPaths(items) : columns
+  return (paths.length + 1) * items.length <= CELLS_MAX ? paths : null
+}
+
+/**
+ * Returns the shown items as CSV (RFC 4180), or with tabs for the clipboard. Strings are cells without JSON quotes, null
+ * and missing members are empty cells, and other values are JSON.
+ */
+export function csvOf(
+  items: readonly ListedItem[],
+  columns: readonly string[],
+  separator: ',' | '\t' = ',',
+): string {
+  const paths = columns.map(parsePath)
+  const rows = items.map((item) => [item.id, ...paths.map((names) => memberAt(item, names))])
+  return [['id', ...columns], ...rows]
+    .map((row) => `${row.map((value) => cellOf(value, separator)).join(separator)}\r\n`)
+    .join('')
+}
+
+function cellOf(value: unknown, separator: string): string {
+  if (value === undefined || value === null) return ''
+  const text = typeof value === 'string' ? withoutFormula(value) : JSON.stringify(value)
+  const isPlain = !/["\r\n]/.test(text) && !text.includes(separator)
+  return isPlain ? text : `"${text.replaceAll('"', '""')}"`
+}
+
+/** Adds an apostrophe to a text that starts like a formula, so that spreadsheets do not evaluate the text. */
+function withoutFormula(text: string): string {
+  return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+}

@@ -1,0 +1,224 @@
+import type { Clock, Schedule } from '../../base/clock.ts'
+import {
+  type Head,
+  heightOf,
+  logOrigin,
+  packPosition,
+  type VerifierKey,
+} from '../../chain/index.ts'
+import {
+  type Folder,
+  isDatabaseUrl,
+  lockFolder,
+  openBlobStore,
+  openStoreReader,
+  openTurns,
+  type StoreLocation,
+  type StoreReader,
+  storeExists,
+} from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from '../feed/feed.ts'
+import { nodeKeyIn, temporaryNodeKey } from '../log/node-key.ts'
+import { openLog } from '../log/service.ts'
+import { expectNoHead, signedHeadIn } from '../log/signed-head.ts'
+import { LogWitness, witnessState } from '../log/witness.ts'
+import type { WitnessesOptions } from '../log/witnesses.ts'
+import { ChainBlobs } from '../peers/blobs.ts'
+import { Mirrors } from '../peers/mirrors.ts'
+import { type Peer, PeerList } from '../peers/peer-list.ts'
+import { type Platform, systemPlatform } from '../platform.ts'
+import { ATTACHMENT_BYTES_MAX, AttachmentService } from '../write/attachments.ts'
+import { HeadFollower, type NewBlocks } from '../write/head-follower.ts'
+import { LedgerWriter } from '../write/writer.ts'
+import { ScheduledVerification, type VerificationOptions } from './scheduled-verification.ts'
+import { LedgerService } from './service.ts'
+
+export interface OpenLedgerOptions {
+  /** Data folder; null for a temporary folder that is removed when the process exits. */
+  readonly folder: string | null
+  /** Location of the store; default: `folder`. The key and the signed head are always in `folder`. */
+  readonly store?: StoreLocation | null
+  /** Required number of leading zeros of block ids in hex, 0 to 4. */
+  readonly difficulty: number
+  readonly clock: Clock
+  /** Timers of the change feed; default: the timers of the runtime. */
+  readonly schedule?: Schedule
+  /** Bounds of the change feed; default: `FEED_BOUNDS`. */
+  readonly feedBounds?: Partial<FeedBounds>
+  /** Maximum bytes of one attachment; default: 1 GiB. */
+  readonly attachmentBytesMax?: number
+  /** Nodes whose chains this node mirrors; default: none. */
+  readonly peers?: PeersOptions
+  /** Witnesses that cosign the checkpoints of this node; default: none. */
+  readonly witnesses?: WitnessesOptions
+  /** Logs that this node cosigns, in addition to the logs of its peers; default: none. */
+  readonly witnessOf?: readonly VerifierKey[]
+  /** Options of the scheduled verification of the store; null or absent for none. */
+  readonly verification?: VerificationOptions | null
+  /** Clock, timers, threads and network, which tests replace; default: those of the runtime. */
+  readonly platform?: Platform
+}
+
+export interface PeersOptions {
+  readonly fixed?: readonly Peer[]
+  /** Allows peers on private networks; default false. */
+  readonly allowPrivate?: boolean
+  /** Interval between polls of a peer, milliseconds; default 500. */
+  readonly intervalMs?: number
+}
+
+const PEERS_INTERVAL_MS = 500
+const NO_WITNESSES: WitnessesOptions = { witnesses: [], allowPrivate: false, report() {} }
+
+/** An open ledger. Its folder is locked, so no other process can open it. */
+export interface OpenLedger {
+  readonly service: LedgerService
+  /** Writes pending changes, then releases the folder. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens the ledger of one node. On first use, creates its key and its store.
+ * Errors: StoreError (folder in use, unusable, too new, damaged), LedgerError (key missing, store lost).
+ */
+export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger> {
+  const folder = lockFolder(options.folder)
+  try {
+    return await openIn(folder, options)
+  } catch (error) {
+    folder.release()
+    throw error
+  }
+}
+
+async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
+  const { clock, difficulty, platform = systemPlatform, schedule = platform.schedule } = options
+  const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
+  const { witnesses: asked = NO_WITNESSES } = options
+  const { path, durable } = folder
+  const location = options.store ?? path
+  const isNew = !(await storeExists(location))
+  if (durable && isNew) expectNoHead(path, signedHeadIn(path))
+  const key = durable ? nodeKeyIn(path, isNew) : temporaryNodeKey()
+  const { serverId, privateKey } = key
+  const start = { location, serverId, durable, difficulty }
+  const writer = await LedgerWriter.start(start, clock, platform)
+  const reader = await openStoreReader(location, { frozen: false })
+  const opened = async () => ({
+    ...(await openLog({ ...folder, location }, reader, key, {
+      ...{ platform, witnesses: asked },
+      noteSigned: (head) => follower.noteSeen(head),
+    })),
+    list: new PeerList(durable ? path : null, peers.fixed ?? [], serverId),
+  })
+  const { log, signing, witnesses, list } = await opened().catch(async (error: unknown) => {
+    await reader.close()
+    await writer.close()
+    throw error
+  })
+  const head = await reader.head(serverId)
+  const last = head === null ? null : await lastPosition(reader, head)
+  const feed = new ChangeFeed(last, {
+    store: reader,
+    schedule,
+    bounds: { ...FEED_BOUNDS, ...options.feedBounds },
+    ...(isDatabaseUrl(location) ? { catchUp: () => follower.catchUp() } : {}),
+  })
+  const blockListeners = new Set<(blocks: NewBlocks) => void>()
+  const report = (blocks: NewBlocks) => {
+    // Clears the cache of the feed, because another process may have erased an entry in it.
+    if (!blocks.isOwn) feed.erased()
+    signing.onCommit()
+    feed.committed(blocks.last)
+    for (const listener of blockListeners) listener(blocks)
+  }
+  const next = last === null ? 0 : heightOf(last) + 1
+  const follower = new HeadFollower(reader, next, {
+    report,
+    seen: (head) => writer.noteSeen(head),
+    lost: (message) => writer.suspend(new LedgerError('STORE_ROLLED_BACK', message)),
+  })
+  if (head !== null) follower.noteSeen(head)
+  writer.onCommit = (committed) => {
+    reader.refresh()
+    if (committed !== null) follower.committed(committed)
+  }
+  const blobs = await openBlobStore(location, reader, durable)
+  await blobs.recover()
+  const { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS } = peers
+  const shared = {
+    folder: path,
+    location,
+    durable,
+    ownKey: log.verifierKey,
+    privateKey,
+    allowPrivate,
+  }
+  const ownBlobs = new ChainBlobs(reader.attachments, blobs, attachmentBytesMax)
+  const mirrors = new Mirrors({ ...shared, intervalMs, blobBytesMax: attachmentBytesMax }, list, {
+    ownBlobs,
+    platform,
+  })
+  mirrors.ownCheckpoint = () => log.checkpoint()
+  mirrors.onConflict = (message) => writer.suspend(new LedgerError('CHAIN_DOUBTED', message))
+  if (mirrors.ownEvidence !== null) mirrors.onConflict(mirrors.ownEvidence.what)
+  await mirrors.begin()
+  const attachments = new AttachmentService(reader, writer, blobs, attachmentBytesMax)
+  const isShared = isDatabaseUrl(location)
+  if (isShared) follower.poll(schedule)
+  const knownBlocks = () => (isShared ? follower.size : null)
+  const turnsOf = await openTurns(location, schedule)
+  const { witnessOf = [] } = options
+  const witness = new LogWitness({
+    ...{ name: `${logOrigin(serverId)}/witness`, clock },
+    change: await witnessState(location, durable ? path : null),
+    keyOf: (origin) =>
+      mirrors.peerOfKey(origin)?.key ?? witnessOf.find(({ name }) => name === origin) ?? null,
+  })
+  const verification =
+    options.verification === undefined || options.verification === null
+      ? null
+      : new ScheduledVerification(
+          { location, folder: durable ? path : null },
+          options.verification,
+          { clock, schedule, startThread: platform.startThread },
+        )
+  const parts = {
+    location,
+    feed,
+    attachments,
+    log,
+    witnesses,
+    witness,
+    mirrors,
+    verification,
+    blockListeners,
+    knownBlocks,
+    catchUp: () => follower.catchUp(),
+    turnsOf,
+  }
+  return {
+    service: new LedgerService(reader, writer, clock, parts),
+    async close() {
+      await verification?.close()
+      await follower.close()
+      feed.close()
+      await mirrors.close()
+      witnesses.close()
+      await signing.close()
+      await blobs.close()
+      // The writer closes after the reader, because SQLite checkpoints the WAL when the last connection is closed, and
+      // the reader cannot do this.
+      await reader.close()
+      await writer.close()
+      folder.release()
+    },
+  }
+}
+
+/** Returns the packed position of the last entry of the block at `height`. */
+async function lastPosition(reader: StoreReader, { height }: Head): Promise<number> {
+  const [block] = await reader.blocks(reader.serverId, height, 1)
+  return packPosition(height, (block?.entries.length ?? 1) - 1)
+}

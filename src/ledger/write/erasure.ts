@@ -1,0 +1,191 @@
+import {
+  type Attachment,
+  type Block,
+  ENTRIES_MAX,
+  entryOf,
+  positionText,
+  unpackPosition,
+} from '../../chain/index.ts'
+import {
+  type AttachmentRow,
+  erasedEntryText,
+  type StoredItem,
+  type StoredRevision,
+  type StoreReader,
+  storedJson,
+} from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+import { requireDatabase } from '../read/reads.ts'
+import type { Operation } from './unit-of-work.ts'
+
+const REVISIONS_PER_PAGE = 256
+
+export interface PlannedErasure {
+  /** Packed positions of the entries to erase, in ascending order. */
+  readonly positions: readonly number[]
+  /** SHA-256 of each blob to which an erased entry referred. Other entries may refer to the same blob. */
+  readonly freed: readonly string[]
+}
+
+interface ErasedItem {
+  /** Packed position of the entry that created the item's database, or null if the database was deleted. */
+  readonly database: number | null
+  /** Packed positions of the entries that created the databases of this name, the deleted ones too. */
+  readonly databases: readonly number[]
+  readonly id: string
+  /** The current item, or null if the item was deleted. */
+  readonly current: StoredItem | null
+}
+
+/**
+ * Plans an erasure of the entries at `positions`, or of all former revisions of the item and of its attachments, also
+ * those of the items with the same id in deleted databases of the same name. Leaves out entries that are already erased, and entries in `erasedInBatch`, which an earlier erasure of the batch erases.
+ * Includes the deletion of an erased attachment, because the deletion contains the same metadata.
+ *
+ * The plan stays valid until the batch is written, because a former revision never becomes current again.
+ * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
+ */
+export async function plannedErasure(
+  store: StoreReader,
+  { db, of, positions }: Extract<Operation, { kind: 'erase_item' }>,
+  erasedInBatch: ReadonlySet<number>,
+): Promise<PlannedErasure> {
+  const former = await store.formerDatabases(db)
+  // A name that was never used is refused like in every other request.
+  const database =
+    former.length === 0 ? await requireDatabase(store, db) : (await store.database(db))?.created
+  const item = {
+    database: database ?? null,
+    databases: database === undefined ? former : [...former, database],
+    id: of,
+    current: await store.item(db, of),
+  }
+  const requested = positions ?? (await formerPositions(store, item))
+  const erasable = new Set<number>()
+  const freed = new Set<string>()
+  let block: Block | undefined
+  // Iterates in ascending order, so that a replaced attachment is in `erasable` before the entry that replaced it is
+  // checked.
+  for (const position of [...new Set(requested)].sort((a, b) => a - b)) {
+    const { height, index } = unpackPosition(position)
+    if (block?.height !== height) [block] = await store.blocks(store.serverId, height, 1)
+    const text = block?.height === height ? block.entries[index] : undefined
+    if (text === undefined || erasedEntryText(text, db, of) === null) {
+      throw new LedgerError(
+        'POSITION_INVALID',
+        `${positionText(position)} is not a revision of item ${of} of ${db} or of its attachments`,
+      )
+    }
+    if (position === item.current?.revision) throw currentRevision(item, position)
+    if (erasedInBatch.has(position) || (await store.eraser(position)) !== null) continue
+    erasable.add(position)
+    const attachment = attachmentIn(text)
+    if (attachment === null) continue
+    const related = await relatedEntries(store.attachments, item, position, attachment)
+    if (related.isCurrent) throw currentRevision(item, position)
+    const { former, deletion } = related
+    if (former !== null && !erasable.has(former) && !erasedInBatch.has(former)) {
+      throw neededRevision(position, former)
+    }
+    if (deletion !== null) erasable.add(deletion)
+    freed.add(attachment.sha256)
+  }
+  if (erasable.size > ENTRIES_MAX) {
+    throw new LedgerError(
+      'UNIT_TOO_LARGE',
+      `one request may erase at most ${ENTRIES_MAX} revisions`,
+    )
+  }
+  if (erasable.size > 0) {
+    return { positions: [...erasable].sort((a, b) => a - b), freed: [...freed] }
+  }
+  throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no former revision to erase`)
+}
+
+/** Returns the attachment of an entry, or null for an erased entry or an entry without an attachment. */
+function attachmentIn(text: string): Attachment | null {
+  const entry = entryOf(storedJson(text))
+  if (entry === null || !('attachment' in entry)) return null
+  return entry.attachment.sha256 === undefined ? null : entry.attachment
+}
+
+function currentRevision({ id }: ErasedItem, position: number): LedgerError {
+  const at = positionText(position)
+  const message = `${at} is the current revision of item ${id} or of its attachment: change or delete it first`
+  return new LedgerError('REVISION_CURRENT', message)
+}
+
+function neededRevision(position: number, former: number): LedgerError {
+  const [at, before] = [positionText(position), positionText(former)]
+  const reason = `if only ${at} were erased, the attachment at ${before} would become current again`
+  return new LedgerError('REVISION_NEEDED', `${reason}: erase ${before} too`)
+}
+
+/**
+ * Returns the packed positions of all former revisions of the item and of its attachments, in all databases of the
+ * name. Leaves out deletions: a deletion of the item has no content, and a deletion of an attachment is erased with
+ * the attachment. Errors: UNIT_TOO_LARGE.
+ */
+async function formerPositions(store: StoreReader, item: ErasedItem): Promise<number[]> {
+  const { databases, id, current } = item
+  const former: number[] = []
+  for (const database of databases) {
+    const rows = await store.attachments.ofItem(database, id, ENTRIES_MAX + 1)
+    if (rows.length > ENTRIES_MAX) throw tooMany(id)
+    for (const row of rows) if (!isAttached(item, row)) former.push(row.position)
+    let page: StoredRevision[]
+    let after = -1
+    do {
+      const range = { newestFirst: false, after, limit: REVISIONS_PER_PAGE }
+      page = await store.revisions(database, id, range)
+      for (const { position, text } of page) {
+        if (text !== null && position !== current?.revision) former.push(position)
+      }
+      if (former.length > ENTRIES_MAX) throw tooMany(id)
+      after = page.at(-1)?.position ?? -1
+    } while (page.length > 0)
+  }
+  return former
+}
+
+function tooMany(id: string): LedgerError {
+  return new LedgerError(
+    'UNIT_TOO_LARGE',
+    `item ${id} has more than ${ENTRIES_MAX} former revisions: give the positions of some of them`,
+  )
+}
+
+/** Returns whether the attachment of `row` is currently attached to the item. */
+function isAttached({ current, database }: ErasedItem, row: AttachmentRow): boolean {
+  if (row.database !== database || row.ended !== null) return false
+  return current !== null && row.position > current.created
+}
+
+/**
+ * Finds the entries related to the entry at `position`, which creates or deletes `attachment` and is not erased:
+ * - `isCurrent`: whether `attachment` is the item's current attachment.
+ * - `former`: position of the entry whose attachment this entry replaced or deleted, or null if that entry is erased or
+ *   does not exist. `former` must be erased too, because a replay of the chain without this entry would make the
+ *   attachment of `former` current again.
+ * - `deletion`: position of the entry that deleted the attachment, or null.
+ */
+async function relatedEntries(
+  rows: StoreReader['attachments'],
+  item: ErasedItem,
+  position: number,
+  { sha256 }: Attachment,
+): Promise<{ isCurrent: boolean; former: number | null; deletion: number | null }> {
+  const row = await rows.at(position)
+  if (row === null) {
+    // Only creations have rows, so this entry is a deletion.
+    return { isCurrent: false, former: await rows.endedBy(position, sha256), deletion: null }
+  }
+  const before = await rows.before(row, position)
+  const { ended } = row
+  return {
+    isCurrent: isAttached(item, row),
+    former: before?.ended === position ? before.position : null,
+    // If there is a row at `ended`, another attachment replaced this attachment, so there was no deletion.
+    deletion: ended !== null && (await rows.at(ended)) === null ? ended : null,
+  }
+}

@@ -1,0 +1,44 @@
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../../base/clock.ts'
+import { openLedger } from '../../ledger/core.ts'
+import { lockFolder } from './folder.ts'
+
+const OTHER_USER = 65_534
+
+it.skipIf(process.geteuid?.() !== 0)(
+  'files that root creates belong to the owner of the folder',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'daicho-owner-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    chownSync(folder, OTHER_USER, OTHER_USER)
+    const { service, close } = await openLedger({ folder, difficulty: 0, clock: systemClock })
+    await service.createDatabase('fruit')
+    const owners = () =>
+      readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => {
+        const { uid, gid } = statSync(join(folder, name))
+        return [name, uid, gid]
+      })
+    const running = owners()
+    await close()
+    const names = running.map(([name]) => name)
+    expect(names).toEqual(
+      expect.arrayContaining(['ledger.db', 'ledger.db-wal', 'ledger.lock', 'node.key']),
+    )
+    expect(running).toEqual(names.map((name) => [name, OTHER_USER, OTHER_USER]))
+    for (const [, uid] of owners()) expect(uid).toBe(OTHER_USER)
+  },
+)
+
+it('names the lock file if SQLite cannot open it', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-lock-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const lock = join(folder, 'ledger.lock')
+  mkdirSync(lock)
+  const message = `${lock} cannot be used: unable to open database file`
+  expect(() => lockFolder(folder)).toThrow(
+    expect.objectContaining({ code: 'FOLDER_UNUSABLE', message }),
+  )
+})

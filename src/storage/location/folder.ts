@@ -1,0 +1,216 @@
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  lchownSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { isDiskFull } from '../../base/disk-full.ts'
+import { StoreError } from '../port/errors.ts'
+
+/** A data folder locked by this process. */
+export interface Folder {
+  readonly path: string
+  /** False for a temporary folder, which is removed on release. */
+  readonly durable: boolean
+  readonly storePath: string
+  release(): void
+}
+
+/** File that `lockFolder` leaves. */
+export const LOCK_FILE = 'ledger.lock'
+/** Free space in bytes below which the system may be unable to create or enlarge a file. */
+export const FREE_BYTES_MIN = 1_048_576
+/** Result codes of SQLite for a file that cannot be created, and for a WAL index that cannot be enlarged. */
+const CREATION_FAILURES = new Set([14, 4874])
+/** Result code of SQLite: another connection has the lock. */
+const SQLITE_BUSY = 5
+const STORE_FILE = 'ledger.db'
+const MISSING = new Set(['ENOENT', 'ENOTDIR'])
+const TEMPORARY_PREFIX = 'daicho-temporary-'
+
+/**
+ * Creates the folder at `path` (mode 0700) and its parents, if missing. Does not use `mkdirSync` with `recursive`,
+ * which never returns in file systems that report ENOENT for new entries of existing folders, like `/proc`. Errors:
+ * FOLDER_UNUSABLE.
+ */
+export function createFolder(path: string): void {
+  try {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true)
+      createMissing(resolve(path))
+  } catch (error) {
+    throw new StoreError(
+      'FOLDER_UNUSABLE',
+      `cannot create the folder ${path}: ${reasonOf(error)}`,
+      {
+        cause: error,
+      },
+    )
+  }
+}
+
+function createMissing(path: string): void {
+  const parent = dirname(path)
+  if (!existsSync(parent)) createMissing(parent)
+  mkdirSync(path, { mode: 0o700 })
+  inheritOwner(path)
+}
+
+/**
+ * If this process runs as root, gives a new file or folder the owner of its parent folder, so that the node's user can
+ * read the files that a command of root creates.
+ */
+export function inheritOwner(path: string): void {
+  if (process.geteuid?.() !== 0) return
+  const { uid, gid } = statSync(dirname(path))
+  if (uid !== 0) lchownSync(path, uid, gid)
+}
+
+/**
+ * Returns whether `path` exists. Unlike `existsSync`, it throws if the system cannot report that, because a key, a
+ * signed head or a store on a failing disk must not appear to be missing.
+ */
+export function fileExists(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined
+}
+
+/** Makes the content of a file, or the names in a folder, durable. */
+export function syncPath(path: string): void {
+  const isWindows = process.platform === 'win32'
+  // Windows cannot sync folders, and syncs only files that are open for writing.
+  if (isWindows && statSync(path).isDirectory()) return
+  const file = openSync(path, isWindows ? 'r+' : 'r')
+  fsyncSync(file)
+  closeSync(file)
+}
+
+/** Checks that the file of a store can be read. Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE if access is denied. */
+export function requireStoreFile(path: string): void {
+  try {
+    accessSync(path, constants.R_OK)
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && MISSING.has(String(error.code))
+    if (isMissing) throw new StoreError('STORE_NOT_FOUND', `there is no store at ${path}`)
+    throw new StoreError('FOLDER_UNUSABLE', `${path} cannot be read: ${reasonOf(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+/** Returns whether the disk of `folder` has almost no free space. */
+export function isLow(folder: string): boolean {
+  const { bavail, bsize } = statfsSync(folder)
+  return bavail * bsize < FREE_BYTES_MIN
+}
+
+/** Returns whether `error` means that the disk of `folder` is full, which SQLite may report as another error. */
+export function isFolderFull(error: unknown, folder: string): boolean {
+  if (isDiskFull(error)) return true
+  const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0
+  return CREATION_FAILURES.has(code) && isLow(folder)
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+export function storePathIn(folder: string): string {
+  return join(folder, STORE_FILE)
+}
+
+/**
+ * Returns the path of a closed store's file, which can then be moved. Errors: STORE_FAILED if closing did not
+ * checkpoint the WAL, because the file alone is then incomplete.
+ */
+export function closedStoreIn(folder: string): string {
+  const path = storePathIn(folder)
+  const wal = statSync(`${path}-wal`, { throwIfNoEntry: false })
+  if (wal === undefined || wal.size === 0) return path
+  throw new StoreError('STORE_FAILED', `the WAL of ${path} could not be checkpointed; try again`)
+}
+
+/**
+ * Locks the data folder at `path` for this process. Creates the folder (mode 0700) if it is missing. If `path` is null,
+ * creates and locks a temporary folder.
+ *
+ * The lock is an exclusive transaction on a file, so it ends with the process, even after a kill. The temporary folders
+ * of killed processes are removed when the next temporary folder is created.
+ * Errors: FOLDER_IN_USE, FOLDER_UNUSABLE.
+ */
+export function lockFolder(path: string | null): Folder {
+  if (path !== null) {
+    createFolder(path)
+    return lockedFolder(path, true, lock(path))
+  }
+  removeStaleFolders()
+  const temporary = mkdtempSync(join(tmpdir(), TEMPORARY_PREFIX))
+  return lockedFolder(temporary, false, lock(temporary))
+}
+
+function lockedFolder(path: string, durable: boolean, lockDatabase: DatabaseSync): Folder {
+  return {
+    path,
+    durable: durable,
+    storePath: storePathIn(path),
+    release() {
+      if (!durable) rmSync(path, { recursive: true, force: true })
+      lockDatabase.close()
+    },
+  }
+}
+
+function lock(path: string): DatabaseSync {
+  const lockPath = join(path, LOCK_FILE)
+  let database: DatabaseSync | null = null
+  try {
+    // Checks the access first, because SQLite does not report why it cannot open a file.
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+    database = new DatabaseSync(lockPath, { timeout: 0 })
+    inheritOwner(lockPath)
+    // The transaction of an empty file begins with a journal, for which a full disk has no space.
+    database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+    return database
+  } catch (error) {
+    database?.close()
+    const isSqlite = error instanceof Error && 'errcode' in error
+    if (isSqlite && error.errcode === SQLITE_BUSY) {
+      throw new StoreError(
+        'FOLDER_IN_USE',
+        `another daicho is using the folder ${path}; stop it, or choose another folder`,
+      )
+    }
+    // Messages of SQLite do not contain the path.
+    const subject = isSqlite ? lockPath : `the folder ${path}`
+    const reason = isFolderFull(error, path) ? 'the disk is full' : reasonOf(error)
+    throw new StoreError('FOLDER_UNUSABLE', `${subject} cannot be used: ${reason}`, {
+      cause: error,
+    })
+  }
+}
+
+/** Removes the temporary folders of killed processes. */
+function removeStaleFolders(): void {
+  for (const name of readdirSync(tmpdir())) {
+    const path = join(tmpdir(), name)
+    // A folder without a store may belong to a process that is still creating it.
+    if (!name.startsWith(TEMPORARY_PREFIX) || !existsSync(storePathIn(path))) continue
+    try {
+      const lockDatabase = lock(path)
+      rmSync(path, { recursive: true, force: true })
+      lockDatabase.close()
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+    }
+  }
+}

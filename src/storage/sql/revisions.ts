@@ -1,0 +1,41 @@
+import { type Block, isErased } from '../../chain/index.ts'
+import { type Effect, effectOf } from '../port/effect.ts'
+import { parseEntry } from '../port/erasure.ts'
+import { StoreError } from '../port/errors.ts'
+import type { StoredRevision } from '../port/store.ts'
+
+/** The columns of a block from which revisions are read. */
+export type LoadedBlock = Pick<Block, 'height' | 'entries' | 'timestamps' | 'blinds'>
+
+/** Returns the revision of item `id` that the entry `index` of `block` created. Errors: STORE_DAMAGED. */
+export function revisionOf(
+  id: string,
+  position: number,
+  block: LoadedBlock,
+  index: number,
+): StoredRevision {
+  const entry = block.entries[index]
+  const timestamp = block.timestamps[index]
+  if (entry === undefined || timestamp === undefined) throw revisionMissing(id, position)
+  const effect = effectAt(entry, position)
+  if (!('id' in effect) || 'attachment' in effect || effect.id !== id)
+    throw revisionMissing(id, position)
+  const text = effect.kind === 'delete_item' || isErased(block, index) ? null : effect.text
+  return { position, timestamp, kind: effect.kind, text }
+}
+
+/** Returns the effect of a stored entry. Errors: STORE_DAMAGED. */
+export function effectAt(text: string, position: number): Effect {
+  const entry = parseEntry(text)
+  if (entry === null)
+    throw new StoreError('STORE_DAMAGED', 'a stored block contains text that is not an entry')
+  return effectOf(entry, position)
+}
+
+/** Returns the error for a position in the history of item `id` at which the chain has no revision of this item. */
+export function revisionMissing(id: string, position: number): StoreError {
+  return new StoreError(
+    'STORE_DAMAGED',
+    `there is no revision of ${id} at packed position ${position}`,
+  )
+}

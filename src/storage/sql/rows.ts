@@ -1,0 +1,189 @@
+import { type Block, HASH_BYTES, type Head, type Header } from '../../chain/index.ts'
+import { StoreError } from '../port/errors.ts'
+import {
+  type AttachmentRow,
+  type Creations,
+  type IdempotencyRecord,
+  type ItemRow,
+  PAGE_CHARACTERS,
+  type StoredAttachment,
+  type StoredDatabase,
+  type StoredItem,
+} from '../port/store.ts'
+
+export type Row = readonly unknown[]
+
+// The converters check types, so a damaged file causes STORE_DAMAGED and never an unexpected value.
+
+export function text(value: unknown, column: string): string {
+  if (typeof value !== 'string') throw damaged(column)
+  return value
+}
+
+export function integer(value: unknown, column: string): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value)) throw damaged(column)
+  return value
+}
+
+function bytes(value: unknown, column: string): Uint8Array {
+  if (!(value instanceof Uint8Array)) throw damaged(column)
+  return value
+}
+
+function damaged(column: string): StoreError {
+  return new StoreError('STORE_DAMAGED', `column ${column} has an invalid value`)
+}
+
+/** Returns the only integer of a row. `column` is the name of the column in errors. */
+export function integerOf([value]: Row, column: string): number {
+  return integer(value, column)
+}
+
+/** Returns the only BLOB of a row. `column` is the name of the column in errors. */
+export function bytesOf([value]: Row, column: string): Uint8Array {
+  return bytes(value, column)
+}
+
+/** Converts the columns created, name. */
+export function databaseOf([created, name]: Row): StoredDatabase {
+  return { name: text(name, 'name'), created: integer(created, 'created') }
+}
+
+/** Converts the columns id, created, revision. */
+export function positionsOf([id, created, revision]: Row): Omit<StoredItem, 'text'> {
+  return {
+    id: text(id, 'id'),
+    created: integer(created, 'created'),
+    revision: integer(revision, 'revision'),
+  }
+}
+
+/** Converts the columns id, created, revision, item. */
+export function itemOf(row: Row): StoredItem {
+  return { ...positionsOf(row), text: text(row[3], 'item') }
+}
+
+/** Converts the columns id, created, revision, item, db. */
+export function itemRowOf(row: Row): ItemRow {
+  return { ...itemOf(row), database: integer(row[4], 'db') }
+}
+
+/** Converts the columns height, id, timestamps. */
+export function headOfRow([height, id, timestamps]: Row): Head {
+  return {
+    height: integer(height, 'height'),
+    id: text(id, 'id'),
+    timestamp: integers(timestamps).at(-1) ?? 0,
+  }
+}
+
+/** Converts the columns height, prev_id, nonce, root, and the length of commitments. */
+export function headerOfRow([height, prevId, nonce, root, length]: Row, serverId: number): Header {
+  return {
+    serverId,
+    height: integer(height, 'height'),
+    prevId: prevId === null ? null : text(prevId, 'prev_id'),
+    nonce: integer(nonce, 'nonce'),
+    root: text(root, 'root'),
+    count: Math.floor(integer(length, 'commitments') / HASH_BYTES),
+  }
+}
+
+/**
+ * Converts the columns height, id, prev_id, nonce, root, body, timestamps, blinds, commitments of the chain
+ * of `serverId`. Does not check the content; `verifyBlock` does.
+ */
+export function blockOf(row: Row, serverId: number): Block {
+  const [height, id, prevId, nonce, root, body, timestamps, blinds, commitments] = row
+  return {
+    serverId,
+    height: integer(height, 'height'),
+    id: text(id, 'id'),
+    prevId: prevId === null ? null : text(prevId, 'prev_id'),
+    nonce: integer(nonce, 'nonce'),
+    root: text(root, 'root'),
+    entries: text(body, 'body').split('\n'),
+    timestamps: integers(timestamps),
+    blinds: bytes(blinds, 'blinds'),
+    commitments: bytes(commitments, 'commitments'),
+  }
+}
+
+/** Converts the columns body, timestamps. */
+export function bodyOf([body, timestamps]: Row): { entries: string[]; timestamps: number[] } {
+  return { entries: text(body, 'body').split('\n'), timestamps: integers(timestamps) }
+}
+
+/** Converts the columns position, key, fingerprint, entries, timestamp, digest. */
+export function idempotencyRecordOf(row: Row): IdempotencyRecord {
+  const [position, key, fingerprint, entries, timestamp, digest] = row
+  return {
+    position: integer(position, 'position'),
+    key: text(key, 'key'),
+    fingerprint: text(fingerprint, 'fingerprint'),
+    entries: integer(entries, 'entries'),
+    timestamp: integer(timestamp, 'timestamp'),
+    digest: text(digest, 'digest'),
+  }
+}
+
+/** Converts the columns position, name, content_type, length, sha256. */
+export function attachmentOf([position, name, contentType, length, sha256]: Row): StoredAttachment {
+  return {
+    position: integer(position, 'position'),
+    name: text(name, 'name'),
+    content_type: text(contentType, 'content_type'),
+    length: integer(length, 'length'),
+    sha256: text(sha256, 'sha256'),
+  }
+}
+
+/** Converts the columns of `attachmentOf`, then db, id, ended. */
+export function attachmentRowOf(row: Row): AttachmentRow {
+  const ended = row[7]
+  return {
+    ...attachmentOf(row),
+    database: integer(row[5], 'db'),
+    id: text(row[6], 'id'),
+    ended: ended === null ? null : integer(ended, 'ended'),
+  }
+}
+
+/** Converts the columns name, created, count. */
+export function creationsOf([name, database, count]: Row): Creations {
+  return {
+    db: text(name, 'name'),
+    database: integer(database, 'created'),
+    count: integer(count, 'count'),
+  }
+}
+
+function integers(value: unknown): number[] {
+  // Entries of one unit of work have the same timestamp, so the last number is reused.
+  let [last, number] = ['', Number.NaN]
+  return text(value, 'timestamps')
+    .split('\n')
+    .map((line) => {
+      if (line === last) return number
+      last = line
+      number = /^(0|-?[1-9]\d*)$/.test(line) ? Number(line) : Number.NaN
+      return number
+    })
+}
+
+/** Converts rows until the page is full (PAGE_CHARACTERS). */
+export function page<Value>(
+  rows: Iterable<Row>,
+  convert: (row: Row) => Value,
+  charactersOf: (value: Value) => number,
+): Value[] {
+  const values: Value[] = []
+  let characters = 0
+  for (const row of rows) {
+    const value = convert(row)
+    values.push(value)
+    characters += charactersOf(value)
+    if (characters >= PAGE_CHARACTERS) break
+  }
+  return values
+}
