@@ -291,7 +291,7 @@ asset B identified by b { o String b
 asset C extends Nothing { // 13
   o String x }
 participant D extends B { } // 14
-asset E extends B identified by b { // 15
+asset E identified by b extends B { // 15
   o String e }
 concept F extends G { } // 16
 concept G extends F { }

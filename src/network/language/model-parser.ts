@@ -174,10 +174,8 @@ class ModelParser {
       const none = { superType: null, identifiedBy: null, properties: [] }
       return { kind, name, at, abstract, ...none, values, decorators }
     }
-    // Composer requires “identified by” before “extends”; daicho accepts both orders.
-    let identifiedBy = this.#identifiedBy()
+    const identifiedBy = this.#identifiedBy()
     const superType = tokens.accept('extends') ? tokens.qualifiedName('a type to extend') : null
-    identifiedBy ??= this.#identifiedBy()
     const properties = this.#properties()
     return { kind, name, at, abstract, superType, identifiedBy, properties, values: [], decorators }
   }
