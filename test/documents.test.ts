@@ -8,7 +8,7 @@ import { readSettings, shownSettings } from '../src/cli/composition/settings.ts'
 import { statusOf as statusOfConverter } from '../src/converter/api/routes.ts'
 import { statusOf as statusOfGateway } from '../src/gateway/api/errors.ts'
 import { statusOf as statusOfLedger } from '../src/ledger/api/replies.ts'
-import { statusOf as statusOfRates } from '../src/rate-feed/api/routes.ts'
+import { rateFeedStatuses } from '../src/rate-feed/errors.ts'
 import { startLedgerNode } from './support/ledger-node.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -164,7 +164,7 @@ it('the manual states, for each error code, the status that the node sends', () 
   const ofPage: Record<string, Readonly<Record<string, number>>> = {
     'converter.md': statusOfConverter,
     'gateway/api.md': statusOfGateway,
-    'rates.md': statusOfRates,
+    'rates.md': rateFeedStatuses,
     'ledger/items.md': statusOfLedger,
     'ledger/attachments.md': statusOfLedger,
     'ledger/history.md': statusOfLedger,

@@ -5,7 +5,8 @@ import {
   serveComponentPage,
   statusFalseReply,
 } from '../http/index.ts'
-import { rateFeedMetrics, rateFeedRoutes, statusOf } from './api/routes.ts'
+import { rateFeedMetrics, rateFeedRoutes } from './api/routes.ts'
+import { rateFeedStatuses } from './errors.ts'
 import { RateFeed, type RateFeedDeps } from './service.ts'
 
 const LINKS = [
@@ -14,8 +15,8 @@ const LINKS = [
 ]
 
 /**
- * Returns the exchange-rate feed. Pages of any site may read the rates, because the rates are public. Errors:
- * SourceListError if the key of a source is missing. Source: specification, component R.
+ * Returns the exchange-rate feed. Pages of any site may read the rates, because the rates are public. Source:
+ * specification, component R.
  */
 export function rateFeedComponent(
   deps: RateFeedDeps & { readonly version: string },
@@ -26,7 +27,7 @@ export function rateFeedComponent(
     // No route accepts a body.
     limits: { bodyBytesMax: 1, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
-    statusOf,
+    statusOf: rateFeedStatuses,
     refusalReply: statusFalseReply,
     register: async (app: HttpApp) => {
       const assets = await registerOpenApiPage(app, {

@@ -2,13 +2,16 @@ import type { Clock } from '../base/clock.ts'
 import { CodedError } from '../base/coded-error.ts'
 import type { OutboundErrorCode } from '../http/outbound.ts'
 
-export type RateFeedErrorCode =
-  | 'RATES_NONE_YET' // no source has provided rates since the start, and no rates were stored
-  | 'RATES_STALE' // RATES_STRICT or RATES_MAX_STALE forbids rates that are so old
-  | 'HISTORY_OFF' // rates are not recorded
-  | 'HISTORY_RANGE_INVALID' // `from` or `to` is not a date, or `from` is after `to`
+/** HTTP status of each error code. */
+export const rateFeedStatuses = {
+  RATES_NONE_YET: 503, // no source has provided rates since the start, and no rates were stored
+  RATES_STALE: 503, // RATES_STRICT forbids stale rates
+  HISTORY_OFF: 404, // rates are not recorded
+  HISTORY_RANGE_INVALID: 400, // `from` or `to` is not a date, or `from` is after `to`
+} as const
 
-export class RateFeedError extends CodedError<RateFeedErrorCode> {
+/** Error of this module. `rateFeedStatuses` maps `code` to an HTTP status. */
+export class RateFeedError extends CodedError<keyof typeof rateFeedStatuses> {
   override readonly name = 'RateFeedError'
 }
 
@@ -22,7 +25,7 @@ export class SourceListError extends CodedError<'SOURCES_INVALID'> {
 }
 
 /** Reasons why a source provides no rates. */
-export type SourceErrorCode =
+type RateSourceErrorCode =
   | OutboundErrorCode
   | 'FILE_UNREADABLE'
   | 'HTTP_STATUS'
@@ -33,20 +36,18 @@ export type SourceErrorCode =
   | 'DATE_OLD' // before the built-in rates
   | 'VALUE_INVALID' // zero, negative, not a number, or out of range
   | 'INCOMPLETE' // a currency is missing
-  | 'MARKET_CLOSED'
   | 'CHECKSUM_WRONG'
-  | 'OUT_OF_BAND' // differs too much from the last good rates
 
-/** A source provides no rates. The message omits the address of the source, because an address may contain a key. */
-export class SourceError extends CodedError<SourceErrorCode> {
-  override readonly name = 'SourceError'
+/** A source provides no rates. */
+export class RateSourceError extends CodedError<RateSourceErrorCode> {
+  override readonly name = 'RateSourceError'
   /** Delay that the source asks for before the next request, in milliseconds; null if it asks for none. */
   readonly retryAfterMs: number | null
   /** Whether an immediate retry may help. */
   readonly isTransient: boolean
 
   constructor(
-    code: SourceErrorCode,
+    code: RateSourceErrorCode,
     message: string,
     options: ErrorOptions & { retryAfterMs?: number | null; isTransient?: boolean } = {},
   ) {

@@ -5,11 +5,11 @@ export { type FeedLog, RateFeedError } from './errors.ts'
 export { PAIRS } from './rates.ts'
 export {
   type HistoryQuery,
+  parseVectorRecord,
   RATES_DATABASE,
   type RateLedger,
   type RecordedVector,
   type VectorRecord,
-  vectorRecordOf,
 } from './recorder.ts'
 export { type RateDetail, RateFeed, type RateFeedDeps } from './service.ts'
 export { parseSourceList } from './sources.ts'

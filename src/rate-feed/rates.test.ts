@@ -1,6 +1,14 @@
 import { constantFrom, double, assert as fcAssert, property, record } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CURRENCIES, documentOf, PAIRS, type PerEur, ratesOf, SNAPSHOT, vectorOf } from './rates.ts'
+import {
+  CURRENCIES,
+  completeUnits,
+  computeRates,
+  createQuote,
+  PAIRS,
+  type PerEur,
+  SNAPSHOT,
+} from './rates.ts'
 
 /** The expected table, computed by hand from published reference rates. */
 const GOLDEN = {
@@ -34,11 +42,11 @@ const anyPerEur = record(
   >,
 )
 
-describe('ratesOf', () => {
+describe('computeRates', () => {
   it('computes the expected rates from the built-in set, in the documented order', () => {
-    const vector = vectorOf('snapshot', SNAPSHOT)
-    expect(JSON.stringify(ratesOf(vector.perEur))).toBe(JSON.stringify(GOLDEN))
-    expect(Object.keys(ratesOf(vector.perEur))).toEqual(PAIRS)
+    const rates = computeRates(completeUnits(SNAPSHOT))
+    expect(JSON.stringify(rates)).toBe(JSON.stringify(GOLDEN))
+    expect(Object.keys(rates)).toEqual(PAIRS)
   })
 
   it('rounds each rate once, from values that were not rounded before', () => {
@@ -48,19 +56,21 @@ describe('ratesOf', () => {
         const base = units.get(pair.slice(0, 3)) ?? Number.NaN
         const quote = units.get(pair.slice(3)) ?? Number.NaN
         const decimals = pair.endsWith('JPY') ? 3 : 5
-        expect(ratesOf(perEur)[pair]).toBe(Number((quote / base).toFixed(decimals)))
+        expect(computeRates(perEur)[pair]).toBe(Number((quote / base).toFixed(decimals)))
       }),
     )
   })
 })
 
-describe('documentOf', () => {
-  it('contains CNY instead of CNH if CNH was computed from CNY alone', () => {
-    const vector = vectorOf('snapshot', SNAPSHOT)
-    const document = documentOf(vector)
-    expect(document.perEur).not.toHaveProperty('CNH')
-    expect(document.perEur).toMatchObject({ CNY: 7.5554, USD: 1.1269 })
-    expect(document.source).toBe('ecb')
-    expect(vector.cnhIsCny).toBe(true)
+describe('CNH', () => {
+  const { CNY = 0, ...others } = SNAPSHOT.perEur
+  it.each([
+    ['is CNY if the source does not quote CNH', { CNY }, CNY],
+    ['has its own rate if the source quotes both', { CNY, CNH: CNY * 1.01 }, CNY * 1.01],
+    ['has its own rate if the source does not quote CNY', { CNH: CNY * 1.02 }, CNY * 1.02],
+  ])('%s', (_name, renminbi, cnh) => {
+    const quote = createQuote('2026-10-07', Object.entries({ ...others, ...renminbi }))
+    expect(completeUnits(quote).CNH).toBe(cnh)
+    expect(quote.perEur).toEqual({ ...others, ...renminbi })
   })
 })

@@ -1,17 +1,19 @@
 import { describe, expect, it } from 'vitest'
 import { ManualClock, MemoryLog, PER_EUR } from '../../test/rates/feeds.ts'
 import { HourlyWarning } from './errors.ts'
-import { quoteOf, vectorOf } from './rates.ts'
+import { createQuote } from './rates.ts'
 import {
+  parseVectorRecord,
   type RateLedger,
   Recorder,
-  recordOf,
+  toRecord,
   type VectorRecord,
-  vectorRecordOf,
 } from './recorder.ts'
 
-const vector = (changes: Record<string, number> = {}) =>
-  vectorOf('ecb', quoteOf('2026-10-07', Object.entries({ ...PER_EUR, ...changes })))
+const vector = (changes: Record<string, number> = {}) => ({
+  source: 'ecb',
+  ...createQuote('2026-10-07', Object.entries({ ...PER_EUR, ...changes })),
+})
 
 /** A ledger that accepts all records, or rejects them while `refuses` is set. */
 class FakeLedger implements RateLedger {
@@ -36,20 +38,20 @@ function recorder() {
   return { clock, log, ledger, under }
 }
 
-describe('recordOf', () => {
+describe('toRecord', () => {
   it('gives equal sets of rates the same id at any time, and different sets different ids', () => {
-    const record = recordOf(vector(), 1)
+    const record = toRecord(vector(), 1)
     expect(record.id).toMatch(/^2026-10-07\.ecb\.[0-9a-f]{12}$/)
-    expect(recordOf(vector(), 2).id).toBe(record.id)
-    expect(recordOf(vector({ USD: 1.131 }), 1).id).not.toBe(record.id)
+    expect(toRecord(vector(), 2).id).toBe(record.id)
+    expect(toRecord(vector({ USD: 1.131 }), 1).id).not.toBe(record.id)
     expect(record.perEur).toMatchObject({ USD: 1.13, CNY: 7.56 })
     expect(record.rate.EURUSD).toBe(1.13)
   })
 
-  it('returns an item that `vectorRecordOf` parses, and `vectorRecordOf` rejects other items', () => {
-    const { id, source, asOf, acceptedAt, perEur, rate } = recordOf(vector(), 0)
+  it('returns an item that `parseVectorRecord` parses, and `parseVectorRecord` rejects other items', () => {
+    const { id, source, asOf, acceptedAt, perEur, rate } = toRecord(vector(), 0)
     const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
-    expect(vectorRecordOf(item)).toEqual(item)
+    expect(parseVectorRecord(item)).toEqual(item)
     const { USDJPY: _, ...fewer } = item.rate
     for (const other of [
       null,
@@ -60,7 +62,7 @@ describe('recordOf', () => {
       { ...item, perEur: null },
       { ...item, asOf: 1 },
     ]) {
-      expect(vectorRecordOf(other)).toBeNull()
+      expect(parseVectorRecord(other)).toBeNull()
     }
   })
 })

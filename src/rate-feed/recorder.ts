@@ -1,8 +1,8 @@
 import type { Clock, Schedule } from '../base/clock.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
 import type { HourlyWarning } from './errors.ts'
-import { sha256Of } from './parsers.ts'
-import { documentOf, PAIRS, type RateVector, ratesOf } from './rates.ts'
+import { digestJson } from './parsers.ts'
+import { completeUnits, computeRates, PAIRS, type RateVector } from './rates.ts'
 
 /** The ledger database with the recorded vectors. */
 export const RATES_DATABASE = 'rates'
@@ -47,20 +47,15 @@ export interface RateLedger {
 }
 
 /** Returns the record of `vector`, accepted at `now`. */
-export function recordOf(vector: RateVector, now: number): VectorRecord {
-  const { source } = vector
-  const { asOf, perEur } = documentOf(vector)
-  const digest = sha256Of({ asOf, perEur: { ...perEur }, source }).slice(0, 12)
+export function toRecord({ source, asOf, perEur }: RateVector, now: number): VectorRecord {
+  const digest = digestJson({ asOf, perEur: { ...perEur }, source }).slice(0, 12)
+  const rate = computeRates(completeUnits({ perEur }))
   const acceptedAt = new Date(now).toISOString()
-  const rate = ratesOf(vector.perEur)
   return { id: `${asOf}.${source}.${digest}`, source, asOf, acceptedAt, perEur, rate }
 }
 
-/**
- * Returns the record in an item, or null if the item is not a record, because clients can write any items to the
- * database.
- */
-export function vectorRecordOf(item: Json): VectorRecord | null {
+/** Returns the record in `item`, or null if it is not a record: clients can write any items to the database. */
+export function parseVectorRecord(item: Json): VectorRecord | null {
   if (!isJsonObject(item)) return null
   const { id, source, asOf, acceptedAt, perEur, rate } = item
   if (typeof id !== 'string' || typeof source !== 'string') return null
@@ -101,7 +96,7 @@ export class Recorder {
   }
 
   add(vector: RateVector): void {
-    this.#pending.push(recordOf(vector, this.#clock.now()))
+    this.#pending.push(toRecord(vector, this.#clock.now()))
     if (this.#pending.length > PENDING_MAX) this.#pending.shift()
     void this.flush()
   }

@@ -1,14 +1,13 @@
 import { join } from 'node:path'
 import { type Clock, type Schedule, systemSchedule } from '../base/clock.ts'
 import { CurrentRates, type ServedRates } from './current-rates.ts'
-import { type FeedLog, HourlyWarning, RateFeedError, SourceError } from './errors.ts'
-import { instantOf, requirePast, SourcePoller } from './poller.ts'
-import { documentOf, type Pair, parseInstant, type RateVector, SNAPSHOT } from './rates.ts'
+import { type FeedLog, HourlyWarning, RateFeedError, RateSourceError } from './errors.ts'
+import { formatInstant, requirePast, SourcePoller } from './poller.ts'
+import { type Pair, parseInstant, type RateVector, SNAPSHOT } from './rates.ts'
 import { type HistoryQuery, type RateLedger, Recorder } from './recorder.ts'
 import {
   type Get,
   openSources,
-  publicSource,
   readVectorFile,
   type SourceEntry,
   writeVectorFile,
@@ -24,13 +23,8 @@ export interface RateFeedSettings {
   readonly strict: boolean
   /** Age of the date from which replies mark rates as stale, in milliseconds. */
   readonly staleAfterMs: number
-  /** Age of the date from which stale rates are no longer served, in milliseconds, or null for no limit. */
-  readonly maxStaleMs: number | null
   /** Folder for the file of the source `lastgood`; null if the rates are not stored. */
   readonly folder: string | null
-  readonly openExchangeRatesAppId: string | null
-  /** Whether to reject rates that have changed implausibly. */
-  readonly banded: boolean
 }
 
 export interface RateFeedDeps {
@@ -67,9 +61,8 @@ export class RateFeed {
   /** The reply for the current second. */
   #cached: { served: ServedRates; second: number; detail: RateDetail } | null = null
 
-  /** Opens the sources. Errors: SourceListError if the key of a source is missing. */
   constructor({ settings, clock, random, log, get, ledger, schedule }: RateFeedDeps) {
-    const { sources, folder, openExchangeRatesAppId } = settings
+    const { sources, folder, staleAfterMs } = settings
     this.#settings = settings
     this.#clock = clock
     this.#schedule = schedule ?? systemSchedule
@@ -79,26 +72,12 @@ export class RateFeed {
       ledger === null ? null : new Recorder(ledger, clock, this.#schedule, this.#warning)
     const isKept = folder !== null && sources.some(({ kind }) => kind === 'lastgood')
     this.#lastGoodPath = isKept ? join(folder, 'rates.json') : null
-
-    const pollers = { clock, schedule: this.#schedule, random, warning: this.#warning }
-    const context = { get, now: () => clock.now(), openExchangeRatesAppId }
-    this.#pollers = openSources(sources, context).map((source) => new SourcePoller(source, pollers))
-    const named = (name: string) => this.#pollers.find(({ source }) => source.name === name)
-    // Live prices lack some currencies. The reference rates complete them, even if the operator's list of sources does
-    // not contain the reference rates.
-    const bridge = () =>
-      named('ecb') ??
-      named('frankfurter') ??
-      new SourcePoller(publicSource('ecb', context), pollers)
-    this.#current = new CurrentRates(this.#pollers, {
-      clock,
-      schedule: this.#schedule,
-      staleAfterMs: settings.staleAfterMs,
-      banded: settings.banded,
-      overlay: named('exchange-api') ?? null,
-      bridge: named('gmo') === undefined ? null : bridge(),
-      onAccepted: (vector) => this.#store(vector),
-    })
+    const context = { clock, schedule: this.#schedule, random, warning: this.#warning }
+    this.#pollers = openSources(sources, get, () => clock.now()).map(
+      (source) => new SourcePoller(source, context),
+    )
+    const onAccepted = (vector: RateVector) => this.#store(vector)
+    this.#current = new CurrentRates(this.#pollers, { ...context, staleAfterMs, onAccepted })
   }
 
   /** Reads the local sources, so that rates are available at once, and starts refreshing. */
@@ -113,9 +92,9 @@ export class RateFeed {
     else await Promise.all(local.map((poller) => poller.poll()))
   }
 
-  /** Refreshes the rates now, and also waits for the source of CNH. */
+  /** Refreshes the rates now. */
   refresh(): Promise<void> {
-    return this.#current.refreshWithOverlay()
+    return this.#current.refresh()
   }
 
   /** Stops refreshing. Resolves when all writes have completed. */
@@ -138,14 +117,14 @@ export class RateFeed {
     const cached = this.#cached
     if (cached?.second === second && cached.served === served) return cached.detail
     this.#warnIfStale()
-    const detail = this.#detailOf(served)
+    const detail = this.#createDetail(served)
     this.#cached = { served, second, detail }
     return detail
   }
 
   /** Returns the rates with all details, computed for this call. Errors: those of `current`. */
   async detail() {
-    return this.#detailOf(this.#current.served ?? (await this.#firstRates()))
+    return this.#createDetail(this.#current.served ?? (await this.#firstRates()))
   }
 
   /** Returns the state of the feed for `/healthz`. */
@@ -158,7 +137,7 @@ export class RateFeed {
       /** Whether `GET /` succeeds. */
       status: isServing,
       health: isServing ? quality : ('down' as const),
-      vector: served === null ? null : this.#metaOf(served, now),
+      vector: served === null ? null : this.#createMeta(served, now),
       recordsPending: this.#recorder?.pending ?? null,
       sources: this.#pollers.map((poller) => poller.state()),
     }
@@ -193,18 +172,20 @@ export class RateFeed {
     })
   }
 
-  async #serveStored(kind: 'lastgood' | 'snapshot'): Promise<boolean> {
-    if (kind === 'lastgood' && this.#lastGoodPath === null) return false
+  /** Serves rates that need no source. Returns false if there are none. */
+  async #serveStored(source: 'lastgood' | 'snapshot'): Promise<boolean> {
+    if (source === 'snapshot') {
+      this.#current.serveStored({ source, ...SNAPSHOT })
+      return true
+    }
+    if (this.#lastGoodPath === null) return false
     try {
-      const quote =
-        kind === 'lastgood' && this.#lastGoodPath !== null
-          ? await readVectorFile(this.#lastGoodPath)
-          : SNAPSHOT
-      if (kind === 'lastgood') requirePast(quote, this.#clock)
-      this.#current.serveStored(kind, quote)
+      const quote = await readVectorFile(this.#lastGoodPath)
+      requirePast(quote, this.#clock)
+      this.#current.serveStored({ source, ...quote })
       return true
     } catch (error) {
-      if (!(error instanceof SourceError)) throw error
+      if (!(error instanceof RateSourceError)) throw error
       const { cause, code, message } = error
       // No warning for a missing file, because there is no file until the first rates are stored.
       const isAbsent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
@@ -218,7 +199,7 @@ export class RateFeed {
     this.#recorder?.add(vector)
     const path = this.#lastGoodPath
     if (path === null) return
-    const write = () => writeVectorFile(path, documentOf(vector))
+    const write = () => writeVectorFile(path, vector)
     this.#writing = this.#writing.then(write).catch((error: unknown) => {
       const text = 'the rates cannot be stored for the next start'
       this.#warning.warn('storing', { err: error }, text)
@@ -235,10 +216,10 @@ export class RateFeed {
     throw new RateFeedError('RATES_NONE_YET', 'no source has provided rates yet; try again later')
   }
 
-  #detailOf(served: ServedRates) {
+  #createDetail(served: ServedRates) {
     const now = this.#clock.now()
-    const { vector, rates } = served
-    const { asOf, asOfMs, source, perEur } = vector
+    const { vector, rates, perEur } = served
+    const { asOf, asOfMs, source } = vector
     if (this.#isRefused(served, now)) {
       throw new RateFeedError(
         'RATES_STALE',
@@ -248,12 +229,12 @@ export class RateFeed {
     const isOld = now - asOfMs > this.#settings.staleAfterMs
     const age = isOld ? { stale: true as const, as_of: asOf } : {}
     return {
-      result: { datetime: datetimeOf(now), rate: rates, ...age },
-      meta: { ...this.#metaOf(served, now), perEur },
+      result: { datetime: formatDateTime(now), rate: rates, ...age },
+      meta: { ...this.#createMeta(served, now), perEur },
     }
   }
 
-  #metaOf({ vector, confirmed, staleFrom }: ServedRates, now: number) {
+  #createMeta({ vector, confirmed, staleFrom }: ServedRates, now: number) {
     const { nextAt } = this.#current
     return {
       source: vector.source,
@@ -263,18 +244,16 @@ export class RateFeed {
       ageSeconds: Math.max(0, Math.floor((now - vector.asOfMs) / 1_000)),
       stale: now >= staleFrom,
       confirmedBy: confirmed?.by ?? null,
-      confirmedAt: instantOf(confirmed?.at ?? null),
+      confirmedAt: formatInstant(confirmed?.at ?? null),
       /** Pairs that are computed from a substitute currency. */
-      proxies: vector.cnhIsCny ? ['CNHJPY=CNYJPY'] : [],
-      nextRefresh: nextAt === 0 ? null : instantOf(nextAt),
+      proxies: vector.perEur.CNH === undefined ? ['CNHJPY=CNYJPY'] : [],
+      nextRefresh: nextAt === 0 ? null : formatInstant(nextAt),
     }
   }
 
   /** Whether the settings forbid serving these rates, because they are stale. */
-  #isRefused({ vector, staleFrom }: ServedRates, now: number): boolean {
-    const { strict, maxStaleMs } = this.#settings
-    if (now < staleFrom) return false
-    return strict || (maxStaleMs !== null && now - vector.asOfMs > maxStaleMs)
+  #isRefused({ staleFrom }: ServedRates, now: number): boolean {
+    return this.#settings.strict && now >= staleFrom
   }
 
   #warnIfStale(): void {
@@ -290,6 +269,6 @@ export class RateFeed {
 }
 
 /** Formats `now` as `YYYY-MM-DD hh:mm:ss+0` in GMT. Source: specification, “result.datetime”. */
-function datetimeOf(now: number): string {
+function formatDateTime(now: number): string {
   return `${new Date(now).toISOString().slice(0, 19).replace('T', ' ')}+0`
 }

@@ -9,7 +9,7 @@ import { outboundGet, systemOutbound } from '../../src/http/outbound.ts'
 import { Witnesses } from '../../src/ledger/log/witnesses.ts'
 import { signatureHeaders } from '../../src/ledger/peers/signed-request.ts'
 import { systemPlatform } from '../../src/ledger/platform.ts'
-import { publicSource } from '../../src/rate-feed/sources.ts'
+import { openSources, parseSourceList } from '../../src/rate-feed/sources.ts'
 import { type HostileNode, startHostileNode } from '../support/hostile-node.ts'
 import type { HostileMessages } from './hostile-messages.ts'
 import { type Measurements, watch } from './watch.ts'
@@ -132,14 +132,9 @@ async function read(address: string): Promise<void> {
     timeoutMs: 5_000,
     bodyBytesMax: 1_048_576,
   }
-  const context = {
-    get: (_url: URL, headers: Readonly<Record<string, string>>) =>
-      outboundGet(new URL('/rates', address), headers, policy),
-    now: Date.now,
-    openExchangeRatesAppId: 'x',
-  }
-  const names = ['ecb', 'frankfurter', 'exchange-api', 'openexchangerates', 'gmo'] as const
-  const sources = names.map((source) => publicSource(source, context))
+  const get = (_url: URL, headers: Readonly<Record<string, string>>) =>
+    outboundGet(new URL('/rates', address), headers, policy)
+  const sources = openSources(parseSourceList('ecb,frankfurter'), get, Date.now)
   for (let size = 1; ; size += 1) {
     witnesses.ask({ size, note: `x/y\n${size}\nAAAA\n\n— x AAAA\n` })
     await Promise.all(sources.map((source) => source.read().catch(() => null)))

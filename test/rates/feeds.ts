@@ -53,10 +53,6 @@ export class ManualClock implements Schedule {
 const PATHS: Readonly<Record<string, string>> = {
   'www.ecb.europa.eu': '/ecb',
   'api.frankfurter.dev': '/frankfurter',
-  'cdn.jsdelivr.net': '/exchange-api',
-  'latest.currency-api.pages.dev': '/exchange-api-fallback',
-  'openexchangerates.org': '/openexchangerates',
-  'forex-api.coin.z.com': '/gmo',
 }
 
 /** A local server on a free port. Calls `answer` for each request, and records the request. */
@@ -93,7 +89,7 @@ export class SourceServer {
 }
 
 /** Returns a function that sends HTTP requests to loopback addresses. */
-export function loopbackGet(timeoutMs = 5_000): Get {
+function loopbackGet(timeoutMs = 5_000): Get {
   return (url, headers) =>
     outboundGet(
       url,
@@ -166,10 +162,7 @@ export function depsWith(
       sources: parseSourceList(sources),
       strict: false,
       staleAfterMs: 5 * 86_400_000,
-      maxStaleMs: null,
       folder: null,
-      openExchangeRatesAppId: 'key-of-the-operator',
-      banded: true,
       ...settings,
     },
     clock,
@@ -221,41 +214,4 @@ export function ecbFile(date: string, perEur = PER_EUR, quote = "'"): string {
 /** Returns a body in the format of Frankfurter. */
 export function frankfurterBody(date: string, rates = PER_EUR): string {
   return JSON.stringify({ amount: 1, base: 'EUR', date, rates })
-}
-
-/** Returns a body in the format of exchange-api. */
-export function exchangeApiBody(date: string, perEur: Record<string, number>): string {
-  const lower = Object.entries(perEur).map(([code, value]) => [code.toLowerCase(), value])
-  return JSON.stringify({ date, eur: { btc: 0.0000123, eur: 1, ...Object.fromEntries(lower) } })
-}
-
-/** Returns a body in the format of Open Exchange Rates. */
-export function openExchangeRatesBody(instant: string, perEur: Record<string, number>): string {
-  const dollar = perEur.USD ?? Number.NaN
-  const rates = Object.entries(perEur).map(([code, value]) => [code, value / dollar])
-  return JSON.stringify({
-    disclaimer: 'x',
-    license: 'y',
-    timestamp: Date.parse(instant) / 1_000,
-    base: 'USD',
-    rates: { ...Object.fromEntries(rates), USD: 1, EUR: 1 / dollar },
-  })
-}
-
-const GMO_SYMBOLS = ['USD', 'EUR', 'GBP', 'AUD', 'NZD', 'CAD', 'CHF', 'TRY', 'ZAR', 'MXN']
-
-/** Returns a body in the format of the ticker of GMO Coin, with a spread of 0.1 %. */
-export function gmoBody(instant: string, perEur = PER_EUR, status = 'OPEN'): string {
-  const yen = perEur.JPY ?? Number.NaN
-  const data = GMO_SYMBOLS.map((code) => {
-    const middle = code === 'EUR' ? yen : yen / (perEur[code] ?? Number.NaN)
-    return {
-      ask: (middle * 1.0005).toFixed(9),
-      bid: (middle * 0.9995).toFixed(9),
-      symbol: `${code}_JPY`,
-      timestamp: instant,
-      status,
-    }
-  })
-  return JSON.stringify({ status: 0, data, responsetime: instant })
 }

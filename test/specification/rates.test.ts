@@ -3,14 +3,7 @@ import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Listener, startListener } from '../../src/http/index.ts'
 import { PAIRS, type RateFeedDeps, rateFeedComponent } from '../../src/rate-feed/index.ts'
-import {
-  depsWith,
-  ecbFile,
-  loopbackGet,
-  ManualClock,
-  PER_EUR,
-  SourceServer,
-} from '../rates/feeds.ts'
+import { depsWith, ecbFile, ManualClock, PER_EUR, SourceServer } from '../rates/feeds.ts'
 
 let server: SourceServer
 let clock: ManualClock
@@ -205,19 +198,13 @@ describe('the origin of the rates, which is not in the specification', () => {
   it('names a live source in the headers', async () => {
     const perEur = { ...PER_EUR, CNH: 7.57 }
     server.answer = (_request, response) =>
-      response.end(JSON.stringify({ source: 'desk', asOf: '2026-10-08', perEur }))
-    const get_ = loopbackGet()
-    const url = await listen(
-      'url:https://rates.example/',
-      {},
-      { get: (_url, headers) => get_(new URL(server.at('/')), headers) },
-    )
-    const { http } = await get(`${url}/`)
+      response.end(JSON.stringify({ base: 'EUR', date: '2026-10-08', rates: perEur }))
+    const { http } = await get(`${await listen('frankfurter')}/`)
     const headers = Object.fromEntries(http.headers)
     expect(headers).toMatchObject({
       'x-rates-stale': 'false',
       'x-rates-as-of': '2026-10-08',
-      'x-rates-source': 'url',
+      'x-rates-source': 'frankfurter',
     })
     expect(headers).not.toHaveProperty('x-rates-proxy')
   })

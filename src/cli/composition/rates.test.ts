@@ -3,14 +3,14 @@ import { systemClock } from '../../base/clock.ts'
 import { LedgerError, type OpenLedger, openLedger } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import { PAIRS, RATES_DATABASE, type RateLedger, type VectorRecord } from '../../rate-feed/index.ts'
-import { rateLedgerIn } from './rates.ts'
+import { createRateLedger } from './rates.ts'
 
 let opened: OpenLedger
 let rates: RateLedger
 
 beforeEach(async () => {
   opened = await openLedger({ folder: null, difficulty: 0, clock: systemClock })
-  rates = rateLedgerIn(opened.service)
+  rates = createRateLedger(opened.service)
 })
 afterEach(() => opened.close())
 
@@ -82,6 +82,6 @@ it('returns an empty history if the database of the rates is deleted while it is
     reader: { readItem: async () => null },
   }
   // The history calls only these methods.
-  const rates = rateLedgerIn(ledger as unknown as LedgerService)
+  const rates = createRateLedger(ledger as unknown as LedgerService)
   expect(await rates.history({ from: null, to: null, limit: 9, offset: 0 })).toEqual([])
 })

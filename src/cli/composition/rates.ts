@@ -7,12 +7,12 @@ import { outboundGet } from '../../http/outbound.ts'
 import type { LedgerService, ListedId } from '../../ledger/index.ts'
 import {
   parseSourceList,
+  parseVectorRecord,
   RATES_DATABASE,
   type RateFeedDeps,
   type RateLedger,
   type RecordedVector,
   rateFeedComponent,
-  vectorRecordOf,
 } from '../../rate-feed/index.ts'
 import type { ComponentContext } from './context.ts'
 import type { Settings } from './settings.ts'
@@ -30,14 +30,13 @@ export async function createRates(
   return rateFeedComponent({
     ...rateFeedDeps(settings, version, clock),
     log: logger.child({ component: 'rates' }),
-    ledger: ledger === null ? null : rateLedgerIn(ledger),
+    ledger: ledger === null ? null : createRateLedger(ledger),
     version,
   })
 }
 
 /**
- * Returns the dependencies of a rate feed. Sources are read over https only, and not from private networks unless
- * RATES_ALLOW_PRIVATE is set. Errors: SourceListError for an invalid RATES_SOURCES.
+ * Returns the dependencies of a rate feed. Sources are read over https only, and not from private networks. Errors: SourceListError for an invalid RATES_SOURCES.
  */
 export function rateFeedDeps(
   settings: Settings,
@@ -49,10 +48,7 @@ export function rateFeedDeps(
       sources: parseSourceList(settings.RATES_SOURCES),
       strict: settings.RATES_STRICT,
       staleAfterMs: settings.RATES_STALE_AFTER,
-      maxStaleMs: settings.RATES_MAX_STALE,
       folder: settings.SYSTEM_FOLDER,
-      openExchangeRatesAppId: settings.RATES_OPENEXCHANGERATES_APP_ID,
-      banded: settings.RATES_BAND === 'on',
     },
     clock,
     random: Math.random,
@@ -62,8 +58,7 @@ export function rateFeedDeps(
         { ...headers, 'user-agent': `daicho/${version}` },
         {
           schemes: ['https:'],
-          allowPrivate: settings.RATES_ALLOW_PRIVATE,
-          privateSetting: 'RATES_ALLOW_PRIVATE',
+          allowPrivate: false,
           timeoutMs: SOURCE_TIMEOUT_MS,
           bodyBytesMax: SOURCE_BYTES_MAX,
         },
@@ -72,7 +67,7 @@ export function rateFeedDeps(
 }
 
 /** Returns a rate ledger that records rates in the database `rates` of `ledger`. */
-export function rateLedgerIn(ledger: LedgerService): RateLedger {
+export function createRateLedger(ledger: LedgerService): RateLedger {
   return {
     async record({ id, source, asOf, acceptedAt, perEur, rate }) {
       const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
@@ -93,7 +88,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
     async history({ from, to, limit, offset }) {
       const found: RecordedVector[] = []
       let skip = offset
-      for await (const ids of await idsIn(ledger)) {
+      for await (const ids of await listRecordIds(ledger)) {
         for (const { id } of ids) {
           // An id starts with the date of the rates, so items outside the range need not be read.
           const date = /^\d{4}-\d\d-\d\d/.exec(id)?.[0]
@@ -104,7 +99,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
             skip -= 1
             continue
           }
-          const vector = await readIn(ledger, id)
+          const vector = await readRecord(ledger, id)
           if (vector !== null) found.push(vector)
           if (found.length >= limit) return found
         }
@@ -115,7 +110,9 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
 }
 
 /** Returns the ids of all records, in pages. Returns no pages if the database does not exist. */
-async function idsIn(ledger: LedgerService): Promise<AsyncIterable<ListedId[]> | ListedId[][]> {
+async function listRecordIds(
+  ledger: LedgerService,
+): Promise<AsyncIterable<ListedId[]> | ListedId[][]> {
   try {
     return await ledger.listIds(RATES_DATABASE, { limit: 0, offset: 0, after: null })
   } catch (error) {
@@ -124,12 +121,12 @@ async function idsIn(ledger: LedgerService): Promise<AsyncIterable<ListedId[]> |
   }
 }
 
-async function readIn(ledger: LedgerService, id: string): Promise<RecordedVector | null> {
+async function readRecord(ledger: LedgerService, id: string): Promise<RecordedVector | null> {
   // If the database was deleted after the ids were listed, `reader.readItem` returns null; `ledger.readItem` throws.
   const item = await ledger.reader.readItem(RATES_DATABASE, id)
   if (item === null) return null
   const value: Json = JSON.parse(item.text)
-  const record = isJsonObject(value) ? vectorRecordOf(value) : null
+  const record = isJsonObject(value) ? parseVectorRecord(value) : null
   const position = `${ledger.serverId}/${positionText(item.revision)}`
   return record === null ? null : { record, position }
 }

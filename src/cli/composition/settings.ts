@@ -174,15 +174,7 @@ const SETTINGS = {
   ),
   RATES_STRICT: flag('Set to 1 to reply with 503 instead of stale rates'),
   RATES_STALE_AFTER: duration<number>(6 * 86_400_000, 'Age from which rates are reported as stale'),
-  RATES_MAX_STALE: duration(null, 'Maximum age of stale rates that are still served, such as 4d'),
-  RATES_BAND: choice(
-    'on',
-    ['on', 'off'],
-    'Whether a sudden change of a rate must be confirmed by a second source',
-  ),
   RATES_RECORD: flag('Set to 1 to record accepted rates in the ledger database "rates"'),
-  RATES_ALLOW_PRIVATE: flag('Set to 1 to allow url: sources on private networks'),
-  RATES_OPENEXCHANGERATES_APP_ID: secret('App id for the source openexchangerates'),
   NETWORKS: list('Networks to deploy, as directories or .bna files; the bundled network if unset'),
   NETWORK: text('Network served at /api of the gateway; the first of NETWORKS if unset'),
   GATEWAY_API_KEY: secret(

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client'
 import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
-import { RateFeedError, type RateFeedErrorCode } from '../errors.ts'
+import { RateFeedError, rateFeedStatuses } from '../errors.ts'
 import type { RateDetail, RateFeed } from '../service.ts'
 import {
   Failure,
@@ -10,14 +10,6 @@ import {
   RatesQuery,
   RatesReply,
 } from './schemas.ts'
-
-/** Maps error codes to HTTP statuses. */
-export const statusOf: Record<RateFeedErrorCode, number> = {
-  RATES_NONE_YET: 503,
-  RATES_STALE: 503,
-  HISTORY_OFF: 404,
-  HISTORY_RANGE_INVALID: 400,
-}
 
 const failures = { '4xx': Failure, '5xx': Failure }
 
@@ -102,7 +94,7 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
         reply.raw.writeHead(200, rawHeaders).end(body)
         return reply
       } catch (error) {
-        if (error instanceof RateFeedError && statusOf[error.code] === 503) {
+        if (error instanceof RateFeedError && rateFeedStatuses[error.code] === 503) {
           reply.header('retry-after', String(feed.retryAfterSeconds()))
         }
         throw error
