@@ -23,7 +23,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   dashboard: ['client', 'chain', 'base'],
   cli: [
     ...['gateway', 'network', 'guarded-path', 'sample-api', 'rate-feed', 'converter', 'exchange'],
-    ...['ledger', 'tokens', 'storage', 'http', 'chain', 'base', 'dashboard'],
+    ...['ledger', 'tokens', 'storage', 'http', 'client', 'chain', 'base', 'dashboard'],
   ],
 }
 /**

@@ -342,7 +342,9 @@ describe('load and dump with a running node', () => {
     const block = { body: [{ db: 'fruit' }] }
     const server = createServer((request, reply) => {
       const { searchParams, pathname } = new URL(request.url ?? '/', 'http://node')
-      if (pathname.endsWith('/checkpoint')) return void reply.end('log\n1\nroot\n')
+      if (pathname.endsWith('/checkpoint')) {
+        return void reply.setHeader('content-type', 'text/plain').end('log\n1\nroot\n')
+      }
       const offset = Number(searchParams.get('offset'))
       const ledgers = Array.from({ length: Math.max(0, Math.min(1, 3 - offset)) }, () => block)
       reply.end(JSON.stringify({ status: true, serverid: 1, ledgers }))
@@ -387,9 +389,10 @@ describe('load and dump with a running node', () => {
       const cursor = isLast ? 'null' : '"1.0"'
       if (limit > 50 && limit <= 100) return void reply.end(`[${'0,'.repeat(8_000_001)}0]`)
       if (limit <= 50) {
-        return void reply.end(
-          `{"status":true,"docs":[{"id":"i${limits.length}"}],"cursor":${cursor}}`,
-        )
+        const items = Array.from({ length: isLast ? 1 : limit }, () => `i${limits.length}`)
+        const docs = items.map((id) => ({ id }))
+        const page = JSON.stringify({ status: true, items, docs }).slice(0, -1)
+        return void reply.end(`${page},"cursor":${cursor}}`)
       }
       const more = () => {
         while (!reply.destroyed && reply.write(Buffer.alloc(4_194_304)));
@@ -405,8 +408,8 @@ describe('load and dump with a running node', () => {
     const texts: string[] = []
     for await (const page of items.read()) texts.push(...page)
     expect([texts, limits]).toEqual([
-      ['{"id":"i5"}', '{"id":"i6"}'],
-      [500, 250, 125, 63, 32, 32],
+      [...Array.from({ length: 8 }, () => '{"id":"i3"}'), '{"id":"i4"}'],
+      [500, 63, 8, 8],
     ])
   })
 

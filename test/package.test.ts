@@ -18,7 +18,10 @@ it('the container and the systemd service run with the same V8 flags', () => {
   expect(start).toBe([...command, 'serve', '--only', 'ledger'].join(' '))
 })
 
-it('the package contains each file that its pages link to', () => {
+/** Parts of the repository that the package links to and does not contain. */
+const ONLY_IN_REPOSITORY = /^(?:clients\/|CONTRIBUTING\.md$)/
+
+it('the package contains each file that its pages link to, except clients and instructions for contributors', () => {
   const { stdout, stderr } = spawnSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
     encoding: 'utf8',
   })
@@ -34,10 +37,11 @@ it('the package contains each file that its pages link to', () => {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\(([^)#: ]+)(?:#[^)]*)?\)/g)]
     return links
       .map(([, link = '']) => posix.normalize(posix.join(posix.dirname(page), link)))
-      .filter((path) => !isPacked(path))
+      .filter((path) => !ONLY_IN_REPOSITORY.test(path) && !isPacked(path))
       .map((path) => `${page} -> ${path}`)
   })
   expect(missing).toEqual([])
+  expect(paths.filter((path) => /^(?:clients\/|CONTRIBUTING|STYLE)/.test(path))).toEqual([])
 })
 
 interface LockEntry {

@@ -71,7 +71,7 @@ export async function refusalIn(reply: Response): Promise<ClientError> {
   if (!isJsonObject(value) || value.status !== false) return malformed(reply)
   // Only the reply for a missing item (404) has no `code`.
   if (value.code === undefined && status !== 404) return malformed(reply)
-  const { code = 'ITEM_NOT_FOUND', message = 'there is no such item' } = value
+  const { code = 'ITEM_NOT_FOUND', message = value.code ?? 'there is no such item' } = value
   const retryAfterMs = retryAfterMsIn(reply)
   return new ClientError(String(code), status, String(message), { retryAfterMs })
 }

@@ -13,8 +13,9 @@ export interface Answering {
 export async function answering(status: number, body: string): Promise<Answering> {
   const requests: string[] = []
   const server = createServer((request, response) => {
-    const { 'x-api-key': key, 'x-access-token': token } = request.headers
-    requests.push(`${request.method} ${request.url} ${key ?? token ?? ''}`.trimEnd())
+    const { 'x-api-key': key, authorization = '' } = request.headers
+    const credentials = key ?? authorization.replace(/^Bearer /, '')
+    requests.push(`${request.method} ${request.url} ${credentials}`.trimEnd())
     response.writeHead(status).end(body)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

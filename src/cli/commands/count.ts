@@ -1,26 +1,15 @@
 import { Command } from 'commander'
-import { callNode, type LedgerReply, textOrFile } from '../node/node-client.ts'
+import type { Aggregated } from '../../client/index.ts'
+import { callNode } from '../node/node-client.ts'
+import { addNodeOptions, LOCAL_NODE, type NodeFlags } from '../node/node-options.ts'
 import { print } from '../output/output.ts'
 
 const FUNCTIONS = ['sum', 'avg', 'min', 'max'] as const
 type Lists = { readonly [Name in (typeof FUNCTIONS)[number] | 'group']?: string }
 
-interface Flags extends Lists {
+interface Flags extends NodeFlags, Lists {
   readonly url: string
-  readonly token?: string
-  readonly json?: boolean
   readonly where?: string
-}
-
-type Values = Readonly<Record<string, string | number | boolean | null>>
-
-interface AggregationReply extends LedgerReply {
-  readonly groups: readonly ({
-    readonly group: Values
-    readonly count: number
-  } & { readonly [Name in (typeof FUNCTIONS)[number]]?: Values })[]
-  readonly height: number
-  readonly consistent: boolean
 }
 
 export function countCommand(): Command {
@@ -38,15 +27,7 @@ export function countCommand(): Command {
       `show the ${ABOUT[name]} of these members, separated by commas`,
     )
   }
-  return command
-    .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
-    .option(
-      '--token <token>',
-      'token if the node requires one, or a file that contains it',
-      textOrFile,
-    )
-    .option('--json', 'print the reply of the node as one line of JSON')
-    .action(count)
+  return addNodeOptions(command, LOCAL_NODE).action(count)
 }
 
 const ABOUT = {
@@ -57,31 +38,25 @@ const ABOUT = {
 } as const
 
 async function count(db: string, flags: Flags): Promise<void> {
-  const { url, token, json, where } = flags
+  const { json, where } = flags
   const lists = (['group', ...FUNCTIONS] as const).flatMap((name) => {
     const list = flags[name]
     return list === undefined ? [] : [[name, list]]
   })
+  const filter = where === undefined ? {} : { filter: `{"where":${where}}` }
   // Without groups and functions, the node can count with an index.
   if (lists.length === 0 && json !== true) {
-    const query = queryOf({ count: 'true', limit: '1' }, where)
-    const path = `/api/${encodeURIComponent(db)}?${query}`
-    const reply = await callNode<LedgerReply & { count: number }>({ url, token }, path, 'GET')
+    const query = { count: 'true', limit: 1, ...filter } as const
+    const reply = await callNode(flags, 'GET /api/{db}', { path: { db }, query })
     return print(false, null, `${reply.count}`)
   }
-  const query = queryOf({ db, ...Object.fromEntries(lists) }, where)
-  const path = `/api/config/aggregate?${query}`
-  const reply = await callNode<AggregationReply>({ url, token }, path, 'GET')
+  const query = { db, ...Object.fromEntries(lists), ...filter }
+  const reply = await callNode(flags, 'GET /api/config/aggregate', { query })
   print(json, reply, table(reply))
 }
 
-function queryOf(parameters: Record<string, string>, where: string | undefined): string {
-  const filter = where === undefined ? {} : { filter: `{"where":${where}}` }
-  return new URLSearchParams({ ...parameters, ...filter }).toString()
-}
-
 /** Returns a line with the column names, followed by one line per group. */
-function table({ groups, height, consistent }: AggregationReply): string {
+function table({ groups, height, consistent }: Aggregated): string {
   const rows = groups.map(({ group, count, ...functions }) => {
     const values = FUNCTIONS.flatMap((name) =>
       Object.entries(functions[name] ?? {}).map(([path, value]) => [`${name} ${path}`, value]),

@@ -9,9 +9,9 @@ import {
 import { LedgerReader } from '../../ledger/core.ts'
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { textOrFile } from '../node/node-client.ts'
 import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
 import { NodeItems } from '../node/node-items.ts'
+import { addNodeOptions, type NodeFlags } from '../node/node-options.ts'
 import { count, escapeControls, print, withProgress } from '../output/output.ts'
 import { requireFileName, writeTexts } from '../output/output-file.ts'
 
@@ -28,13 +28,6 @@ export function dumpCommand(): Command {
       ),
     )
     .option('--gzip', 'compress the output')
-    .option('--url <url>', 'the running node, such as http://127.0.0.1:4126')
-    .option(
-      '--token <token>',
-      'token if the node requires one, or a file that contains it',
-      textOrFile,
-    )
-    .option('--json', 'print the result as one line of JSON; not with --out -')
     .addHelpText(
       'after',
       '\nThe dump shows the state after one block; its height is printed. A node may be running in SYSTEM_FOLDER.\n' +
@@ -44,16 +37,13 @@ export function dumpCommand(): Command {
         'is not suitable.',
     )
     .action(dump)
-  return addFolderOption(command)
+  return addFolderOption(addNodeOptions(command))
 }
 
-interface DumpFlags {
+interface DumpFlags extends NodeFlags {
   readonly out: string
   readonly format?: DumpFormat
   readonly gzip?: boolean
-  readonly url?: string
-  readonly token?: string
-  readonly json?: boolean
 }
 
 async function dump(db: string, flags: DumpFlags): Promise<void> {

@@ -108,7 +108,7 @@ it.each([
   ['{"status":false,"code":"FORBIDDEN"}', 'the node rejected the request: FORBIDDEN'],
   ['{"status":false,"code":"X","message":"not you"}', 'the node rejected the request: not you'],
 ])('prints one line that explains the reply %s', async (body, message) => {
-  const { url } = await answering(200, body)
+  const { url } = await answering(body.includes('false') ? 403 : 200, body)
   const ended = await runHere(indexCommand(), ['list', '--url', url])
   expect([ended.code, ended.stdout]).toEqual([1, ''])
   expect(ended.stderr).toMatch(/^daicho: [^\n]+\n$/)

@@ -1,11 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
+import type { Operations } from '../../client/index.ts'
 import { openStoreReader, StoreError, type StoreLocation } from '../../storage/index.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { callNode, type LedgerReply, textOrFile } from '../node/node-client.ts'
+import { callNode } from '../node/node-client.ts'
 import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
+import { addNodeOptions, type NodeFlags } from '../node/node-options.ts'
 import { openStoppedNode } from '../node/stopped-node.ts'
 import { print, withProgress } from '../output/output.ts'
 
@@ -14,25 +16,16 @@ const POLL_MS = 200
 /** Timeout without progress. An index is built in short steps, so a longer pause means that the build is stuck. */
 const STALLED_MS = 30_000
 
-interface IndexState {
-  readonly db: string
-  readonly path: string
-  readonly state: 'building' | 'ready'
-  readonly done: number
-  readonly total: number
-}
+type IndexState = Operations['GET /api/config/indexes']['reply']['indexes'][number]
 
 /** The indexes of a running node, or of a folder. */
 interface Indexes {
-  list(): Promise<IndexState[]>
+  list(): Promise<readonly IndexState[]>
   change(action: 'add' | 'remove', db: string, path: string): Promise<void>
   close(): Promise<void>
 }
 
-interface Flags {
-  readonly url?: string
-  readonly token?: string
-  readonly json?: boolean
+interface Flags extends NodeFlags {
   readonly wait?: boolean
 }
 
@@ -41,16 +34,7 @@ export function indexCommand(): Command {
     'manage the indexes of the running node at --url or the stopped node in SYSTEM_FOLDER',
   )
   const sub = (name: string, about: string) =>
-    command
-      .command(name)
-      .description(about)
-      .option('--url <url>', 'the running node, such as http://127.0.0.1:4126')
-      .option(
-        '--token <token>',
-        'token if the node requires one, or a file that contains it',
-        textOrFile,
-      )
-      .option('--json', 'print the result as one line of JSON')
+    addNodeOptions(command.command(name).description(about))
   sub('list', 'list the indexes and their build progress').action(list)
   sub('add', 'add an index and wait until it is built')
     .argument('<database>')
@@ -163,17 +147,13 @@ function stateOf(index: Omit<IndexState, 'state'> & { readonly isReady: boolean 
   return { db, path, state: isReady ? 'ready' : 'building', done, total }
 }
 
-interface IndexesReply extends LedgerReply {
-  readonly indexes?: IndexState[]
-}
-
 function remoteIndexes(url: string, token: string | undefined): Indexes {
-  const route = '/api/config/indexes'
   const node = { url, token }
   return {
-    list: async () => (await callNode<IndexesReply>(node, route, 'GET')).indexes ?? [],
+    list: async () => (await callNode(node, 'GET /api/config/indexes', {})).indexes,
     change: async (action, db, path) => {
-      await callNode(node, route, action === 'add' ? 'POST' : 'DELETE', { db, path })
+      const method = action === 'add' ? 'POST' : 'DELETE'
+      await callNode(node, `${method} /api/config/indexes`, { body: { db, path } })
     },
     close: async () => {},
   }

@@ -40,8 +40,8 @@ import {
   newLoad,
   stampOf,
 } from '../node/load-state.ts'
-import { textOrFile } from '../node/node-client.ts'
 import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
+import { addNodeOptions, type NodeFlags } from '../node/node-options.ts'
 import { nodeTarget } from '../node/node-target.ts'
 import { openStoppedNode } from '../node/stopped-node.ts'
 import {
@@ -89,13 +89,6 @@ export function loadCommand(): Command {
       '--state <file>',
       'file for the progress of the load (default: <file>.load; none for stdin)',
     )
-    .option('--url <url>', 'the running node, such as http://127.0.0.1:4126')
-    .option(
-      '--token <token>',
-      'token if the node requires one, or a file that contains it',
-      textOrFile,
-    )
-    .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
       '\nEach batch of up to 1,000 items is recorded in one block, completely or not at all. Formats and conversions\n' +
@@ -104,10 +97,10 @@ export function loadCommand(): Command {
         'what was loaded. 2: wrong arguments. 78: the folder is not suitable, or its node is running.',
     )
     .action(load)
-  return addFolderOption(command)
+  return addFolderOption(addNodeOptions(command))
 }
 
-interface LoadFlags {
+interface LoadFlags extends NodeFlags {
   readonly format?: SourceFormat
   readonly id?: string
   readonly schema?: string
@@ -116,9 +109,6 @@ interface LoadFlags {
   readonly refused?: string
   readonly resume?: boolean
   readonly state?: string
-  readonly url?: string
-  readonly token?: string
-  readonly json?: boolean
 }
 
 async function load(db: string, files: readonly string[], flags: LoadFlags): Promise<void> {

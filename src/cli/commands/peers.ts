@@ -1,28 +1,15 @@
 import { Command } from 'commander'
 import { EXIT } from '../exit.ts'
-import { callNode, type LedgerReply, textOrFile } from '../node/node-client.ts'
+import { callNode } from '../node/node-client.ts'
+import { addNodeOptions, LOCAL_NODE, type NodeFlags } from '../node/node-options.ts'
 import { print } from '../output/output.ts'
 
-const ROUTE = '/api/config/peers'
-
-interface Flags {
+interface Flags extends NodeFlags {
   readonly url: string
-  readonly token?: string
-  readonly json?: boolean
-  readonly push?: boolean
 }
 
-interface PeersReply extends LedgerReply {
-  readonly peers: readonly {
-    readonly serverid: number
-    readonly url: string | null
-    readonly state: 'current' | 'behind' | 'failing' | 'frozen'
-    readonly blocks: number
-    readonly lag: number
-    readonly error: { readonly code: string; readonly message: string } | null
-    readonly evidence: { readonly what: string } | null
-  }[]
-  readonly evidence: { readonly what: string } | null
+interface AddFlags extends Flags {
+  readonly push?: boolean
 }
 
 export function peersCommand(): Command {
@@ -34,16 +21,7 @@ export function peersCommand(): Command {
         'does not answer. The key of a node is at /api/ledgers/<serverid>/vkey.',
     )
   const sub = (name: string, about: string, isDefault = false) =>
-    command
-      .command(name, { isDefault })
-      .description(about)
-      .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
-      .option(
-        '--token <token>',
-        'token if the node requires one, or a file that contains it',
-        textOrFile,
-      )
-      .option('--json', 'print the result as one line of JSON')
+    addNodeOptions(command.command(name, { isDefault }).description(about), LOCAL_NODE)
   sub('list', 'show blocks, lag and last error of each peer', true).action(list)
   // Without this check, an unknown command would be an argument of `list`, the default command.
   command.hook('preSubcommand', (_, chosen) => {
@@ -59,21 +37,22 @@ export function peersCommand(): Command {
       'base URL of that node or of one of its mirrors; omit it if that node pushes its chain',
     )
     .option('--push', "also push this node's chain to that address")
-    .action(async (vkey: string, url: string | undefined, flags: Flags) => {
-      await callNode(flags, ROUTE, 'POST', { vkey, url, push: flags.push })
+    .action(async (vkey: string, url: string | undefined, flags: AddFlags) => {
+      const body = { vkey, ...(url && { url }), ...(flags.push && { push: true }) }
+      await callNode(flags, 'POST /api/config/peers', { body })
       print(flags.json, { status: true, peer: 'added' }, 'added')
     })
   sub('remove', 'stop mirroring a chain; mirrored data is kept')
     .argument('<serverid>', 'server id of the chain')
-    .action(async (serverId: string, flags: Flags) => {
-      await callNode(flags, `${ROUTE}/${encodeURIComponent(serverId)}`, 'DELETE')
+    .action(async (serverid: string, flags: Flags) => {
+      await callNode(flags, 'DELETE /api/config/peers/{serverid}', { path: { serverid } })
       print(flags.json, { status: true, peer: 'removed' }, 'removed')
     })
   return command
 }
 
 async function list(flags: Flags): Promise<void> {
-  const reply = await callNode<PeersReply>(flags, ROUTE, 'GET')
+  const reply = await callNode(flags, 'GET /api/config/peers', {})
   const lines = reply.peers.map(({ serverid, url, state, blocks, lag, error, evidence }) => {
     const behind = lag === 0 ? '' : `, ${lag} behind`
     const problem = evidence?.what ?? error?.message

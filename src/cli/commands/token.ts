@@ -9,8 +9,9 @@ import {
 } from '../../tokens/index.ts'
 import { openRevocations } from '../composition/revocations.ts'
 import { DURATION_EXPECTED, parseDuration, readSettings } from '../composition/settings.ts'
-import { callNode, type LedgerReply, textOrFile } from '../node/node-client.ts'
+import { callNode } from '../node/node-client.ts'
 import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
+import { addNodeOptions, LOCAL_NODE, type NodeFlags } from '../node/node-options.ts'
 import { print } from '../output/output.ts'
 
 /** Maximum lifetime of a token. */
@@ -38,18 +39,14 @@ export function tokenCommand(): Command {
     .option('--subject <name>', 'subject of the token', parseSubject, 'operator')
     .option('--json', 'print one line of JSON')
     .action(mint)
-  command
+  const listCommand = command
     .command('list')
     .description('list the tokens that the running node has issued or accepted since its start')
-    .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
-    .option(
-      '--token <token>',
-      'token with the scope node:admin, or a file that contains it; if omitted, the command uses a token ' +
-        'that it signs with the key in the folder, valid for one minute',
-      textOrFile,
-    )
-    .option('--json', 'print the result as one line of JSON')
     .action(list)
+  const aboutToken =
+    'token with the scope node:admin, or a file that contains it; if omitted, the command uses a token ' +
+    'that it signs with the key in the folder, valid for one minute'
+  addNodeOptions(listCommand, LOCAL_NODE, aboutToken)
   command
     .command('revoke')
     .description('revoke a token')
@@ -91,28 +88,14 @@ async function mint({ scope: scopes, ttl, subject, json }: MintFlags): Promise<v
   print(json, { token, jti, subject, expires_at }, token)
 }
 
-interface ListFlags {
+interface ListFlags extends NodeFlags {
   readonly url: string
-  readonly token?: string
-  readonly json?: boolean
-}
-
-interface TokensReply extends LedgerReply {
-  readonly required: boolean
-  readonly tokens: readonly {
-    readonly jti: string
-    readonly subject: string
-    readonly scopes: readonly string[]
-    readonly expires_at: number
-    readonly last_used: number | null
-    readonly revoked: boolean
-  }[]
 }
 
 async function list({ url, token, json }: ListFlags): Promise<void> {
   const own = token === undefined ? await ownToken() : null
   const node = { url, token: token ?? own?.token }
-  const reply = await callNode<TokensReply>(node, '/api/config/tokens', 'GET')
+  const reply = await callNode(node, 'GET /api/config/tokens', {})
   const tokens = reply.tokens.filter(({ jti }) => jti !== own?.jti)
   const lines = tokens.map(({ jti, subject, scopes, expires_at, last_used, revoked }) => {
     const use = last_used === null ? 'not used' : `used ${timeText(last_used)}`

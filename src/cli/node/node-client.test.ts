@@ -49,7 +49,7 @@ it('aborts requests to silent and slow nodes after the timeout', async () => {
   })
   for (const url of [silent, slow]) {
     await expect(fetchFromNode(url, {}, { timeoutMs: 300 })).rejects.toThrow(
-      /timeout|did not end within 300 ms/,
+      'no reply within 300 ms',
     )
   }
 })
@@ -132,7 +132,7 @@ it('a command refuses a name that a URL cannot contain, and requests no other ad
   ]) {
     const [name = '', ...words] = args
     const ended = await run(name, [...words, '--url', url])
-    expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining('cannot be requested') })
+    expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining('cannot be used as') })
   }
   expect(requests.filter((line) => !line.startsWith('GET /api/'))).toEqual([])
 })

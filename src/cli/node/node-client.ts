@@ -1,8 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import type { Json } from '../../base/json.ts'
-import { parseForeignJson, StrictJsonError } from '../../base/strict-json.ts'
-import { joinUrl } from '../../base/url.ts'
+import { serverUrl } from '../../base/url.ts'
 import { PROVEN_BLOCK_BYTES_MAX } from '../../chain/index.ts'
+import { ClientError, LedgerClient, type Operations } from '../../client/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 
 /** Default time limit of a reply. */
@@ -15,15 +14,9 @@ export interface NodeReply {
   readonly bytes: Buffer
 }
 
-/** A reply that is too long, or that arrives too slowly. A shorter reply may arrive. */
-export class ReplyTooLong extends Error {
-  override readonly name = 'ReplyTooLong'
-}
-
 /**
  * Fetches a reply from a node. The size is limited, so that an unexpected server cannot exhaust the memory. Redirects
- * are not followed, because they would send secrets to another server. Errors: Error with the reason as its message;
- * ReplyTooLong.
+ * are not followed, because they would send secrets to another server. Errors: Error with the reason as its message.
  */
 export async function fetchFromNode(
   address: URL | string,
@@ -32,23 +25,19 @@ export async function fetchFromNode(
 ): Promise<NodeReply> {
   const { timeoutMs = REPLY_MS, bytesMax = REPLY_BYTES_MAX } = bounds
   const signal = AbortSignal.timeout(timeoutMs)
-  let length = 0
   try {
+    let length = 0
     const reply = await fetch(address, { ...request, redirect: 'error', signal })
     const parts: Uint8Array[] = []
     for await (const part of reply.body ?? []) {
       length += part.length
-      if (length > bytesMax) throw new ReplyTooLong(`the reply has more than ${bytesMax} bytes`)
+      if (length > bytesMax) throw new Error(`the reply has more than ${bytesMax} bytes`)
       parts.push(part)
     }
     return { status: reply.status, bytes: Buffer.concat(parts) }
   } catch (error) {
-    if (error instanceof ReplyTooLong) throw error
-    if (signal.aborted && length > 0) {
-      throw new ReplyTooLong(`the reply did not end within ${timeoutMs} ms`, { cause: error })
-    }
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-    throw new Error(cause instanceof Error ? cause.message : String(cause), { cause: error })
+    if (signal.aborted) throw new Error(`no reply within ${timeoutMs} ms`, { cause: error })
+    throw new Error(findReason(error), { cause: error })
   }
 }
 
@@ -59,54 +48,63 @@ export interface NodeAddress {
   readonly token?: string | undefined
 }
 
-/** Members of all replies of the ledger. Other members are not validated, because the operator's node is trusted. */
-export interface LedgerReply {
-  readonly status?: boolean
-  readonly code?: string
-  readonly message?: string
+/** Returns a client of the node, which sends each request once and limits replies. Errors: UrlError. */
+export function connectNode(
+  { url, token }: NodeAddress,
+  { timeoutMs }: { readonly timeoutMs?: number } = {},
+): LedgerClient {
+  const options = { token, timeoutMs, retries: 0, fetch: fetchLimited }
+  return new LedgerClient(serverUrl(url), options)
+}
+
+const fetchLimited: typeof fetch = async (address, request) => {
+  const reply = await fetch(address, request)
+  let length = 0
+  const limit = new TransformStream<Uint8Array, Uint8Array>({
+    transform(part, output) {
+      length += part.length
+      if (length <= REPLY_BYTES_MAX) return output.enqueue(part)
+      const message = `the reply has more than ${REPLY_BYTES_MAX} bytes`
+      output.error(new ClientError('REPLY_TOO_LARGE', reply.status, message))
+    },
+  })
+  return new Response(reply.body?.pipeThrough(limit) ?? null, reply)
 }
 
 /**
- * Calls the ledger API of a node. Errors: UrlError; Exit (finding) if the node does not answer or rejects the request.
+ * Calls an operation of the ledger API of a node. Errors: UrlError; Exit (finding) if the node does not answer or
+ * rejects the request; Exit (usage) if a name cannot be part of a request.
  */
-export async function callNode<Reply extends LedgerReply>(
-  { url, token }: NodeAddress,
-  path: string,
-  method: 'GET' | 'POST' | 'DELETE',
-  body?: object,
-): Promise<Reply> {
-  const address = joinUrl(url, path)
-  const headers: Record<string, string> = {}
-  if (body !== undefined) headers['content-type'] = 'application/json'
-  if (token !== undefined) headers['x-access-token'] = token
-  const request = { method, headers, body: body === undefined ? null : JSON.stringify(body) }
-  const received = await fetchFromNode(address, request)
-    .then(({ status, bytes }) => ({ status, value: parseReply(bytes.toString()) }))
-    .catch((error: Error) => {
-      const what = error instanceof ReplyTooLong ? 'a reply cannot be read' : 'no node answers'
-      throw new Exit(EXIT.finding, `${what} at ${url}: ${error.message}`, { cause: error })
-    })
-  // The members are declared by the caller, because the operator's node is trusted.
-  const reply = (received.value ?? {}) as Partial<Reply>
-  if (reply.status === true) return reply as Reply
-  const refusal = reply.message ?? reply.code
-  if (refusal === undefined) {
-    const message = `the server at ${url} is not a node of daicho: it replied ${received.status}`
-    throw new Exit(EXIT.finding, message)
+export async function callNode<Key extends keyof Operations>(
+  node: NodeAddress,
+  operation: Key,
+  input: Operations[Key]['input'],
+): Promise<Operations[Key]['reply']> {
+  try {
+    return await connectNode(node).request(operation, input)
+  } catch (error) {
+    throw nodeExit(error, node)
   }
-  throw new Exit(EXIT.finding, `the node rejected the request: ${refusal}`)
 }
 
-/** Returns the JSON of a reply, or null. Errors: ReplyTooLong if it has too many members to parse. */
-function parseReply(text: string): Json {
-  try {
-    return parseForeignJson(text)
-  } catch (error) {
-    if (error instanceof StrictJsonError && error.code === 'JSON_TOO_LARGE') {
-      throw new ReplyTooLong(error.message, { cause: error })
-    }
-    return null
-  }
+/** Returns the Exit for a failed request to a node; returns other errors unchanged. */
+export function nodeExit(error: unknown, { url }: NodeAddress): unknown {
+  if (!(error instanceof ClientError)) return error
+  const { code, status, message } = error
+  const exit = (text: string, exitCode: number = EXIT.finding) =>
+    new Exit(exitCode, text, { cause: error })
+  if (code === 'NAME_INVALID' || code === 'VALUE_INVALID') return exit(message, EXIT.usage)
+  if (code === 'UNREACHABLE') return exit(`no node answers at ${url}: ${findReason(error)}`)
+  if (code === 'TIMEOUT') return exit(`no node answers at ${url}: ${message}`)
+  if (code === 'REPLY_TOO_LARGE') return exit(`a reply cannot be read at ${url}: ${message}`)
+  if (code !== 'REPLY_MALFORMED') return exit(`the node rejected the request: ${message}`)
+  return exit(`the server at ${url} is not a node of daicho: it replied ${status}`)
+}
+
+/** Returns the message of the innermost cause of a failed request. */
+function findReason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : findReason(error.cause)
 }
 
 /**

@@ -1,28 +1,17 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
-import type { Json } from '../../base/json.ts'
-import { joinUrl } from '../../base/url.ts'
+import type { JsonObject } from '../../base/json.ts'
+import { ClientError, type LedgerClient, type Operations } from '../../client/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import {
-  callNode,
-  fetchFromNode,
-  type LedgerReply,
-  type NodeAddress,
-  ReplyTooLong,
-} from './node-client.ts'
+import { connectNode, type NodeAddress, nodeExit } from './node-client.ts'
 
-/** Maximum items per request. */
+/** Maximum items per page. */
 const PAGE_ITEMS = 500
 /** Maximum blocks per request when `check` reads the added blocks. */
 const PAGE_BLOCKS = 64
+/** Timeout of a page. */
+const PAGE_MS = 120_000
 
-interface ItemsReply extends LedgerReply {
-  readonly docs: readonly Json[]
-  readonly cursor?: string | null
-}
-
-interface BlocksReply extends LedgerReply {
-  readonly ledgers: readonly { readonly body: readonly { readonly db: string }[] }[]
-}
+type Blocks = Operations['GET /api/ledgers']['reply']['ledgers']
 
 /**
  * Reads the items of a database of a running node, in pages. The node may add blocks between two pages, so the pages
@@ -30,27 +19,25 @@ interface BlocksReply extends LedgerReply {
  * database, all pages show the state after block `height`.
  */
 export class NodeItems {
-  /** Number of blocks of the node when `open` was called. */
-  readonly #size: number
+  readonly #client: LedgerClient
   readonly #node: NodeAddress
   readonly #db: string
-  readonly #serverId: number
+  /** Number of blocks of the node when `open` was called. */
+  #size = 0
 
-  private constructor(node: NodeAddress, db: string, serverId: number, size: number) {
+  private constructor(node: NodeAddress, db: string) {
+    this.#client = connectNode(node, { timeoutMs: PAGE_MS })
     this.#node = node
     this.#db = db
-    this.#serverId = serverId
-    this.#size = size
   }
 
-  /** Reads the server id and the height of the node. Errors: Exit. */
+  /** Reads the height of the node. Errors: Exit. */
   static async open(node: NodeAddress, db: string): Promise<NodeItems> {
-    type Reply = LedgerReply & { readonly serverid: number }
-    const { serverid } = await callNode<Reply>(node, '/api/serverid', 'GET')
-    let size = await sizeOf(node, serverid)
+    const items = new NodeItems(node, db)
+    items.#size = await items.#checkpointSize()
     // A checkpoint can be older than the newest blocks.
-    for await (const { length } of blocksFrom(node, serverid, size)) size += length
-    return new NodeItems(node, db, serverid, size)
+    for await (const { length } of items.#blocks()) items.#size += length
+    return items
   }
 
   /** Height of the newest block when `open` was called; null if the node had no blocks. */
@@ -60,26 +47,25 @@ export class NodeItems {
 
   /** Yields the canonical texts of the items. Errors: Exit. */
   async *read(): AsyncGenerator<readonly string[]> {
-    const page = pageReader<ItemsReply>(this.#node, PAGE_ITEMS)
-    for (let cursor: string | null = 'start'; cursor !== null; ) {
-      const reply: ItemsReply = await page(
-        `/api/${encodeURIComponent(this.#db)}?docs=true&cursor=${cursor}`,
-      )
-      yield reply.docs.map(canonicalJson)
-      if (reply.cursor === undefined || reply.cursor === cursor) {
-        // Otherwise the dump would not end.
-        throw new Exit(
-          EXIT.finding,
-          `the server at ${this.#node.url} sends no cursor: is it a node?`,
-        )
+    let page: string[] = []
+    try {
+      for await (const item of this.#client
+        .database<JsonObject>(this.#db)
+        .query({ pageSize: PAGE_ITEMS })) {
+        page.push(canonicalJson(item))
+        if (page.length < PAGE_ITEMS) continue
+        yield page
+        page = []
       }
-      cursor = reply.cursor
+    } catch (error) {
+      throw nodeExit(error, this.#node)
     }
+    yield page
   }
 
   /** Throws Exit (finding) if a block after `height` changed the database. */
   async check(): Promise<void> {
-    for await (const blocks of blocksFrom(this.#node, this.#serverId, this.#size)) {
+    for await (const blocks of this.#blocks()) {
       if (!blocks.some(({ body }) => body.some(({ db }) => db === this.#db))) continue
       const message =
         `${this.#db} changed during the dump; run the dump again, or run it on the machine of the node ` +
@@ -89,50 +75,36 @@ export class NodeItems {
   }
 
   async close(): Promise<void> {}
-}
 
-/** Returns a function that reads a page. Pages have up to `limit` elements, and shrink if a reply is too long. */
-function pageReader<Reply extends LedgerReply>(
-  node: NodeAddress,
-  limit: number,
-): (path: string) => Promise<Reply> {
-  let size = limit
-  return async (path) => {
-    for (;;) {
+  /** Returns the number of blocks that the newest checkpoint covers; 0 if there is none. Errors: Exit. */
+  async #checkpointSize(): Promise<number> {
+    try {
+      const path = { serverid: String(await this.#client.serverId()) }
+      const note = await this.#client.request('GET /api/ledgers/{serverid}/checkpoint', { path })
+      return Number(/^.*\n(\d{1,15})\n/.exec(String(note))?.[1] ?? 0)
+    } catch (error) {
+      // A node without blocks has no checkpoint. If the request failed for another reason, reading the blocks fails too.
+      if (error instanceof ClientError && error.status >= 400) return 0
+      throw nodeExit(error, this.#node)
+    }
+  }
+
+  /** Yields the blocks from height `#size` in pages, up to the newest block. Errors: Exit. */
+  async *#blocks(): AsyncGenerator<Blocks> {
+    const serverid = String(await this.#client.serverId())
+    let limit = PAGE_BLOCKS
+    for (let offset = this.#size; ; ) {
+      const query = { serverid, offset, limit }
       try {
-        return await callNode<Reply>(node, `${path}&limit=${size}`, 'GET')
+        const { ledgers } = await this.#client.request('GET /api/ledgers', { query })
+        if (ledgers.length === 0) return
+        yield ledgers
+        offset += ledgers.length
       } catch (error) {
-        const isTooLong = error instanceof Exit && error.cause instanceof ReplyTooLong
-        if (!isTooLong || size === 1) throw error
-        size = Math.ceil(size / 2)
+        const isTooLarge = error instanceof ClientError && error.code === 'REPLY_TOO_LARGE'
+        if (!isTooLarge || limit === 1) throw nodeExit(error, this.#node)
+        limit = Math.ceil(limit / 2)
       }
     }
   }
-}
-
-/** Yields the blocks from height `next` in pages, up to the newest block. Errors: Exit. */
-async function* blocksFrom(
-  node: NodeAddress,
-  serverId: number,
-  next: number,
-): AsyncGenerator<BlocksReply['ledgers']> {
-  const page = pageReader<BlocksReply>(node, PAGE_BLOCKS)
-  for (let height = next; ; ) {
-    const { ledgers } = await page(`/api/ledgers?serverid=${serverId}&offset=${height}`)
-    if (ledgers.length === 0) return
-    yield ledgers
-    height += ledgers.length
-  }
-}
-
-/** Returns the number of blocks that the newest checkpoint covers. Errors: Exit. */
-async function sizeOf({ url, token }: NodeAddress, serverId: number): Promise<number> {
-  const address = joinUrl(url, `/api/ledgers/${serverId}/checkpoint`)
-  const headers: Record<string, string> = token === undefined ? {} : { 'x-access-token': token }
-  const { status, bytes } = await fetchFromNode(address, { headers })
-  const [, size = ''] = bytes.toString().split('\n')
-  if (status === 200 && /^\d{1,15}$/.test(size)) return Number(size)
-  // A node without blocks has no checkpoint. This call throws if the first request failed for another reason.
-  await callNode({ url, token }, `/api/ledgers?serverid=${serverId}&limit=1`, 'GET')
-  return 0
 }
