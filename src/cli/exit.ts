@@ -65,6 +65,13 @@ export function exitOf(error: unknown): Exit | null {
   return new Exit(code, error.message, { cause: error })
 }
 
+/** Returns the exit for `error`. Throws an unexpected error. */
+export function requireExit(error: unknown): Exit {
+  const exit = exitOf(error)
+  if (exit !== null) return exit
+  throw error
+}
+
 /** Returns the exit for a failed system call on a file or a socket, or null for other errors. */
 export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit | null {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
