@@ -8,6 +8,7 @@ import {
   backOffMs,
   type Call,
   pathOf,
+  type Query,
   type RequestOptions,
   requireName,
   type Transport,
@@ -63,20 +64,15 @@ const SILENCE_MS_MAX = 60_000
  * unlimited attempts, until the loop exits or `signal` aborts. Errors: ClientError for failures that are not
  * transient, e.g. TOKEN_INVALID; the reason of `signal`.
  */
-export async function* changesOf(
+export async function* followChanges(
   transport: Transport,
   serverId: number,
   { databases = [], since = 'now', signal }: ChangesOptions,
 ): AsyncGenerator<Change> {
-  const call = {
-    method: 'GET',
-    path: pathOf('/api/ledgers/{serverid}/changes', { serverid: `${serverId}` }),
-    query: {
-      db: requireList(databases, 'databases').map((db) => requireName(db, 'databases')),
-      since: requireText(since, 'since'),
-    },
-    streams: 'reply',
-  } satisfies Call
+  const call = changesCall(serverId, {
+    db: requireList(databases, 'databases').map((db) => requireName(db, 'databases')),
+    since: requireText(since, 'since'),
+  })
   let last = ''
   for (let failures = 0; ; ) {
     // Aborted when the caller leaves the loop, which closes the connection.
@@ -100,6 +96,36 @@ export async function* changesOf(
     failures += 1
     await transport.timing.sleep(backOffMs(failures, WAIT_MS_MAX, transport.timing.random), signal)
   }
+}
+
+/**
+ * Returns the number of blocks of the chain of `serverId`: the feed starts with the position of the newest entry.
+ * Errors: ClientError.
+ */
+export async function readChainSize(
+  transport: Transport,
+  serverId: number,
+  { signal }: RequestOptions,
+): Promise<number> {
+  const left = new AbortController()
+  const ends = signal === undefined ? left.signal : AbortSignal.any([left.signal, signal])
+  try {
+    const call = { ...changesCall(serverId, { since: 'now' }), signal: ends }
+    const bytes = await transport.read(call, eventStreamOf)
+    for await (const { id } of eventsIn(livelyBytes(bytes, left))) {
+      if (id === 'start') return 0
+      const [, height] = /^(\d+)\.\d+$/.exec(id) ?? []
+      if (height !== undefined) return Number(height) + 1
+    }
+  } finally {
+    left.abort()
+  }
+  throw new ClientError('REPLY_MALFORMED', 200, 'the change feed has no position')
+}
+
+function changesCall(serverId: number, query: Query): Call {
+  const path = pathOf('/api/ledgers/{serverid}/changes', { serverid: `${serverId}` })
+  return { method: 'GET', path, query, streams: 'reply' }
 }
 
 /** Yields `bytes`, and aborts `connection` after SILENCE_MS_MAX without data. Errors: UNREACHABLE after a failure. */

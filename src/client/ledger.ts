@@ -1,4 +1,4 @@
-import { type Change, type ChangesOptions, changesOf } from './changes.ts'
+import { type Change, type ChangesOptions, followChanges, readChainSize } from './changes.ts'
 import { DatabaseClient } from './database.ts'
 import { kindOf, requireList, requireObject, valueInvalid } from './json-body.ts'
 import type { Operations } from './operations.ts'
@@ -74,7 +74,12 @@ export class LedgerClient {
   /** Yields past and future changes of the node's own chain. The stream is resumed after failures. */
   async *changes(options: ChangesOptions = {}): AsyncGenerator<Change> {
     const serverId = await this.serverId({ signal: options.signal })
-    yield* changesOf(this.#transport, serverId, options)
+    yield* followChanges(this.#transport, serverId, options)
+  }
+
+  /** Returns the number of blocks of the node's own chain, also of blocks that no checkpoint covers yet. */
+  async size(options: RequestOptions = {}): Promise<number> {
+    return readChainSize(this.#transport, await this.serverId(options), options)
   }
 
   /**

@@ -33,6 +33,18 @@ async function take(changes: AsyncIterable<Change>, count: number): Promise<stri
   return seen
 }
 
+it('size returns the number of blocks from the start of the change feed, 0 for an empty chain', async () => {
+  const node = await fakeNode(
+    SERVER_ID,
+    events('id: 41.3\n\n', true),
+    events('id: start\n\n', true),
+    events(': only a heartbeat\n\n'),
+  )
+  const ledger = new LedgerClient(node.url, { retries: 0 })
+  expect([await ledger.size(), await ledger.size()]).toEqual([42, 0])
+  await expect(ledger.size()).rejects.toMatchObject({ name: 'ClientError' })
+})
+
 describe('changes', () => {
   it('arrive once each and in order, over as many connections as needed', async () => {
     const node = await fakeNode(

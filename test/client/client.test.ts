@@ -30,6 +30,7 @@ it('creates, lists and deletes databases', async () => {
   })
   await ledger.deleteDatabase('台帳 %2F?#')
   expect(await ledger.databases()).toEqual([])
+  expect(await ledger.size()).toBe(2)
 })
 
 it('creates, reads, replaces, patches and deletes items, and returns the position of each change', async () => {
