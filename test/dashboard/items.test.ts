@@ -1,12 +1,12 @@
 // Addresses of the dashboard's views, and items as a table, CSV and NDJSON.
 import { describe, expect, it } from 'vitest'
-import { previewOf } from '../../src/dashboard/browser/preview.ts'
 import {
   hrefOf,
   itemsOf,
   ledgerAt,
   parseRoute,
 } from '../../src/dashboard/browser/routing/routes.ts'
+import { previewKind } from '../../src/dashboard/browser/text/preview.ts'
 import {
   csvColumns,
   csvOf,
@@ -138,5 +138,5 @@ it.each([
   ['application/ld+json', 1, 'text'],
   ['application/pdf', 1, null],
 ] as const)('the preview of an attachment of type %s with %d bytes is %j', (type, length, kind) => {
-  expect(previewOf(type, length)).toBe(kind)
+  expect(previewKind(type, length)).toBe(kind)
 })

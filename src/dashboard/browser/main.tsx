@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { applyLanguage } from './language/language.ts'
-import { followChanges, followStanding } from './node/live.ts'
+import { followChanges, followStatus } from './node/live.ts'
 import { followAddress } from './routing/address.ts'
 import { rememberScroll } from './routing/scroll.ts'
 
@@ -10,6 +10,6 @@ followAddress()
 rememberScroll()
 // Starts the feed before any view is loaded, so that no view misses a change.
 await followChanges()
-followStanding()
+followStatus()
 const root = document.getElementById('app')
 if (root !== null) render(<App />, root)

@@ -144,18 +144,6 @@ export const english = {
   itemProven: (size: number, serverId: number) =>
     `This item is included in checkpoint ${size} of node ${serverId}.`,
   itemNotProven: 'This item is not proven.',
-  itemRefusals: {
-    key: 'The key does not belong to the server id.',
-    keyChanged:
-      'The key of the node has changed since this browser verified it. If that is intended, delete the data of this site in the browser.',
-    signature: 'The signature of the checkpoint is not valid.',
-    checkpoint: 'The checkpoint is malformed or belongs to another log.',
-    rolledBack: 'The chain is shorter than when this browser verified it before.',
-    forked: 'The chain does not continue the chain that this browser verified before.',
-    proof: 'The hashes in the proof do not lead to the checkpoint.',
-    otherItem: 'The proof is for content that differs from this page.',
-    unanswered: 'The node returned no proof.',
-  },
   notProvenTitle: 'The proof does not show:',
   notProven: {
     erased: 'the content: it was erased, and only its commitment is left',
@@ -298,6 +286,9 @@ export const english = {
     log: 'The signed root does not match these blocks.',
     rolledBack: 'The chain is shorter than when this browser verified it before.',
     forked: 'The chain does not continue the chain that this browser verified before.',
+    proof: 'The hashes in the proof do not lead to the checkpoint.',
+    otherItem: 'The proof is for content that differs from this page.',
+    unanswered: 'The node returned no proof.',
   },
   // Node
   nodeIs: 'The identity of this node, and the keys to verify it with.',

@@ -136,18 +136,6 @@ export const japanese: Texts = {
   itemProven: (size, serverId) =>
     `このアイテムはノード ${serverId} のチェックポイント ${size} に含まれています。`,
   itemNotProven: 'このアイテムは証明できませんでした。',
-  itemRefusals: {
-    key: '鍵がサーバー ID に対応しません。',
-    keyChanged:
-      '以前検証したときと異なる鍵です。意図した変更であれば、ブラウザーでこのサイトのデータを削除してください。',
-    signature: 'チェックポイントの署名が正しくありません。',
-    checkpoint: 'チェックポイントの形式が正しくないか、別のログのものです。',
-    rolledBack: '以前検証したときより台帳が短くなっています。',
-    forked: '以前検証した台帳の続きではありません。',
-    proof: '証明のハッシュがチェックポイントに一致しません。',
-    otherItem: '証明の内容が表示中の内容と異なります。',
-    unanswered: 'ノードが証明を返しませんでした。',
-  },
   notProvenTitle: 'この証明では次のことは分かりません:',
   notProven: {
     erased: '内容: 消去済みで、コミットメントのみ残っています',
@@ -273,6 +261,9 @@ export const japanese: Texts = {
     log: '署名されたルートがこれらのブロックと一致しません。',
     rolledBack: '以前検証したときより台帳が短くなっています。',
     forked: '以前検証した台帳の続きではありません。',
+    proof: '証明のハッシュがチェックポイントに一致しません。',
+    otherItem: '証明の内容が表示中の内容と異なります。',
+    unanswered: 'ノードが証明を返しませんでした。',
   },
   nodeIs: 'このノードの識別情報と検証に使う鍵です。',
   serverId: 'サーバー ID',

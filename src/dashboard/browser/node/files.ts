@@ -12,7 +12,7 @@ export function saveFile(name: string, content: Blob | string, type = 'text/plai
 }
 
 /** Returns `content` as a `data:` URL, because the Content-Security-Policy of the page forbids `blob:` URLs. */
-export function dataUrlOf(content: Blob, type: string): Promise<string> {
+export function toDataUrl(content: Blob, type: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader()
     reader.onload = () => resolve(String(reader.result))

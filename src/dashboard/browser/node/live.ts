@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type Change, ClientError, type Operations } from '../../../client/index.ts'
-import { chainSize, ledger, type Readiness, readiness, sessionState } from './ledger.ts'
+import { ledger, type Readiness, readReadiness, sessionState } from './ledger.ts'
 
 /** The last entry from the change feed. */
 const latest = signal<Change | null>(null)
@@ -37,16 +37,16 @@ export function followChanges(): Promise<void> {
     signal.addEventListener('abort', () => {
       isLive.value = false
     })
-    const since = await startOf(signal)
+    const since = await readStart(signal)
     void follow(since, signal)
     if (!isFirst) gaps.value += 1
   })
 }
 
 /** Returns the position at which the change feed starts: the first entry of the last block. */
-async function startOf(signal: AbortSignal): Promise<string> {
+async function readStart(signal: AbortSignal): Promise<string> {
   try {
-    const size = await chainSize(signal)
+    const size = await ledger.size({ signal })
     // Entry 0 exists in every block. The feed repeats the other entries of the last block, which does no harm.
     return size === 0 ? 'start' : `${size - 1}.0`
   } catch {
@@ -110,29 +110,24 @@ export function useChanges(
 
 type PeersReply = Operations['GET /api/config/peers']['reply']
 
-/** A node whose chain is mirrored here, and the state of the mirror. */
-export type Peer = PeersReply['peers'][number]
-/** The proof that a key has signed two histories. */
-export type Evidence = NonNullable<Peer['evidence']>
-
-export interface Standing extends Readiness {
+interface NodeStatus extends Readiness {
   /** The peers, `hidden` if the session may not read the peers, or the error of the request. */
-  readonly peers: readonly Peer[] | 'hidden' | ClientError
+  readonly peers: PeersReply['peers'] | 'hidden' | ClientError
   /** The proof that the node's own key has signed two histories. */
-  readonly evidence: Evidence | null
+  readonly evidence: PeersReply['evidence']
 }
 
 /** Interval between requests for the state of the peers, which can change without an entry on this node. */
 const POLL_MS = 3_000
 
 /** The state of the peers and the readiness of the node, or null before the first reply. */
-export const nodeStatus = signal<Standing | null>(null)
+export const nodeStatus = signal<NodeStatus | null>(null)
 
 /** Keeps `nodeStatus` up to date while the page is visible. */
-export function followStanding(): void {
+export function followStatus(): void {
   void whileVisible(async (signal) => {
     while (!signal.aborted && sessionState.peek() !== 'ended') {
-      const [peers, ready] = await Promise.all([peerStanding(signal), readiness(signal)])
+      const [peers, ready] = await Promise.all([readPeers(signal), readReadiness(signal)])
       if (!signal.aborted) nodeStatus.value = { ...peers, ...ready }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     }
@@ -142,7 +137,7 @@ export function followStanding(): void {
 /** HTTP statuses that mean that the session may not read the peers, or that a proxy blocks the request. */
 const HIDDEN: ReadonlySet<number> = new Set([401, 403, 404])
 
-async function peerStanding(signal: AbortSignal): Promise<Omit<Standing, keyof Readiness>> {
+async function readPeers(signal: AbortSignal): Promise<Omit<NodeStatus, keyof Readiness>> {
   try {
     return await ledger.request('GET /api/config/peers', {}, { signal })
   } catch (error) {

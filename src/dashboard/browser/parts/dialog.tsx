@@ -1,63 +1,86 @@
 import type { ComponentChildren, JSX } from 'preact'
-import { useId, useLayoutEffect, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
-import { Failure } from './notices.tsx'
+import { useAction } from './hooks.ts'
+import { Button, Field } from './layout.tsx'
+import { Failure, showMessage } from './notices.tsx'
 
-export interface DialogProps {
-  readonly title: string
+/** The ends of a dialog. */
+export interface DialogEnds {
   readonly close: () => void
-  readonly submit: () => void
-  readonly submitText: string
-  readonly disabled?: boolean
-  readonly busy: boolean
-  readonly danger?: boolean
-  readonly wide?: boolean
-  /** Undefined if there was no error. */
-  readonly error: unknown
-  readonly children: ComponentChildren
+  /** Called after the action has succeeded and the dialog is closed. */
+  readonly done: () => void
 }
 
-/** A modal dialog. Escape closes the dialog, and Enter submits the form. */
-export function Dialog(props: DialogProps): JSX.Element {
+/** A modal dialog with a form. Escape closes the dialog, and Enter submits the form. */
+export function Dialog(
+  props: DialogEnds & {
+    title: string
+    submitText: string
+    /** Performs the action, and resolves to the message that reports it. */
+    act: () => Promise<string>
+    disabled?: boolean
+    danger?: boolean
+    wide?: boolean
+    /** The name that the user must type to confirm. */
+    confirm?: string
+    children: ComponentChildren
+  },
+): JSX.Element {
+  const { title, submitText, act, disabled, danger, wide, confirm, close, done, children } = props
   const element = useRef<HTMLDialogElement>(null)
   const titleId = useId()
+  const [typed, setTyped] = useState('')
+  const action = useAction()
   useLayoutEffect(() => {
     const dialog = element.current
     dialog?.showModal()
     // Closing the dialog restores the previous focus.
     return () => dialog?.close()
   }, [])
+  const isDisabled = disabled === true || (confirm !== undefined && typed !== confirm)
+  const submit = async () => {
+    let message = ''
+    const isDone = await action.run(async () => {
+      message = await act()
+    })
+    if (!isDone) return
+    close()
+    done()
+    showMessage(message)
+  }
   return (
     <dialog
       ref={element}
       aria-labelledby={titleId}
-      class={props.wide === true ? 'wide' : ''}
+      class={wide === true ? 'wide' : ''}
       onCancel={(event) => {
         event.preventDefault()
-        props.close()
+        close()
       }}
     >
       <form
         class="card"
         onSubmit={(event) => {
           event.preventDefault()
-          if (!props.busy && props.disabled !== true) props.submit()
+          if (!action.busy && !isDisabled) void submit()
         }}
       >
-        <h2 id={titleId}>{props.title}</h2>
-        {props.children}
-        {props.error !== undefined && <Failure error={props.error} />}
+        <h2 id={titleId}>{title}</h2>
+        {children}
+        {confirm !== undefined && (
+          <Field label={t().typeName(confirm)} spellcheck={false} value={typed} change={setTyped} />
+        )}
+        {action.error !== undefined && <Failure error={action.error} />}
         <footer class="buttons">
-          <button type="button" class="secondary" onClick={props.close}>
-            {t().cancel}
-          </button>
+          <Button text={t().cancel} class="secondary" act={close} />
           <button
             type="submit"
-            class={props.danger === true ? 'danger' : ''}
-            disabled={props.disabled === true}
-            aria-busy={props.busy}
+            class={danger === true ? 'danger' : ''}
+            disabled={isDisabled}
+            aria-busy={action.busy}
           >
-            {props.submitText}
+            {submitText}
           </button>
         </footer>
       </form>

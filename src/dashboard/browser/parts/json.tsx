@@ -2,6 +2,7 @@ import type { JSX } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
 import { type Checked, checkedItem } from '../text/json.ts'
+import { Button } from './layout.tsx'
 import { Sign } from './notices.tsx'
 
 /** Maximum characters of JSON in a list. */
@@ -56,14 +57,12 @@ export function CopyButton(props: {
     setCopied(true)
   }
   return (
-    <button
-      type="button"
+    <Button
+      text={isCopied ? t().copied : t().copy}
       class="plain"
       aria-label={`${t().copy}: ${label}`}
-      onClick={() => void copy().catch(() => {})}
-    >
-      {isCopied ? t().copied : t().copy}
-    </button>
+      act={() => copy().catch(() => {})}
+    />
   )
 }
 
@@ -96,14 +95,11 @@ export function ItemEditor(props: {
           <Sign of={isFine ? 'tick' : 'cross'} />{' '}
           {isFine ? t().jsonValid : reasonText(checked, props.id)}
         </small>
-        <button
-          type="button"
-          class="secondary small"
+        <Button
+          text={t().format}
           disabled={!isFine}
-          onClick={() => isFine && props.change(JSON.stringify(checked.item, null, 2))}
-        >
-          {t().format}
-        </button>
+          act={() => isFine && props.change(JSON.stringify(checked.item, null, 2))}
+        />
       </div>
       <small>{props.id === null ? t().jsonHint : t().jsonHintEdit}</small>
     </div>

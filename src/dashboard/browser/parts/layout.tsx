@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX } from 'preact'
 import { useId } from 'preact/hooks'
 import { t, timeText } from '../language/language.ts'
+import { hrefOf } from '../routing/routes.ts'
 
 /** The title of a view, its explanation, and its main button. */
 export function ViewHead(props: {
@@ -24,8 +25,32 @@ export function ViewHead(props: {
   )
 }
 
+/** The path to a view, which starts with a link to the databases. */
+export function Trail({ children }: { children?: ComponentChildren }): JSX.Element {
+  return (
+    <nav class="trail" aria-label={t().databases}>
+      <a href={hrefOf({ view: 'databases' })}>{t().databases}</a>
+      {children}
+    </nav>
+  )
+}
+
+/** A button. `subject` is what the button concerns, for screen readers, if several buttons have the same text. */
+export function Button(
+  props: JSX.IntrinsicElements['button'] & { text: string; subject?: string; act: () => unknown },
+): JSX.Element {
+  const { text, subject, act, ...others } = props
+  const label = subject === undefined ? {} : { 'aria-label': `${text}: ${subject}` }
+  return (
+    <button type="button" class="secondary small" onClick={() => void act()} {...label} {...others}>
+      {text}
+    </button>
+  )
+}
+
+/** A labelled input. Calls `change` on every input; use `onChange` for the value after the input. */
 export function Field(
-  props: { label: string; change: (value: string) => void } & JSX.IntrinsicElements['input'],
+  props: { label: string; change?: (value: string) => void } & JSX.IntrinsicElements['input'],
 ): JSX.Element {
   const { label, change, ...input } = props
   const id = useId()
@@ -36,7 +61,7 @@ export function Field(
         id={id}
         autocomplete="off"
         autocapitalize="off"
-        onInput={({ currentTarget }) => change(currentTarget.value)}
+        onInput={({ currentTarget }) => change?.(currentTarget.value)}
         {...input}
       />
     </div>
@@ -75,9 +100,7 @@ export function Pages(props: {
   children: ComponentChildren
 }): JSX.Element {
   const button = ([text, go]: typeof props.back) => (
-    <button type="button" class="secondary" disabled={go === null} onClick={() => go?.()}>
-      {text}
-    </button>
+    <Button text={text} class="secondary" disabled={go === null} act={() => go?.()} />
   )
   return (
     <nav class="pages" aria-label={t().pages}>

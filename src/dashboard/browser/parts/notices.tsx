@@ -1,9 +1,10 @@
 import { signal } from '@preact/signals'
-import type { JSX } from 'preact'
+import type { ComponentChildren, JSX } from 'preact'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { sessionState } from '../node/ledger.ts'
 import type { Loaded } from './hooks.ts'
+import { Button } from './layout.tsx'
 
 const PATHS = { tick: 'M3 8.5 6.5 12 13 4.5', cross: 'M4 4l8 8M12 4l-8 8' } as const
 
@@ -24,6 +25,21 @@ export function failureText(error: unknown): string {
   return `${error.message} (${error.code})`
 }
 
+/** A notice with a bold title. It is red unless `isMild`. */
+export function Notice(props: {
+  title: string
+  isMild?: boolean
+  children?: ComponentChildren
+}): JSX.Element {
+  return (
+    <div class={props.isMild === true ? 'notice' : 'notice bad'}>
+      <p>
+        <strong>{props.title}</strong> {props.children}
+      </p>
+    </div>
+  )
+}
+
 /** Shows an error, and a button to try again. */
 export function Failure(props: { error: unknown; again?: () => void }): JSX.Element {
   return (
@@ -31,11 +47,7 @@ export function Failure(props: { error: unknown; again?: () => void }): JSX.Elem
       <p>
         <strong>{t().failed}</strong> {failureText(props.error)}
       </p>
-      {props.again !== undefined && (
-        <button type="button" class="secondary small" onClick={props.again}>
-          {t().tryAgain}
-        </button>
-      )}
+      {props.again !== undefined && <Button text={t().tryAgain} act={props.again} />}
     </div>
   )
 }

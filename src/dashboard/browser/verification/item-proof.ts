@@ -33,7 +33,7 @@ export interface ShownItem {
   readonly item: unknown
 }
 
-/** Reasons why a revision is not proven. `Texts.itemRefusals` has a sentence for each reason. */
+/** Reasons why a revision is not proven. `Texts.faults` has a sentence for each reason. */
 export type RefusalCode =
   | 'key'
   | 'keyChanged'

@@ -2,62 +2,56 @@ import type { JSX } from 'preact'
 import { useEffect, useId, useState } from 'preact/hooks'
 import { type Attachment, ClientError } from '../../../client/index.ts'
 import { bytesText, t } from '../language/language.ts'
-import { dataUrlOf, saveFile } from '../node/files.ts'
-import { blobAt, ledger } from '../node/ledger.ts'
-import { Dialog } from '../parts/dialog.tsx'
+import { saveFile, toDataUrl } from '../node/files.ts'
+import { type ItemName, ledger } from '../node/ledger.ts'
+import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
 import { LongText } from '../parts/json.tsx'
-import { Field } from '../parts/layout.tsx'
-import { Failure, showMessage, Waiting } from '../parts/notices.tsx'
-import { previewOf } from '../preview.ts'
+import { Button, Field } from '../parts/layout.tsx'
+import { Failure, Waiting } from '../parts/notices.tsx'
+import { previewKind } from '../text/preview.ts'
 
 const SHOWN_MAX = 200
 
-interface Item {
-  readonly db: string
-  readonly id: string
-}
-
 /** Returns at most SHOWN_MAX + 1 attachments, or null if the item does not exist. */
-async function attachmentsOf(
-  { db, id }: Item,
+async function readAttachments(
+  path: ItemName,
   signal: AbortSignal,
 ): Promise<readonly Attachment[] | null> {
   try {
-    const [path, query] = [{ db, id }, { limit: SHOWN_MAX + 1 }]
-    const operation = 'GET /api/{db}/{id}/attachments'
-    return (await ledger.request(operation, { path, query }, { signal })).attachments
+    const input = { path, query: { limit: SHOWN_MAX + 1 } }
+    return (await ledger.request('GET /api/{db}/{id}/attachments', input, { signal })).attachments
   } catch (error) {
     if (error instanceof ClientError && error.status === 404) return null
     throw error
   }
 }
 
-function contentOf({ db, id }: Item, name: string): Promise<Blob> {
-  const [inDb, ofId, called] = [db, id, name].map(encodeURIComponent)
-  return blobAt(`api/${inDb}/${ofId}/attachments/${called}`)
+function clientFor({ db, id }: ItemName) {
+  return ledger.database(db).attachments(id)
+}
+
+async function readContent(item: ItemName, name: string): Promise<Blob> {
+  return new Response((await clientFor(item).get(name)).stream).blob()
 }
 
 type Asked = 'upload' | { readonly delete: string } | null
 
 /** Lists the attachments of an item, and lets the user view, save, add and delete them. */
-export function Attachments(props: Item & { version: number }): JSX.Element | null {
-  const { db, id, version } = props
-  const item = { db, id }
+export function Attachments(props: ItemName & { version: number }): JSX.Element | null {
+  const { version, ...item } = props
   const [loaded, reload] = useLoaded(`attachments ${JSON.stringify(item)}`, (signal) =>
-    attachmentsOf(item, signal),
+    readAttachments(item, signal),
   )
   useEffect(reload, [version])
   const [asked, setAsked] = useState<Asked>(null)
-  const close = () => setAsked(null)
+  const ends = { close: () => setAsked(null), done: reload }
   if (loaded.state === 'loaded' && loaded.value === null) return null
   return (
     <section class="attachments" aria-labelledby="attachments-title">
       <header class="head">
         <h2 id="attachments-title">{t().attachments}</h2>
-        <button type="button" class="secondary small" onClick={() => setAsked('upload')}>
-          {t().upload}
-        </button>
+        <Button text={t().upload} act={() => setAsked('upload')} />
       </header>
       <Waiting loaded={loaded} again={reload}>
         {(list) => {
@@ -70,8 +64,7 @@ export function Attachments(props: Item & { version: number }): JSX.Element | nu
                   {all.slice(0, SHOWN_MAX).map((attachment) => (
                     <AttachmentRow
                       key={attachment.name}
-                      item={item}
-                      attachment={attachment}
+                      {...{ item, attachment }}
                       remove={() => setAsked({ delete: attachment.name })}
                     />
                   ))}
@@ -79,19 +72,14 @@ export function Attachments(props: Item & { version: number }): JSX.Element | nu
               )}
               {all.length > SHOWN_MAX && <p>{t().firstOnly(SHOWN_MAX)}</p>}
               {asked === 'upload' && (
-                <Upload
-                  item={item}
-                  names={all.map(({ name }) => name)}
-                  close={close}
-                  done={reload}
-                />
+                <Upload item={item} names={all.map(({ name }) => name)} {...ends} />
               )}
             </>
           )
         }}
       </Waiting>
       {asked !== null && asked !== 'upload' && (
-        <DeleteAttachment item={item} name={asked.delete} close={close} done={reload} />
+        <DeleteAttachment item={item} name={asked.delete} {...ends} />
       )}
     </section>
   )
@@ -100,7 +88,7 @@ export function Attachments(props: Item & { version: number }): JSX.Element | nu
 type Preview = { readonly text: string } | { readonly image: string }
 
 function AttachmentRow(props: {
-  item: Item
+  item: ItemName
   attachment: Attachment
   remove: () => void
 }): JSX.Element {
@@ -108,17 +96,16 @@ function AttachmentRow(props: {
   const { name, content_type: type, length, sha256 } = attachment
   const [preview, setPreview] = useState<Preview | null>(null)
   const action = useAction()
-  const kind = previewOf(type, length)
+  const kind = previewKind(type, length)
   const view = () =>
     action.run(async () => {
-      const content = await contentOf(item, name)
+      const content = await readContent(item, name)
+      const isImage = kind === 'image'
       setPreview(
-        kind === 'image'
-          ? { image: await dataUrlOf(content, type) }
-          : { text: await content.text() },
+        isImage ? { image: await toDataUrl(content, type) } : { text: await content.text() },
       )
     })
-  const save = () => action.run(async () => saveFile(name, await contentOf(item, name)))
+  const save = () => action.run(async () => saveFile(name, await readContent(item, name)))
   return (
     <li class="attachment">
       <div>
@@ -129,33 +116,15 @@ function AttachmentRow(props: {
       </div>
       <div class="buttons" aria-busy={action.busy}>
         {kind !== null && (
-          <button
-            type="button"
-            class="secondary small"
-            aria-label={`${preview === null ? t().view : t().close}: ${name}`}
+          <Button
+            text={preview === null ? t().view : t().close}
+            subject={name}
             disabled={action.busy}
-            onClick={() => (preview === null ? void view() : setPreview(null))}
-          >
-            {preview === null ? t().view : t().close}
-          </button>
+            act={preview === null ? view : () => setPreview(null)}
+          />
         )}
-        <button
-          type="button"
-          class="secondary small"
-          aria-label={`${t().download}: ${name}`}
-          disabled={action.busy}
-          onClick={() => void save()}
-        >
-          {t().download}
-        </button>
-        <button
-          type="button"
-          class="secondary small"
-          aria-label={`${t().delete}: ${name}`}
-          onClick={remove}
-        >
-          {t().delete}
-        </button>
+        <Button text={t().download} subject={name} disabled={action.busy} act={save} />
+        <Button text={t().delete} subject={name} act={remove} />
       </div>
       {action.error !== undefined && <Failure error={action.error} />}
       {preview !== null && (
@@ -171,36 +140,23 @@ function AttachmentRow(props: {
   )
 }
 
-function Upload(props: {
-  item: Item
-  names: readonly string[]
-  close: () => void
-  done: () => void
-}): JSX.Element {
-  const { item, names } = props
+function Upload(props: DialogEnds & { item: ItemName; names: readonly string[] }): JSX.Element {
+  const { item, names, ...ends } = props
   const [file, setFile] = useState<File | null>(null)
   const [name, setName] = useState('')
   const fileId = useId()
-  const action = useAction()
   const upload = async () => {
-    if (file === null) return
-    const isDone = await action.run(async () => {
-      const options = file.type === '' ? {} : { contentType: file.type }
-      await ledger.database(item.db).attachments(item.id).put(name, file, options)
-    })
-    if (!isDone) return
-    props.close()
-    props.done()
-    showMessage(t().attached(name))
+    const content = file ?? ''
+    const options = file === null || file.type === '' ? {} : { contentType: file.type }
+    await clientFor(item).put(name, content, options)
+    return t().attached(name)
   }
+  const [title, submitText] = [t().uploadTitle, t().upload]
   return (
     <Dialog
-      title={t().uploadTitle}
-      submitText={t().upload}
+      {...{ title, submitText, ...ends }}
       disabled={file === null || name === ''}
-      close={props.close}
-      submit={() => void upload()}
-      {...action}
+      act={upload}
     >
       <label for={fileId}>{t().file}</label>
       <input
@@ -219,32 +175,15 @@ function Upload(props: {
   )
 }
 
-function DeleteAttachment(props: {
-  item: Item
-  name: string
-  close: () => void
-  done: () => void
-}): JSX.Element {
-  const { item, name } = props
-  const action = useAction()
+function DeleteAttachment(props: DialogEnds & { item: ItemName; name: string }): JSX.Element {
+  const { item, name, ...ends } = props
   const remove = async () => {
-    const isDone = await action.run(() =>
-      ledger.database(item.db).attachments(item.id).delete(name),
-    )
-    if (!isDone) return
-    props.close()
-    props.done()
-    showMessage(t().attachmentDeleted(name))
+    await clientFor(item).delete(name)
+    return t().attachmentDeleted(name)
   }
+  const [title, submitText] = [t().deleteAttachment(name), t().delete]
   return (
-    <Dialog
-      title={t().deleteAttachment(name)}
-      submitText={t().delete}
-      danger
-      close={props.close}
-      submit={() => void remove()}
-      {...action}
-    >
+    <Dialog {...{ title, submitText, ...ends }} danger act={remove}>
       <p>{t().deleteAttachmentMeans}</p>
     </Dialog>
   )

@@ -4,10 +4,10 @@ import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
-import { Dialog } from '../parts/dialog.tsx'
-import { useAction, useLoaded } from '../parts/hooks.ts'
-import { Field, ViewHead } from '../parts/layout.tsx'
-import { showMessage, Waiting } from '../parts/notices.tsx'
+import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
+import { useLoaded } from '../parts/hooks.ts'
+import { Button, Field, ViewHead } from '../parts/layout.tsx'
+import { Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { hrefOf, itemsOf } from '../routing/routes.ts'
 
@@ -44,9 +44,7 @@ export function Databases(): JSX.Element {
   return (
     <>
       <ViewHead title={t().databases} text={t().databasesAre}>
-        <button type="button" onClick={() => setAsking('new')}>
-          {t().newDatabase}
-        </button>
+        <Button text={t().newDatabase} class="" act={() => setAsking('new')} />
       </ViewHead>
       <Waiting loaded={loaded} again={reload}>
         {(databases) =>
@@ -87,14 +85,7 @@ function DatabaseList(props: {
           <li key={db}>
             <a href={hrefOf(itemsOf(db))}>{db}</a>
             {items !== null && <span class="soft">{t().items(items)}</span>}
-            <button
-              type="button"
-              class="secondary small"
-              aria-label={`${t().delete}: ${db}`}
-              onClick={() => props.remove(db)}
-            >
-              {t().delete}
-            </button>
+            <Button text={t().delete} subject={db} act={() => props.remove(db)} />
           </li>
         ))}
       </ul>
@@ -103,15 +94,15 @@ function DatabaseList(props: {
   )
 }
 
-function NewDatabase(props: { close: () => void; done: () => void }): JSX.Element {
+function NewDatabase({ close, done }: DialogEnds): JSX.Element {
   const [name, setName] = useState('')
-  const action = useAction()
   const hintId = useId()
   const create = async () => {
-    if (!(await action.run(() => ledger.createDatabase(name)))) return
-    props.close()
-    props.done()
-    showMessage(t().databaseCreated(name))
+    await ledger.createDatabase(name)
+    return t().databaseCreated(name)
+  }
+  const show = () => {
+    done()
     goTo(itemsOf(name))
   }
   return (
@@ -119,9 +110,9 @@ function NewDatabase(props: { close: () => void; done: () => void }): JSX.Elemen
       title={t().newDatabase}
       submitText={t().create}
       disabled={name === ''}
-      close={props.close}
-      submit={() => void create()}
-      {...action}
+      act={create}
+      close={close}
+      done={show}
     >
       <Field label={t().name} aria-describedby={hintId} value={name} change={setName} />
       <small id={hintId}>{t().nameHint}</small>
@@ -129,27 +120,15 @@ function NewDatabase(props: { close: () => void; done: () => void }): JSX.Elemen
   )
 }
 
-function DeleteDatabase(props: { db: string; close: () => void; done: () => void }): JSX.Element {
-  const [typed, setTyped] = useState('')
-  const action = useAction()
+function DeleteDatabase({ db, ...ends }: DialogEnds & { db: string }): JSX.Element {
   const remove = async () => {
-    if (!(await action.run(() => ledger.deleteDatabase(props.db)))) return
-    props.close()
-    props.done()
-    showMessage(t().databaseDeleted(props.db))
+    await ledger.deleteDatabase(db)
+    return t().databaseDeleted(db)
   }
+  const [title, submitText] = [t().deleteDatabase(db), t().delete]
   return (
-    <Dialog
-      title={t().deleteDatabase(props.db)}
-      submitText={t().delete}
-      danger
-      disabled={typed !== props.db}
-      close={props.close}
-      submit={() => void remove()}
-      {...action}
-    >
+    <Dialog {...{ title, submitText, ...ends }} danger act={remove} confirm={db}>
       <p>{t().deleteDatabaseMeans}</p>
-      <Field label={t().typeName(props.db)} spellcheck={false} value={typed} change={setTyped} />
     </Dialog>
   )
 }

@@ -1,43 +1,31 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { ClientError } from '../../../client/index.ts'
+import { ClientError, type Operations } from '../../../client/index.ts'
 import { methodText, t } from '../language/language.ts'
-import { ledger } from '../node/ledger.ts'
-import { Dialog } from '../parts/dialog.tsx'
-import { useAction, useLoaded } from '../parts/hooks.ts'
+import { type ItemName, ledger } from '../node/ledger.ts'
+import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
+import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
-import { Field, Time } from '../parts/layout.tsx'
-import { showMessage, Waiting } from '../parts/notices.tsx'
+import { Button, Time } from '../parts/layout.tsx'
+import { Waiting } from '../parts/notices.tsx'
 import { hrefOf, ledgerAt } from '../routing/routes.ts'
 import { DIFFERENCES_SHOWN_MAX, type Difference, differences } from '../text/json.ts'
 import { ItemProof } from './item-proof.tsx'
 
 const STEP = 20
 
-interface ShownRevision {
-  readonly position: string
-  readonly timestamp: number
-  readonly method: string
-  readonly item?: unknown
-  readonly erased?: true
-}
+const HISTORY = 'GET /api/{db}/{id}/history'
+type ShownRevision = Operations[typeof HISTORY]['reply']['history'][number]
 
 /** Returns the newest `count` + 1 revisions: `count` to show, and one with which the oldest of them is compared. */
 async function revisionsOf(
-  db: string,
-  id: string,
+  path: ItemName,
   count: number,
   signal: AbortSignal,
 ): Promise<readonly ShownRevision[]> {
   const query = { order: 'newest' as const, limit: count + 1 }
   try {
-    const path = { db, id }
-    const { history } = await ledger.request(
-      'GET /api/{db}/{id}/history',
-      { path, query },
-      { signal },
-    )
-    return history
+    return (await ledger.request(HISTORY, { path, query }, { signal })).history
   } catch (error) {
     if (error instanceof ClientError && error.code === 'ITEM_NOT_FOUND') return []
     throw error
@@ -48,17 +36,12 @@ async function revisionsOf(
  * Lists the revisions of an item, newest first, with their differences. Lets the user erase former revisions. Reloads
  * when `version` changes.
  */
-export function History(props: {
-  db: string
-  id: string
-  version: number
-  changed: () => void
-}): JSX.Element {
+export function History(props: ItemName & { version: number; changed: () => void }): JSX.Element {
   const { db, id, version } = props
   const [count, setCount] = useState(STEP)
   const [erasing, setErasing] = useState<readonly string[] | 'former' | null>(null)
   const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
-    revisionsOf(db, id, count, signal),
+    revisionsOf({ db, id }, count, signal),
   )
   useEffect(reload, [version])
   return (
@@ -66,9 +49,7 @@ export function History(props: {
       <header class="head">
         <h2 id="history-title">{t().history}</h2>
         {loaded.state === 'loaded' && loaded.value.some(isErasable) && (
-          <button type="button" class="secondary small" onClick={() => setErasing('former')}>
-            {t().eraseFormer}
-          </button>
+          <Button text={t().eraseFormer} act={() => setErasing('former')} />
         )}
       </header>
       <Waiting loaded={loaded} again={reload}>
@@ -87,19 +68,15 @@ export function History(props: {
               ))}
             </ol>
             {revisions.length > count && (
-              <button type="button" class="secondary" onClick={() => setCount(count + STEP)}>
-                {t().older}
-              </button>
+              <Button text={t().older} class="secondary" act={() => setCount(count + STEP)} />
             )}
           </>
         )}
       </Waiting>
       {erasing !== null && (
         <EraseRevisions
-          {...{ db, id }}
-          positions={erasing}
+          {...{ db, id, positions: erasing, done: props.changed }}
           close={() => setErasing(null)}
-          done={props.changed}
         />
       )}
     </section>
@@ -112,47 +89,27 @@ function isErasable({ item }: ShownRevision, at: number): boolean {
 }
 
 /** Asks for confirmation, and erases the revisions at `positions`, or all former revisions. */
-function EraseRevisions(props: {
-  db: string
-  id: string
-  positions: readonly string[] | 'former'
-  close: () => void
-  done: () => void
-}): JSX.Element {
-  const { db, id, positions } = props
-  const [typed, setTyped] = useState('')
-  const action = useAction()
+function EraseRevisions(
+  props: DialogEnds & ItemName & { positions: readonly string[] | 'former' },
+): JSX.Element {
+  const { db, id, positions, ...ends } = props
+  const isAll = positions === 'former'
   const erase = async () => {
-    let erased: readonly string[] = []
-    const isDone = await action.run(async () => {
-      const body = positions === 'former' ? {} : { positions: [...positions] }
-      const path = { db, id }
-      erased = (await ledger.request('POST /api/{db}/{id}/erase', { path, body })).positions
-    })
-    if (!isDone) return
-    props.close()
-    props.done()
-    showMessage(t().itemErased(erased.length))
+    const [path, body] = [{ db, id }, isAll ? {} : { positions }]
+    const erased = await ledger.request('POST /api/{db}/{id}/erase', { path, body })
+    return t().itemErased(erased.positions.length)
   }
+  const title = isAll ? t().eraseFormerTitle : t().eraseTitle(positions.join(', '))
   return (
-    <Dialog
-      title={positions === 'former' ? t().eraseFormerTitle : t().eraseTitle(positions.join(', '))}
-      submitText={t().erase}
-      danger
-      disabled={typed !== id}
-      close={props.close}
-      submit={() => void erase()}
-      {...action}
-    >
+    <Dialog {...{ title, ...ends }} submitText={t().erase} danger act={erase} confirm={id}>
       <p>{t().eraseMeans}</p>
       <p>{t().eraseLeaves}</p>
-      <Field label={t().typeName(id)} spellcheck={false} value={typed} change={setTyped} />
     </Dialog>
   )
 }
 
 function RevisionRow(props: {
-  item: { readonly db: string; readonly id: string }
+  item: ItemName
   revision: ShownRevision
   before: ShownRevision | undefined
   /** Null if the revision cannot be erased. */
@@ -193,9 +150,7 @@ function RevisionRow(props: {
       </details>
       {props.erase !== null && (
         <div class="buttons">
-          <button type="button" class="secondary small" onClick={props.erase}>
-            {t().erase}
-          </button>
+          <Button text={t().erase} act={props.erase} />
         </div>
       )}
     </li>

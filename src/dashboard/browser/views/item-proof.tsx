@@ -2,10 +2,10 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
 import { saveFile } from '../node/files.ts'
-import { blobAt } from '../node/ledger.ts'
+import { ledger } from '../node/ledger.ts'
 import { useAction } from '../parts/hooks.ts'
 import { Copied } from '../parts/json.tsx'
-import { Fact, Time } from '../parts/layout.tsx'
+import { Button, Fact, Time } from '../parts/layout.tsx'
 import { Failure, Sign } from '../parts/notices.tsx'
 import type { ShownItem } from '../verification/item-proof.ts'
 import { type ItemOutcome, verifyItem } from '../verification/run.ts'
@@ -18,25 +18,21 @@ export function ItemProof(props: { shown: ShownItem }): JSX.Element {
   const verify = () => action.run(async () => setOutcome(await verifyItem(props.shown)))
   const save = () =>
     action.run(async () => {
-      const path = [db, id].map(encodeURIComponent).join('/')
-      const file = await blobAt(`api/${path}/proof?position=${position}`)
+      const input = { path: { db, id }, query: { position } }
+      const file = await ledger.request('GET /api/{db}/{id}/proof', input)
       saveFile(`${db}-${id}-${position}.tlog-proof`, file)
     })
   return (
     <div class="proof">
       <div class="buttons">
-        <button type="button" class="secondary small" onClick={() => void save()}>
-          {t().saveProof}
-        </button>
-        <button
-          type="button"
+        <Button text={t().saveProof} act={save} />
+        <Button
+          text={t().verifyItem}
           class="small"
           aria-busy={action.busy}
           disabled={action.busy}
-          onClick={() => void verify()}
-        >
-          {t().verifyItem}
-        </button>
+          act={verify}
+        />
       </div>
       <div aria-live="polite">
         {action.error !== undefined && <Failure error={action.error} />}
@@ -56,7 +52,7 @@ function ProofOutcome(props: { outcome: ItemOutcome; position: string }): JSX.El
         <p class="verdict-title">
           <Sign of="cross" /> {t().itemNotProven}
         </p>
-        <p>{t().itemRefusals[verdict.refused]}</p>
+        <p>{t().faults[verdict.refused]}</p>
       </div>
     )
   }

@@ -2,6 +2,7 @@ import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import { saveFile } from '../node/files.ts'
 import { CopyButton, ShortJson, ShortText } from '../parts/json.tsx'
+import { Button } from '../parts/layout.tsx'
 import { hrefOf } from '../routing/routes.ts'
 import {
   csvColumns,
@@ -52,14 +53,7 @@ export function ItemTable(props: Shown & { remove: (id: string) => void }): JSX.
                 </td>
               ))}
               <td>
-                <button
-                  type="button"
-                  class="secondary small"
-                  aria-label={`${t().delete}: ${item.id}`}
-                  onClick={() => remove(item.id)}
-                >
-                  {t().delete}
-                </button>
+                <Button text={t().delete} subject={item.id} act={() => remove(item.id)} />
               </td>
             </tr>
           ))}
@@ -118,6 +112,13 @@ export function ColumnChoice(props: {
 /** Copies and saves the items of a page. */
 export function ItemExport({ db, items, columns }: Shown): JSX.Element {
   const inCsv = csvColumns(items, columns)
+  const save = (format: string, type: string, text: () => string) => (
+    <Button
+      text={t().saveAs(format)}
+      class="plain"
+      act={() => saveFile(`${db}.${format.toLowerCase()}`, text(), type)}
+    />
+  )
   return (
     <div class="buttons export">
       <span class="soft">{t().shownItems(items.length)}</span>
@@ -126,22 +127,10 @@ export function ItemExport({ db, items, columns }: Shown): JSX.Element {
       ) : (
         <>
           <CopyButton text={() => csvOf(items, inCsv, '\t')} label={t().table} />
-          <button
-            type="button"
-            class="plain"
-            onClick={() => saveFile(`${db}.csv`, csvOf(items, inCsv), 'text/csv')}
-          >
-            {t().saveAs('CSV')}
-          </button>
+          {save('CSV', 'text/csv', () => csvOf(items, inCsv))}
         </>
       )}
-      <button
-        type="button"
-        class="plain"
-        onClick={() => saveFile(`${db}.ndjson`, ndjsonOf(items, columns), 'application/x-ndjson')}
-      >
-        {t().saveAs('NDJSON')}
-      </button>
+      {save('NDJSON', 'application/x-ndjson', () => ndjsonOf(items, columns))}
     </div>
   )
 }

@@ -2,11 +2,12 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { ClientError, type Read } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
-import { ledger } from '../node/ledger.ts'
+import { type ItemName, ledger } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
-import { Dialog } from '../parts/dialog.tsx'
+import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
 import { useAction, useLoaded } from '../parts/hooks.ts'
 import { CopyButton, ItemEditor, WholeJson } from '../parts/json.tsx'
+import { Button, Trail } from '../parts/layout.tsx'
 import { Failure, showMessage, Waiting } from '../parts/notices.tsx'
 import { hrefOf, itemsOf } from '../routing/routes.ts'
 import { checkedItem } from '../text/json.ts'
@@ -17,11 +18,12 @@ import { ItemProof } from './item-proof.tsx'
 type ReadItem = Read<Record<string, unknown>>
 
 /** Shows an item and its history, and lets the user change and delete it. */
-export function Item({ db, id }: { db: string; id: string }): JSX.Element {
+export function Item({ db, id }: ItemName): JSX.Element {
   const [loaded, reload] = useLoaded(JSON.stringify([db, id]), (signal) =>
     ledger.database(db).read(id, { signal }),
   )
   const [mode, setMode] = useState<'shown' | 'edited' | 'deleting'>('shown')
+  const show = () => setMode('shown')
   const [version, setVersion] = useState(0)
   const changed = () => {
     setVersion((before) => before + 1)
@@ -30,23 +32,15 @@ export function Item({ db, id }: { db: string; id: string }): JSX.Element {
   useChanges(({ entry }) => entry.db === db && idOf(entry) === id, changed)
   return (
     <>
-      <nav class="trail" aria-label={t().databases}>
-        <a href={hrefOf({ view: 'databases' })}>{t().databases}</a> <span aria-hidden>›</span>{' '}
-        <a href={hrefOf(itemsOf(db))}>{db}</a>
-      </nav>
+      <Trail>
+        {' '}
+        <span aria-hidden>›</span> <a href={hrefOf(itemsOf(db))}>{db}</a>
+      </Trail>
       <h1 class="name">{id}</h1>
       <Waiting loaded={loaded} again={reload}>
         {(read) => {
           if (mode === 'edited') {
-            return (
-              <EditedItem
-                db={db}
-                id={id}
-                newest={read}
-                close={() => setMode('shown')}
-                done={changed}
-              />
-            )
+            return <EditedItem {...{ db, id }} newest={read} close={show} done={changed} />
           }
           if (read === null) return <p class="empty">{t().itemGone}</p>
           return (
@@ -54,24 +48,15 @@ export function Item({ db, id }: { db: string; id: string }): JSX.Element {
               <WholeJson value={read.item} />
               <div class="buttons">
                 <CopyButton text={textOf(read)} label={t().json} />
-                <button type="button" class="secondary" onClick={() => setMode('deleting')}>
-                  {t().delete}
-                </button>
-                <button type="button" onClick={() => setMode('edited')}>
-                  {t().edit}
-                </button>
+                <Button text={t().delete} class="secondary" act={() => setMode('deleting')} />
+                <Button text={t().edit} class="" act={() => setMode('edited')} />
               </div>
-              <ItemProof
-                key={read.position}
-                shown={{ db, id, position: read.position, item: read.item }}
-              />
+              <ItemProof key={read.position} shown={{ db, id, ...read }} />
             </section>
           )
         }}
       </Waiting>
-      {mode === 'deleting' && (
-        <DeleteItem db={db} id={id} close={() => setMode('shown')} done={changed} />
-      )}
+      {mode === 'deleting' && <DeleteItem {...{ db, id }} close={show} done={changed} />}
       <Attachments db={db} id={id} version={version} />
       <History db={db} id={id} version={version} changed={changed} />
     </>
@@ -83,14 +68,9 @@ function idOf(entry: { readonly [member: string]: unknown }): unknown {
 }
 
 /** The editor for an item. If somebody else changes the item, the edited text stays, but cannot overwrite the item. */
-function EditedItem(props: {
-  db: string
-  id: string
-  /** The current item, or null if the item was deleted. */
-  newest: ReadItem | null
-  close: () => void
-  done: () => void
-}): JSX.Element {
+function EditedItem(
+  props: DialogEnds & ItemName & { /** Null if the item was deleted. */ newest: ReadItem | null },
+): JSX.Element {
   const { db, id, newest, close, done } = props
   const [base, setBase] = useState(newest)
   const [text, setText] = useState(textOf(newest))
@@ -107,6 +87,11 @@ function EditedItem(props: {
     done()
     showMessage(t().itemSaved(id))
   }
+  const reload = () => {
+    setBase(newest)
+    setText(textOf(newest))
+    if (isConflict) done()
+  }
   const { error } = action
   const isConflict = error instanceof ClientError && error.code === 'PRECONDITION_FAILED'
   return (
@@ -121,24 +106,12 @@ function EditedItem(props: {
       {(isOld || isConflict) && (
         <div class="notice bad" role="alert">
           <p>{t().editConflict}</p>
-          <button
-            type="button"
-            class="secondary small"
-            onClick={() => {
-              setBase(newest)
-              setText(textOf(newest))
-              if (isConflict) done()
-            }}
-          >
-            {t().reloadItem}
-          </button>
+          <Button text={t().reloadItem} act={reload} />
         </div>
       )}
       {error !== undefined && !isConflict && <Failure error={error} />}
       <div class="buttons">
-        <button type="button" class="secondary" onClick={close}>
-          {t().cancel}
-        </button>
+        <Button text={t().cancel} class="secondary" act={close} />
         <button type="submit" disabled={!('item' in checked) || isOld} aria-busy={action.busy}>
           {t().save}
         </button>
@@ -151,31 +124,14 @@ function textOf(read: ReadItem | null): string {
   return JSON.stringify(read?.item ?? {}, null, 2)
 }
 
-export function DeleteItem(props: {
-  db: string
-  id: string
-  close: () => void
-  done: () => void
-}): JSX.Element {
-  const action = useAction()
+export function DeleteItem({ db, id, ...ends }: DialogEnds & ItemName): JSX.Element {
   const remove = async () => {
-    const done = await action.run(async () => {
-      await ledger.database(props.db).delete(props.id)
-    })
-    if (!done) return
-    props.close()
-    props.done()
-    showMessage(t().itemDeleted(props.id))
+    await ledger.database(db).delete(id)
+    return t().itemDeleted(id)
   }
+  const [title, submitText] = [t().deleteItem(id), t().delete]
   return (
-    <Dialog
-      title={t().deleteItem(props.id)}
-      submitText={t().delete}
-      danger
-      close={props.close}
-      submit={() => void remove()}
-      {...action}
-    >
+    <Dialog {...{ title, submitText, ...ends }} danger act={remove}>
       <p>{t().deleteItemMeans}</p>
     </Dialog>
   )

@@ -3,13 +3,13 @@ import { useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { COUNT_PAUSE_MS, useChanges } from '../node/live.ts'
-import { Dialog } from '../parts/dialog.tsx'
-import { useAction, useLoaded } from '../parts/hooks.ts'
+import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
+import { useLoaded } from '../parts/hooks.ts'
 import { ItemEditor } from '../parts/json.tsx'
-import { Choice, Field, Pages, ViewHead } from '../parts/layout.tsx'
-import { showMessage, Waiting } from '../parts/notices.tsx'
+import { Button, Choice, Field, Pages, Trail, ViewHead } from '../parts/layout.tsx'
+import { Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
-import { hrefOf, type ItemList, itemsOf, PAGE_SIZES } from '../routing/routes.ts'
+import { type ItemList, itemsOf, PAGE_SIZES } from '../routing/routes.ts'
 import { checkedItem } from '../text/json.ts'
 import type { ListedItem } from '../text/table.ts'
 import { DeleteItem } from './item.tsx'
@@ -73,18 +73,14 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
   const { page, columns } = list
   return (
     <>
-      <nav class="trail" aria-label={t().databases}>
-        <a href={hrefOf({ view: 'databases' })}>{t().databases}</a>
-      </nav>
+      <Trail />
       <ViewHead title={db}>
         {count !== null && (
           <p class="count" role="status">
             {list.where === null ? t().items(count) : t().matches(count)}
           </p>
         )}
-        <button type="button" onClick={() => setAsking('new')}>
-          {t().addItem}
-        </button>
+        <Button text={t().addItem} class="" act={() => setAsking('new')} />
       </ViewHead>
       <div class="tools">
         <OpenItem db={db} />
@@ -200,31 +196,17 @@ function orderText(order: string): string {
   return direction === 'ASC' ? t().ascending(path) : t().descending(path)
 }
 
-function NewItem(props: { db: string; close: () => void; done: () => void }): JSX.Element {
+function NewItem({ db, ...ends }: DialogEnds & { db: string }): JSX.Element {
   const [text, setText] = useState('{\n  "name": ""\n}')
-  const action = useAction()
   const checked = checkedItem(text, null)
+  const isValid = 'item' in checked
   const add = async () => {
-    if (!('item' in checked)) return
-    let id = ''
-    const done = await action.run(async () => {
-      id = (await ledger.database<object>(props.db).create(checked.item)).id
-    })
-    if (!done) return
-    props.close()
-    props.done()
-    showMessage(t().itemAdded(id))
+    const { id } = await ledger.database<object>(db).create(isValid ? checked.item : {})
+    return t().itemAdded(id)
   }
+  const [title, submitText] = [t().addItem, t().create]
   return (
-    <Dialog
-      title={t().addItem}
-      submitText={t().create}
-      wide
-      disabled={!('item' in checked)}
-      close={props.close}
-      submit={() => void add()}
-      {...action}
-    >
+    <Dialog {...{ title, submitText, ...ends }} wide disabled={!isValid} act={add}>
       <ItemEditor text={text} id={null} change={setText} />
     </Dialog>
   )

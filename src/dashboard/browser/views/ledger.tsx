@@ -1,17 +1,11 @@
 import type { JSX } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { methodText, t } from '../language/language.ts'
-import {
-  blocksFrom,
-  chainSize,
-  type ListedBlock,
-  type ListedEntry,
-  ledger,
-} from '../node/ledger.ts'
+import { type ListedBlock, type ListedEntry, ledger, readBlocks } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
-import { Choice, Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
+import { Button, Choice, Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
 import { hrefOf, itemsOf, ledgerAt } from '../routing/routes.ts'
@@ -39,34 +33,58 @@ export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
   )
 }
 
-interface LoadedPage {
+interface MatchingBlock {
+  readonly height: number
+  readonly block: ListedBlock
+}
+
+interface BlockRange {
+  /** Height of the oldest block. */
+  readonly from: number
+  /** The blocks, newest first. */
+  readonly blocks: readonly MatchingBlock[]
+}
+
+const BLOCKS_PER_REQUEST = 200
+
+/** Yields the blocks from height `top` down to height `lowest`, in ranges of growing size. */
+async function* rangesBelow(top: number, lowest: number, signal: AbortSignal) {
+  let [below, count] = [top + 1, 1]
+  // The first request asks for one block, because a single block can be very large.
+  while (below > lowest) {
+    const from = Math.max(lowest, below - count)
+    const listed = await readBlocks(from, below - from, signal)
+    const blocks = listed.map((block, at) => ({ height: from + at, block })).reverse()
+    const range: BlockRange = { from, blocks }
+    yield range
+    below = from
+    count = Math.min(count * 4, BLOCKS_PER_REQUEST)
+  }
+}
+
+interface LoadedPage extends BlockRange {
+  /** Number of blocks of the chain. */
   readonly size: number
   /** The height of the newest block on the page. */
   readonly top: number
-  readonly blocks: readonly MatchingBlock[]
-  /** The height of the oldest block on the page. */
-  readonly from: number
 }
 
-async function pageFrom(height: number | null, signal: AbortSignal): Promise<LoadedPage> {
-  const size = await chainSize(signal)
+async function readPage(height: number | null, signal: AbortSignal): Promise<LoadedPage> {
+  const size = await ledger.size({ signal })
   const top = Math.min(height ?? size - 1, size - 1)
   const blocks: MatchingBlock[] = []
   let [from, entries] = [top + 1, 0]
-  // The first request asks for one block, because a single block can be very large. Each further request asks for four
-  // times as many blocks.
-  for (let count = 1; from > 0 && blocks.length < PAGE && entries < ENTRIES_PER_PAGE; count *= 4) {
-    const next = Math.max(0, from - Math.min(count, PAGE - blocks.length))
-    const page = await blocksFrom(next, from - next, signal)
-    blocks.push(...page.map((block, at) => ({ height: next + at, block })).reverse())
-    entries += page.reduce((sum, { body }) => sum + body.length, 0)
-    from = next
+  for await (const range of rangesBelow(top, Math.max(0, top + 1 - PAGE), signal)) {
+    from = range.from
+    blocks.push(...range.blocks)
+    entries += range.blocks.reduce((sum, { block }) => sum + block.body.length, 0)
+    if (entries >= ENTRIES_PER_PAGE) break
   }
   return { size, top, blocks, from }
 }
 
 function BlockPage({ height }: { height: number | null }): JSX.Element {
-  const [loaded, reload] = useLoaded(`ledger ${height}`, (signal) => pageFrom(height, signal))
+  const [loaded, reload] = useLoaded(`ledger ${height}`, (signal) => readPage(height, signal))
   useChanges(() => height === null, reload)
   return (
     <Waiting loaded={loaded} again={reload}>
@@ -137,27 +155,22 @@ function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
   const change = (wanted: Partial<EntryFilter>) => goTo({ ...now, ...wanted })
   const [databases, reload] = useLoaded('names', (signal) => ledger.databases({ signal }))
   useChanges(({ entry }) => entry.method === 'create_db', reload)
-  const [dbId, listId] = [useId(), useId()]
+  const listId = useId()
   const names = databases.state === 'loaded' ? databases.value : []
   return (
     <div class="inline">
-      <div>
-        <label for={dbId}>{t().database}</label>
-        <input
-          id={dbId}
-          list={listId}
-          autocomplete="off"
-          autocapitalize="off"
-          placeholder={t().all}
-          value={now.db}
-          onChange={({ currentTarget }) => change({ db: currentTarget.value })}
-        />
-        <datalist id={listId}>
-          {names.slice(0, 200).map((name) => (
-            <option key={name} value={name} />
-          ))}
-        </datalist>
-      </div>
+      <Field
+        label={t().database}
+        list={listId}
+        placeholder={t().all}
+        value={now.db}
+        onChange={({ currentTarget }) => change({ db: currentTarget.value })}
+      />
+      <datalist id={listId}>
+        {names.slice(0, 200).map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
       <Choice
         label={t().method}
         value={now.method}
@@ -171,11 +184,6 @@ function WantedForm({ now }: { now: LedgerRoute }): JSX.Element {
       />
     </div>
   )
-}
-
-interface MatchingBlock {
-  readonly height: number
-  readonly block: ListedBlock
 }
 
 /** Number of entries of a block that are shown at first. Each click adds five times as many. */
@@ -204,9 +212,7 @@ function BlockCard(props: {
         ))}
       </ol>
       {entries.length > count && (
-        <button type="button" class="secondary small" onClick={() => setCount(count + STEP * 5)}>
-          {t().more(entries.length - count)}
-        </button>
+        <Button text={t().more(entries.length - count)} act={() => setCount(count + STEP * 5)} />
       )}
       <details class="seal">
         <summary>
@@ -264,7 +270,6 @@ function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
   )
 }
 
-const BLOCKS_PER_REQUEST = 200
 /** Maximum number of blocks that one search reads. The user can continue the search. */
 const BLOCKS_PER_SEARCH = 2_000
 /** Number of matching blocks after which a search ends. */
@@ -303,7 +308,7 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
     setBusy(true)
     setError(undefined)
     try {
-      setFound(await searched(start ?? (await top(from, signal)), isWanted, signal))
+      setFound(await continueSearch(start ?? (await startAt(from, signal)), isWanted, signal))
     } catch (failure) {
       if (!signal.aborted) setError(failure)
     }
@@ -341,45 +346,37 @@ function EntrySearch({ wanted }: { wanted: LedgerRoute }): JSX.Element {
           {found?.down === 0 && ` ${t().allSearched}`}
         </span>
         {found !== null && found.down > 0 && (
-          <button
-            type="button"
+          <Button
+            text={t().searchFurther}
             class="secondary"
             disabled={busy}
-            onClick={() => void search(found)}
-          >
-            {t().searchFurther}
-          </button>
+            act={() => search(found)}
+          />
         )}
       </nav>
     </>
   )
 }
 
-async function top(from: number | null, signal: AbortSignal): Promise<SearchState> {
-  const size = await chainSize(signal)
+async function startAt(from: number | null, signal: AbortSignal): Promise<SearchState> {
+  const size = await ledger.size({ signal })
   const first = from ?? size - 1
   return { size, blocks: [], down: first < size ? first + 1 : 0, searched: 0 }
 }
 
 /** Continues a search with older blocks until FOUND_PER_SEARCH blocks match or BLOCKS_PER_SEARCH blocks are read. */
-async function searched(
+async function continueSearch(
   start: SearchState,
   isWanted: (entry: ListedEntry) => boolean,
   signal: AbortSignal,
 ): Promise<SearchState> {
   const blocks = [...start.blocks]
-  const [enough, lowest] = [
-    blocks.length + FOUND_PER_SEARCH,
-    Math.max(0, start.down - BLOCKS_PER_SEARCH),
-  ]
+  const lowest = Math.max(0, start.down - BLOCKS_PER_SEARCH)
   let down = start.down
-  while (down > lowest && blocks.length < enough) {
-    const from = Math.max(lowest, down - BLOCKS_PER_REQUEST)
-    const page = await blocksFrom(from, down - from, signal)
-    for (const [at, block] of [...page.entries()].reverse()) {
-      if (block.body.some(isWanted)) blocks.push({ height: from + at, block })
-    }
-    down = from
+  for await (const range of rangesBelow(down - 1, lowest, signal)) {
+    down = range.from
+    blocks.push(...range.blocks.filter(({ block }) => block.body.some(isWanted)))
+    if (blocks.length >= start.blocks.length + FOUND_PER_SEARCH) break
   }
   return { ...start, blocks, down, searched: start.searched + start.down - down }
 }

@@ -2,18 +2,17 @@ import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import {
   base,
-  blocksFrom,
-  chainSize,
   ledger,
-  type ScheduledVerification,
+  readBlocks,
+  type ScheduledResult,
   sessionState,
-  textOfChain,
+  statusClient,
 } from '../node/ledger.ts'
-import { type Evidence, nodeStatus, type Peer, useChanges } from '../node/live.ts'
+import { nodeStatus, useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
 import { Copied, LongText } from '../parts/json.tsx'
-import { Fact, Time, ViewHead } from '../parts/layout.tsx'
-import { Failure, failureText, Loading, Waiting } from '../parts/notices.tsx'
+import { Button, Fact, Time, ViewHead } from '../parts/layout.tsx'
+import { Failure, failureText, Loading, Notice, Waiting } from '../parts/notices.tsx'
 import { route } from '../routing/address.ts'
 import { hrefOf, ledgerAt } from '../routing/routes.ts'
 import { ActivitySection } from './activity.tsx'
@@ -28,14 +27,17 @@ interface NodeFacts {
   readonly head: { readonly height: number; readonly id: string; readonly timestamp: number } | null
 }
 
-async function nodeFacts(signal: AbortSignal): Promise<NodeFacts> {
+async function readFacts(signal: AbortSignal): Promise<NodeFacts> {
   const serverId = await ledger.serverId({ signal })
+  const input = { path: { serverid: `${serverId}` } }
   const [verifierKey, checkpoint, size] = await Promise.all([
-    textOfChain('vkey', signal),
-    textOfChain('checkpoint', signal).catch(failureText),
-    chainSize(signal),
+    ledger.request('GET /api/ledgers/{serverid}/vkey', input, { signal }),
+    statusClient
+      .request('GET /api/ledgers/{serverid}/checkpoint', input, { signal })
+      .catch(failureText),
+    ledger.size({ signal }),
   ])
-  const [block] = size === 0 ? [] : await blocksFrom(size - 1, 1, signal)
+  const [block] = size === 0 ? [] : await readBlocks(size - 1, 1, signal)
   const head =
     block === undefined
       ? null
@@ -45,7 +47,7 @@ async function nodeFacts(signal: AbortSignal): Promise<NodeFacts> {
 
 /** Shows the identity of the node, its head, and its peers. */
 export function Node(): JSX.Element {
-  const [loaded, reload] = useLoaded('node', nodeFacts)
+  const [loaded, reload] = useLoaded('node', readFacts)
   useChanges(() => true, reload)
   return (
     <>
@@ -86,13 +88,13 @@ export function Node(): JSX.Element {
         )}
       </Waiting>
       <ActivitySection />
-      <Peers />
+      <PeersSection />
       <TokensSection />
     </>
   )
 }
 
-function Peers(): JSX.Element {
+function PeersSection(): JSX.Element {
   const now = nodeStatus.value
   return (
     <section class="peers" aria-labelledby="peers-title">
@@ -103,7 +105,12 @@ function Peers(): JSX.Element {
   )
 }
 
-function PeerList({ peers }: { peers: readonly Peer[] | 'hidden' | Error }): JSX.Element {
+type Peers = NonNullable<typeof nodeStatus.value>['peers']
+type ListedPeer = Extract<Peers, readonly unknown[]>[number]
+/** The proof that a key has signed two histories. */
+type KeyEvidence = NonNullable<ListedPeer['evidence']>
+
+function PeerList({ peers }: { peers: Peers }): JSX.Element {
   if (peers === 'hidden') return <p class="empty">{t().peersHidden}</p>
   if (peers instanceof Error) return <Failure error={peers} />
   if (peers.length === 0) return <p class="empty">{t().noPeers}</p>
@@ -116,7 +123,7 @@ function PeerList({ peers }: { peers: readonly Peer[] | 'hidden' | Error }): JSX
   )
 }
 
-function PeerCard({ peer }: { peer: Peer }): JSX.Element {
+function PeerCard({ peer }: { peer: ListedPeer }): JSX.Element {
   const { serverid, state, url, push, blocks, lag, current, error, evidence } = peer
   return (
     <li class="card peer">
@@ -130,11 +137,9 @@ function PeerCard({ peer }: { peer: Peer }): JSX.Element {
         <EvidenceNotice title={t().twoHistories(`${serverid}`)} evidence={evidence} />
       )}
       {error !== null && evidence === null && (
-        <p class="notice bad">
-          <span>
-            <strong>{t().lastError}</strong> {error.message} ({error.code})
-          </span>
-        </p>
+        <Notice title={t().lastError}>
+          {error.message} ({error.code})
+        </Notice>
       )}
       <dl class="facts">
         <Fact name={t().mirrored}>{blocks === 0 ? t().nothingYet : t().upTo(blocks)}</Fact>
@@ -150,7 +155,7 @@ function PeerCard({ peer }: { peer: Peer }): JSX.Element {
 }
 
 /** Shows two contradicting checkpoints that are signed with the same key. */
-function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Element {
+function EvidenceNotice(props: { title: string; evidence: KeyEvidence }): JSX.Element {
   const { title, evidence } = props
   return (
     <div class="notice bad stacked">
@@ -176,7 +181,7 @@ function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Eleme
   )
 }
 
-function encodedFile(evidence: Evidence): string {
+function encodedFile(evidence: KeyEvidence): string {
   return encodeURIComponent(`${JSON.stringify(evidence)}\n`)
 }
 
@@ -184,7 +189,7 @@ function encodedFile(evidence: Evidence): string {
  * Whether others can verify the evidence. If there is no proof, others see the contradiction only if the logs of both
  * checkpoints have the same size.
  */
-function isVerifiable({ notes, proof }: Evidence): boolean {
+function isVerifiable({ notes, proof }: KeyEvidence): boolean {
   const [size, otherSize] = notes.map((note) => note.split('\n')[1])
   return proof !== null || (size !== undefined && size === otherSize)
 }
@@ -202,41 +207,30 @@ export function Alerts(): JSX.Element {
   return (
     <div role="alert">
       <SessionAlert />
-      {refusal !== null && (
-        <p class="notice bad">
-          <span>
-            <strong>{t().refusesChanges}</strong> {failureText(refusal)}
-          </span>
-        </p>
-      )}
+      {refusal !== null && <Notice title={t().refusesChanges}>{failureText(refusal)}</Notice>}
       {verification !== null && <VerificationAlert verification={verification} />}
       {evidence !== null && <EvidenceNotice title={t().ownKeyTwice} evidence={evidence} />}
       {[...frozen].map((serverid) => (
-        <p key={serverid} class="notice bad">
-          <strong>{t().twoHistories(`${serverid}`)}</strong>
+        <Notice key={serverid} title={t().twoHistories(`${serverid}`)}>
           <a href={hrefOf({ view: 'node' })}>{t().showEvidence}</a>
-        </p>
+        </Notice>
       ))}
     </div>
   )
 }
 
 /** Shows an alert if the scheduled verification of the node failed or did not finish. */
-function VerificationAlert(props: { verification: ScheduledVerification }): JSX.Element | null {
-  const { result, time, finding, reason } = props.verification
-  if (result !== 'failed' && result !== 'unfinished') return null
+function VerificationAlert({
+  verification,
+}: {
+  verification: ScheduledResult
+}): JSX.Element | null {
+  if (verification.result !== 'failed' && verification.result !== 'unfinished') return null
+  const hasFailed = verification.result === 'failed'
   return (
-    <p class={result === 'failed' ? 'notice bad' : 'notice'}>
-      <span>
-        <strong>{result === 'failed' ? t().scheduledFailed : t().scheduledUnfinished}</strong>{' '}
-        {finding ?? reason}{' '}
-        {time !== undefined && (
-          <>
-            (<Time at={time} />)
-          </>
-        )}
-      </span>
-    </p>
+    <Notice title={hasFailed ? t().scheduledFailed : t().scheduledUnfinished} isMild={!hasFailed}>
+      {hasFailed ? verification.finding : verification.reason} (<Time at={verification.time} />)
+    </Notice>
   )
 }
 
@@ -246,9 +240,7 @@ function SessionAlert(): JSX.Element | null {
   return (
     <div class="notice bad">
       <p>{t().ended}</p>
-      <button type="button" class="small" onClick={() => location.reload()}>
-        {t().signIn}
-      </button>
+      <Button text={t().signIn} class="small" act={() => location.reload()} />
     </div>
   )
 }

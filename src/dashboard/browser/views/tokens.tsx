@@ -4,10 +4,10 @@ import type { Operations } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
-import { Dialog } from '../parts/dialog.tsx'
-import { useAction, useLoaded } from '../parts/hooks.ts'
-import { Time } from '../parts/layout.tsx'
-import { showMessage, Waiting } from '../parts/notices.tsx'
+import { Dialog, type DialogEnds } from '../parts/dialog.tsx'
+import { useLoaded } from '../parts/hooks.ts'
+import { Button, Time } from '../parts/layout.tsx'
+import { Waiting } from '../parts/notices.tsx'
 
 type Token = Operations['GET /api/config/tokens']['reply']['tokens'][number]
 
@@ -39,9 +39,11 @@ export function TokensSection(): JSX.Element {
                 ))}
               </ul>
               {tokens.length > count && (
-                <button type="button" class="secondary" onClick={() => setCount(count + STEP)}>
-                  {t().more(tokens.length - count)}
-                </button>
+                <Button
+                  text={t().more(tokens.length - count)}
+                  class="secondary"
+                  act={() => setCount(count + STEP)}
+                />
               )}
             </>
           )
@@ -78,40 +80,21 @@ function TokenRow({ token, revoke }: { token: Token; revoke: () => void }): JSX.
       {revoked ? (
         <span class="state failing">{t().revoked}</span>
       ) : (
-        <button
-          type="button"
-          class="secondary small"
-          aria-label={`${t().revoke}: ${subject} ${jti}`}
-          onClick={revoke}
-        >
-          {t().revoke}
-        </button>
+        <Button text={t().revoke} subject={`${subject} ${jti}`} act={revoke} />
       )}
     </li>
   )
 }
 
-function RevokeToken(props: { token: Token; close: () => void; done: () => void }): JSX.Element {
-  const { jti, subject } = props.token
-  const action = useAction()
+function RevokeToken({ token, ...ends }: DialogEnds & { token: Token }): JSX.Element {
+  const { jti, subject } = token
   const revoke = async () => {
-    const isDone = await action.run(async () => {
-      await ledger.request('DELETE /api/config/tokens/{jti}', { path: { jti } })
-    })
-    if (!isDone) return
-    props.close()
-    props.done()
-    showMessage(t().tokenRevoked(subject))
+    await ledger.request('DELETE /api/config/tokens/{jti}', { path: { jti } })
+    return t().tokenRevoked(subject)
   }
+  const [title, submitText] = [t().revokeTitle(subject), t().revoke]
   return (
-    <Dialog
-      title={t().revokeTitle(subject)}
-      submitText={t().revoke}
-      danger
-      close={props.close}
-      submit={() => void revoke()}
-      {...action}
-    >
+    <Dialog {...{ title, submitText, ...ends }} danger act={revoke}>
       <p>{t().revokeMeans}</p>
       <p>
         <code>{jti}</code>

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
-import { ViewHead } from '../parts/layout.tsx'
-import { Sign } from '../parts/notices.tsx'
+import { Button, ViewHead } from '../parts/layout.tsx'
+import { Notice, Sign } from '../parts/notices.tsx'
 import { hrefOf, ledgerAt } from '../routing/routes.ts'
 import { type Run, run, start, stop } from '../verification/run.ts'
 import {
@@ -19,13 +19,14 @@ export function VerificationView(): JSX.Element {
     <>
       <ViewHead title={t().verification} text={t().verificationIs}>
         {isRunning ? (
-          <button key="stop" type="button" class="secondary" onClick={stop}>
-            {t().stop}
-          </button>
+          <Button key="stop" text={t().stop} class="secondary" act={stop} />
         ) : (
-          <button key="start" type="button" onClick={start}>
-            {now.state === 'idle' ? t().verify : t().verifyAgain}
-          </button>
+          <Button
+            key="start"
+            text={now.state === 'idle' ? t().verify : t().verifyAgain}
+            class=""
+            act={start}
+          />
         )}
       </ViewHead>
       <div aria-live="polite">
@@ -48,13 +49,7 @@ function Outcome({ now }: { now: Run }): JSX.Element | null {
     case 'running':
       return <ProgressBar progress={now.progress} />
     case 'failed':
-      return (
-        <div class="notice bad">
-          <p>
-            <strong>{t().couldNot}</strong> {now.message}
-          </p>
-        </div>
-      )
+      return <Notice title={t().couldNot}>{now.message}</Notice>
     case 'done': {
       const { fault, blocks, entries, erased } = now.verdict
       return (

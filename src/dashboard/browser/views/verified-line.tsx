@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
-import type { ScheduledVerification } from '../node/ledger.ts'
+import type { ScheduledResult } from '../node/ledger.ts'
 import { nodeStatus } from '../node/live.ts'
 import { Time } from '../parts/layout.tsx'
 import { rememberedChain } from '../verification/memory.ts'
@@ -21,16 +21,16 @@ export function VerifiedLine(): JSX.Element {
 }
 
 /** Shows when the scheduled verification last passed, and when a later one failed or did not finish. */
-function ByNode({ verification }: { verification: ScheduledVerification }): JSX.Element {
-  const { result, time, last_passed: passed } = verification
-  const isWorse = result === 'failed' || result === 'unfinished'
+function ByNode({ verification }: { verification: ScheduledResult }): JSX.Element {
+  const passed = 'last_passed' in verification ? verification.last_passed : undefined
+  const isWorse = verification.result === 'failed' || verification.result === 'unfinished'
   return (
     <>
       {t().byNode} <TimeOrNotYet at={passed} />
-      {isWorse && time !== undefined && (
+      {isWorse && (
         <>
           {' '}
-          ({t().laterResult[result]} <Time at={time} />)
+          ({t().laterResult[verification.result]} <Time at={verification.time} />)
         </>
       )}
       {', '}
