@@ -79,7 +79,9 @@ async function restoreOne(isFinal: boolean, of: MirrorNode, from: MirrorNode): P
   // The source may have been killed, or may lack the newest blocks that the key has signed.
   if (first.code !== 0) {
     counts.refusedRestores += 1
-    if (isFinal) fail(`${restored.name}: ${first.stderr}`)
+    const refusal = `${restored.name}: ${first.stderr.trim()}`
+    if (isFinal) fail(refusal)
+    else log(refusal)
   } else if (withKey) {
     const { headId, blocks } = JSON.parse(first.stdout)
     const same = await of.idAt(blocks - 1).catch(() => headId)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
 import type { Json } from '../../src/base/json.ts'
-import { definitionOf, readNetwork } from '../../src/network/index.ts'
+import { definitionOf, readNetwork, writeArchive } from '../../src/network/index.ts'
 import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
 import { startLedgerNode, temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
@@ -316,6 +316,22 @@ it('deploys a network whose rules have conditions', async () => {
   const definition = definitionOf(readNetwork(folder))
   await node.networks.deploy(definition)
   expect(await node.ledger.databases()).toEqual([definition.name])
+})
+
+it('rejects a network with the name of a path of the gateway or the ledger', async () => {
+  const node = await gateway()
+  const manifest = JSON.stringify({ name: 'doc', version: '1.0.0' })
+  const files = { 'package.json': manifest, 'models/model.cto': MODEL }
+  const archive = writeArchive(
+    new Map(Object.entries(files).map(([path, text]) => [path, Buffer.from(text)])),
+  )
+  const { status, json } = await node.send('POST', '/networks', archive, {
+    'content-type': 'application/octet-stream',
+  })
+  expect([status, json.error.code]).toEqual([422, 'NETWORK_INVALID'])
+  const message = '“name” must be the name of the network: '
+  const form = 'at most 64 lower-case letters, digits, “-”, “_” and “.”, and not a reserved name'
+  expect(json.error.details[0].message).toBe(message + form)
 })
 
 it('rejects a network whose scripts cannot be loaded', async () => {

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { isoTime } from '../../base/iso-time.ts'
 import { isJsonObject } from '../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { joinUrl, serverUrl } from '../../base/url.ts'
@@ -270,7 +271,7 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
     const lines = [`server id  ${serverId}`, `position   ${height}.${index}, in a log of ${size}`]
     if (entry !== null) {
       lines.unshift('The proof is valid.')
-      lines.push(`time       ${timeText(timestamp ?? 0)}`)
+      lines.push(`time       ${isoTime(timestamp ?? 0)}`)
       lines.push(`entry      ${JSON.stringify(entry)}`)
     } else if (erasedAt === null) {
       lines.unshift(
@@ -286,12 +287,6 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
   } catch (error) {
     printDifference(error, flags)
   }
-}
-
-/** Returns a date, or the number if it is beyond the last date of ECMAScript. */
-function timeText(timestampMs: number): string {
-  const date = new Date(timestampMs)
-  return Number.isNaN(date.getTime()) ? `${timestampMs} ms after 1970` : date.toISOString()
 }
 
 /** Verifies the evidence file at `path` and prints the contradiction. Errors: Exit (usage). */

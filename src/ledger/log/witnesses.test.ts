@@ -188,6 +188,21 @@ it('serves checkpoints with the cosignatures of the other witnesses while one wi
   await signedBy(node, names)
 })
 
+it('aborts the request to a witness when the node closes, and reports no failure', async () => {
+  const { witness } = await witnessNode()
+  const [asked, aborted] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const hung = await fakeWitness(witness.key, (_request, reply) => {
+    reply.once('close', aborted.resolve)
+    asked.resolve()
+  })
+  const { node, reports } = await startNode([hung])
+  await node.send('POST', '/api/fruit')
+  await asked.promise
+  await node.close()
+  await aborted.promise
+  expect(reports).toEqual([])
+})
+
 it('rejects malformed settings and duplicate witness names', async () => {
   const { witness } = await witnessNode()
   const vkey = witnessKeyText(witness.key)

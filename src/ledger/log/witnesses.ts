@@ -110,7 +110,7 @@ export class Witnesses {
     return this.#clients.map((witness) => witness.state())
   }
 
-  /** Sends no further requests. Does not abort a request in progress, which ends at the latest with its timeout. */
+  /** Aborts the requests in progress, and sends no further ones. */
   close(): void {
     for (const witness of this.#clients) witness.close()
   }
@@ -139,7 +139,7 @@ class WitnessClient {
   #isPrompt = true
   #waiting: (() => void)[] = []
   #cancelPause: () => void = () => {}
-  #isClosed = false
+  readonly #closing = new AbortController()
 
   constructor(witness: Witness, options: WitnessesOptions, prove: Prove, platform: Platform) {
     this.#witness = witness
@@ -171,9 +171,13 @@ class WitnessClient {
   }
 
   close(): void {
-    this.#isClosed = true
+    this.#closing.abort(new Error('the node is closing'))
     this.#cancelPause()
     this.#wake()
+  }
+
+  get #isClosed(): boolean {
+    return this.#closing.signal.aborted
   }
 
   /** Requests cosignatures until the newest head is cosigned or refused. Never rejects. */
@@ -191,6 +195,7 @@ class WitnessClient {
       })
       const answer = await this.#answer(signed)
       cancel()
+      if (this.#isClosed) break
       this.#settle(signed, answer, isInTime)
       pauseMs = 'error' in answer ? Math.min(pauseMs * 2, RETRY_MS_MAX) : INTERVAL_MS
       await this.#pause(pauseMs)
@@ -273,6 +278,7 @@ class WitnessClient {
         privateSetting: 'PEERS_ALLOW_PRIVATE',
         timeoutMs: REPLY_MS_MAX,
         bodyBytesMax: REPLY_BYTES_MAX,
+        signal: this.#closing.signal,
       },
     )
     const text = body.toString()

@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact'
 import { useId } from 'preact/hooks'
+import { isoTime } from '../../../base/iso-time.ts'
 import { t, timeText } from '../language/language.ts'
 import { hrefOf } from '../routing/routes.ts'
 
@@ -130,5 +131,6 @@ export function Fact(props: {
 
 /** A timestamp in milliseconds since the Unix epoch. */
 export function Time({ at }: { at: number }): JSX.Element {
-  return <time dateTime={new Date(at).toISOString()}>{timeText(at)}</time>
+  const iso = isoTime(at)
+  return <time dateTime={iso}>{iso.endsWith('Z') ? timeText(at) : iso}</time>
 }
