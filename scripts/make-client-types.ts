@@ -65,7 +65,7 @@ export async function operationsText(): Promise<string> {
 }
 
 async function documentOfLedger(): Promise<Document> {
-  const ledger = await openLedger({ folder: null, difficulty: 0, clock: systemClock })
+  const ledger = await openLedger({ folder: null, clock: systemClock })
   const logger = pino({ level: 'silent' })
   const component = ledgerComponent({
     ledger: ledger.service,

@@ -97,7 +97,7 @@ const mix = fc.array(fc.record({ unit, isOfNetwork: fc.boolean() }), {
 async function openChain() {
   const folder = temporaryFolder()
   const key = nodeKeyIn(folder, true)
-  const start = { location: folder, serverId: key.serverId, durable: false, difficulty: 0 }
+  const start = { location: folder, serverId: key.serverId, durable: false }
   const writer = await LedgerWriter.start(start, { now: () => 1 }, { startThread })
   const ids = Array.from({ length: LARGE_ITEMS }, (_, n) => `large-${n}`)
   await writer.record([{ kind: 'create_db', db: 'a' }])

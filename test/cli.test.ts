@@ -104,8 +104,8 @@ describe('configuration', () => {
     ['PORT', '65536'],
     ['PORT', '4126x'],
     ['PORT', '-1'],
-    ['LEDGER_DIFFICULTY', '5'],
-    ['LEDGER_DIFFICULTY', '1.5'],
+    ['PEERS_INTERVAL_MS', '9'],
+    ['PEERS_INTERVAL_MS', '10.5'],
     ['TOKENS', 'perhaps'],
     ['LOG_LEVEL', 'loud'],
     ['PUBLIC_HOSTS', 'https://ledger.example'],
@@ -145,8 +145,8 @@ describe('configuration', () => {
 
   it('`serve` creates no files if a value is invalid', async () => {
     const folder = join(temporaryFolder(), 'data')
-    const ended = await runDaicho(SERVE, { SYSTEM_FOLDER: folder, LEDGER_DIFFICULTY: '5' })
-    expectRefusal(ended, 78, /\bLEDGER_DIFFICULTY\b/)
+    const ended = await runDaicho(SERVE, { SYSTEM_FOLDER: folder, PEERS_INTERVAL_MS: '9' })
+    expectRefusal(ended, 78, /\bPEERS_INTERVAL_MS\b/)
     expect(existsSync(folder)).toBe(false)
   })
 
@@ -184,7 +184,7 @@ describe('configuration', () => {
 
   it('treats an empty variable as unset', async () => {
     const names = ['HOST', 'PORT', 'SYSTEM_FOLDER', 'BASIC_USERNAME', 'BASIC_PASSWORD']
-    const more = ['BASIC_PASSWORD_FILE', 'PUBLIC_HOSTS', 'LEDGER_DIFFICULTY', 'TOKENS', 'LOG_LEVEL']
+    const more = ['BASIC_PASSWORD_FILE', 'PUBLIC_HOSTS', 'DEFAULT_PX', 'TOKENS', 'LOG_LEVEL']
     const empty = Object.fromEntries([...names, ...more].map((name) => [name, '']))
     const [given, unset] = await Promise.all([
       runDaicho(['config', '--json'], empty),

@@ -51,7 +51,7 @@ interface Node {
   folder: string
 }
 
-const open = (folder: string) => openLedger({ folder, difficulty: 0, clock: new HandClock() })
+const open = (folder: string) => openLedger({ folder, clock: new HandClock() })
 
 type Step =
   | { kind: 'put'; id: string; name: string; text: string }

@@ -160,7 +160,7 @@ it('a node that was restored from an old backup rejects writes until it has its 
   rmSync(join(old, 'ledger.db'))
   const restore = () =>
     restoreChain({
-      ...{ folder: old, serverId, vkey: null, threads: 1, clock: systemClock, difficulty: 0 },
+      ...{ folder: old, serverId, vkey: null, threads: 1, clock: systemClock },
       source: () => new PeerClient({ url: keeper.url, serverId, allowPrivate: true }),
       progress: () => {},
     })

@@ -4,8 +4,6 @@ import { ENTRIES_MAX } from './entry.ts'
 import { HASH_BYTES, HmacSha256, hashAt, sha512Hex, toHex } from './hashes.ts'
 import { treeRoot } from './merkle-tree.ts'
 
-/** Maximum leading hexadecimal zeros that a node can require of its block ids. */
-const DIFFICULTY_MAX = 4
 /** Version of the chain format. Part of each header, so another version gives other block ids. */
 const CHAIN_VERSION = 1
 
@@ -93,35 +91,23 @@ export type BlockContent = Pick<Block, 'serverId' | 'entries' | 'timestamps' | '
  * give an equal block on every node and in every release, because other nodes store the ids. So the results of this
  * function must never change.
  *
- * With `difficulty` (0 to DIFFICULTY_MAX), finds the smallest nonce whose id starts with that many zeros; with 0 the
- * nonce is 0. Each additional zero makes sealing 16 times as slow.
- *
  * Errors: RangeError for invalid content, which indicates a bug. Source: specification, “Ledger block”, rule 1; rule 2
  * leaves `nonce` and `id` open, and docs/decisions/0001-chain-format.md defines them.
  */
-export function sealBlock(head: Head | null, content: BlockContent, difficulty = 0): Block {
+export function sealBlock(head: Head | null, content: BlockContent): Block {
   const { serverId, entries, timestamps, blinds } = content
   const fault = shapeFault(content, head)
   if (fault !== null) throw new RangeError(`entry ${fault.index}: ${fault.what}`)
-  if (!(difficulty >= 0 && difficulty <= DIFFICULTY_MAX)) {
-    throw new RangeError(`difficulty ${difficulty} is not within 0..${DIFFICULTY_MAX}`)
-  }
   const commitments = commitmentsOf(content)
   const unsealed = {
     serverId,
     height: head === null ? 0 : head.height + 1,
     prevId: head?.id ?? null,
+    nonce: 0,
     root: toHex(treeRoot(commitments)),
   }
-  const count = entries.length
-  const zeros = '0'.repeat(difficulty)
-  let nonce = 0
-  let id = blockId({ ...unsealed, count, nonce })
-  while (!id.startsWith(zeros)) {
-    nonce += 1
-    id = blockId({ ...unsealed, count, nonce })
-  }
-  return { ...unsealed, nonce, id, entries, timestamps, blinds, commitments }
+  const id = blockId({ ...unsealed, count: entries.length })
+  return { ...unsealed, id, entries, timestamps, blinds, commitments }
 }
 
 /**

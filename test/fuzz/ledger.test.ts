@@ -82,7 +82,7 @@ async function inject(app: HttpApp, { method, path, headers, body }: FuzzRequest
 it('never returns a 5xx and always returns a boolean status, for valid, wrong and damaged requests', async () => {
   const folder = temporaryFolder()
   const clock = new HandClock()
-  const ledger = await openLedger({ folder, difficulty: 0, clock })
+  const ledger = await openLedger({ folder, clock })
   const component = ledgerComponent({
     ledger: ledger.service,
     credentials: CREDENTIALS,

@@ -24,7 +24,7 @@ const DEADLINE_MS = 2_000
 
 async function started() {
   const clock = new HandClock()
-  const { service, close } = await openLedger({ folder: null, difficulty: 0, clock })
+  const { service, close } = await openLedger({ folder: null, clock })
   const nothing = () => {}
   const networks = await Networks.open({
     ledger: service,

@@ -25,7 +25,6 @@ interface Held {
 async function started() {
   const { service, close } = await openLedger({
     folder: null,
-    difficulty: 0,
     clock: new HandClock(),
   })
   const held: Held[] = []

@@ -89,7 +89,7 @@ it('verifies a network across upgrades, and finds a write that no processor made
     'test-network  9 transactions in 9 blocks: all match the ledger\n',
   ])
 
-  const ledger = await openLedger({ folder, difficulty: 0, clock: new HandClock() })
+  const ledger = await openLedger({ folder, clock: new HandClock() })
   const transactionId = 'made-up'
   const id = `org.test.Bump#${transactionId}`
   const system = 'org.hyperledger.composer.system'
@@ -124,7 +124,7 @@ it('verifies a network across upgrades, and finds a write that no processor made
 
 it('ignores the entries of a deleted database that had the name of the network', async () => {
   const folder = await folderOf()
-  const ledger = await openLedger({ folder, difficulty: 0, clock: new HandClock() })
+  const ledger = await openLedger({ folder, clock: new HandClock() })
   const { service } = ledger
   const emitted = { $class: 'org.test.Forged', eventId: 'forged#0' }
   const resource = { transactionId: 'forged', eventsEmitted: [emitted] }

@@ -51,7 +51,7 @@ async function usedDatabase(): Promise<{ url: string; folder: string }> {
   })
   const folder = temporaryFolder()
   const ledger = await openLedger({
-    ...{ folder, store: database.url, difficulty: 0, clock: new HandClock() },
+    ...{ folder, store: database.url, clock: new HandClock() },
   })
   await ledger.service.createDatabase('fruit')
   await ledger.close()
@@ -162,7 +162,7 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
     const reason = /the database has format \d+: start the node once to upgrade it to format \d+/
     await expectRefusals({ ...READING, copyTo, revoke }, used, reason, () => stateOf(used.url))
     const node = await openLedger({
-      ...{ folder: used.folder, store: used.url, difficulty: 0, clock: new HandClock() },
+      ...{ folder: used.folder, store: used.url, clock: new HandClock() },
     })
     await node.close()
     expect(await verify(used.url, used.folder)).toMatchObject({ code: 0 })

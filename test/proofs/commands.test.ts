@@ -166,20 +166,17 @@ it('verifies evidence of two histories with only the key', async () => {
   expect(words.stdout).toContain(
     `The evidence is valid: two different blocks of height 1 are signed.\nkey        ${vkey}\n`,
   )
-  const { what, notes, proof } = evidence
+  const { notes, proof } = evidence
   for (const [content, key, code] of [
     [evidence, foreign, 'NOTE_UNSIGNED'],
     [{ ...evidence, notes: [notes[0], notes[0]] }, vkey, 'PROOF_WRONG'],
     [{ ...evidence, proof: { ...proof, height: 0 } }, vkey, 'PROOF_WRONG'],
     [{ ...evidence, proof: 'none' }, vkey, 'PROOF_MALFORMED'],
-    // Evidence in the format of earlier versions, without a proof.
-    [{ what, notes }, vkey, 'PROOF_WRONG'],
+    [{ ...evidence, proof: null }, vkey, 'PROOF_WRONG'],
   ] as const) {
     const wrong = await verify(content, '--key', key, '--json')
     expect([wrong.code, JSON.parse(wrong.stdout)]).toMatchObject([1, { status: false, code }])
   }
-  const old = await verify({ what, notes }, '--key', vkey)
-  expect(old.stdout).toContain('only the node that stored it can compare the two logs')
   expect((await verify(evidence)).code).toBe(2)
 })
 

@@ -147,7 +147,6 @@ export class SimulatedNode {
     })
     const opening = openLedger({
       folder: this.#folder,
-      difficulty: 0,
       clock: platform.clock,
       peers: { fixed: this.peers, allowPrivate: true, intervalMs: INTERVAL_MS },
       platform,
@@ -242,7 +241,6 @@ export class SimulatedNode {
           source: () => source,
           vkey: null,
           clock: { now: () => Math.floor(world.nowMs) },
-          difficulty: 0,
           progress: () => {},
           threads: 1,
         }),

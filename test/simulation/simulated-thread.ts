@@ -3,8 +3,8 @@ import type { WorkerOptions } from 'node:worker_threads'
 import { type SignerStart, serveSigner } from '../../src/ledger/log/thread.ts'
 import { type MirrorsStart, serveMirrors } from '../../src/ledger/peers/thread.ts'
 import type { Platform, Thread, ThreadPort } from '../../src/ledger/platform.ts'
-import type { WriterStart } from '../../src/ledger/write/messages.ts'
 import { serveWriter } from '../../src/ledger/write/writer-thread.ts'
+import type { StoreOptions } from '../../src/storage/index.ts'
 import type { World } from './world.ts'
 
 /** Value of `threadId` after a Node thread has exited. */
@@ -58,7 +58,7 @@ interface Served {
 /** Starts a program without durable writes and without preallocation of the WAL, because the disk is simulated. */
 function serve(name: string, start: unknown, { port, platform, end }: Served): void {
   if (name === 'ledger-writer') {
-    void serveWriter({ ...(start as WriterStart), durable: false }, port, platform)
+    void serveWriter({ ...(start as StoreOptions), durable: false }, port, platform)
   } else if (name === 'log-signer') void serveSigner(start as SignerStart, port)
   else void serveMirrors({ ...(start as MirrorsStart), durable: false }, port, platform, end)
 }

@@ -55,7 +55,7 @@ export interface GatewayOptions {
 /** Starts a gateway, which the caller closes. */
 export async function startGateway(options: GatewayOptions = {}): Promise<GatewayNode> {
   const { folder = null, clock = new HandClock(), deploy, apiKey = null } = options
-  const ledger = await openLedger({ folder, difficulty: 0, clock })
+  const ledger = await openLedger({ folder, clock })
   const networks = await Networks.open({
     ledger: ledger.service,
     clock,

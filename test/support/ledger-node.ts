@@ -109,7 +109,6 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
   const ledger = await openLedger({
     folder,
     store: await databaseOf(folder),
-    difficulty: 0,
     clock,
     ...(options.schedule === undefined ? {} : { schedule: options.schedule }),
     ...(options.feedBounds === undefined ? {} : { feedBounds: options.feedBounds }),

@@ -13,6 +13,7 @@ import {
 import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
 import { checkpointText, signedNote } from './checkpoint.ts'
 import {
+  EVIDENCE_BEGINNING,
   type Evidence,
   evidenceText,
   findContradiction,
@@ -146,8 +147,10 @@ it('rejects evidence in which any byte was changed', async () => {
     [{ ...byHeight, notes: [first, second.replace('\n9\n', '\n8\n')] }, 'NOTE_FORGED'],
     [{ ...byHeight, notes: [first, second.replaceAll('/7', '/8')] }, 'NOTE_UNSIGNED'],
     [{ ...byHeight, notes: [first] }, 'PROOF_MALFORMED'],
-    [{ ...byHeight, version: 2, format: 'daicho-evidence' }, 'PROOF_MALFORMED'],
-    [{ what: 'an earlier version', notes: byHeight.notes }, 'PROOF_WRONG'],
+    [{ ...byHeight, version: 2 }, 'PROOF_MALFORMED'],
+    [{ ...byHeight, format: 'other' }, 'PROOF_MALFORMED'],
+    [{ ...byHeight, proof: undefined }, 'PROOF_MALFORMED'],
+    [{ ...byHeight, proof: null }, 'PROOF_WRONG'],
     [{ ...byHeight, proof: { ...byHeight.proof, height: 3 } }, 'PROOF_WRONG'],
     [{ ...byHeight, proof: { ...byHeight.proof, height: -1 } }, 'PROOF_WRONG'],
     [{ ...byHeight, proof: { ...byHeight.proof, headers: ['one 2', 'one 2'] } }, 'PROOF_WRONG'],
@@ -158,9 +161,9 @@ it('rejects evidence in which any byte was changed', async () => {
     [{ ...byPrefix, proof: { ...byPrefix.proof, root: 'x' } }, 'PROOF_WRONG'],
     [{ ...byPrefix, proof: { ...byPrefix.proof, path: [] } }, 'PROOF_WRONG'],
   ]
-  for (const good of [byHeight, byPrefix]) await verified(JSON.stringify(good))
+  for (const good of [byHeight, byPrefix]) await verified(evidenceText(good as Evidence))
   for (const [at, [change, code]] of changes.entries()) {
-    const file = JSON.stringify(change)
+    const file = JSON.stringify({ ...EVIDENCE_BEGINNING, ...change })
     await expect(verified(file), `${at}`).rejects.toMatchObject({ code })
     expect([at, isEvidence(file)]).toEqual([at, true])
   }

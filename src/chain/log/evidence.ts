@@ -61,10 +61,6 @@ export interface Evidence {
   readonly what: string
   /** The note that was received first, and the note that contradicts it. */
   readonly notes: readonly [string, string]
-  /**
-   * Null if the logs have equal sizes and different roots, because the notes alone are then the proof. Also null if
-   * only the node that stored the evidence can compare the logs.
-   */
   readonly proof: ForkProof
 }
 
@@ -211,14 +207,8 @@ export async function verifyEvidence(
     await openCheckpoint(verifySignature, key, notes[0]),
     await openCheckpoint(verifySignature, key, notes[1]),
   ] as const
-  const [smaller, larger] = bySize(checkpoints)
   if (!isContradiction(checkpoints, proof)) {
-    throw new ProofError(
-      'PROOF_WRONG',
-      proof === null && smaller.size !== larger.size
-        ? 'the evidence has no proof: only the node that stored it can compare the two logs'
-        : 'the two signed heads do not contradict each other',
-    )
+    throw new ProofError('PROOF_WRONG', 'the two signed heads do not contradict each other')
   }
   const what = descriptionOf(checkpoints, proof)
   return { what, checkpoints, fork: proof !== null && 'height' in proof ? proof : null }
@@ -231,20 +221,16 @@ export function isEvidence(file: string): boolean {
   return isJsonObject(value) && Array.isArray(value.notes)
 }
 
-/**
- * Parses an evidence file. Files of earlier versions have only `what` and `notes`. Errors: PROOF_MALFORMED.
- */
+/** Parses an evidence file. Errors: PROOF_MALFORMED. */
 export function evidenceIn(file: string): Evidence {
   const value = file.length > EVIDENCE_LENGTH_MAX ? null : parseForeignJsonOrNull(file)
-  const { format, version, what, notes, proof = null } = isJsonObject(value) ? value : {}
-  const isKnown =
-    format === undefined ||
-    (format === EVIDENCE_BEGINNING.format && version === EVIDENCE_BEGINNING.version)
+  const { format, version, what, notes, proof } = isJsonObject(value) ? value : {}
+  const isKnown = format === EVIDENCE_BEGINNING.format && version === EVIDENCE_BEGINNING.version
   if (!isKnown || typeof what !== 'string') throw malformed()
   return { what, notes: pairOf(notes, textOf), proof: proof === null ? null : proofOf(proof) }
 }
 
-function proofOf(value: Json): ForkProof {
+function proofOf(value: Json | undefined): ForkProof {
   if (!isJsonObject(value)) throw malformed()
   const { height, headers, paths, root, path }: JsonObject = value
   if (height === undefined) return { root: textOf(root), path: textsOf(path) }

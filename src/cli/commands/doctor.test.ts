@@ -13,7 +13,7 @@ async function usedFolder() {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-doctor-'))
   chmodSync(folder, 0o700)
   onTestFinished(() => rmSync(folder, { recursive: true }))
-  const { service, close } = await openLedger({ folder, difficulty: 0, clock: systemClock })
+  const { service, close } = await openLedger({ folder, clock: systemClock })
   await service.createDatabase('fruit')
   return { folder, close }
 }

@@ -62,7 +62,6 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
           importAsNewChain({
             ...{ folder, database: settings.STORE, vkey: key, chunks, clock: systemClock },
             progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
-            difficulty: settings.LEDGER_DIFFICULTY,
             threads: availableParallelism() - 1,
           }),
         ),
@@ -131,13 +130,13 @@ interface RestoreFlags {
 async function restore({ from, serverid: serverId, key, json }: RestoreFlags): Promise<void> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
-  const { PEERS_ALLOW_PRIVATE: allowPrivate, LEDGER_DIFFICULTY: difficulty } = settings
+  const { PEERS_ALLOW_PRIVATE: allowPrivate } = settings
   const { result, seconds } = await withProgress('restoring', (line) =>
     onStore(async () => {
       const url = rootUrl(from)
       return intoDatabase({ ...settings, folder, line }, () =>
         restoreChain({
-          ...{ folder, database: settings.STORE, serverId, difficulty },
+          ...{ folder, database: settings.STORE, serverId },
           ...{ vkey: key ?? null, clock: systemClock },
           source: (signer) => new PeerClient({ url, serverId, allowPrivate, signer }),
           progress: (done) => line.update(shareOf(done), `${done.blocks} blocks`),

@@ -72,10 +72,7 @@ export async function withNetworks<Result>(
 ): Promise<Result> {
   const folder = nodeFolder(settings, { mayBeNew: false })
   try {
-    const difficulty = settings.LEDGER_DIFFICULTY
-    const ledger = await openLedger({
-      ...{ folder, store: settings.STORE, difficulty, clock: systemClock },
-    })
+    const ledger = await openLedger({ folder, store: settings.STORE, clock: systemClock })
     try {
       const networks = await Networks.open({
         ledger: ledger.service,

@@ -136,7 +136,6 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
   const ledger = await openLedger({
     folder: settings.SYSTEM_FOLDER,
     store: settings.STORE,
-    difficulty: settings.LEDGER_DIFFICULTY,
     attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
     peers: {
       fixed: settings.PEERS.map(peerOfText),

@@ -9,7 +9,7 @@ let opened: OpenLedger
 let rates: RateLedger
 
 beforeEach(async () => {
-  opened = await openLedger({ folder: null, difficulty: 0, clock: systemClock })
+  opened = await openLedger({ folder: null, clock: systemClock })
   rates = createRateLedger(opened.service)
 })
 afterEach(() => opened.close())

@@ -137,7 +137,6 @@ const SETTINGS = {
   },
   PUBLIC_HOSTS: hostNames('Host names that browsers may use to reach this node'),
   ALLOW_ORIGINS: origins('Origins whose pages may call the components; none if unset'),
-  LEDGER_DIFFICULTY: integer(0, 0, 4, 'Leading hexadecimal zeros of block ids'),
   ATTACHMENT_BYTES_MAX: integer(
     1024 * 1024 * 1024,
     0,

@@ -10,9 +10,8 @@ import { settingOf } from './node-folder.ts'
  * hint to use --url if the node is running.
  */
 export async function openStoppedNode(settings: Settings, folder: string): Promise<OpenLedger> {
-  const { STORE: store, LEDGER_DIFFICULTY: difficulty } = settings
   try {
-    return await openLedger({ folder, store, difficulty, clock: systemClock })
+    return await openLedger({ folder, store: settings.STORE, clock: systemClock })
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
     const message =

@@ -10,7 +10,7 @@ import { openLedger } from './open.ts'
 function fresh() {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  return { folder, open: () => openLedger({ folder, difficulty: 0, clock: systemClock }) }
+  return { folder, open: () => openLedger({ folder, clock: systemClock }) }
 }
 
 it('leaves the store in one file without a write-ahead log after closing', async () => {
@@ -48,7 +48,6 @@ it('rejects a store with STORE_DAMAGED if it has databases but no chain', async 
 it('with a height, `record` rejects a change of an owned database if a block at or above that height has changed the database', async () => {
   const { service, close } = await openLedger({
     folder: null,
-    difficulty: 0,
     clock: systemClock,
   })
   const own = service.ownDatabase('own')

@@ -39,8 +39,6 @@ export interface OpenLedgerOptions {
   readonly folder: string | null
   /** Location of the store; default: `folder`. The key and the signed head are always in `folder`. */
   readonly store?: StoreLocation | null
-  /** Required number of leading zeros of block ids in hex, 0 to 4. */
-  readonly difficulty: number
   readonly clock: Clock
   /** Timers of the change feed; default: the timers of the runtime. */
   readonly schedule?: Schedule
@@ -93,7 +91,7 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 }
 
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
-  const { clock, difficulty, platform = systemPlatform, schedule = platform.schedule } = options
+  const { clock, platform = systemPlatform, schedule = platform.schedule } = options
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
   const { witnesses: asked = NO_WITNESSES } = options
   const { path, durable } = folder
@@ -102,7 +100,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   if (durable && isNew) expectNoHead(path, signedHeadIn(path))
   const key = durable ? nodeKeyIn(path, isNew) : temporaryNodeKey()
   const { serverId, privateKey } = key
-  const start = { location, serverId, durable, difficulty }
+  const start = { location, serverId, durable }
   const writer = await LedgerWriter.start(start, clock, platform)
   const reader = await openStoreReader(location, { frozen: false })
   const opened = async () => ({

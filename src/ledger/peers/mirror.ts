@@ -320,14 +320,8 @@ export class Mirror {
       const found = await findContradiction(log, other)
       if (found !== null) return { ...found, notes: [log.checkpoint.note, other.checkpoint.note] }
     }
-    if (size === (checkpoint?.size ?? 0)) return null
-    // The stored blocks were proven to be in the log of `seen`, but the proof was not stored, so others cannot verify
-    // the evidence.
-    const stored = { ...seen, size, root: await rootAt(this.#idleStore, size) }
-    const found = await findContradiction(storedLog(stored, this.#idleStore), other)
-    // Another sync may have stored the missing blocks meanwhile, so that there is a proof now.
-    if (size !== this.size) return this.#evidenceAgainst(other)
-    return found && { ...found, notes: [seen.note, other.checkpoint.note], proof: null }
+    // Another sync may have stored missing blocks meanwhile, so that there is a proof now.
+    return size === this.size ? null : this.#evidenceAgainst(other)
   }
 
   #expectNotFrozen(): void {

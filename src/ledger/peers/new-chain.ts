@@ -59,8 +59,6 @@ export interface NewChainOptions {
   /** The verifier key of the old chain. */
   readonly vkey: string
   readonly clock: Clock
-  /** Required number of leading zeros of new block ids in hex, 0 to 4. */
-  readonly difficulty: number
   /** Number of threads for verification. */
   readonly threads: number
   readonly progress: PullProgress
@@ -210,14 +208,14 @@ function noteIn(folder: string): Note | null {
  * there.
  */
 async function build(
-  { folder, clock, difficulty, threads, progress }: NewChainOptions,
+  { folder, clock, threads, progress }: NewChainOptions,
   { serverId }: NodeKey,
   { mirror, side }: { mirror: string; side: string },
 ): Promise<Pick<NewChain, 'own' | 'absent'>> {
   emptySideFolder(side)
   const source = await openStoreReader(mirror, { frozen: true })
   const writer = await LedgerWriter.start(
-    { location: side, serverId, durable: false, difficulty },
+    { location: side, serverId, durable: false },
     clock,
     systemPlatform,
   )

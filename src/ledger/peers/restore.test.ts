@@ -36,7 +36,7 @@ function restore(node: LedgerNode, folder: string, vkey: string | null, spoil = 
     ...spoil,
   }
   return restoreChain({
-    ...{ folder, serverId, vkey, threads: 1, clock: systemClock, difficulty: 0 },
+    ...{ folder, serverId, vkey, threads: 1, clock: systemClock },
     source: () => spoiled,
     progress: () => {},
   })

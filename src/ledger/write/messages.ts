@@ -1,14 +1,9 @@
 import { deserialize, serialize } from 'node:v8'
 import type { Head } from '../../chain/index.ts'
-import type { IndexOutcome, StoreOptions } from '../../storage/index.ts'
+import type { IndexOutcome } from '../../storage/index.ts'
 import type { LedgerErrorCode } from '../errors.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import type { Operation, Outcome, UnitOfWork } from './unit-of-work.ts'
-
-/** Start arguments of the writer thread. */
-export interface WriterStart extends StoreOptions {
-  readonly difficulty: number
-}
 
 /**
  * A unit of work in the queue. `postMessage` clones a short unit. A long unit is packed as bytes before it enters the

@@ -38,7 +38,7 @@ const large = (count: number) =>
 
 it('when the writer thread runs out of memory, rejects further changes, serves reads, and loses no acknowledged change', async () => {
   const folder = temporaryFolder()
-  const options = { folder, difficulty: 0, clock: systemClock }
+  const options = { folder, clock: systemClock }
   const short = await openLedger({ ...options, platform: shortOf('ledger-writer', () => true) })
   await short.service.createDatabase('d')
   await short.service.createItems('d', [{ id: 'kept' }])
@@ -60,7 +60,7 @@ it('when the signing thread runs out of memory, reports the failure to its calle
   const folder = temporaryFolder()
   let isShort = true
   const ledger = await openLedger({
-    ...{ folder, difficulty: 0, clock: systemClock },
+    ...{ folder, clock: systemClock },
     platform: shortOf('log-signer', () => isShort),
   })
   await ledger.service.createDatabase('d')
@@ -84,7 +84,7 @@ it('when the mirror thread runs out of memory, the node reports the failure, kee
   let isShort = true
   let startAgain = () => {}
   const ledger = await openLedger({
-    ...{ folder, difficulty: 0, clock: systemClock },
+    ...{ folder, clock: systemClock },
     platform: {
       ...shortOf('mirrors', () => isShort),
       schedule: {

@@ -48,7 +48,7 @@ async function startThread(overrides: Partial<Store>) {
       },
     },
   }
-  const start = { location: folder, serverId: 7, durable: true, difficulty: 0 }
+  const start = { location: folder, serverId: 7, durable: true }
   // `port` has only the members that the thread uses.
   await serveWriter(start, port as unknown as ThreadPort, platform)
   return {

@@ -1,9 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, sealBlock, unpackPosition } from '../../chain/index.ts'
-import { DamageError, type Store, StoreError } from '../../storage/index.ts'
+import { DamageError, type Store, StoreError, type StoreOptions } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
-import { type FromWriter, type ToWriter, unpackBatch, type WriterStart } from './messages.ts'
+import { type FromWriter, type ToWriter, unpackBatch } from './messages.ts'
 import { expectedReads, type Plan, planBatch } from './plan.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import type { Outcome, UnitOfWork } from './unit-of-work.ts'
@@ -56,7 +56,6 @@ type Batch = Extract<ToWriter, { units: unknown }>
 
 class WriterThread {
   readonly #store: Store
-  readonly #difficulty: number
   readonly #port: ThreadPort
   readonly #platform: Platform
   #stopped = false
@@ -71,9 +70,8 @@ class WriterThread {
   /** Resolves when the store is free, because calls of the store must not overlap. */
   #last: Promise<void> = Promise.resolve()
 
-  constructor(store: Store, difficulty: number, port: ThreadPort, platform: Platform) {
+  constructor(store: Store, port: ThreadPort, platform: Platform) {
     this.#store = store
-    this.#difficulty = difficulty
     this.#port = port
     this.#platform = platform
   }
@@ -162,7 +160,7 @@ class WriterThread {
       timestamps: new Array<number>(entries.length).fill(timestamp),
       blinds: this.#platform.random(entries.length * HASH_BYTES),
     }
-    const block = sealBlock(head, content, this.#difficulty)
+    const block = sealBlock(head, content)
     const startedAt = performance.now()
     await this.#store.append(block, effects, records)
     const ms = performance.now() - startedAt
@@ -339,7 +337,7 @@ function messageOf(error: unknown): string {
 
 /** Opens the store, and handles the messages of the main thread until the request to close. */
 export async function serveWriter(
-  start: WriterStart,
+  start: StoreOptions,
   port: ThreadPort,
   platform: Platform,
 ): Promise<void> {
@@ -352,7 +350,7 @@ export async function serveWriter(
     if (databases.length > 0 && (await store.head(start.serverId)) === null) {
       throw new StoreError('STORE_DAMAGED', 'the store has databases but no chain')
     }
-    const writer = new WriterThread(store, start.difficulty, port, platform)
+    const writer = new WriterThread(store, port, platform)
     port.on('message', (message: ToWriter) => writer.receive(message))
     send({ ready: true })
     // An earlier run may have left an index half built or a deleted database half removed.
@@ -363,4 +361,4 @@ export async function serveWriter(
   }
 }
 
-if (parentPort !== null) await serveWriter(workerData as WriterStart, parentPort, systemPlatform)
+if (parentPort !== null) await serveWriter(workerData as StoreOptions, parentPort, systemPlatform)

@@ -10,7 +10,7 @@ import { LedgerWriter, positionOf } from './writer.ts'
 
 const MIB = 1024 * 1024
 const ANY: Precondition = { match: '*', noneMatch: null }
-const START = { location: '/none', serverId: 7, durable: true, difficulty: 0 }
+const START = { location: '/none', serverId: 7, durable: true }
 
 /** Returns a unit of `entries` changes, which the writer counts as at least `bytes` bytes. */
 function unitOf(entries: number, bytes = 0): UnitOfWork {

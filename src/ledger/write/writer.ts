@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict'
 import type { Clock } from '../../base/clock.ts'
 import { ENTRIES_BYTES_MAX, packPosition } from '../../chain/index.ts'
-import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storage/index.ts'
+import {
+  type IndexOutcome,
+  StoreError,
+  type StoreErrorCode,
+  type StoreOptions,
+} from '../../storage/index.ts'
 import { LedgerError, type LedgerErrorCode, ownedByNetwork, STORE_OUTAGES } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
 import {
@@ -13,7 +18,6 @@ import {
   type SeenBlock,
   type StoreRefusal,
   type ToWriter,
-  type WriterStart,
 } from './messages.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import { checkUnit, type EarlierRequest, type Outcome, type UnitOfWork } from './unit-of-work.ts'
@@ -125,7 +129,7 @@ export class LedgerWriter {
 
   /** Starts the thread, which opens the store. Errors: StoreError. */
   static start(
-    start: WriterStart,
+    start: StoreOptions,
     clock: Clock,
     platform: Pick<Platform, 'startThread'>,
   ): Promise<LedgerWriter> {

@@ -14,7 +14,7 @@ it.skipIf(process.geteuid?.() !== 0)(
     const folder = mkdtempSync(join(tmpdir(), 'daicho-owner-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))
     chownSync(folder, OTHER_USER, OTHER_USER)
-    const { service, close } = await openLedger({ folder, difficulty: 0, clock: systemClock })
+    const { service, close } = await openLedger({ folder, clock: systemClock })
     await service.createDatabase('fruit')
     const owners = () =>
       readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => {
