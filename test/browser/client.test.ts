@@ -1,20 +1,18 @@
-// Runs the client's sources in a browser. The test server serves the page and, like a proxy, forwards requests to the
+// Runs the file of the package `@daicho/client` in a browser, without a bundler. The test server serves the page and, like a proxy, forwards requests to the
 // node, so the page and the node have the same origin.
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
+import { buildClient } from '../../scripts/build-client.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 
 const EVENT =
   'id: 3.0\nevent: entry\ndata: {"position":"3.0","timestamp":1,"entry":{"serverid":1,"method":"create_db","db":"台"}}\n\n'
 
-/** A page with an import map, because the client imports `@noble/hashes` and no bundler resolves that name. */
-const PAGE = `<!doctype html><title>x</title><script type="importmap">
-{"imports":{"@noble/hashes/":"/node_modules/@noble/hashes/"}}
-</script>`
+const PAGE = '<!doctype html><title>x</title>'
+const CLIENT = new URL('../../clients/typescript/dist/index.js', import.meta.url)
 
 /** Returns the proof file with an item that differs from the proven item. */
 function withOtherItem(file: string): string {
@@ -24,7 +22,7 @@ function withOtherItem(file: string): string {
   })
 }
 
-/** Serves a page, the client's modules and a change feed with one event, and forwards other requests to the node. */
+/** Serves a page, the client and a change feed with one event, and forwards other requests to the node. */
 async function answer(
   node: LedgerNode,
   request: IncomingMessage,
@@ -34,13 +32,8 @@ async function answer(
   const path = request.url ?? ''
   if (path === '/page') {
     response.writeHead(200, { 'content-type': 'text/html' }).end(PAGE)
-  } else if (/^\/(client|chain|base)\//.test(path)) {
-    const source = readFileSync(new URL(`../../src${path}`, import.meta.url), 'utf8')
-    response.writeHead(200, { 'content-type': 'text/javascript' })
-    response.end(stripTypeScriptTypes(source))
-  } else if (path.startsWith('/node_modules/@noble/hashes/')) {
-    response.writeHead(200, { 'content-type': 'text/javascript' })
-    response.end(readFileSync(new URL(`../..${path}`, import.meta.url)))
+  } else if (path === '/client.js') {
+    response.writeHead(200, { 'content-type': 'text/javascript' }).end(readFileSync(CLIENT))
   } else if (path.includes('/changes')) {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(EVENT)
   } else {
@@ -63,6 +56,7 @@ async function answer(
 }
 
 it('the client works in a browser as it does in Node', async () => {
+  await buildClient()
   const node = await startLedgerNode()
   // From the first request to `/lie` on, replies contain proof files with a changed item.
   let lies = false
@@ -82,7 +76,7 @@ it('the client works in a browser as it does in Node', async () => {
   const page = await browser.newPage()
   await page.goto(`http://127.0.0.1:${port}/page`)
   const seen = await page.evaluate(`(async () => {
-    const { LedgerClient, ClientError } = await import('/client/index.ts')
+    const { LedgerClient, ClientError } = await import('/client.js')
     const ledger = new LedgerClient(location.origin)
     await ledger.createDatabase('fruit')
     const fruit = ledger.database('fruit')
