@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { expect, it } from 'vitest'
 import { readSettings, shownSettings } from '../src/cli/composition/settings.ts'
-import { statusOf as statusOfConverter } from '../src/converter/api/routes.ts'
+import { converterStatuses } from '../src/converter/errors.ts'
 import { statusOf as statusOfGateway } from '../src/gateway/api/errors.ts'
 import { statusOf as statusOfLedger } from '../src/ledger/api/replies.ts'
 import { rateFeedStatuses } from '../src/rate-feed/errors.ts'
@@ -162,7 +162,7 @@ it('every variable and code that a document names exists in the source', () => {
 
 it('the manual states, for each error code, the status that the node sends', () => {
   const ofPage: Record<string, Readonly<Record<string, number>>> = {
-    'converter.md': statusOfConverter,
+    'converter.md': converterStatuses,
     'gateway/api.md': statusOfGateway,
     'rates.md': rateFeedStatuses,
     'ledger/items.md': statusOfLedger,

@@ -1,25 +1,26 @@
 import { CodedError } from '../base/coded-error.ts'
 
-const CODES = [
-  'FORM_MALFORMED', // the body is not a complete multipart form
-  'FILE_MISSING', // the form has no file in the field `file`
-  'FILE_EMPTY',
-  'FIELD_INVALID', // `px`, `width` and so on: out of range, not a number, or repeated
-  'FILE_TOO_LARGE',
-  'IMAGE_TOO_LARGE', // too many pixels, or too much memory or time to decode
-  'GRID_TOO_LARGE', // too many cells, columns or rows
-  'FORMAT_NOT_ACCEPTED', // the file is not an image in an accepted format
-  'IMAGE_UNDECODABLE', // the image is in an accepted format, but damaged
-  'GIVEN_UP', // the client has disconnected, so this error is neither sent nor logged
-  'BUSY', // all workers are in use, and the queue is full
-  'WORKER_ENDED', // the worker process was killed
-] as const
+/** HTTP status of each error code. */
+export const converterStatuses = {
+  FORM_MALFORMED: 400, // the body is not a complete multipart form
+  FILE_MISSING: 400, // the form has no file in the field `file`
+  FILE_EMPTY: 400,
+  FIELD_INVALID: 400, // `px`, `width` and so on: out of range, not a number, or repeated
+  FILE_TOO_LARGE: 413,
+  IMAGE_TOO_LARGE: 413, // too many pixels, or too much memory or time to decode
+  GRID_TOO_LARGE: 413, // too many cells, columns or rows
+  FORMAT_NOT_ACCEPTED: 415, // the file is not an image in an accepted format
+  IMAGE_UNDECODABLE: 422, // the image is in an accepted format, but damaged
+  GIVEN_UP: 408, // the client has disconnected, so this error is neither sent nor logged
+  BUSY: 503, // all workers are in use, and the queue is full
+  WORKER_ENDED: 503, // the worker process was killed
+} as const
 
-export type ConverterErrorCode = (typeof CODES)[number]
+type ConverterErrorCode = keyof typeof converterStatuses
 
-/** Whether a code from a worker process is one of `CODES`. */
+/** Whether a code from a worker process is one of the converter's. */
 export function isConverterErrorCode(code: string): code is ConverterErrorCode {
-  return CODES.some((known) => known === code)
+  return Object.hasOwn(converterStatuses, code)
 }
 
 /** A coded error of the converter. Its message contains the invalid value and the accepted values. */

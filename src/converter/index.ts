@@ -4,8 +4,9 @@ import {
   serveComponentPage,
   statusFalseReply,
 } from '../http/index.ts'
-import { converterRoutes, statusOf } from './api/routes.ts'
+import { converterRoutes } from './api/routes.ts'
 import { FORM_BYTES_MAX } from './api/upload.ts'
+import { converterStatuses } from './errors.ts'
 import { type ConverterDefaults, DEFAULTS } from './options.ts'
 import { ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
 
@@ -45,7 +46,7 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
     name: 'converter',
     limits: { bodyBytesMax: FORM_BYTES_MAX, requestTimeoutMs: 120_000 },
     sameOriginOnly: false,
-    statusOf,
+    statusOf: converterStatuses,
     refusalReply: statusFalseReply,
     async register(app) {
       const assets = await registerOpenApiPage(app, {

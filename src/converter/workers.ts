@@ -4,9 +4,10 @@ import { setPriority } from 'node:os'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { compileCacheEnvironment } from '../base/compile-cache.ts'
+import { Semaphore } from '../base/semaphore.ts'
 import { type Job, type Plan, PRODUCT_FD, type WorkerMessage } from './convert.ts'
 import { ConverterError, isConverterErrorCode } from './errors.ts'
-import { Semaphore } from './semaphore.ts'
+import type { Grid } from './options.ts'
 
 /** Limits for the conversions of a process. */
 export interface WorkerLimits {
@@ -79,14 +80,15 @@ type OnRows = (rows: number, ofRows: number) => void
 export class ConversionWorkers {
   readonly #limits: WorkerLimits
   readonly #semaphore: Semaphore
-  readonly #idle: { readonly worker: ChildProcess; readonly timer: NodeJS.Timeout }[] = []
+  /** Workers without a job, and the timers that end them. */
+  readonly #idle = new Map<ChildProcess, NodeJS.Timeout>()
   /** Products in progress. The promises resolve when the worker is idle or has exited. */
   readonly #running = new Map<Product, Promise<void>>()
   #isClosed = false
 
   constructor(limits: WorkerLimits) {
     this.#limits = limits
-    this.#semaphore = new Semaphore(limits.workers, limits.queueMax, limits.queueMs)
+    this.#semaphore = new Semaphore(limits.workers, limits.queueMax)
   }
 
   /**
@@ -98,12 +100,22 @@ export class ConversionWorkers {
     signal: AbortSignal,
     onRows: OnRows = () => {},
   ): Promise<{ readonly plan: Plan; readonly product: Readable }> {
-    await this.#semaphore.acquire(signal)
+    await this.#acquire(signal)
     const product = this.#openProduct(signal, onRows)
     const onAbort = () => product.destroy(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     product.once('close', () => signal.removeEventListener('abort', onAbort))
     return { plan: await product.begin(job), product }
+  }
+
+  async #acquire(signal: AbortSignal): Promise<void> {
+    const waiting = AbortSignal.any([signal, AbortSignal.timeout(this.#limits.queueMs)])
+    const hasPermit = await this.#semaphore.acquire(waiting).catch(() => {
+      signal.throwIfAborted()
+      return false
+    })
+    if (hasPermit) return
+    throw new ConverterError('BUSY', 'too many images are being converted; try again shortly')
   }
 
   /** Gives a worker to a job that has a permit. The permit is released when the product closes, or on any error. */
@@ -130,17 +142,17 @@ export class ConversionWorkers {
     this.#isClosed = true
     const released = [...this.#running.values()]
     for (const product of this.#running.keys()) product.destroy(new Error('closing'))
-    await Promise.all([...released, ...this.#idle.map(({ worker }) => kill(worker))])
+    await Promise.all([...released, ...[...this.#idle.keys()].map(kill)])
   }
 
   #takeWorker(): ChildProcess {
-    const idle = this.#idle.pop()
-    if (idle !== undefined) {
-      clearTimeout(idle.timer)
-      return idle.worker
+    const worker = [...this.#idle.keys()].at(-1)
+    if (worker === undefined) {
+      const started = startWorker(this.#limits)
+      return started.once('exit', () => this.#idle.delete(started))
     }
-    const worker = startWorker(this.#limits)
-    worker.once('exit', () => this.#removeIdle(worker))
+    clearTimeout(this.#idle.get(worker))
+    this.#idle.delete(worker)
     return worker
   }
 
@@ -148,54 +160,46 @@ export class ConversionWorkers {
     if (isReusable && worker.connected && !this.#isClosed) {
       const timer = setTimeout(() => {
         // Removed now, because the event `exit` arrives only later, and a job must not get a killed worker.
-        this.#removeIdle(worker)
+        this.#idle.delete(worker)
         void kill(worker)
       }, this.#limits.idleMs)
-      this.#idle.push({ worker, timer: timer.unref() })
+      this.#idle.set(worker, timer.unref())
     } else {
       await kill(worker)
     }
     // Neither branch can fail, so every permit is released.
     this.#semaphore.release()
   }
-
-  #removeIdle(worker: ChildProcess): void {
-    const at = this.#idle.findIndex((one) => one.worker === worker)
-    if (at !== -1) this.#idle.splice(at, 1)
-  }
 }
 
 /** Errors: WORKER_ENDED if the system lacks processes, memory or files for a worker. */
 function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
-  const worker = forkWorker(memoryBytesMax)
+  let worker: ChildProcess
   try {
-    if (worker.pid !== undefined) setPriority(worker.pid, nice)
-  } catch {
-    // The system does not support priorities, or the worker has already exited.
-  }
-  // Without a listener, an error would end this process. The job fails when the worker exits.
-  worker.on('error', () => {})
-  return worker
-}
-
-function forkWorker(memoryBytesMax: number): ChildProcess {
-  try {
-    const worker = fork(WORKER_FILE, [String(memoryBytesMax)], {
+    worker = fork(WORKER_FILE, [String(memoryBytesMax)], {
       // Stdin, stdout, stderr, the channel for messages, and the pipe for the product (PRODUCT_FD).
       stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
       serialization: 'advanced',
       execArgv: [...WORKER_FLAGS],
       env: { ...WORKER_ENVIRONMENT, ...compileCacheEnvironment() },
     })
-    // With too few file descriptors, Node returns a process without pipes.
-    if (worker.stdio?.[PRODUCT_FD] instanceof Readable) return worker
+    // Without a listener, an error would end this process. The job fails when the worker exits.
     worker.on('error', () => {})
-    throw new Error('too few processes or file descriptors')
+    // With too few file descriptors, Node returns a process without pipes.
+    if (!(worker.stdio?.[PRODUCT_FD] instanceof Readable)) {
+      throw new Error('too few processes or file descriptors')
+    }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     const message = `no conversion process can be started: ${reason}; try again later`
     throw new ConverterError('WORKER_ENDED', message, { cause: error })
   }
+  try {
+    if (worker.pid !== undefined) setPriority(worker.pid, nice)
+  } catch {
+    // The system does not support priorities, or the worker has already exited.
+  }
+  return worker
 }
 
 async function kill(worker: ChildProcess): Promise<void> {
@@ -205,24 +209,16 @@ async function kill(worker: ChildProcess): Promise<void> {
   await exit
 }
 
-/** Returns the error for a failed job. Checks `code`, because a worker taken over by an image could send any text. */
-function errorOf(code: string | null, message: string): Error {
-  return code !== null && isConverterErrorCode(code)
-    ? new ConverterError(code, message)
-    : new Error(message)
-}
-
 /** The bytes of a product, read from the pipe of its worker. */
 class Product extends Readable {
   readonly #worker: ChildProcess
   readonly #pipe: Readable
+  readonly #limits: WorkerLimits
   readonly #onRows: OnRows
-  readonly #stallMs: number
   readonly #deadline: NodeJS.Timeout
   readonly #plan = Promise.withResolvers<Plan>()
   #stall: NodeJS.Timeout | undefined
-  #cells = 0
-  #rows = 0
+  #grid: Grid = { columns: 0, rows: 0 }
   #received = 0
   #total: number | null = null
   #isJobOver = false
@@ -233,28 +229,23 @@ class Product extends Readable {
     assert(pipe instanceof Readable)
     this.#worker = worker
     this.#pipe = pipe
+    this.#limits = limits
     this.#onRows = onRows
-    this.#stallMs = limits.stallMs
     this.#deadline = setTimeout(() => {
-      const seconds = limits.conversionMs / 1000
-      this.destroy(
-        new ConverterError(
-          'IMAGE_TOO_LARGE',
-          `converting the image takes longer than ${seconds} seconds`,
-        ),
-      )
+      const message = `converting the image takes longer than ${limits.conversionMs / 1000} seconds`
+      this.destroy(new ConverterError('IMAGE_TOO_LARGE', message))
     }, limits.conversionMs)
     // Without a listener, an error would end this process. Until the plan arrives, `begin` rejects with the error.
     // Later, the reader sees that the stream ends early.
     this.on('error', () => {})
     this.#plan.promise.catch(() => {})
     worker.on('message', this.#onMessage).once('exit', this.#onExit)
-    this.#pipe.on('data', this.#onData)
+    pipe.on('data', this.#onData)
   }
 
   /** Whether the worker can be reused: its job is over, and its memory has not grown too much. */
   get isReusable(): boolean {
-    return this.#isJobOver && this.#cells <= CELLS_KEPT_MAX
+    return this.#isJobOver && this.#grid.columns * this.#grid.rows <= CELLS_KEPT_MAX
   }
 
   begin(job: Job): Promise<Plan> {
@@ -286,26 +277,28 @@ class Product extends Readable {
 
   readonly #onMessage = (message: WorkerMessage): void => {
     switch (message.kind) {
-      case 'plan':
-        this.#rows = message.plan.grid.rows
-        this.#cells = message.plan.grid.columns * this.#rows
-        this.#stall = setTimeout(
-          () => this.destroy(new Error('the product was not read in time')),
-          this.#stallMs,
-        )
+      case 'plan': {
+        this.#grid = message.plan.grid
+        const stalled = () => this.destroy(new Error('the product was not read in time'))
+        this.#stall = setTimeout(stalled, this.#limits.stallMs)
         this.#plan.resolve(message.plan)
         return
+      }
       case 'rows':
-        this.#onRows(message.rows, this.#rows)
+        this.#onRows(message.rows, this.#grid.rows)
         return
       case 'end':
         this.#total = message.bytes
         this.#endIfComplete()
         return
-      case 'failed':
+      case 'failed': {
+        const { code, message: text } = message
         // With IMAGE_TOO_LARGE, the decoder may still be running, so the worker is not reusable.
-        this.#isJobOver = this.#received === 0 && message.code !== 'IMAGE_TOO_LARGE'
-        this.destroy(errorOf(message.code, message.message))
+        this.#isJobOver = this.#received === 0 && code !== 'IMAGE_TOO_LARGE'
+        // A worker taken over by an image could send any code.
+        const isKnown = code !== null && isConverterErrorCode(code)
+        this.destroy(isKnown ? new ConverterError(code, text) : new Error(text))
+      }
     }
   }
 

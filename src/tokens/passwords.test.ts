@@ -72,6 +72,7 @@ describe('the password limiter', () => {
         ends.push(() => (name === 'b' ? reject(new Error('no')) : resolve(name)))
       })
     const all = Promise.allSettled(['a', 'b', 'c', 'd'].map((name) => limiter.run(work(name))))
+    await new Promise(setImmediate)
     expect(order).toEqual(['a', 'b'])
     ends[1]?.()
     await new Promise(setImmediate)

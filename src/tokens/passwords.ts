@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hash, parseOptions, verify } from '@node-rs/argon2'
+import { Semaphore } from '../base/semaphore.ts'
 import { TokenError } from './errors.ts'
 
 /** Maximum length of a password in characters. */
@@ -76,26 +77,17 @@ export function decoyHash(like: string | undefined): string {
 
 /** Runs at most two password checks at a time, in order, so that many logins leave CPU time for other requests. */
 export class PasswordLimiter {
-  #running = 0
-  readonly #waiting: (() => void)[] = []
+  readonly #semaphore = new Semaphore(CONCURRENCY_MAX, WAITING_MAX)
 
-  /**
-   * Runs `work` when fewer than CONCURRENCY_MAX checks are running. Errors: HASHING_BUSY if WAITING_MAX are waiting.
-   */
+  /** Runs `work` when fewer than two checks are running. Errors: HASHING_BUSY if WAITING_MAX are waiting. */
   async run<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (this.#running < CONCURRENCY_MAX) this.#running += 1
-    else if (this.#waiting.length < WAITING_MAX) {
-      await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    } else {
+    if (!(await this.#semaphore.acquire())) {
       throw new TokenError('HASHING_BUSY', 'too many concurrent logins; try again shortly')
     }
     try {
       return await work()
     } finally {
-      // Passes the slot directly to the next waiting check, so that a new check cannot overtake it.
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#running -= 1
-      else next()
+      this.#semaphore.release()
     }
   }
 }

@@ -1,28 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type HttpApp, HttpRefusal, readBody } from '../../http/index.ts'
 import type { Job } from '../convert.ts'
-import { ConverterError, type ConverterErrorCode } from '../errors.ts'
+import { ConverterError } from '../errors.ts'
 import { dispositionOf, workbookNameOf } from '../names.ts'
 import { type ConverterDefaults, optionsOf } from '../options.ts'
 import type { ConversionWorkers } from '../workers.ts'
 import { EXCEL, Failure, OOXML, PreviewReply, UploadForm, WorkbookReply } from './schemas.ts'
 import { FILE_BYTES_MAX, FORM_BYTES_MAX, readUpload, type Upload } from './upload.ts'
-
-/** Maps error codes to HTTP statuses. */
-export const statusOf: Record<ConverterErrorCode, number> = {
-  FORM_MALFORMED: 400,
-  FILE_MISSING: 400,
-  FILE_EMPTY: 400,
-  FIELD_INVALID: 400,
-  FILE_TOO_LARGE: 413,
-  IMAGE_TOO_LARGE: 413,
-  GRID_TOO_LARGE: 413,
-  FORMAT_NOT_ACCEPTED: 415,
-  IMAGE_UNDECODABLE: 422,
-  GIVEN_UP: 408,
-  BUSY: 503,
-  WORKER_ENDED: 503,
-}
 
 const CELLS_MAX = 10_000_000
 /** Maximum number of concurrent uploads, because each can keep a form of FORM_BYTES_MAX in memory. */
