@@ -17,9 +17,9 @@ import {
 } from '../../network/index.ts'
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
+import { type Gateway, type NodeFlags, withNetworks, withNode } from '../node/gateway-client.ts'
 import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
 import { count, escapeControls, print, reportEvery } from '../output/output.ts'
-import { type NetworkNode, type NodeFlags, withNetworks, withNode } from './network-node.ts'
 
 const WHERE = `
 Acts on the running node whose gateway is at --url (with GATEWAY_API_KEY if it has a key), or on the node in
@@ -179,7 +179,7 @@ function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {
 async function change(
   flags: NodeFlags,
   verb: string,
-  work: (node: NetworkNode) => Promise<NetworkSummary>,
+  work: (node: Gateway) => Promise<NetworkSummary>,
 ): Promise<void> {
   const summary = await withNode(flags, work)
   print(flags.json, { status: true, ...summary }, `${verb} ${summaryText(summary)}`)

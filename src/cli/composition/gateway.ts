@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { systemClock } from '../../base/clock.ts'
 import { gatewayComponent } from '../../gateway/index.ts'
 import type { HttpComponent } from '../../http/index.ts'
 import type { LedgerService } from '../../ledger/index.ts'
@@ -43,19 +44,26 @@ export async function createGateway(
   }
   const shipped = networks.get(SHIPPED) === null ? null : SHIPPED
   return gatewayComponent({
-    networks,
+    ...{ networks, access, clock, version, randomSecret, everyHalfMinute },
     defaultNetwork: NETWORK ?? first ?? shipped,
-    access,
     namespaces: settings.GATEWAY_NAMESPACES,
     serverId: ledger.serverId,
-    clock,
-    version,
-    randomSecret: () => randomBytes(SECRET_BYTES).toString('base64url'),
-    everyHalfMinute: (tick) => {
-      const timer = setInterval(tick, PING_MS).unref()
-      return () => clearInterval(timer)
-    },
   })
+}
+
+/** Returns a gateway of `networks` for commands of this process, without access control. */
+export function localGateway(networks: Networks, serverId: number, version: string): HttpComponent {
+  return gatewayComponent({
+    ...{ networks, serverId, version, clock: systemClock, randomSecret, everyHalfMinute },
+    ...{ defaultNetwork: null, access: { apiKey: null, open: true }, namespaces: 'required' },
+  })
+}
+
+const randomSecret = () => randomBytes(SECRET_BYTES).toString('base64url')
+
+function everyHalfMinute(tick: () => void): () => void {
+  const timer = setInterval(tick, PING_MS).unref()
+  return () => clearInterval(timer)
 }
 
 /** Returns the access rules from the settings. Errors: Exit (configuration) for an insecure combination. */

@@ -14,6 +14,12 @@ export interface NodeReply {
   readonly bytes: Buffer
 }
 
+interface FetchBounds {
+  readonly timeoutMs?: number
+  readonly bytesMax?: number
+  readonly fetch?: typeof fetch
+}
+
 /**
  * Fetches a reply from a node. The size is limited, so that an unexpected server cannot exhaust the memory. Redirects
  * are not followed, because they would send secrets to another server. Errors: Error with the reason as its message.
@@ -21,9 +27,9 @@ export interface NodeReply {
 export async function fetchFromNode(
   address: URL | string,
   request: RequestInit = {},
-  bounds: { readonly timeoutMs?: number; readonly bytesMax?: number } = {},
+  bounds: FetchBounds = {},
 ): Promise<NodeReply> {
-  const { timeoutMs = REPLY_MS, bytesMax = REPLY_BYTES_MAX } = bounds
+  const { timeoutMs = REPLY_MS, bytesMax = REPLY_BYTES_MAX, fetch = globalThis.fetch } = bounds
   const signal = AbortSignal.timeout(timeoutMs)
   try {
     let length = 0
