@@ -311,13 +311,13 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
 describe('an in-process subscription', () => {
   it('yields entries after a position until the signal aborts or the node closes', async () => {
     const node = await start()
-    await node.service.createDatabase('a')
-    await node.service.createDatabase('b')
+    await node.service.write.createDatabase('a')
+    await node.service.write.createDatabase('b')
     const stop = new AbortController()
     const all = await entriesOf(node.service, { after: 'start', signal: stop.signal })
     const some = await entriesOf(node.service, { db: ['b'] })
-    await node.service.createItem('a', { id: 'x' })
-    await node.service.createItem('b', { id: 'y' })
+    await node.service.write.createItem('a', { id: 'x' })
+    await node.service.write.createItem('b', { id: 'y' })
     const methods: string[] = []
     for await (const { entry } of all) {
       methods.push(`${entry.method} ${entry.db}`)
@@ -334,10 +334,10 @@ describe('an in-process subscription', () => {
 
   it('waits for a slow consumer, and ends when the consumer leaves the loop', async () => {
     const node = await start()
-    await node.service.createDatabase('a')
+    await node.service.write.createDatabase('a')
     const entries = await entriesOf(node.service)
     for (let count = 0; count < 50; count += 1) {
-      await node.service.createItem('a', { text: 'x'.repeat(50_000), n: count })
+      await node.service.write.createItem('a', { text: 'x'.repeat(50_000), n: count })
     }
     const seen: unknown[] = []
     for await (const { entry } of entries) {

@@ -181,7 +181,7 @@ describe('with a damaged page of items', () => {
     const node = await startLedgerNode({ folder, log: (line) => log.push(line) })
     onTestFinished(() => node.close())
     const ids = Array.from({ length: ITEMS }, (_, n) => `i${n}`)
-    const reads = await Promise.allSettled(ids.map((id) => node.service.readItem('people', id)))
+    const reads = await Promise.allSettled(ids.map((id) => node.service.read.item('people', id)))
     const readable = ids.filter((_, n) => reads[n]?.status === 'fulfilled')
     const damaged = ids.filter((_, n) => reads[n]?.status === 'rejected')
     expect([damaged.length > 5, readable.length > 300]).toEqual([true, true])
@@ -223,19 +223,19 @@ describe('with a damaged page of items', () => {
 
   it('rejects changes of items on the page, and stores the other changes of the same block', async () => {
     const { node, damaged, readable } = await damagedNode()
-    const { blocks } = await node.service.chainSize()
+    const { blocks } = await node.service.read.chainSize()
     const changed = [readable[0], damaged[0], readable[1], damaged[1], readable[2]].map(String)
     const updates = await Promise.allSettled(
-      changed.map((id) => node.service.updateItem('people', id, { changed: true })),
+      changed.map((id) => node.service.write.updateItem('people', id, { changed: true })),
     )
     expect(updates.map(({ status }) => status)).toEqual([
       ...['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled'],
     ])
     const refusal = { code: 'STORE_DAMAGED', message: `nothing was written: ${MESSAGE}` }
     expect(updates[1]).toMatchObject({ reason: refusal })
-    expect((await node.service.chainSize()).blocks).toBe(blocks + 1)
+    expect((await node.service.read.chainSize()).blocks).toBe(blocks + 1)
     const texts = await Promise.all(
-      readable.slice(0, 3).map((id) => node.service.readItem('people', id)),
+      readable.slice(0, 3).map((id) => node.service.read.item('people', id)),
     )
     expect(texts.map((item) => item?.text)).toEqual(
       readable.slice(0, 3).map((id) => `{"changed":true,"id":"${id}"}`),
@@ -244,7 +244,7 @@ describe('with a damaged page of items', () => {
 
   it('sends the whole change feed, because the feed does not read the page', async () => {
     const { node } = await damagedNode()
-    const last = (await node.service.readItem('fruit', 'last'))?.created
+    const last = (await node.service.read.item('fruit', 'last'))?.created
     for await (const { position } of await entriesOf(node.service, { after: 'start' })) {
       if (position === last) break
     }
@@ -264,8 +264,10 @@ it('rejects only the changes whose index entries cannot be read, even if the nod
   const node = await startLedgerNode({ folder })
   const ids = Array.from({ length: ITEMS }, (_, n) => `i${n}`)
   const updates = await Promise.allSettled([
-    ...ids.map((id) => node.service.updateItem('fruit', id, { n: Number(id.slice(1)) + 0.5 })),
-    node.service.updateItem('people', 'i0', { n: 1 }),
+    ...ids.map((id) =>
+      node.service.write.updateItem('fruit', id, { n: Number(id.slice(1)) + 0.5 }),
+    ),
+    node.service.write.updateItem('people', 'i0', { n: 1 }),
   ])
   const refused = updates.filter(({ status }) => status === 'rejected')
   expect([refused.length > 0, refused.length < ITEMS]).toEqual([true, true])
@@ -273,7 +275,7 @@ it('rejects only the changes whose index entries cannot be read, even if the nod
   for (const update of refused) expect(update).toMatchObject({ reason: { code: 'STORE_DAMAGED' } })
   for (const [n, id] of ids.entries()) {
     const isDone = updates[n]?.status === 'fulfilled'
-    const text = (await node.service.readItem('fruit', id))?.text
+    const text = (await node.service.read.item('fruit', id))?.text
     expect(text?.includes('.5'), id).toBe(isDone)
   }
   await node.close()

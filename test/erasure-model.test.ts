@@ -211,15 +211,15 @@ async function run(node: Node, model: Model, step: Step): Promise<readonly strin
   const call = async (): Promise<unknown> => {
     switch (step.kind) {
       case 'make':
-        return service.createDatabase(DB)
+        return service.write.createDatabase(DB)
       case 'drop':
-        return service.deleteDatabase(DB)
+        return service.write.deleteDatabase(DB)
       case 'create':
-        return service.createItem(DB, { id: step.id })
+        return service.write.createItem(DB, { id: step.id })
       case 'update':
-        return service.updateItem(DB, step.id, { n: model.entries.length })
+        return service.write.updateItem(DB, step.id, { n: model.entries.length })
       case 'delete':
-        return service.deleteItem(DB, step.id)
+        return service.write.deleteItem(DB, step.id)
       case 'remove':
         return service.attachments.delete(DB, step.id, step.name, undefined)
       case 'put': {
@@ -237,10 +237,10 @@ async function run(node: Node, model: Model, step: Step): Promise<readonly strin
         })
       }
       case 'erase':
-        return (await service.eraseRevisions(DB, step.id, null)).positions
+        return (await service.write.eraseRevisions(DB, step.id, null)).positions
       case 'some': {
         const positions = picked(model, step.id, step.picks).map(({ position }) => position)
-        return (await service.eraseRevisions(DB, step.id, positions)).positions
+        return (await service.write.eraseRevisions(DB, step.id, positions)).positions
       }
       case 'reopen':
         await node.ledger.close()
@@ -274,7 +274,7 @@ async function expectAgreement(model: Model, node: Node): Promise<void> {
     )
   }
   const shown: unknown[] = []
-  for await (const blocks of await service.listBlocks(service.serverId, { limit: 0, offset: 0 })) {
+  for await (const blocks of service.reader.blocks(0)) {
     for (const { entries } of blocks) for (const entry of entries) shown.push(JSON.parse(entry))
   }
   for (const [at, { method, name: called, isErased }] of model.entries.entries()) {

@@ -311,11 +311,11 @@ describe('load and dump with a running node', () => {
     const target = nodeTarget({ url: node.url })
     const once = { ...options, onConflict: 'fail' as const }
     expect(await loadRecords(records(lines(2_300)), target, once)).toMatchObject({ created: 2_300 })
-    const size = await node.service.chainSize()
+    const size = await node.service.read.chainSize()
     expect(size).toEqual({ blocks: 4, entries: 2_301 })
     // A repeated load sends the same idempotency keys, so the node records nothing twice.
     await loadRecords(records(lines(2_300)), target, once)
-    expect(await node.service.chainSize()).toEqual(size)
+    expect(await node.service.read.chainSize()).toEqual(size)
     const replaced = { ...options, onConflict: 'replace' as const, loadId: 'other' }
     const counts = await loadRecords(
       records('{"id":"i7","n":-1}\n{"id":"a b%/".length}'),
@@ -371,7 +371,7 @@ describe('load and dump with a running node', () => {
     const once = { ...options, newId, onConflict: 'fail' as const }
     const counts = await loadRecords(records(text), target, once)
     expect(counts).toMatchObject({ created: 1_202, refused: 1 })
-    expect(Buffer.byteLength((await node.service.readItem('fruit', 'large'))?.text ?? '')).toBe(
+    expect(Buffer.byteLength((await node.service.read.item('fruit', 'large'))?.text ?? '')).toBe(
       10 * 1024 * 1024,
     )
   })

@@ -181,7 +181,7 @@ describe('a load that is interrupted at any request, and resumed', () => {
 
   async function check(policy: ConflictPolicy, faults: readonly Fault[], hasDatabase: boolean) {
     const db = await fresh(policy, hasDatabase)
-    const { blocks } = await node.service.chainSize()
+    const { blocks } = await node.service.read.chainSize()
     const changed = () => inLedger(db, blocks)
     const state = join(folder, db)
     let requests = 0

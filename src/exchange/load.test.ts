@@ -321,11 +321,11 @@ it('loads each batch into one block of a ledger, with attachments, and a repeate
   expect(first.refusals).toMatchObject([
     { line: 1_501, reason: expect.stringContaining('bad.txt') },
   ])
-  const size = await service.chainSize()
+  const size = await service.read.chainSize()
   // A block each for the database, the two batches and the attachment.
   expect(size).toEqual({ blocks: 4, entries: 1_503 })
   const attached = await service.attachments.read('fruit', 'new1', 'note.txt')
   expect(attached).toMatchObject({ length: 5, content_type: 'text/plain' })
   await load(target, records)
-  expect(await service.chainSize()).toEqual(size)
+  expect(await service.read.chainSize()).toEqual(size)
 })

@@ -36,17 +36,17 @@ export function serviceTarget(service: LedgerService): LoadTarget {
   return {
     async createDatabase(db, key, before) {
       if (before !== null) {
-        if ((await service.databases()).includes(db)) return false
+        if ((await service.read.databases()).includes(db)) return false
         await before()
       }
       const conditions = { precondition: null, idempotency: idempotencyFor(key) }
-      return unlessCode('DATABASE_EXISTS', service.createDatabase(db, conditions))
+      return unlessCode('DATABASE_EXISTS', service.write.createDatabase(db, conditions))
     },
     async record(unit, key) {
-      await service.recordUnit(unit, { precondition: null, idempotency: idempotencyFor(key) })
+      await service.write.recordUnit(unit, { precondition: null, idempotency: idempotencyFor(key) })
     },
     async read(db, id) {
-      return (await service.readItem(db, id))?.text ?? null
+      return (await service.read.item(db, id))?.text ?? null
     },
     async attach(db, id, { name, contentType, bytes }, key) {
       const idempotency = idempotencyFor(key)

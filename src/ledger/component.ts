@@ -73,13 +73,13 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   // counted too.
   const observe = commitMetrics(registry)
   const activity = new Activity(deps.clock, async () => {
-    const { fileBytes, walBytes } = await ledger.diskUsage()
+    const { fileBytes, walBytes } = await ledger.store.diskUsage()
     return fileBytes + walBytes
   })
-  ledger.onStored((block) => {
+  ledger.writer.onStored = (block) => {
     observe(block)
     activity.note(block)
-  })
+  }
   const keyOf = (id: string) => ledger.mirrors.peerOfKey(id)?.key.publicKey ?? null
   const signatures = new SignedRequests(keyOf, deps.clock)
   return {
@@ -130,7 +130,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       ledgersRoutes(app, ledger)
       changesRoutes(app, ledger)
       attachmentRoutes(app, ledger)
-      indexRoutes(app, ledger.queries)
+      indexRoutes(app, ledger)
       erasureRoutes(app, ledger)
       logRoutes(app, ledger)
       witnessRoutes(app, ledger.witness)

@@ -47,7 +47,7 @@ export {
   type RestoreSource,
   restoreChain,
 } from './peers/restore.ts'
-export { LedgerReader } from './read/reads.ts'
+export { LedgerReader } from './read/ledger-reader.ts'
 export { mergePatch } from './write/item.ts'
 export {
   checkAttachmentName,

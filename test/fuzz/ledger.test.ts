@@ -105,8 +105,8 @@ it('never returns a 5xx and always returns a boolean status, for valid, wrong an
     // Known paths with other methods.
     fc.tuple(requests, methods).map(([request, method]) => ({ ...request, method })),
   )
-  await ledger.service.createDatabase('a')
-  await ledger.service.createItems('a', [{ id: 'x' }, { id: 'y', list: [1] }])
+  await ledger.service.write.createDatabase('a')
+  await ledger.service.write.createItems('a', [{ id: 'x' }, { id: 'y', list: [1] }])
   let sent = 0
   let succeeded = 0
   await fc.assert(

@@ -30,10 +30,8 @@ afterAll(() => node.close())
 
 const send: GatewayNode['send'] = (...request) => node.send(...request)
 const blocks = async () => {
-  const all = { limit: 0, offset: 0 }
   let count = 0
-  for await (const page of await node.ledger.listBlocks(node.ledger.serverId, all))
-    count += page.length
+  for await (const page of node.ledger.reader.blocks(0)) count += page.length
   return count
 }
 interface LedgerEntry {
@@ -42,7 +40,7 @@ interface LedgerEntry {
 }
 async function entriesOf({ ledger }: GatewayNode): Promise<LedgerEntry[]> {
   const entries: LedgerEntry[] = []
-  for await (const page of await ledger.listBlocks(ledger.serverId, { limit: 0, offset: 0 })) {
+  for await (const page of ledger.reader.blocks(0)) {
     for (const block of page) entries.push(...block.entries.map((text) => JSON.parse(text)))
   }
   return entries

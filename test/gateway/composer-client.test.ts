@@ -80,7 +80,7 @@ const clear = async () => {
   const ids = (await things()).map(([id]: [string]) => id)
   if (ids.length > 0) expect((await admin('DELETE', '/api/Thing', ids)).status).toBe(204)
 }
-const blocks = async () => (await node.ledger.chainSize()).blocks
+const blocks = async () => (await node.ledger.read.chainSize()).blocks
 
 describe('GET /api/system/archive', () => {
   it('returns the deployed archive byte for byte to callers who may read the network', async () => {
@@ -425,7 +425,7 @@ describe('DELETE /networks/<name>', () => {
         deploy: [again.status, again.json.error.code],
         upgrade: [upgrade.status, upgrade.json.error.code],
         item: JSON.parse(
-          (await at.ledger.readItem('test-network', `${SYSTEM}.Network#test-network`))?.text ?? '',
+          (await at.ledger.read.item('test-network', `${SYSTEM}.Network#test-network`))?.text ?? '',
         ),
         finding: (await at.networks.verify('test-network', () => {})).finding,
       }
@@ -448,8 +448,8 @@ describe('DELETE /networks/<name>', () => {
     }
     expect(await gone(own)).toEqual(expected)
     // The ledger still serves the data, but rejects changes of it.
-    expect(await own.ledger.readItem('test-network', 'org.test.Thing#a')).not.toBeNull()
-    const write = own.ledger.createItem('test-network', { id: 'x' })
+    expect(await own.ledger.read.item('test-network', 'org.test.Thing#a')).not.toBeNull()
+    const write = own.ledger.write.createItem('test-network', { id: 'x' })
     await expect(write).rejects.toMatchObject({ code: 'OWNED_BY_NETWORK' })
     await own.close()
     const again = await startGateway({ folder, apiKey: KEY['x-api-key'], deploy: [] })
@@ -473,7 +473,7 @@ describe('DELETE /networks/<name>', () => {
     const id = 'org.test.Thing#x'
     const text = `{"id":"${id}","resource":{"id":"x"}}`
     const unit = [{ kind: 'create_item', db: 'test-network', id, text, assigned: false }] as const
-    await own.ledger.ownDatabase('test-network').record(unit)
+    await own.ledger.write.ownDatabase('test-network').record(unit)
     expect((await own.networks.verify('test-network', () => {})).finding).toBe(
       'block 2: the block changes a network that was removed',
     )

@@ -22,7 +22,7 @@ async function entries({
   ledger,
 }: GatewayNode): Promise<{ method: string; db: string; [name: string]: Json }[][]> {
   const blocks: { method: string; db: string }[][] = []
-  for await (const page of await ledger.listBlocks(ledger.serverId, { limit: 0, offset: 0 })) {
+  for await (const page of ledger.reader.blocks(0)) {
     for (const block of page) blocks.push(block.entries.map((text) => JSON.parse(text)))
   }
   return blocks
@@ -30,7 +30,7 @@ async function entries({
 
 it('records the default network with the first write, in the same block', async () => {
   const node = await gateway()
-  expect(await node.ledger.databases()).toEqual([])
+  expect(await node.ledger.read.databases()).toEqual([])
   expect((await node.send('GET', '/api/Commodity')).json).toEqual([])
   expect((await node.send('GET', '/api/Commodity/x')).status).toBe(404)
   expect((await node.send('GET', '/api/system/historian')).json).toEqual([])
@@ -38,7 +38,7 @@ it('records the default network with the first write, in the same block', async 
   expect(await entries(node)).toEqual([])
   const trader = { tradeId: 'T1', firstName: 'A', lastName: 'B' }
   expect((await node.send('POST', '/api/Trader', trader)).status).toBe(200)
-  expect(await node.ledger.databases()).toEqual(['mynetwork'])
+  expect(await node.ledger.read.databases()).toEqual(['mynetwork'])
   expect(await entries(node)).toHaveLength(1)
 })
 
@@ -106,25 +106,25 @@ it('makes the database of a network read-only for the API of the ledger', async 
   const first = await startGateway({ folder, deploy: [networkOf(MODEL)] })
   await first.send('POST', '/api/Thing', { id: 'a', size: 1 })
   const id = 'org.test.Thing#a'
-  await expect(first.ledger.updateItem('test-network', id, { x: 1 })).rejects.toMatchObject({
+  await expect(first.ledger.write.updateItem('test-network', id, { x: 1 })).rejects.toMatchObject({
     code: 'OWNED_BY_NETWORK',
   })
-  await expect(first.ledger.deleteDatabase('test-network')).rejects.toMatchObject({
+  await expect(first.ledger.write.deleteDatabase('test-network')).rejects.toMatchObject({
     code: 'OWNED_BY_NETWORK',
   })
   await expect(
-    first.ledger.recordChanges([
+    first.ledger.write.recordChanges([
       { method: 'create_db', db: 'other' },
       { method: 'create_item', db: 'test-network', item: { id: 'z' } },
     ]),
   ).rejects.toMatchObject({ code: 'OWNED_BY_NETWORK' })
-  expect(await first.ledger.readItem('test-network', id)).not.toBeNull()
+  expect(await first.ledger.read.item('test-network', id)).not.toBeNull()
   await first.close()
 })
 
 it("returns 409 OWNED_BY_NETWORK for an HTTP change of a network's database", async () => {
   const node = await startLedgerNode()
-  node.service.ownDatabase('net')
+  node.service.write.ownDatabase('net')
   for (const [method, path, body] of [
     ['POST', '/api/net', undefined],
     ['POST', '/api/net', {}],
@@ -315,7 +315,7 @@ it('deploys a network whose rules have conditions', async () => {
   const node = await gateway()
   const definition = definitionOf(readNetwork(folder))
   await node.networks.deploy(definition)
-  expect(await node.ledger.databases()).toEqual([definition.name])
+  expect(await node.ledger.read.databases()).toEqual([definition.name])
 })
 
 it('rejects a network with the name of a path of the gateway or the ledger', async () => {
@@ -342,7 +342,7 @@ it('rejects a network whose scripts cannot be loaded', async () => {
     code: 'NETWORK_INVALID',
     message: expect.stringMatching(/lib\/broken.js: ReferenceError: 'nothing' is not defined/),
   })
-  expect(await node.ledger.databases()).toEqual([])
+  expect(await node.ledger.read.databases()).toEqual([])
 })
 
 it('rejects a network with a script that the engine cannot interrupt while it loads', async () => {
@@ -355,35 +355,38 @@ it('rejects a network with a script that the engine cannot interrupt while it lo
     message: 'the scripts of the network take too long to load',
   })
   const { status } = await node.send('GET', '/api/Commodity')
-  expect([status, await node.ledger.databases()]).toEqual([200, []])
+  expect([status, await node.ledger.read.databases()]).toEqual([200, []])
 })
 
 it('does not deploy a network that has the name of an existing database, and keeps the database writable', async () => {
   const node = await gateway()
-  await node.ledger.createDatabase('test-network')
+  await node.ledger.write.createDatabase('test-network')
   await expect(node.networks.deploy(networkOf(MODEL))).rejects.toMatchObject({
     code: 'NETWORK_NAME_TAKEN',
   })
-  await node.ledger.createItem('test-network', { id: 'mine' })
+  await node.ledger.write.createItem('test-network', { id: 'mine' })
 })
 
 it('does not serve a network that cannot be loaded, logs a warning, and keeps its database read-only', async () => {
   const folder = temporaryFolder()
   const first = await startGateway({ folder })
-  await first.ledger.createDatabase('odd')
+  await first.ledger.write.createDatabase('odd')
   const id = `${SYSTEM}.Network#odd`
   const text = JSON.stringify({ id, archive: 'AAAA' })
-  await first.ledger.recordUnit([{ kind: 'create_item', db: 'odd', id, text, assigned: false }], {
-    precondition: null,
-    idempotency: null,
-    network: { db: 'odd', since: null },
-  })
+  await first.ledger.write.recordUnit(
+    [{ kind: 'create_item', db: 'odd', id, text, assigned: false }],
+    {
+      precondition: null,
+      idempotency: null,
+      network: { db: 'odd', since: null },
+    },
+  )
   await first.close()
   const warnings: string[] = []
   const second = await gateway({ folder, warn: (message) => warnings.push(message) })
   expect(warnings).toEqual([expect.stringMatching(/^network odd is not served: /)])
   expect((await second.send('GET', '/odd/api/Thing')).status).toBe(404)
-  await expect(second.ledger.createItem('odd', {})).rejects.toMatchObject({
+  await expect(second.ledger.write.createItem('odd', {})).rejects.toMatchObject({
     code: 'OWNED_BY_NETWORK',
   })
 })

@@ -253,9 +253,9 @@ it('includes only readable resources in lists, pages and totals', async () => {
 
 it('returns the same results with and without an index', async () => {
   for (const path of ['resource.weight', 'resource.colour', 'resource.size.width']) {
-    await node.ledger.queries.addIndex({ db: 'test-network', path })
+    await node.ledger.write.changeIndex('add', { db: 'test-network', path })
   }
-  const isReady = async () => (await node.ledger.queries.indexes()).every((index) => index.isReady)
+  const isReady = async () => (await node.ledger.read.indexes()).every((index) => index.isReady)
   // The node builds the index between blocks, so the loop writes until the index is ready.
   while (!(await isReady())) await node.send('PATCH', '/api/Thing/t0', {})
   await fc.assert(

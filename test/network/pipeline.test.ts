@@ -29,8 +29,8 @@ async function started() {
   })
   const held: Held[] = []
   let arrived = () => {}
-  const ownDatabase: LedgerService['ownDatabase'] = (db) => {
-    const own = service.ownDatabase(db)
+  const ownDatabase: LedgerService['write']['ownDatabase'] = (db) => {
+    const own = service.write.ownDatabase(db)
     return {
       ...own,
       record: (unit) =>
@@ -42,13 +42,14 @@ async function started() {
         }),
     }
   }
-  const ledger = new Proxy(service, {
+  const write = new Proxy(service.write, {
     get(target, key) {
       if (key === 'ownDatabase') return ownDatabase
       const value = Reflect.get(target, key, target)
       return typeof value === 'function' ? value.bind(target) : value
     },
   })
+  const ledger = { ...service, write }
   const nothing = () => {}
   const context = { clock: new HandClock(), version: '0', warn: nothing, log: nothing }
   const networks = await Networks.open({ ledger, ...context, deadlineMs: 5_000 })
@@ -233,8 +234,8 @@ it('terminates the thread of a rejected deployment or upgrade, and releases the 
   block.refuse()
   await deployed.work
   expect([deployed.state, threads]).toEqual(['the disk is full', { begun: 2, left: 0 }])
-  await service.createDatabase('another')
-  expect(await service.databases()).toContain('another')
+  await service.write.createDatabase('another')
+  expect(await service.read.databases()).toContain('another')
 })
 
 it('accepts one of two concurrent deployments with the same name, rejects the other, and serves the network', async () => {

@@ -278,8 +278,7 @@ it('records the transaction, its historian record and its writes in one block, i
   const reply = await run(code, { note: 'mine' })
   const { transactionId } = reply.json
   let last: unknown[] = []
-  const all = await node.ledger.listBlocks(node.ledger.serverId, { limit: 0, offset: 0 })
-  for await (const page of all) {
+  for await (const page of node.ledger.reader.blocks(0)) {
     last = page.at(-1)?.entries.map((text) => JSON.parse(text)) ?? []
   }
   expect(last).toMatchObject([

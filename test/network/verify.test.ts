@@ -113,7 +113,7 @@ it('verifies a network across upgrades, and finds a write that no processor made
     { method: 'update_item', db, item: { id: 'org.test.Thing#a', resource: value } },
   ])
   // A defect or an attacker that bypasses the writer's check: only the network may change its database.
-  await ledger.service.ownDatabase(db).record(unit)
+  await ledger.service.write.ownDatabase(db).record(unit)
   await ledger.close()
   const wrong = await runDaicho(['network', 'verify'], variables)
   expect([wrong.code, wrong.stdout]).toEqual([
@@ -128,10 +128,10 @@ it('ignores the entries of a deleted database that had the name of the network',
   const { service } = ledger
   const emitted = { $class: 'org.test.Forged', eventId: 'forged#0' }
   const resource = { transactionId: 'forged', eventsEmitted: [emitted] }
-  await service.createDatabase('test-network')
+  await service.write.createDatabase('test-network')
   const id = 'org.hyperledger.composer.system.HistorianRecord#forged'
-  await service.createItem('test-network', { id, resource })
-  await service.deleteDatabase('test-network')
+  await service.write.createItem('test-network', { id, resource })
+  await service.write.deleteDatabase('test-network')
   await ledger.close()
   const node = await gateway({ folder, deploy: [networkOf(MODEL, { 'lib/bump.js': bump('1') })] })
   await node.send('POST', '/api/Thing', { id: 'a' })

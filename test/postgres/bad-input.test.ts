@@ -53,7 +53,7 @@ async function usedDatabase(): Promise<{ url: string; folder: string }> {
   const ledger = await openLedger({
     ...{ folder, store: database.url, clock: new HandClock() },
   })
-  await ledger.service.createDatabase('fruit')
+  await ledger.service.write.createDatabase('fruit')
   await ledger.close()
   return { url: database.url, folder }
 }

@@ -133,7 +133,7 @@ async function checkAcknowledged(scene: Scene, node: SimulatedNode): Promise<voi
       const isKept = height < rollback.blocks || (height < rollback.mirrored && !isForked)
       if (!isKept) continue
     } else if (isVictim && restored.has(node)) continue
-    const item = await service.readItem(DATABASE, id).catch(() => null)
+    const item = await service.read.item(DATABASE, id).catch(() => null)
     if (item === null) lost.push(id)
   }
   if (lost.length > 0) world.fault(`${host} has lost acknowledged writes: ${lost.join(' ')}`)

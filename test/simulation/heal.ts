@@ -89,7 +89,7 @@ function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode
  */
 function mustRestore({ refusal, service }: SimulatedNode): boolean {
   if (refusal === 'STORE_ROLLED_BACK') return true
-  const isDoubted = service?.writesRefused?.code === 'CHAIN_DOUBTED'
+  const isDoubted = service?.writer.failure?.code === 'CHAIN_DOUBTED'
   return isDoubted && service?.mirrors.ownEvidence === null
 }
 
@@ -120,7 +120,7 @@ export function isFound(scene: Scene, { identity }: SimulatedNode): boolean {
       const peers = node.service?.mirrors.peers() ?? []
       return peers.some((peer) => peer.serverId === serverId && peer.evidence !== null)
     }
-    return node.refusal !== null || node.service?.writesRefused?.code === 'CHAIN_DOUBTED'
+    return node.refusal !== null || node.service?.writer.failure?.code === 'CHAIN_DOUBTED'
   })
 }
 

@@ -3,7 +3,9 @@ import type { Clock, Schedule } from '../../src/base/clock.ts'
 import { CodedError } from '../../src/base/coded-error.ts'
 import { logOrigin, provenBlockJson } from '../../src/chain/index.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
+import { requireChain } from '../../src/ledger/node/service.ts'
 import { matchesDigest, SignedRequests } from '../../src/ledger/peers/signed-request.ts'
+import { blockPages } from '../../src/ledger/read/pages.ts'
 import type { Answer, Sent, Serve } from './network.ts'
 
 /** Returns a handler that calls the same functions as the routes for peers, without HTTP. */
@@ -27,13 +29,13 @@ async function got(service: LedgerService, { pathname, searchParams }: URL): Pro
   if (pathname === '/api/ledgers') {
     const range = { limit: number('limit'), offset: number('offset') }
     const texts: string[] = []
-    for await (const page of await service.listBlocks(number('serverid'), range)) {
+    for await (const page of blockPages(requireChain(service, number('serverid')).reader, range)) {
       texts.push(...page.map(provenBlockJson))
     }
     return Buffer.from(`{"status":true,"ledgers":[${texts.join(',')}],"limit":9,"offset":0}`)
   }
   const [, , , serverId = '', resource, ...rest] = pathname.split('/')
-  const log = service.logOf(serverId)
+  const log = requireChain(service, Number(serverId)).log
   if (resource === 'checkpoint') return Buffer.from(await log.checkpoint())
   if (resource === 'tile') return Buffer.from(await log.tile(rest.join('/')))
   const { proof } = await log.consistency(number('from'), number('to'))

@@ -262,9 +262,9 @@ export class SimulatedNode {
     const wasWarned = this.#isWarned
     const name = `${this.host}-${this.#writes}`
     this.#writes += 1
-    if (this.#ids.length === 0) void service.createDatabase(DATABASE).catch(() => {})
+    if (this.#ids.length === 0) void service.write.createDatabase(DATABASE).catch(() => {})
     const items = Array.from({ length: count }, (_, n) => ({ id: `${name}-${n}`, n, name }))
-    service.createItems(DATABASE, items).then(
+    service.write.createItems(DATABASE, items).then(
       ({ height }) => {
         if (platform.hasEnded) return
         world.note(`${this.host} has ${name} in block ${height}`)

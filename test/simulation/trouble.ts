@@ -87,7 +87,7 @@ async function rollNodeBack(scene: Scene, snapshot: string): Promise<void> {
   const showing = isCalm ? nodes.filter((node) => showsMore(node, victim, blocks)) : []
   await victim.start()
   await world.pass(ASKED_MS)
-  const isRefusing = victim.service?.writesRefused?.code === 'CHAIN_DOUBTED'
+  const isRefusing = victim.service?.writer.failure?.code === 'CHAIN_DOUBTED'
   if (kind === 'old store' || isRefusing || victim.refusal !== null) return
   for (const { host, isRunning } of showing) {
     if (isRunning)

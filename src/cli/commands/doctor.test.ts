@@ -14,7 +14,7 @@ async function usedFolder() {
   chmodSync(folder, 0o700)
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const { service, close } = await openLedger({ folder, clock: systemClock })
-  await service.createDatabase('fruit')
+  await service.write.createDatabase('fruit')
   return { folder, close }
 }
 

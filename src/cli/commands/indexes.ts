@@ -133,11 +133,9 @@ async function openReader(location: StoreLocation): Promise<Indexes> {
 
 async function openStopped(settings: Settings, folder: string): Promise<Indexes> {
   const { service, close } = await openStoppedNode(settings, folder)
-  const { queries } = service
   return {
-    list: async () => (await queries.indexes()).map(stateOf),
-    change: (action, db, path) =>
-      action === 'add' ? queries.addIndex({ db, path }) : queries.removeIndex({ db, path }),
+    list: async () => (await service.read.indexes()).map(stateOf),
+    change: (action, db, path) => service.write.changeIndex(action, { db, path }),
     close,
   }
 }

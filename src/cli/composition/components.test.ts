@@ -151,7 +151,7 @@ it('warns at the start if the chain is empty, because the disk with SYSTEM_FOLDE
   const warning = 'the chain is empty; if this node had data, stop it and check SYSTEM_FOLDER'
   expect(await logged()).toEqual([warning])
   const ledger = await openLedger({ folder, clock: systemClock })
-  await ledger.service.createDatabase('fruit')
+  await ledger.service.write.createDatabase('fruit')
   await ledger.close()
   expect(await logged()).toEqual([])
 })

@@ -165,7 +165,7 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
   }
   if (settings.SYSTEM_FOLDER === null) {
     logger.warn('SYSTEM_FOLDER is not set: all data is lost when this process ends')
-  } else if ((await ledger.service.chainSize()).blocks === 0) {
+  } else if ((await ledger.service.read.chainSize()).blocks === 0) {
     // The folder of an unmounted disk looks like the folder of a new node.
     const message = 'the chain is empty; if this node had data, stop it and check SYSTEM_FOLDER'
     logger.warn({ folder: settings.SYSTEM_FOLDER }, message)

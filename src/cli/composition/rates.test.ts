@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
-import { LedgerError, type OpenLedger, openLedger } from '../../ledger/core.ts'
+import { type OpenLedger, openLedger } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import { PAIRS, RATES_DATABASE, type RateLedger, type VectorRecord } from '../../rate-feed/index.ts'
 import { createRateLedger } from './rates.ts'
@@ -27,13 +27,13 @@ const all = { from: null, to: null, limit: 100, offset: 0 }
 describe('the rate ledger', () => {
   it('is empty, and creates no database, before rates are recorded', async () => {
     expect(await rates.history(all)).toEqual([])
-    expect(await opened.service.databases()).toEqual([])
+    expect(await opened.service.read.databases()).toEqual([])
   })
 
   it('creates the database when the first rates are recorded, and returns each record with its position', async () => {
     await rates.record(record('2026-10-07'))
     await rates.record(record('2026-10-08', 2))
-    expect(await opened.service.databases()).toEqual([RATES_DATABASE])
+    expect(await opened.service.read.databases()).toEqual([RATES_DATABASE])
     const { serverId } = opened.service
     expect(await rates.history(all)).toEqual([
       { record: record('2026-10-07'), position: `${serverId}/1.0` },
@@ -67,18 +67,15 @@ describe('the rate ledger', () => {
 
   it('skips items that are not rates', async () => {
     await rates.record(record('2026-10-07'))
-    await opened.service.createItem(RATES_DATABASE, { id: 'note', text: 'not a vector' })
-    await opened.service.createItem(RATES_DATABASE, { id: '2026-10-08.fake', rate: 'none' })
+    await opened.service.write.createItem(RATES_DATABASE, { id: 'note', text: 'not a vector' })
+    await opened.service.write.createItem(RATES_DATABASE, { id: '2026-10-08.fake', rate: 'none' })
     expect((await rates.history(all)).length).toBe(1)
   })
 })
 
 it('returns an empty history if the database of the rates is deleted while it is read', async () => {
   const ledger = {
-    listIds: async () => [[{ id: '2026-01-02 desk', created: 1 }]],
-    async readItem() {
-      throw new LedgerError('DATABASE_NOT_FOUND', 'there is no database rates')
-    },
+    read: { ids: async () => [[{ id: '2026-01-02 desk', created: 1 }]] },
     reader: { readItem: async () => null },
   }
   // The history calls only these methods.

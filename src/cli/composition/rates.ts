@@ -71,11 +71,11 @@ export function createRateLedger(ledger: LedgerService): RateLedger {
   return {
     async record({ id, source, asOf, acceptedAt, perEur, rate }) {
       const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
-      const create = () => ledger.createItem(RATES_DATABASE, item)
+      const create = () => ledger.write.createItem(RATES_DATABASE, item)
       try {
         await create().catch(async (error: unknown) => {
           if (!hasCode(error, 'DATABASE_NOT_FOUND')) throw error
-          await ledger.createDatabase(RATES_DATABASE).catch((reason: unknown) => {
+          await ledger.write.createDatabase(RATES_DATABASE).catch((reason: unknown) => {
             if (!hasCode(reason, 'DATABASE_EXISTS')) throw reason
           })
           await create()
@@ -114,7 +114,7 @@ async function listRecordIds(
   ledger: LedgerService,
 ): Promise<AsyncIterable<ListedId[]> | ListedId[][]> {
   try {
-    return await ledger.listIds(RATES_DATABASE, { limit: 0, offset: 0, after: null })
+    return await ledger.read.ids(RATES_DATABASE, { limit: 0, offset: 0, after: null })
   } catch (error) {
     if (hasCode(error, 'DATABASE_NOT_FOUND')) return []
     throw error

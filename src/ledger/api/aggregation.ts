@@ -85,7 +85,7 @@ export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
       const { db, ...lists } = query
       requireScope(caller, { db, level: 'read' })
       const aggregation = aggregationQuery(whereOf(filterOf(query)), lists)
-      const result = await ledger.aggregate(db, aggregation, disconnection(reply))
+      const result = await ledger.read.aggregate(db, aggregation, disconnection(reply))
       return sendText(reply, JSON.stringify({ status: true, ...result }))
     },
   )

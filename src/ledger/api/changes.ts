@@ -3,7 +3,7 @@ import { Type } from '../../base/shape.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
-import type { ChangesStart, Subscriber, Subscription } from '../feed/feed.ts'
+import type { ChangeFeed, ChangesStart, Subscriber, Subscription } from '../feed/feed.ts'
 import { databaseFilter } from '../feed/page-cache.ts'
 import type { LedgerService } from '../node/service.ts'
 import { serverIdFrom } from './replies.ts'
@@ -76,7 +76,7 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { method, params, query, headers } = request
-      const feed = ledger.feedOf(serverIdFrom(params.serverid))
+      const feed = requireFeed(ledger, serverIdFrom(params.serverid))
       const filter = databaseFilter(query.db ?? [])
       // The header has priority, because a browser reconnects with its original query.
       const last = headers['last-event-id'] || query.lastEventId
@@ -92,6 +92,11 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
       return reply.hijack()
     },
   )
+}
+
+function requireFeed({ feed, serverId }: LedgerService, asked: number): ChangeFeed {
+  if (asked === serverId) return feed
+  throw new LedgerError('SERVERID_UNKNOWN', `this node has no change feed of server id ${asked}`)
 }
 
 function startFrom(text: string): ChangesStart {

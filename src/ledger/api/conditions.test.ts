@@ -92,11 +92,11 @@ describe('preconditions', () => {
       idempotency: null,
     })
     const outcomes = await Promise.allSettled([
-      service.updateItem('fruit', 'fig', { n: 2 }),
-      service.updateItem('fruit', 'fig', { n: 3 }, on('1.0')),
-      service.updateItem('fruit', 'fig', { n: 4 }, on('2.0')),
-      service.deleteItem('fruit', 'fig', on('2.1')),
-      service.deleteItem('fruit', 'fig', on('2.1')),
+      service.write.updateItem('fruit', 'fig', { n: 2 }),
+      service.write.updateItem('fruit', 'fig', { n: 3 }, on('1.0')),
+      service.write.updateItem('fruit', 'fig', { n: 4 }, on('2.0')),
+      service.write.deleteItem('fruit', 'fig', on('2.1')),
+      service.write.deleteItem('fruit', 'fig', on('2.1')),
     ])
     const results = outcomes.map((outcome) =>
       outcome.status === 'fulfilled'

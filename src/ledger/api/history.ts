@@ -131,7 +131,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id } = request.params
-      const { position: at, positions } = await ledger.eraseRevisions(
+      const { position: at, positions } = await ledger.write.eraseRevisions(
         db,
         id,
         request.body?.positions ?? null,

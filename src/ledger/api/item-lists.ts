@@ -4,8 +4,9 @@ import { turn } from '../../base/turn.ts'
 import { parsePosition } from '../../chain/index.ts'
 import { type Filter, filterOf, type Where } from '../../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import type { ItemListRange, LedgerService } from '../node/service.ts'
-import { type QueryResult, requireCreationOrder } from '../read/queries.ts'
+import type { LedgerService } from '../node/service.ts'
+import { type QueryResult, requireCreationOrder } from '../read/pages.ts'
+import type { ItemListRange } from '../read/reads.ts'
 import {
   disconnection,
   idListReply,
@@ -72,10 +73,10 @@ async function plainReply(
   // The reads start together, so that on SQLite a short list and its count come from one snapshot.
   const ending = endOf(reply, ledger, db, null, options)
   if (options.docs) {
-    const [pages, end] = await Promise.all([ledger.listItems(db, options), ending])
+    const [pages, end] = await Promise.all([ledger.read.items(db, options), ending])
     return itemListReply(pages, end)
   }
-  const [pages, end] = await Promise.all([ledger.listIds(db, options), ending])
+  const [pages, end] = await Promise.all([ledger.read.ids(db, options), ending])
   return idListReply(pages, end)
 }
 
@@ -95,7 +96,7 @@ async function filteredReply(
   const offset = filter.offset ?? options.offset
   if (options.cursor) requireCreationOrder(filter.order)
   const [found, end] = await Promise.all([
-    ledger.findItems(db, {
+    ledger.read.find(db, {
       filter: { ...filter, limit: limit === 0 ? null : limit, offset },
       after: options.after,
       docs,
@@ -118,7 +119,7 @@ async function endOf(
   if (!count) return range
   const isWhole = limit === 0 && offset === 0 && after === null
   if (isWhole) return { ...range, count: 'listed' }
-  return { ...range, count: await ledger.countItems(db, where, disconnection(reply)) }
+  return { ...range, count: await ledger.read.count(db, where, disconnection(reply)) }
 }
 
 /** Returns the header `query-plan`. The path is URL-encoded, because it can contain characters that a header cannot. */

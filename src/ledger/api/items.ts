@@ -66,9 +66,9 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ caller, query }, reply) => {
       const isReadable = (db: string) => may(caller, { db, level: 'read' })
       if (!isFlagSet(query.count)) {
-        return { status: true as const, dbs: (await ledger.databases()).filter(isReadable) }
+        return { status: true as const, dbs: (await ledger.read.databases()).filter(isReadable) }
       }
-      const counted = await ledger.itemCounts(isReadable, disconnection(reply))
+      const counted = await ledger.read.countEach(isReadable, disconnection(reply))
       return {
         status: true as const,
         dbs: counted.map(({ db }) => db),
@@ -118,7 +118,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const conditions = conditionsOf(request)
-      const written = await ledger.deleteDatabase(request.params.db, conditions)
+      const written = await ledger.write.deleteDatabase(request.params.db, conditions)
       return setPositionHeaders(reply, ledger, written).send('{"status":true}')
     },
   )
@@ -144,7 +144,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const precondition = preconditionOf(request)
       const item =
         query.at === undefined
-          ? await ledger.readItem(db, id)
+          ? await ledger.read.item(db, id)
           : await ledger.history.itemAt(db, id, heightFrom(query.at))
       if (item === null) return sendText(reply.code(404), NO_ITEM)
       const { revision: position, text } = item
@@ -181,7 +181,12 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
-      const written = await ledger.updateItem(db, id, requireItem(takeBody(request)), conditions)
+      const written = await ledger.write.updateItem(
+        db,
+        id,
+        requireItem(takeBody(request)),
+        conditions,
+      )
       return setPositionHeaders(reply, ledger, written).send(
         `{"status":true,"id":${canonicalString(id)}}`,
       )
@@ -202,7 +207,12 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
-      const written = await ledger.patchItem(db, id, requireItem(takeBody(request)), conditions)
+      const written = await ledger.write.patchItem(
+        db,
+        id,
+        requireItem(takeBody(request)),
+        conditions,
+      )
       return setPositionHeaders(reply, ledger, written).send(
         `{"status":true,"id":${canonicalString(id)}}`,
       )
@@ -225,7 +235,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
-      const written = await ledger.deleteItem(db, id, conditions)
+      const written = await ledger.write.deleteItem(db, id, conditions)
       return setPositionHeaders(reply, ledger, written).send('{"status":true}')
     },
   )
@@ -250,17 +260,17 @@ function create(
   conditions: RequestConditions | undefined,
 ): Promise<{ written: Written; text: string }> {
   if (isAbsent(body)) {
-    return ledger
+    return ledger.write
       .createDatabase(db, conditions)
       .then((written) => ({ written, text: '{"status":true}' }))
   }
   if (Array.isArray(body)) {
-    return ledger.createItems(db, body, conditions).then((written) => ({
+    return ledger.write.createItems(db, body, conditions).then((written) => ({
       written,
       text: `{"status":true,"ids":[${written.ids.map(canonicalString).join(',')}]}`,
     }))
   }
-  return ledger.createItem(db, requireItem(body), conditions).then((written) => ({
+  return ledger.write.createItem(db, requireItem(body), conditions).then((written) => ({
     written,
     text: `{"status":true,"id":${written.ids.map(canonicalString).join()}}`,
   }))

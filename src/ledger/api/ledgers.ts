@@ -1,7 +1,8 @@
 import { turn } from '../../base/turn.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { requireScope } from '../../tokens/index.ts'
-import type { LedgerService } from '../node/service.ts'
+import { type LedgerService, requireChain } from '../node/service.ts'
+import { blockPages } from '../read/pages.ts'
 import { conditionsOf } from './conditions.ts'
 import {
   blockListReply,
@@ -54,8 +55,11 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ query }, reply) => {
       const range = rangeOf(query)
       await turn(true)
-      const blocks = await ledger.listBlocks(serverIdFrom(query.serverid), range)
-      return sendText(reply, blockListReply(blocks, range, isFlagSet(query.proof)))
+      const { reader } = requireChain(ledger, serverIdFrom(query.serverid))
+      return sendText(
+        reply,
+        blockListReply(blockPages(reader, range), range, isFlagSet(query.proof)),
+      )
     },
   )
 
@@ -81,7 +85,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
         requireScope(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
       }
       const conditions = conditionsOf(request)
-      const recorded = await ledger.recordChanges(takeBody(request).entries, conditions)
+      const recorded = await ledger.write.recordChanges(takeBody(request).entries, conditions)
       const { height, blockId, position, ids } = recorded
       setPositionHeaders(reply, ledger, { position })
       return {

@@ -6,7 +6,7 @@ import { Type } from '../../base/shape.ts'
 import { acceptsGzip, type HttpApp, readBody } from '../../http/index.ts'
 import type { EntryPath } from '../log/service.ts'
 import { type LogWitness, WITNESS_REQUEST_BYTES_MAX } from '../log/witness.ts'
-import type { LedgerService } from '../node/service.ts'
+import { type LedgerService, requireChain } from '../node/service.ts'
 import { Count, failures, ItemParams, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
 const serverid = Type.String({
@@ -82,7 +82,7 @@ const compressed = promisify(gzip)
 
 /** Mounts the routes of the log, with which clients can verify the ledger. */
 export function logRoutes(app: HttpApp, ledger: LedgerService): void {
-  const logOf = (params: { serverid: string }) => ledger.logOf(params.serverid)
+  const logOf = ({ serverid }: { serverid: string }) => requireChain(ledger, Number(serverid)).log
   const log = { params: LogParams, querystring: TokenQuery }
   app.get(
     '/api/ledgers/:serverid/checkpoint',

@@ -3,7 +3,7 @@ import { CodedError } from '../../base/coded-error.ts'
 import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
 import type { WitnessState } from '../log/witnesses.ts'
 import type { ScheduledVerification } from '../node/scheduled-verification.ts'
-import type { LedgerService } from '../node/service.ts'
+import { findOutage, type LedgerService } from '../node/service.ts'
 import type { PeerStatus } from '../peers/mirrors.ts'
 import type { CommittedBlock } from '../write/messages.ts'
 
@@ -41,18 +41,18 @@ function writerMetrics(registry: Registry, ledger: LedgerService): void {
     registry,
     'daicho_queue_units',
     'Pending requests with changes',
-    () => ledger.queue.units,
+    () => ledger.writer.depth,
   )
   addGauge(
     registry,
     'daicho_queue_bytes',
     'Size of the pending requests with changes',
-    () => ledger.queue.bytes,
+    () => ledger.writer.queueBytes,
   )
   addGauge(registry, 'daicho_ready', '0 while /readyz returns 503, else 1', () =>
-    ledger.notReady === null ? 1 : 0,
+    findOutage(ledger) === null ? 1 : 0,
   )
-  const refuses = (code: string) => () => (ledger.writesRefused?.code === code ? 1 : 0)
+  const refuses = (code: string) => () => (ledger.writer.failure?.code === code ? 1 : 0)
   addGauge(
     registry,
     'daicho_writer_stopped',
@@ -72,7 +72,7 @@ function writerMetrics(registry: Registry, ledger: LedgerService): void {
     refuses('STORE_FULL'),
   )
   addGauge(registry, 'daicho_store_damaged', '1 if the last read of the store failed', () =>
-    ledger.readFailure !== null || refuses('STORE_DAMAGED')() === 1 ? 1 : 0,
+    ledger.store.readFailure() !== null || refuses('STORE_DAMAGED')() === 1 ? 1 : 0,
   )
 }
 
@@ -88,30 +88,33 @@ function storeMetrics(registry: Registry, ledger: LedgerService): void {
       }),
     )
   addRead('daicho_chain_blocks', 'Blocks of the chain', async () => {
-    return (await ledger.chainSize()).blocks
+    return (await ledger.read.chainSize()).blocks
   })
   addRead('daicho_chain_entries', 'Entries of the chain', async () => {
-    return (await ledger.chainSize()).entries
+    return (await ledger.read.chainSize()).entries
   })
   addRead('daicho_newest_block_timestamp_seconds', 'Time of the newest block', async () => {
-    const ms = await ledger.newestBlockMs()
-    return ms === null ? null : ms / 1_000
+    const head = await ledger.store.head(ledger.serverId)
+    return head === null ? null : head.timestamp / 1_000
   })
   addRead('daicho_store_file_bytes', 'Size of the file of the store', async () => {
-    return (await ledger.diskUsage()).fileBytes
+    return (await ledger.store.diskUsage()).fileBytes
   })
   addRead(
     'daicho_store_log_bytes',
     'Size of the write-ahead log, whose changes are durable but not yet in the file',
-    async () => (await ledger.diskUsage()).walBytes,
+    async () => (await ledger.store.diskUsage()).walBytes,
   )
   addRead('daicho_store_free_bytes', 'Free space on the disk of the store', async () => {
-    return (await ledger.diskUsage()).freeBytes
+    return (await ledger.store.diskUsage()).freeBytes
   })
   addRead(
     'daicho_erasures_unfinished',
     'Erasures whose content may still be in free parts of the files of the store and the mirrors',
-    () => ledger.unfinishedErasures(),
+    async () => {
+      const stores = [ledger.store, ...ledger.mirrors.readers()]
+      return (await Promise.all(stores.map((store) => store.uncompacted()))).flat().length
+    },
   )
 }
 

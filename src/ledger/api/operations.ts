@@ -2,8 +2,7 @@ import { Type } from '../../base/shape.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { Activity } from '../node/activity.ts'
 import type { ScheduledVerification, VerificationState } from '../node/scheduled-verification.ts'
-import type { LedgerService } from '../node/service.ts'
-import type { LedgerQueries } from '../read/queries.ts'
+import { findOutage, type LedgerService } from '../node/service.ts'
 import { sendText } from './replies.ts'
 import { DoneReply, Failure, failures, okReply, TokenQuery } from './schemas.ts'
 
@@ -95,7 +94,7 @@ const ReadyReply = okReply({
 
 const PATH = '/api/config/indexes'
 
-export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
+export function indexRoutes(app: HttpApp, { read, write }: LedgerService): void {
   app.get(
     PATH,
     {
@@ -109,7 +108,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
       config: { scope: 'node:admin' },
     },
     async () => {
-      const indexes = await queries.indexes()
+      const indexes = await read.indexes()
       return {
         status: true as const,
         indexes: indexes.map(({ db, path, isReady, done, total }) => {
@@ -134,7 +133,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
       config: { scope: 'node:admin' },
     },
     async ({ body }) => {
-      await queries.addIndex(body)
+      await write.changeIndex('add', body)
       return { status: true as const }
     },
   )
@@ -156,7 +155,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
       const named = db === undefined || path === undefined ? null : { db, path }
       const name = body ?? named
       if (name === null) throw new HttpRefusal(400, 'REQUEST_INVALID', 'db and path are required')
-      await queries.removeIndex(name)
+      await write.changeIndex('remove', name)
       return { status: true as const }
     },
   )
@@ -196,7 +195,7 @@ export function activityRoutes(app: HttpApp, ledger: LedgerService, activity: Ac
       config: { scope: 'node:admin' },
     },
     async () => {
-      const { fileBytes, walBytes } = await ledger.diskUsage()
+      const { fileBytes, walBytes } = await ledger.store.diskUsage()
       return {
         status: true as const,
         since: activity.since,
@@ -253,7 +252,7 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService, isGuarded: boo
       config: { scope: 'public' },
     },
     async (_request, reply) => {
-      const cause = ledger.notReady
+      const cause = findOutage(ledger)
       if (cause !== null) throw new HttpRefusal(503, cause.code, cause.message, { cause })
       const frozen = ledger.mirrors.frozenCount
       const { verification } = ledger

@@ -14,9 +14,10 @@ import { statusOfFilter } from '../../filter/index.ts'
 import { HttpRefusal, ReplyStream } from '../../http/index.ts'
 import type { FoundItem, StoredRevision } from '../../storage/index.ts'
 import { LedgerError, statusOfLedger } from '../errors.ts'
-import type { LedgerService, ListedId } from '../node/service.ts'
+import type { LedgerService } from '../node/service.ts'
 import { statusOfPeers } from '../peers/errors.ts'
-import type { ListRange } from '../read/reads.ts'
+import type { ListRange } from '../read/pages.ts'
+import type { ListedId } from '../read/reads.ts'
 
 /** The HTTP status of each error code of a request. */
 export const statusOf = {

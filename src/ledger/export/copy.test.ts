@@ -34,7 +34,7 @@ async function usedFolder(): Promise<string> {
   ]) {
     await node.send('PUT', `/api/fruit/fig/attachments/${name}`, Buffer.from(`${content}`), bytes)
   }
-  await node.service.eraseRevisions('fruit', 'fig', ['3.0'])
+  await node.service.write.eraseRevisions('fruit', 'fig', ['3.0'])
   await node.close()
   return folder
 }

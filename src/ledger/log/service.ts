@@ -25,7 +25,7 @@ import {
 import { type Folder, type StoreReader, storedJson } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Platform } from '../platform.ts'
-import { requireDatabase } from '../read/reads.ts'
+import { requireDatabase } from '../read/pages.ts'
 import type { NodeKey } from './node-key.ts'
 import { expectSignedHead, logKeyOf, signedHeadIn, storeEmptyHead } from './signed-head.ts'
 import { LogSigning } from './signing.ts'

@@ -17,8 +17,8 @@ it('leaves the store in one file without a write-ahead log after closing', async
   const { folder, open } = fresh()
 
   const first = await open()
-  await first.service.createDatabase('fruit')
-  expect(await first.service.databases()).toEqual(['fruit'])
+  await first.service.write.createDatabase('fruit')
+  expect(await first.service.read.databases()).toEqual(['fruit'])
   await first.close()
   expect(readdirSync(folder).sort()).toEqual([
     'ledger.db',
@@ -28,14 +28,14 @@ it('leaves the store in one file without a write-ahead log after closing', async
   ])
 
   const second = await open()
-  expect(await second.service.databases()).toEqual(['fruit'])
+  expect(await second.service.read.databases()).toEqual(['fruit'])
   await second.close()
 })
 
 it('rejects a store with STORE_DAMAGED if it has databases but no chain', async () => {
   const { folder, open } = fresh()
   const first = await open()
-  await first.service.createDatabase('fruit')
+  await first.service.write.createDatabase('fruit')
   await first.close()
   tamper(folder, 'DELETE FROM blocks; DELETE FROM tree')
 
@@ -50,12 +50,12 @@ it('with a height, `record` rejects a change of an owned database if a block at 
     folder: null,
     clock: systemClock,
   })
-  const own = service.ownDatabase('own')
+  const own = service.write.ownDatabase('own')
   const create = (id: string) => [
     { kind: 'create_item', db: 'own', id, text: `{"id":"${id}"}`, assigned: false } as const,
   ]
   await own.record([{ kind: 'create_db', db: 'own' }])
-  await service.createDatabase('other')
+  await service.write.createDatabase('other')
   await expect(own.record(create('a'), 0)).rejects.toMatchObject({ code: 'DATABASE_CHANGED' })
   // Block 1 changed only another database.
   expect((await own.record(create('a'), 1)).height).toBe(2)

@@ -28,11 +28,15 @@ import { ChainBlobs } from '../peers/blobs.ts'
 import { Mirrors } from '../peers/mirrors.ts'
 import { type Peer, PeerList } from '../peers/peer-list.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
+import { ItemHistory } from '../read/item-history.ts'
+import { LedgerReader } from '../read/ledger-reader.ts'
+import { LedgerReads } from '../read/reads.ts'
 import { ATTACHMENT_BYTES_MAX, AttachmentService } from '../write/attachments.ts'
-import { HeadFollower, type NewBlocks } from '../write/head-follower.ts'
+import { HeadFollower } from '../write/head-follower.ts'
 import { LedgerWriter } from '../write/writer.ts'
+import { LedgerWrites } from '../write/writes.ts'
 import { ScheduledVerification, type VerificationOptions } from './scheduled-verification.ts'
-import { LedgerService } from './service.ts'
+import type { LedgerService } from './service.ts'
 
 export interface OpenLedgerOptions {
   /** Data folder; null for a temporary folder that is removed when the process exits. */
@@ -123,19 +127,16 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     bounds: { ...FEED_BOUNDS, ...options.feedBounds },
     ...(isDatabaseUrl(location) ? { catchUp: () => follower.catchUp() } : {}),
   })
-  const blockListeners = new Set<(blocks: NewBlocks) => void>()
-  const report = (blocks: NewBlocks) => {
-    // Clears the cache of the feed, because another process may have erased an entry in it.
-    if (!blocks.isOwn) feed.erased()
-    signing.onCommit()
-    feed.committed(blocks.last)
-    for (const listener of blockListeners) listener(blocks)
-  }
   const next = last === null ? 0 : heightOf(last) + 1
   const follower = new HeadFollower(reader, next, {
-    report,
     seen: (head) => writer.noteSeen(head),
     lost: (message) => writer.suspend(new LedgerError('STORE_ROLLED_BACK', message)),
+  })
+  follower.listen(({ last, isOwn }) => {
+    // Clears the cache of the feed, because another process may have erased an entry in it.
+    if (!isOwn) feed.erased()
+    signing.onCommit()
+    feed.committed(last)
   })
   if (head !== null) follower.noteSeen(head)
   writer.onCommit = (committed) => {
@@ -163,9 +164,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   if (mirrors.ownEvidence !== null) mirrors.onConflict(mirrors.ownEvidence.what)
   await mirrors.begin()
   const attachments = new AttachmentService(reader, writer, blobs, attachmentBytesMax)
-  const isShared = isDatabaseUrl(location)
-  if (isShared) follower.poll(schedule)
-  const knownBlocks = () => (isShared ? follower.size : null)
+  if (isDatabaseUrl(location)) follower.poll(schedule)
   const turnsOf = await openTurns(location, schedule)
   const { witnessOf = [] } = options
   const witness = new LogWitness({
@@ -182,22 +181,20 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
           options.verification,
           { clock, schedule, startThread: platform.startThread },
         )
-  const parts = {
-    location,
-    feed,
-    attachments,
-    log,
-    witnesses,
-    witness,
-    mirrors,
-    verification,
-    blockListeners,
-    knownBlocks,
-    catchUp: () => follower.catchUp(),
-    turnsOf,
+  const service: LedgerService = {
+    serverId,
+    read: new LedgerReads(reader, clock),
+    history: new ItemHistory(reader),
+    write: new LedgerWrites({
+      ...{ store: reader, writer, clock, attachments, turnsOf },
+      onErased: () => feed.erased(),
+    }),
+    store: reader,
+    reader: new LedgerReader(location, reader),
+    ...{ attachments, writer, follower, feed, log, witnesses, witness, mirrors, verification },
   }
   return {
-    service: new LedgerService(reader, writer, clock, parts),
+    service,
     async close() {
       await verification?.close()
       await follower.close()

@@ -304,7 +304,7 @@ it('opens a blob that two entries name, even if the first of these entries is er
       if (typeof member !== 'function') return member
       return async (...args: unknown[]) => {
         const result: unknown = await member.apply(target, args)
-        await node.service.eraseRevisions('files', 'a', null).catch(() => {})
+        await node.service.write.eraseRevisions('files', 'a', null).catch(() => {})
         store.refresh()
         return result
       }

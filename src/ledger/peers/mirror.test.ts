@@ -21,7 +21,7 @@ import { nodeOfKey } from './peer-list.ts'
 
 /** Waits until the node has signed its whole chain, because a node does not sign each block at once. */
 async function signed({ service }: LedgerNode): Promise<void> {
-  const { blocks } = await service.chainSize()
+  const { blocks } = await service.read.chainSize()
   await service.log.consistency(0, blocks)
 }
 
@@ -267,7 +267,7 @@ it('detects two histories under one key, keeps evidence, and adds no more blocks
   for (const twinBlocks of [1, 3, 9]) {
     const mirror = await mirrorOf(node)
     await pull(mirror, sourceOf(node))
-    const { blocks } = await twin.service.chainSize()
+    const { blocks } = await twin.service.read.chainSize()
     for (let n = blocks; n < 2 + twinBlocks; n += 1) await twin.send('POST', `/api/twin${n}`)
     await signed(twin)
     await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })

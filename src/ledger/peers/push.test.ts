@@ -149,7 +149,7 @@ it('rejects a signed push with invalid content, reports the reason, and stores n
 async function twinOf(folder: string, blocks: number) {
   const twin = await startLedgerNode({ folder })
   onTestFinished(() => twin.close())
-  const { blocks: common } = await twin.service.chainSize()
+  const { blocks: common } = await twin.service.read.chainSize()
   for (let n = common; n < blocks; n += 1) await twin.send('POST', '/api/fruit', { twin: n })
   await twin.service.log.consistency(0, blocks)
   const note = await twin.service.log.checkpoint()

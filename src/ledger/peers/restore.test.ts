@@ -19,7 +19,7 @@ async function nodeWith(folder: string, databases: number): Promise<LedgerNode> 
   for (let n = 0; n < databases; n += 1) {
     await node.send('POST', `/api/db${n}`, n === 0 ? undefined : { id: 'a' })
   }
-  const { blocks } = await node.service.chainSize()
+  const { blocks } = await node.service.read.chainSize()
   await node.service.log.consistency(0, blocks)
   return node
 }

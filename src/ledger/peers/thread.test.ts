@@ -14,7 +14,7 @@ import { serveMirrors } from './thread.ts'
 const INTERVAL_MS = 500
 
 async function signed({ service }: LedgerNode): Promise<void> {
-  const { blocks } = await service.chainSize()
+  const { blocks } = await service.read.chainSize()
   await service.log.consistency(0, blocks)
 }
 

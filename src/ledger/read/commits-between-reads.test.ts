@@ -10,8 +10,8 @@ import {
 } from '../../../test/support/ledger-node.ts'
 import { openStoreReader, type StoreReader } from '../../storage/index.ts'
 import { idListReply } from '../api/replies.ts'
-import { LedgerService } from '../node/service.ts'
-import type { LedgerWriter } from '../write/writer.ts'
+import { ItemHistory } from './item-history.ts'
+import { LedgerReads } from './reads.ts'
 
 type Change = (send: LedgerNode['send']) => Promise<unknown>
 
@@ -22,7 +22,7 @@ const createAgain: Change = async (send) => {
 }
 
 /** A ledger with the items `fig` and `plum` of database `fruit`, to which `change` is made after the first read. */
-async function ledgerWithCommit(change: Change = createAgain): Promise<LedgerService> {
+async function ledgerWithCommit(change: Change = createAgain) {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
@@ -51,9 +51,8 @@ async function ledgerWithCommit(change: Change = createAgain): Promise<LedgerSer
       }
     },
   })
-  // The tested reads use no other parts than `location`.
-  const parts = { location: folder } as ConstructorParameters<typeof LedgerService>[3]
-  return new LedgerService(shared as StoreReader, {} as LedgerWriter, new HandClock(), parts)
+  const store = shared as StoreReader
+  return { read: new LedgerReads(store, new HandClock()), history: new ItemHistory(store) }
 }
 
 const { signal } = new AbortController()
@@ -64,28 +63,28 @@ it('does not return an item of a deleted database for a height after the deletio
 })
 
 it('returns `consistent: false` if the database is deleted and created again during an aggregation', async () => {
-  const ledger = await ledgerWithCommit()
+  const { read } = await ledgerWithCommit()
   const query = { where: null, group: [], functions: [] }
-  expect(await ledger.aggregate('fruit', query, signal)).toMatchObject({
+  expect(await read.aggregate('fruit', query, signal)).toMatchObject({
     height: 1,
     consistent: false,
   })
 })
 
 it('returns `consistent: false` if a block was added during an aggregation', async () => {
-  const ledger = await ledgerWithCommit((send) => send('POST', '/api/nuts'))
+  const { read } = await ledgerWithCommit((send) => send('POST', '/api/nuts'))
   const query = { where: null, group: [], functions: [] }
   const groups = [{ group: {}, count: 2 }]
   const result = { groups, height: 1, consistent: false }
-  expect(await ledger.aggregate('fruit', query, signal)).toEqual(result)
+  expect(await read.aggregate('fruit', query, signal)).toEqual(result)
   const next = { groups, height: 2, consistent: true }
-  expect(await ledger.aggregate('fruit', query, signal)).toEqual(next)
+  expect(await read.aggregate('fruit', query, signal)).toEqual(next)
 })
 
 it('rejects a list that starts after an item of an earlier database of the same name', async () => {
-  const ledger = await ledgerWithCommit()
+  const { read } = await ledgerWithCommit()
   const range = { limit: 0, offset: 0, after: 'fig' }
-  await expect(ledger.listIds('fruit', range)).rejects.toMatchObject({ code: 'ITEM_NOT_FOUND' })
+  await expect(read.ids('fruit', range)).rejects.toMatchObject({ code: 'ITEM_NOT_FOUND' })
 })
 
 it('returns no count lower than the number of listed and skipped items, even if items were deleted after the list was read', async () => {

@@ -5,7 +5,7 @@ import { beforeAll, expect, it, onTestFinished } from 'vitest'
 import { HandClock, type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
 import { issueApiToken, openTokens } from '../../tokens/index.ts'
 import { disconnection } from '../api/replies.ts'
-import { AGGREGATIONS_MAX, COUNT_MS_MAX } from './queries.ts'
+import { AGGREGATIONS_MAX, COUNT_MS_MAX } from './reads.ts'
 
 const clock = new HandClock()
 let node: LedgerNode
@@ -124,10 +124,10 @@ it('ends a count or an aggregation after a time limit, or when the client discon
   raw.destroy()
   const aborted = disconnection({ raw } as FastifyReply)
   const query = { where: null, group: [], functions: [] }
-  await expect(node.service.aggregate('many', query, aborted)).rejects.toMatchObject({
+  await expect(node.service.read.aggregate('many', query, aborted)).rejects.toMatchObject({
     code: 'SEARCH_INTERRUPTED',
   })
-  await expect(node.service.countItems('many', null, aborted)).rejects.toMatchObject({
+  await expect(node.service.read.count('many', null, aborted)).rejects.toMatchObject({
     code: 'SEARCH_INTERRUPTED',
   })
 })
@@ -154,7 +154,7 @@ it('a token without access to a database cannot count its items', async () => {
 it('rejects an aggregation while AGGREGATIONS_MAX others are running', async () => {
   const { signal } = new AbortController()
   const query = { where: null, group: [], functions: [] }
-  const run = () => node.service.aggregate('many', query, signal)
+  const run = () => node.service.read.aggregate('many', query, signal)
   const running = await Promise.allSettled(Array.from({ length: AGGREGATIONS_MAX + 1 }, run))
   const codes = running.map((each) => (each.status === 'fulfilled' ? 'done' : each.reason.code))
   expect(codes).toEqual([...Array(AGGREGATIONS_MAX).fill('done'), 'AGGREGATIONS_BUSY'])

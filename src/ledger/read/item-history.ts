@@ -1,7 +1,7 @@
 import { packPosition, positionText } from '../../chain/index.ts'
 import type { StoredRevision, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { pagesOf, requireDatabase } from './reads.ts'
+import { readPages, requireDatabase } from './pages.ts'
 
 /** Selects a page of a history. `limit` 0 means no limit. */
 export interface HistoryRange {
@@ -39,7 +39,7 @@ export class ItemHistory {
     const { limit, newestFirst } = range
     const oneMore = limit === 0 ? 0 : limit + 1
     let { after } = range
-    return pagesOf<StoredRevision>(oneMore, REVISIONS_PER_PAGE, async (rows) => {
+    return readPages<StoredRevision>(oneMore, REVISIONS_PER_PAGE, async (rows) => {
       const from = after === null ? {} : { after }
       const page = await this.#store.revisions(database, id, { newestFirst, limit: rows, ...from })
       after = page.at(-1)?.position ?? after

@@ -1,216 +1,248 @@
-import { setImmediate } from 'node:timers/promises'
-import type { Block } from '../../chain/index.ts'
-import type { Filter } from '../../filter/index.ts'
+import type { Clock } from '../../base/clock.ts'
+import { turn } from '../../base/turn.ts'
+import type { Where } from '../../filter/index.ts'
 import {
-  type FoundItem,
-  openStoreReader,
+  type StoredIndex,
   type StoredItem,
   StoreError,
-  type StoreLocation,
   type StoreReader,
+  storedJson,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { searchPages } from './queries.ts'
+import { Aggregation, type AggregationQuery, type Group } from './aggregation.ts'
+import { ChainCount, type ChainSize } from './chain-count.ts'
+import {
+  type ItemQuery,
+  itemPages,
+  type ListRange,
+  type QueryResult,
+  requireDatabase,
+  searchPages,
+  withFirst,
+} from './pages.ts'
 
+export interface ItemListRange extends ListRange {
+  /** Only items that were created after the item with this id, or after this packed position. */
+  readonly after: string | number | null
+}
+
+/** An item of a list: its id, and the packed position of its creation. */
+export type ListedId = Pick<StoredItem, 'id' | 'created'>
+
+/** Maximum ids or items per page of a list. */
+const IDS_PER_PAGE = 1_000
 const ITEMS_PER_PAGE = 256
-const BLOCKS_PER_PAGE = 64
-const BLOCKS_PER_COUNT = 2_000
 
-/** Selects a page of a list. `limit` 0 means no limit. */
-export interface ListRange {
-  readonly limit: number
-  readonly offset: number
+interface AggregationResult {
+  readonly groups: readonly Group[]
+  /** Height of the newest block when the aggregation started. */
+  readonly height: number
+  /** True if no block was added during the aggregation; then the result is exact for `height`. */
+  readonly consistent: boolean
 }
 
-export interface ChainSize {
-  readonly blocks: number
-  readonly entries: number
-}
-
-/** Returns the packed position of the entry that created `db`. Errors: DATABASE_NOT_FOUND. */
-export async function requireDatabase(store: StoreReader, db: string): Promise<number> {
-  const database = await store.database(db)
-  if (database !== null) return database.created
-  throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
-}
-
+/** Maximum milliseconds of a count or an aggregation, less than the usual timeouts of clients and proxies. */
+export const COUNT_MS_MAX = 20_000
 /**
- * Reads up to `limit` rows, or all rows if `limit` is 0, page by page. `read` returns the next rows, at most as many as
- * its argument says. The caller may empty a page, so that no row stays in memory during a long reply. Yields to the
- * event loop between two pages.
+ * Number of characters of items after which an aggregation yields to the event loop. They take about two milliseconds.
  */
-export async function* pagesOf<Row>(
-  limit: number,
-  pageRows: number,
-  read: (rows: number) => Promise<Row[]>,
-): AsyncGenerator<Row[]> {
-  let left = limit === 0 ? Number.POSITIVE_INFINITY : limit
-  while (left > 0) {
-    const page = await read(Math.min(left, pageRows))
-    if (page.length === 0) return
-    left -= page.length
-    yield page
-    await setImmediate()
-  }
-}
+const AGGREGATED_CHARACTERS = 131_072
+/** Maximum concurrent aggregations. Each can use some megabytes of memory. */
+export const AGGREGATIONS_MAX = 8
 
-/**
- * Reads a range of items or ids, page by page. Each page after the first starts after the last row of the previous
- * page, so its cost does not grow with the offset.
- */
-export function itemPages<Row extends { created: number }>(
-  { limit, offset }: ListRange,
-  pageRows: number,
-  after: number,
-  read: (from: { after: number; offset: number; limit: number }) => Promise<Row[]>,
-): AsyncGenerator<Row[]> {
-  let from = { after, offset }
-  return pagesOf<Row>(limit, pageRows, async (rows) => {
-    const page = await read({ ...from, limit: rows })
-    const last = page.at(-1)?.created ?? Number.POSITIVE_INFINITY
-    // In a damaged store, a page could end before its start. Then the list would repeat items and never end.
-    if (last <= from.after) {
-      throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
-    }
-    from = { after: last, offset: 0 }
-    return page
-  })
-}
-
-/** Reads the blocks of a store's chain from height `offset` on, page by page. */
-export function blockPages(store: StoreReader, range: ListRange): AsyncGenerator<Block[]> {
-  let next = range.offset
-  return pagesOf<Block>(range.limit, BLOCKS_PER_PAGE, async (rows) => {
-    const blocks = await store.blocks(store.serverId, next, rows)
-    next += blocks.length
-    return blocks
-  })
-}
-
-/** Counts the blocks and entries of the node's own chain. Each call reads only the blocks since the previous call. */
-export class ChainCount {
+/** Reads the databases and items of the node, in their current state, and its chain. */
+export class LedgerReads {
   readonly #store: StoreReader
-  #counted: ChainSize = { blocks: 0, entries: 0 }
-  #counting: Promise<ChainSize> | null = null
+  readonly #clock: Clock
+  readonly #chain: ChainCount
+  #aggregations = 0
 
-  constructor(store: StoreReader) {
+  constructor(store: StoreReader, clock: Clock) {
     this.#store = store
+    this.#clock = clock
+    this.#chain = new ChainCount(store)
   }
 
-  /** Returns the size of the chain. The first call can take seconds, but does not block the event loop. */
-  size(): Promise<ChainSize> {
-    this.#counting ??= this.#count().finally(() => {
-      this.#counting = null
-    })
-    return this.#counting
+  chainSize(): Promise<ChainSize> {
+    return this.#chain.size()
   }
 
-  async #count(): Promise<ChainSize> {
-    const { serverId } = this.#store
-    const head = await this.#store.head(serverId)
-    const size = head === null ? 0 : head.height + 1
-    while (this.#counted.blocks < size) {
-      const { blocks, entries } = this.#counted
-      const to = Math.min(blocks + BLOCKS_PER_COUNT, size)
-      const more = await this.#store.countEntries(serverId, blocks, to)
-      this.#counted = { blocks: to, entries: entries + more }
-      await setImmediate()
-    }
-    return this.#counted
-  }
-}
-
-/** Reads the databases and the chain of one node. Except for `requireDatabase`, a missing database counts as empty. */
-export class LedgerReader {
-  readonly serverId: number
-  readonly location: StoreLocation
-  readonly #store: StoreReader
-
-  constructor(location: StoreLocation, store: StoreReader) {
-    this.location = location
-    this.serverId = store.serverId
-    this.#store = store
+  /** Lists the names of all databases, in creation order. */
+  async databases(): Promise<string[]> {
+    return (await this.#store.databases()).map(({ name }) => name)
   }
 
-  /** Opens a connection to the store at `location`, even if a node has the store open. */
-  static async open(location: StoreLocation): Promise<LedgerReader> {
-    return new LedgerReader(location, await openStoreReader(location, { frozen: false }))
+  /** Lists the declared indexes, in the order of their databases. */
+  indexes(): Promise<StoredIndex[]> {
+    return this.#store.indexes()
   }
 
-  /** Like `open`, but every read returns the state at the time of the first read. */
-  static async openSnapshot(location: StoreLocation): Promise<LedgerReader> {
-    return new LedgerReader(location, await openStoreReader(location, { frozen: true }))
+  /** Returns the item, or null if it does not exist. Errors: DATABASE_NOT_FOUND. */
+  async item(db: string, id: string): Promise<StoredItem | null> {
+    const item = await this.#store.item(db, id)
+    if (item === null) await requireDatabase(this.#store, db)
+    return item
   }
 
-  /** Returns the height of the newest block, or null. */
-  async height(): Promise<number | null> {
-    return (await this.#store.head(this.serverId))?.height ?? null
+  /**
+   * Lists the ids of a database in creation order, page by page.
+   * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND for an unknown `after`.
+   */
+  async ids(db: string, range: ItemListRange): Promise<AsyncIterable<ListedId[]>> {
+    const { database, after } = await this.#requireStart(db, range.after)
+    return withFirst(
+      itemPages(range, IDS_PER_PAGE, after, (from) => this.#store.listIds(database, from)),
+    )
   }
 
-  /** Rejects with DATABASE_NOT_FOUND if there is no database `db`. */
-  async requireDatabase(db: string): Promise<void> {
-    await requireDatabase(this.#store, db)
+  /** Lists the items of a database as canonical texts. Order and errors: as for `ids`. */
+  async items(db: string, range: ItemListRange): Promise<AsyncIterable<StoredItem[]>> {
+    const { database, after } = await this.#requireStart(db, range.after)
+    return withFirst(
+      itemPages(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from)),
+    )
   }
 
-  /** Returns the packed position of the entry that created `db`, or null if there is no such database. */
-  async databaseCreated(db: string): Promise<number | null> {
-    return (await this.#store.database(db))?.created ?? null
+  /** Finds items by a filter. Errors: as for `ids` and `searchPages`. */
+  async find(
+    db: string,
+    query: Omit<ItemQuery, 'after'> & Pick<ItemListRange, 'after'>,
+  ): Promise<QueryResult> {
+    const { database, after } = await this.#requireStart(db, query.after)
+    return searchPages(this.#store, database, { ...query, after: after === -1 ? null : after })
   }
 
-  readItem(db: string, id: string): Promise<StoredItem | null> {
-    return this.#store.item(db, id)
-  }
-
-  /** Counts the items of `db` with ids from `from` (inclusive) to `to` (exclusive). */
-  async countIds(db: string, from: string, to: string): Promise<number> {
-    const database = await this.#store.database(db)
-    return database === null ? 0 : this.#store.countIds(database.created, from, to)
-  }
-
-  /** Lists all items of `db` in creation order, page by page. */
-  async *listItems(db: string): AsyncGenerator<StoredItem[]> {
-    const database = await this.#store.database(db)
-    if (database === null) return
-    const all = { limit: 0, offset: 0 }
-    yield* itemPages(all, ITEMS_PER_PAGE, -1, (from) =>
-      this.#store.listItems(database.created, from),
+  async #requireStart(db: string, after: ItemListRange['after']) {
+    const item = typeof after === 'string' ? await this.item(db, after) : null
+    const database = await requireDatabase(this.#store, db)
+    if (typeof after !== 'string') return { database, after: after ?? -1 }
+    // An item that was created before the database belongs to an earlier database of this name.
+    if (item !== null && item.created > database) return { database, after: item.created }
+    throw new LedgerError(
+      'ITEM_NOT_FOUND',
+      `there is no item ${after} in ${db}, so no list can start after it`,
     )
   }
 
   /**
-   * Finds the items of `db` that match `filter`, page by page. If `docs` is false, reads only their ids.
-   * Errors: StoreError (SEARCH_TOO_LARGE), before the first page.
+   * Counts the items that match `where`. `signal` interrupts the count.
+   * Errors: DATABASE_NOT_FOUND; StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
    */
-  async findItems(db: string, filter: Filter, docs: boolean): Promise<AsyncIterable<FoundItem[]>> {
-    const database = await this.#store.database(db)
-    if (database === null) return NO_PAGES
-    const query = { filter, after: null, docs }
-    return (await searchPages(this.#store, database.created, query)).pages
+  async count(db: string, where: Where | null, signal: AbortSignal): Promise<number> {
+    const database = await requireDatabase(this.#store, db)
+    const [count = 0] = await this.#count([database], where, signal)
+    return count
   }
 
-  /** Lists the blocks of the chain from `height` on, page by page. */
-  blocks(height: number) {
-    return blockPages(this.#store, { offset: height, limit: 0 })
+  /**
+   * Counts the items of each database for whose name `isSelected` returns true, in creation order. `signal` interrupts
+   * the count. Errors: StoreError (SEARCH_TOO_LARGE, SEARCH_INTERRUPTED).
+   */
+  async countEach(
+    isSelected: (db: string) => boolean,
+    signal: AbortSignal,
+  ): Promise<{ readonly db: string; readonly count: number }[]> {
+    const databases = (await this.#store.databases()).filter(({ name }) => isSelected(name))
+    const positions = databases.map(({ created }) => created)
+    const counts = await this.#count(positions, null, signal)
+    return databases.map(({ name }, at) => ({ db: name, count: counts[at] ?? 0 }))
   }
 
-  /** See `StoreReader.timeline`. */
-  get timeline(): number {
-    return this.#store.timeline
+  /** Counts the items in each of `databases`, given by the packed positions of their creation. */
+  async #count(
+    databases: readonly number[],
+    where: Where | null,
+    signal: AbortSignal,
+  ): Promise<number[]> {
+    const until = this.#clock.now() + COUNT_MS_MAX
+    const counts: number[] = []
+    for (const database of databases) {
+      const { pieces } = await this.#store.count(database, where)
+      let count = 0
+      for await (const piece of this.#interruptible(pieces, until, signal)) count += piece
+      counts.push(count)
+    }
+    return counts
   }
 
-  /** See `StoreReader.requireTimeline`. */
-  requireTimeline(timeline: number): void {
-    this.#store.requireTimeline(timeline)
+  /**
+   * Aggregates the items of a database. `signal` interrupts the aggregation.
+   * Errors: DATABASE_NOT_FOUND, GROUPS_TOO_MANY, SUM_TOO_LARGE, AGGREGATIONS_BUSY; StoreError (SEARCH_TOO_LARGE,
+   * SEARCH_INTERRUPTED).
+   */
+  async aggregate(
+    db: string,
+    query: AggregationQuery,
+    signal: AbortSignal,
+  ): Promise<AggregationResult> {
+    if (this.#aggregations === AGGREGATIONS_MAX) {
+      throw new LedgerError(
+        'AGGREGATIONS_BUSY',
+        `${AGGREGATIONS_MAX} aggregations are running; repeat the request later`,
+      )
+    }
+    this.#aggregations += 1
+    try {
+      return await this.#aggregate(db, query, signal)
+    } finally {
+      this.#aggregations -= 1
+    }
   }
 
-  /** Makes the next read include all changes that are durable now. */
-  refresh(): void {
-    this.#store.refresh()
+  async #aggregate(
+    db: string,
+    query: AggregationQuery,
+    signal: AbortSignal,
+  ): Promise<AggregationResult> {
+    const until = this.#clock.now() + COUNT_MS_MAX
+    // Read before the database, so that `consistent` is false if the database is deleted after this height.
+    const height = await this.#height()
+    const database = await requireDatabase(this.#store, db)
+    const aggregation = new Aggregation(query)
+    const search = { order: [], after: null, offset: 0, limit: null, text: true }
+    const { pieces } = await this.#store.search(database, { where: query.where, ...search })
+    for await (const items of this.#interruptible(pieces, until, signal)) {
+      let characters = 0
+      for (const { text } of items) {
+        aggregation.add(storedJson(text ?? '{}'))
+        characters += text?.length ?? 0
+        if (characters < AGGREGATED_CHARACTERS) continue
+        characters = 0
+        await turn()
+      }
+    }
+    const consistent = (await this.#height()) === height
+    return { groups: aggregation.result(), height, consistent }
   }
 
-  close(): Promise<void> {
-    return this.#store.close()
+  async #height(): Promise<number> {
+    return (await this.#store.head(this.#store.serverId))?.height ?? -1
+  }
+
+  /**
+   * Yields `pieces`, and lets the event loop serve other requests between two pieces.
+   * Errors: SEARCH_TOO_LARGE after the time `until`, SEARCH_INTERRUPTED after `signal` is aborted.
+   */
+  async *#interruptible<Piece>(
+    pieces: AsyncIterable<Piece>,
+    until: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Piece> {
+    let isFirst = true
+    for await (const piece of pieces) {
+      if (!isFirst) await turn()
+      isFirst = false
+      if (signal.aborted) {
+        throw new StoreError('SEARCH_INTERRUPTED', 'the client has disconnected')
+      }
+      if (this.#clock.now() > until) {
+        const seconds = COUNT_MS_MAX / 1_000
+        throw new StoreError(
+          'SEARCH_TOO_LARGE',
+          `counting took more than ${seconds} s: select fewer items, or declare an index for the filter`,
+        )
+      }
+      yield piece
+    }
   }
 }
-
-const NO_PAGES: AsyncIterable<FoundItem[]> = { async *[Symbol.asyncIterator]() {} }

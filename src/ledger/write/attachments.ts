@@ -1,7 +1,7 @@
 import { type Attachment, attachmentText } from '../../chain/index.ts'
 import type { BlobStore, OpenBlob, StoredAttachment, StoreReader } from '../../storage/index.ts'
 import { LedgerError, mayBeRecorded } from '../errors.ts'
-import { type ListRange, pagesOf, requireDatabase } from '../read/reads.ts'
+import { type ListRange, readPages, requireDatabase } from '../read/pages.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from './names.ts'
 import { checkAttachment } from './plan.ts'
 import type { RequestConditions, UploadConditions } from './request-conditions.ts'
@@ -164,7 +164,7 @@ export class AttachmentService {
   ): Promise<AsyncIterable<StoredAttachment[]>> {
     await this.#requireItem(db, id)
     let from = { after: range.after, offset: range.offset }
-    return pagesOf<StoredAttachment>(range.limit, PAGE_ROWS, async (limit) => {
+    return readPages<StoredAttachment>(range.limit, PAGE_ROWS, async (limit) => {
       const page = await this.#store.attachments.list(db, id, { ...from, limit })
       from = { after: page.at(-1)?.name ?? from.after, offset: 0 }
       return page

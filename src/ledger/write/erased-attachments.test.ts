@@ -214,7 +214,7 @@ it('records an erasure and a later deletion of an attachment in the same block',
   const node = await nodeWithPeople()
   await createHistory(node)
   const { attachments } = node.service
-  const erasing = node.service.eraseRevisions('people', 'ann', null)
+  const erasing = node.service.write.eraseRevisions('people', 'ann', null)
   // Queues the deletion after the erasure, but before the block closes in the next event-loop iteration.
   for (let step = 0; step < 100; step += 1) await null
   const deleting = attachments.delete('people', 'ann', 'card', undefined)
@@ -231,7 +231,7 @@ it('a replay of a chain with erased attachments, by import or mirror, restores t
   const { key } = nodeOfKey(log.verifierKey)
   const source = new PeerClient({ url: node.url, serverId, allowPrivate: true })
   const mirrored = async (into: string) => {
-    await log.consistency(0, (await node.service.chainSize()).blocks)
+    await log.consistency(0, (await node.service.read.chainSize()).blocks)
     const mirror = await Mirror.open({ folder: into, serverId, key, durable: false })
     await pull(mirror, source)
     await mirror.close()

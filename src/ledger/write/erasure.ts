@@ -15,7 +15,7 @@ import {
   storedJson,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { requireDatabase } from '../read/reads.ts'
+import { requireDatabase } from '../read/pages.ts'
 import type { Operation } from './unit-of-work.ts'
 
 const REVISIONS_PER_PAGE = 256

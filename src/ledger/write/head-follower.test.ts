@@ -28,10 +28,10 @@ function following() {
   const store = reader as unknown as StoreReader
   const lost: string[] = []
   const follower = new HeadFollower(store, 2, {
-    report: (blocks) => reported.push(blocks),
     seen() {},
     lost: (message) => lost.push(message),
   })
+  follower.listen((blocks) => reported.push(blocks))
   let next = () => {}
   follower.poll({
     after(_, run) {

@@ -1,6 +1,7 @@
 import type { Schedule } from '../../base/clock.ts'
 import { type Head, heightOf, packPosition } from '../../chain/index.ts'
 import { StoreError, type StoreReader } from '../../storage/index.ts'
+import type { LedgerError } from '../errors.ts'
 import type { SeenBlock } from './messages.ts'
 
 /** Interval between polls for blocks of other processes, milliseconds. */
@@ -23,7 +24,6 @@ export interface NewBlocks {
 
 /** The functions that a follower calls. */
 export interface FollowerCalls {
-  readonly report: (blocks: NewBlocks) => void
   /** Receives each new head that was read or noted. */
   readonly seen: (head: SeenBlock) => void
   /** Called if the chain no longer contains a block that was read before, for example after a failover. */
@@ -49,7 +49,12 @@ export class HeadFollower {
   /** The current or last read of the head, and the read that follows it. */
   #read: Promise<string | null> = Promise.resolve(null)
   #nextRead: Promise<string | null> | null = null
+  readonly #listeners = new Set<(blocks: NewBlocks) => void>()
+  #isShared = false
   #isClosed = false
+
+  /** Returns the reason why the networks of this node cannot follow the changes of other processes, or null. */
+  findFailure: () => LedgerError | StoreError | null = () => null
 
   /** `size`: number of existing blocks, which are not reported. Polls report nothing while a block is missing. */
   constructor(reader: StoreReader, size: number, calls: FollowerCalls) {
@@ -63,6 +68,17 @@ export class HeadFollower {
    */
   get size(): number {
     return this.#next
+  }
+
+  /** Whether other processes can append to the chain. Then `poll` was called. */
+  get isShared(): boolean {
+    return this.#isShared
+  }
+
+  /** Calls `listener` with new blocks of this and other processes. The returned function removes `listener`. */
+  listen(listener: (blocks: NewBlocks) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
   }
 
   /** Must be called when a block of this process is durable. `last`: packed position of the last entry of the block. */
@@ -79,6 +95,7 @@ export class HeadFollower {
 
   /** Starts to poll. Necessary only if other processes can append to the chain. */
   poll(schedule: Schedule): void {
+    this.#isShared = true
     if (this.#isClosed) return
     this.#cancelPoll = schedule.after(POLL_MS, () => {
       // A failed poll is ignored, because the next poll reports the same blocks.
@@ -162,6 +179,6 @@ export class HeadFollower {
     const from = this.#next
     if (this.#isClosed || heightOf(last) < from) return
     this.#next = heightOf(last) + 1
-    this.#calls.report({ from, last, isOwn })
+    for (const listener of this.#listeners) listener({ from, last, isOwn })
   }
 }

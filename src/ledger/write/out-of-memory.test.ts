@@ -40,18 +40,20 @@ it('when the writer thread runs out of memory, rejects further changes, serves r
   const folder = temporaryFolder()
   const options = { folder, clock: systemClock }
   const short = await openLedger({ ...options, platform: shortOf('ledger-writer', () => true) })
-  await short.service.createDatabase('d')
-  await short.service.createItems('d', [{ id: 'kept' }])
+  await short.service.write.createDatabase('d')
+  await short.service.write.createItems('d', [{ id: 'kept' }])
   const expected = { code: 'WRITER_STOPPED', message: expect.stringContaining('memory') }
-  await expect(short.service.createItems('d', large(10_000))).rejects.toMatchObject(expected)
-  await expect(short.service.createItems('d', [{ id: 'later' }])).rejects.toMatchObject(expected)
-  expect(short.service.writesRefused).toMatchObject(expected)
-  expect(await short.service.readItem('d', 'kept')).toMatchObject(KEPT)
+  await expect(short.service.write.createItems('d', large(10_000))).rejects.toMatchObject(expected)
+  await expect(short.service.write.createItems('d', [{ id: 'later' }])).rejects.toMatchObject(
+    expected,
+  )
+  expect(short.service.writer.failure).toMatchObject(expected)
+  expect(await short.service.read.item('d', 'kept')).toMatchObject(KEPT)
   await short.close()
 
   const again = await openLedger(options)
-  await again.service.createItems('d', [{ id: 'later' }])
-  expect(await again.service.readItem('d', 'kept')).toMatchObject(KEPT)
+  await again.service.write.createItems('d', [{ id: 'later' }])
+  expect(await again.service.read.item('d', 'kept')).toMatchObject(KEPT)
   await again.close()
   expect(await verifyFolder(folder)).toMatchObject({ items: 2, finding: null })
 })
@@ -63,13 +65,13 @@ it('when the signing thread runs out of memory, reports the failure to its calle
     ...{ folder, clock: systemClock },
     platform: shortOf('log-signer', () => isShort),
   })
-  await ledger.service.createDatabase('d')
-  await ledger.service.createItems('d', large(10_000))
+  await ledger.service.write.createDatabase('d')
+  await ledger.service.write.createItems('d', large(10_000))
   await expect(ledger.service.log.checkpoint()).rejects.toMatchObject({
     code: 'LOG_STOPPED',
     message: expect.stringContaining('memory'),
   })
-  await ledger.service.createItems('d', [{ id: 'after' }])
+  await ledger.service.write.createItems('d', [{ id: 'after' }])
   isShort = false
   expect(await ledger.service.log.checkpoint()).toMatch(/^daicho\/\d+\n3\n/)
   await ledger.close()
@@ -78,8 +80,8 @@ it('when the signing thread runs out of memory, reports the failure to its calle
 
 it('when the mirror thread runs out of memory, the node reports the failure, keeps writing its own chain, and starts another thread', async () => {
   const other = await startLedgerNode()
-  await other.service.createDatabase('d')
-  await other.service.createItems('d', large(10_000))
+  await other.service.write.createDatabase('d')
+  await other.service.write.createItems('d', large(10_000))
   const folder = temporaryFolder()
   let isShort = true
   let startAgain = () => {}
@@ -101,8 +103,8 @@ it('when the mirror thread runs out of memory, the node reports the failure, kee
   await expect
     .poll(() => peer()?.error)
     .toMatchObject({ code: 'MIRROR_FAILED', message: expect.stringContaining('memory') })
-  await ledger.service.createDatabase('own')
-  expect(ledger.service.writesRefused).toBe(null)
+  await ledger.service.write.createDatabase('own')
+  expect(ledger.service.writer.failure).toBe(null)
   isShort = false
   startAgain()
   await expect.poll(peer).toMatchObject({ blocks: 2, ofBlocks: 2, error: null })

@@ -111,7 +111,7 @@ export class LedgerWriter {
    * last entry of the block, or null if no block was stored.
    */
   onCommit: (last: number | null) => void = () => {}
-  /** Databases that only the networks of this process may change (`LedgerService.ownDatabase`). */
+  /** Databases that only the networks of this process may change (`LedgerWrites.ownDatabase`). */
   readonly owned = new Set<string>()
 
   private constructor(worker: Thread, clock: Clock) {
@@ -154,7 +154,13 @@ export class LedgerWriter {
     })
   }
 
-  /** The reason why changes are rejected, or why the last block was not stored; null if there is none. */
+  /**
+   * The reason why changes are rejected, or why the last block was not stored, or null:
+   * - WRITER_STOPPED, STORE_ROLLED_BACK, CHAIN_DOUBTED;
+   * - STORE_FULL, until a change is stored again or the disk has free space;
+   * - STORE_DAMAGED, until a change is stored again;
+   * - STORE_UNAVAILABLE, OUTCOME_UNKNOWN, until the database server answers again.
+   */
   get failure(): LedgerError | null {
     return this.#stopped ?? this.#suspended ?? this.#failed
   }

@@ -89,12 +89,12 @@ export class BusinessNetwork {
     this.#database = databaseOf(definition, ledger)
     this.events = new EventFeed(this.#database)
     const parts = {
-      database: ledger.ownDatabase(name),
+      database: ledger.write.ownDatabase(name),
       clock,
       startThread: (recorded: boolean) => this.#startThread(this.#definition, recorded),
       // Publishes nothing here if several processes change the network. Then `Networks` calls `EventFeed.follow`, which
       // reads the events from the chain, in chain order.
-      publish: ledger.isShared ? () => {} : this.events.publish.bind(this.events),
+      publish: ledger.follower.isShared ? () => {} : this.events.publish.bind(this.events),
       timeline: () => ledger.reader.timeline,
       follow: (timeline: number) => this.#catchUp(timeline),
       log: (level: string, text: string) => log(name, level, text),

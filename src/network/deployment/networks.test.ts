@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
-import { LedgerError, networkItemId, parsePosition, StoreError } from '../../ledger/core.ts'
+import { networkItemId, parsePosition, StoreError } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import { Networks } from './networks.ts'
 
@@ -9,7 +9,8 @@ const others = { clock: systemClock, version: '0', deadlineMs: 1_000, log() {} }
 it('ignores databases that contain no network, and warns about an unreadable network', async () => {
   const warnings: string[] = []
   const ledger = {
-    databases: async () => ['fruit', 'broken', 'veg'],
+    read: { databases: async () => ['fruit', 'broken', 'veg'] },
+    follower: { isShared: false },
     reader: {
       readItem: async (db: string, id: string) =>
         db === 'broken' && id === networkItemId(db) ? { text: '{"archive":"!"}' } : null,
@@ -35,18 +36,16 @@ function ledgerWithDeletedDatabase(databases = ['gone', 'broken']) {
     entries: [JSON.stringify({ db, item: { id: networkItemId(db) } })],
   }))
   const ledger = {
-    isShared: true,
-    knownBlocks: 0,
-    databases: async () => databases,
-    catchUp: async () => {},
-    onBlocks(listener: typeof report) {
-      report = listener
-      return () => {}
+    follower: {
+      isShared: true,
+      size: 0,
+      catchUp: async () => {},
+      listen(listener: typeof report) {
+        report = listener
+        return () => {}
+      },
     },
-    async readItem(db: string) {
-      if (db === 'broken') return { text: '{}' }
-      throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
-    },
+    read: { databases: async () => databases },
     reader: {
       readItem: async (db: string) => (db === 'broken' ? { text: '{"archive":"!"}' } : null),
       async *blocks(height: number) {
@@ -95,11 +94,11 @@ it('repeats a follow that failed until it succeeds, and reports the failure mean
   }
   report(1)
   await vi.waitFor(() => expect(retries).toHaveLength(1))
-  expect(ledger.followFailure()).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+  expect(ledger.follower.findFailure()).toMatchObject({ code: 'STORE_UNAVAILABLE' })
   await expect(networks.current()).rejects.toThrow('the server is still down')
   expect(warnings).toEqual([])
   retries.at(-1)?.()
-  await vi.waitFor(() => expect(ledger.followFailure()).toBeNull())
+  await vi.waitFor(() => expect(ledger.follower.findFailure()).toBeNull())
   expect(warnings).toEqual([expect.stringMatching(/^network broken is not served: ./)])
   await networks.close()
 })

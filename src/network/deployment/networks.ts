@@ -58,7 +58,7 @@ export class Networks {
 
   private constructor(deps: NetworksDeps) {
     const { ledger, schedule = systemSchedule } = deps
-    this.#known = ledger.knownBlocks ?? 0
+    this.#known = ledger.follower.isShared ? ledger.follower.size : 0
     this.#following = new NetworkFollower({
       ...{ ledger, schedule },
       follow: (blocks) => this.#follow(blocks),
@@ -70,13 +70,13 @@ export class Networks {
         return this.#known
       },
     }
-    if (ledger.isShared) ledger.followFailure = () => this.#followFailure()
+    if (ledger.follower.isShared) ledger.follower.findFailure = () => this.#followFailure()
   }
 
   /** Serves the networks that the ledger records, and reserves their databases. */
   static async open(deps: NetworksDeps): Promise<Networks> {
     const networks = new Networks(deps)
-    for (const name of await deps.ledger.databases()) await networks.#serve(name)
+    for (const name of await deps.ledger.read.databases()) await networks.#serve(name)
     return networks
   }
 
@@ -85,7 +85,7 @@ export class Networks {
    * networks and rules of now. Errors: StoreError.
    */
   async current(): Promise<void> {
-    if (this.#deps.ledger.isShared) await this.#following.catchUp()
+    if (this.#deps.ledger.follower.isShared) await this.#following.catchUp()
   }
 
   #followFailure(): StoreError | null {
@@ -177,7 +177,7 @@ export class Networks {
    * Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED.
    */
   async remove(name: string): Promise<void> {
-    if (this.#deps.ledger.isShared) await this.current()
+    if (this.#deps.ledger.follower.isShared) await this.current()
     await this.require(name).remove()
     this.#setRemoved(name)
   }
@@ -215,7 +215,7 @@ export class Networks {
       return network
     } catch (error) {
       this.#networks.delete(name)
-      this.#deps.ledger.disownDatabase(name)
+      this.#deps.ledger.write.disownDatabase(name)
       await network.close()
       throw error
     } finally {
@@ -230,7 +230,7 @@ export class Networks {
     next: NetworkDefinition,
     defaults: readonly FieldDefault[],
   ): Promise<BusinessNetwork> {
-    if (this.#deps.ledger.isShared) await this.current()
+    if (this.#deps.ledger.follower.isShared) await this.current()
     const network = this.require(next.name)
     await network.upgrade(next, defaults)
     return network

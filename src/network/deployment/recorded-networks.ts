@@ -13,13 +13,13 @@ import { isTombstone } from '../resources/network-item.ts'
 export function readNetworkItem(
   ledger: LedgerService,
   name: string,
-): ReturnType<LedgerService['readItem']> {
+): ReturnType<LedgerService['reader']['readItem']> {
   return ledger.reader.readItem(name, networkItemId(name))
 }
 
 /** Throws if the ledger has a database `name`. Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN. */
 export async function requireFreeName(name: string, ledger: LedgerService): Promise<void> {
-  if (!(await ledger.databases()).includes(name)) return
+  if (!(await ledger.read.databases()).includes(name)) return
   const item = await readNetworkItem(ledger, name)
   if (item !== null && !isTombstone(item.text)) {
     throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
@@ -88,8 +88,8 @@ export class NetworkFollower {
 
   constructor(parts: FollowerParts) {
     this.#parts = parts
-    this.#stop = parts.ledger.isShared
-      ? parts.ledger.onBlocks(({ from, last }) => {
+    this.#stop = parts.ledger.follower.isShared
+      ? parts.ledger.follower.listen(({ from, last }) => {
           this.#next ??= from
           this.#last = heightOf(last)
           // Remembers a failure, and tries again.
@@ -103,9 +103,9 @@ export class NetworkFollower {
     return this.#failure
   }
 
-  /** Follows all committed blocks. Errors: as for `LedgerService.catchUp` and `follow`. */
+  /** Follows all committed blocks. Errors: as for `HeadFollower.catchUp` and `follow`. */
   async catchUp(): Promise<void> {
-    await this.#parts.ledger.catchUp()
+    await this.#parts.ledger.follower.catchUp()
     await this.#followed()
   }
 

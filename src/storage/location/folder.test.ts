@@ -15,7 +15,7 @@ it.skipIf(process.geteuid?.() !== 0)(
     onTestFinished(() => rmSync(folder, { recursive: true }))
     chownSync(folder, OTHER_USER, OTHER_USER)
     const { service, close } = await openLedger({ folder, clock: systemClock })
-    await service.createDatabase('fruit')
+    await service.write.createDatabase('fruit')
     const owners = () =>
       readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => {
         const { uid, gid } = statSync(join(folder, name))

@@ -1,0 +1,106 @@
+import type { Filter } from '../../filter/index.ts'
+import {
+  type FoundItem,
+  openStoreReader,
+  type StoredItem,
+  type StoreLocation,
+  type StoreReader,
+} from '../../storage/index.ts'
+import { blockPages, itemPages, requireDatabase, searchPages } from './pages.ts'
+
+const ITEMS_PER_PAGE = 256
+
+/** Reads the databases and the chain of one node. Except for `requireDatabase`, a missing database counts as empty. */
+export class LedgerReader {
+  readonly serverId: number
+  readonly location: StoreLocation
+  readonly #store: StoreReader
+
+  constructor(location: StoreLocation, store: StoreReader) {
+    this.location = location
+    this.serverId = store.serverId
+    this.#store = store
+  }
+
+  /** Opens a connection to the store at `location`, even if a node has the store open. */
+  static async open(location: StoreLocation): Promise<LedgerReader> {
+    return new LedgerReader(location, await openStoreReader(location, { frozen: false }))
+  }
+
+  /** Like `open`, but every read returns the state at the time of the first read. */
+  static async openSnapshot(location: StoreLocation): Promise<LedgerReader> {
+    return new LedgerReader(location, await openStoreReader(location, { frozen: true }))
+  }
+
+  /** Returns the height of the newest block, or null. */
+  async height(): Promise<number | null> {
+    return (await this.#store.head(this.serverId))?.height ?? null
+  }
+
+  /** Rejects with DATABASE_NOT_FOUND if there is no database `db`. */
+  async requireDatabase(db: string): Promise<void> {
+    await requireDatabase(this.#store, db)
+  }
+
+  /** Returns the packed position of the entry that created `db`, or null if there is no such database. */
+  async databaseCreated(db: string): Promise<number | null> {
+    return (await this.#store.database(db))?.created ?? null
+  }
+
+  readItem(db: string, id: string): Promise<StoredItem | null> {
+    return this.#store.item(db, id)
+  }
+
+  /** Counts the items of `db` with ids from `from` (inclusive) to `to` (exclusive). */
+  async countIds(db: string, from: string, to: string): Promise<number> {
+    const database = await this.#store.database(db)
+    return database === null ? 0 : this.#store.countIds(database.created, from, to)
+  }
+
+  /** Lists all items of `db` in creation order, page by page. */
+  async *listItems(db: string): AsyncGenerator<StoredItem[]> {
+    const database = await this.#store.database(db)
+    if (database === null) return
+    const all = { limit: 0, offset: 0 }
+    yield* itemPages(all, ITEMS_PER_PAGE, -1, (from) =>
+      this.#store.listItems(database.created, from),
+    )
+  }
+
+  /**
+   * Finds the items of `db` that match `filter`, page by page. If `docs` is false, reads only their ids.
+   * Errors: StoreError (SEARCH_TOO_LARGE), before the first page.
+   */
+  async findItems(db: string, filter: Filter, docs: boolean): Promise<AsyncIterable<FoundItem[]>> {
+    const database = await this.#store.database(db)
+    if (database === null) return NO_PAGES
+    const query = { filter, after: null, docs }
+    return (await searchPages(this.#store, database.created, query)).pages
+  }
+
+  /** Lists the blocks of the chain from `height` on, page by page. */
+  blocks(height: number) {
+    return blockPages(this.#store, { offset: height, limit: 0 })
+  }
+
+  /** See `StoreReader.timeline`. */
+  get timeline(): number {
+    return this.#store.timeline
+  }
+
+  /** See `StoreReader.requireTimeline`. */
+  requireTimeline(timeline: number): void {
+    this.#store.requireTimeline(timeline)
+  }
+
+  /** Makes the next read include all changes that are durable now. */
+  refresh(): void {
+    this.#store.refresh()
+  }
+
+  close(): Promise<void> {
+    return this.#store.close()
+  }
+}
+
+const NO_PAGES: AsyncIterable<FoundItem[]> = { async *[Symbol.asyncIterator]() {} }

@@ -1,0 +1,148 @@
+import { setImmediate } from 'node:timers/promises'
+import { canonicalJson } from '../../base/canonical-json.ts'
+import { turn } from '../../base/turn.ts'
+import type { Block } from '../../chain/index.ts'
+import { type Fields, type Filter, projected } from '../../filter/index.ts'
+import { type FoundItem, StoreError, type StoreReader, storedJson } from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+
+const BLOCKS_PER_PAGE = 64
+
+/** Selects a page of a list. `limit` 0 means no limit. */
+export interface ListRange {
+  readonly limit: number
+  readonly offset: number
+}
+
+export interface ItemQuery {
+  readonly filter: Filter
+  /** Packed position of the item after which the search starts; null starts at the first item. */
+  readonly after: number | null
+  /** Whether to read whole items instead of only their ids. */
+  readonly docs: boolean
+}
+
+/** The items found. `index` is the path of the index that the search used, or null if the search scanned all items. */
+export interface QueryResult {
+  readonly index: string | null
+  readonly pages: AsyncIterable<FoundItem[]>
+}
+
+/** Returns the packed position of the entry that created `db`. Errors: DATABASE_NOT_FOUND. */
+export async function requireDatabase(store: StoreReader, db: string): Promise<number> {
+  const database = await store.database(db)
+  if (database !== null) return database.created
+  throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
+}
+
+/**
+ * Reads up to `limit` rows, or all rows if `limit` is 0, page by page. `read` returns the next rows, at most as many as
+ * its argument says. The caller may empty a page, so that no row stays in memory during a long reply. Yields to the
+ * event loop between two pages.
+ */
+export async function* readPages<Row>(
+  limit: number,
+  pageRows: number,
+  read: (rows: number) => Promise<Row[]>,
+): AsyncGenerator<Row[]> {
+  let left = limit === 0 ? Number.POSITIVE_INFINITY : limit
+  while (left > 0) {
+    const page = await read(Math.min(left, pageRows))
+    if (page.length === 0) return
+    left -= page.length
+    yield page
+    await setImmediate()
+  }
+}
+
+/**
+ * Reads a range of items or ids, page by page. Each page after the first starts after the last row of the previous
+ * page, so its cost does not grow with the offset.
+ */
+export function itemPages<Row extends { created: number }>(
+  { limit, offset }: ListRange,
+  pageRows: number,
+  after: number,
+  read: (from: { after: number; offset: number; limit: number }) => Promise<Row[]>,
+): AsyncGenerator<Row[]> {
+  let from = { after, offset }
+  return readPages<Row>(limit, pageRows, async (rows) => {
+    const page = await read({ ...from, limit: rows })
+    const last = page.at(-1)?.created ?? Number.POSITIVE_INFINITY
+    // In a damaged store, a page could end before its start. Then the list would repeat items and never end.
+    if (last <= from.after) {
+      throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
+    }
+    from = { after: last, offset: 0 }
+    return page
+  })
+}
+
+/** Reads the blocks of a store's chain from height `offset` on, page by page. */
+export function blockPages(store: StoreReader, range: ListRange): AsyncGenerator<Block[]> {
+  let next = range.offset
+  return readPages<Block>(range.limit, BLOCKS_PER_PAGE, async (rows) => {
+    const blocks = await store.blocks(store.serverId, next, rows)
+    next += blocks.length
+    return blocks
+  })
+}
+
+/** Throws FILTER_AFTER_ORDER if the filter has an order. */
+export function requireCreationOrder(order: Filter['order']): void {
+  if (order.length === 0) return
+  throw new LedgerError(
+    'FILTER_AFTER_ORDER',
+    '`after` and `cursor` require the order of creation: remove `order`, or use `offset`',
+  )
+}
+
+/**
+ * Finds items of the database that was created at the packed position `database`, page by page. Reads the first page
+ * before the promise resolves, so that errors occur before the reply starts.
+ * Errors: StoreError (SEARCH_TOO_LARGE); FILTER_AFTER_ORDER.
+ */
+export async function searchPages(
+  store: StoreReader,
+  database: number,
+  { filter, after, docs }: ItemQuery,
+): Promise<QueryResult> {
+  const { where, order, offset, limit, fields } = filter
+  if (after !== null) requireCreationOrder(order)
+  const search = { where, order, after, offset: offset ?? 0, limit, text: docs }
+  const { index, pieces } = await store.search(database, search)
+  return { index, pages: await withFirst(piecePages(pieces, docs ? fields : null)) }
+}
+
+/** Yields the pieces that are not empty. Reduces each item to `fields` unless `fields` is null. */
+async function* piecePages(
+  pieces: AsyncIterable<FoundItem[]>,
+  fields: Fields | null,
+): AsyncGenerator<FoundItem[], void> {
+  const reduced = (text: string | null, to: Fields) =>
+    canonicalJson(projected(storedJson(text ?? '{}'), to))
+  for await (const piece of pieces) {
+    if (piece.length > 0) {
+      yield fields === null
+        ? piece
+        : piece.splice(0).map((item) => ({ ...item, text: reduced(item.text, fields) }))
+      // A streamed reply has its turn before each page.
+      await setImmediate()
+    } else await turn()
+  }
+}
+
+/**
+ * Returns all pages. Reads the first page before the promise resolves, so that its errors occur before the reply
+ * starts.
+ */
+export async function withFirst<Page>(
+  pages: AsyncGenerator<Page, void>,
+): Promise<AsyncGenerator<Page>> {
+  const first = await pages.next()
+  return (async function* () {
+    if (first.done === true) return
+    yield first.value
+    yield* pages
+  })()
+}
