@@ -130,7 +130,8 @@ export function singleValueAt(resource: JsonObject, path: Path): SortValue {
 export function sortText(text: string): string {
   if (text.length <= SORT_CHARACTERS) return text
   const cut = text.slice(0, SORT_CHARACTERS)
-  return cut.isWellFormed() ? cut : cut.slice(0, -1)
+  // A copy, because a slice would keep the whole text in memory.
+  return [...(cut.isWellFormed() ? cut : cut.slice(0, -1))].join('')
 }
 
 /**

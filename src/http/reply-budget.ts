@@ -45,6 +45,11 @@ export class ReplyBudget {
     this.#clock = clock
   }
 
+  /** Whether `require` may throw, because long replies are unsent. */
+  get isInUse(): boolean {
+    return this.#bytes > 0
+  }
+
   /** Throws unless there is room for `bytes`, or no other long reply is unsent. Errors: HttpRefusal (503). */
   require(bytes: number): void {
     if (bytes > SHORT_BYTES && this.#bytes > 0 && !this.#hasRoom(bytes)) throw BUSY

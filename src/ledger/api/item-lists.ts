@@ -39,10 +39,11 @@ export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
       },
       config: { scope: 'db:{db}:read', lasting: true },
     },
-    async ({ params: { db }, query }, reply) => {
+    async ({ params: { db }, query, method }, reply) => {
+      const docs = isFlagSet(query.docs) && method !== 'HEAD'
       const options = {
         ...{ ...rangeOf(query), after: startOf(query), cursor: query.cursor !== undefined },
-        ...{ docs: isFlagSet(query.docs), count: isFlagSet(query.count) },
+        ...{ docs, count: isFlagSet(query.count) },
       }
       const filter = filterOf(query)
       await turn(true)

@@ -142,6 +142,9 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const { params, query } = request
       const { db, id } = params
       const precondition = preconditionOf(request)
+      const { replyBudget } = request.server
+      // A long item is not read without room for the reply.
+      if (replyBudget.isInUse) replyBudget.require((await ledger.store.itemBytes(db, id)) ?? 0)
       const item =
         query.at === undefined
           ? await ledger.read.item(db, id)

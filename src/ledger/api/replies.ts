@@ -73,13 +73,14 @@ async function* listText<Row>(
   textOf: (row: Row) => string,
 ): AsyncGenerator<string[]> {
   let opening = `"${name}":[`
-  for await (const page of pages) {
-    yield page.splice(0).flatMap((row) => {
+  // A function, because a suspended generator keeps its temporary values in memory.
+  const take = (page: Row[]) =>
+    page.splice(0).flatMap((row) => {
       const texts = [opening, textOf(row)]
       opening = ','
       return texts
     })
-  }
+  for await (const page of pages) yield take(page)
   yield [opening === ',' ? ']' : `${opening}]`]
 }
 

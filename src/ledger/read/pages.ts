@@ -114,18 +114,22 @@ export async function searchPages(
   return { index, pages: await withFirst(piecePages(pieces, docs ? fields : null)) }
 }
 
+function reduce(items: FoundItem[], fields: Fields): void {
+  for (const item of items.splice(0)) {
+    const text = canonicalJson(projected(storedJson(item.text ?? '{}'), fields))
+    items.push({ ...item, text })
+  }
+}
+
 /** Yields the pieces that are not empty. Reduces each item to `fields` unless `fields` is null. */
 async function* piecePages(
   pieces: AsyncIterable<FoundItem[]>,
   fields: Fields | null,
 ): AsyncGenerator<FoundItem[], void> {
-  const reduced = (text: string | null, to: Fields) =>
-    canonicalJson(projected(storedJson(text ?? '{}'), to))
   for await (const piece of pieces) {
     if (piece.length > 0) {
-      yield fields === null
-        ? piece
-        : piece.splice(0).map((item) => ({ ...item, text: reduced(item.text, fields) }))
+      if (fields !== null) reduce(piece, fields)
+      yield piece
       // A streamed reply has its turn before each page.
       await setImmediate()
     } else await turn()

@@ -52,6 +52,27 @@ it('fills the limit in order, without a gap, if items were deleted after their p
   expect(await found(rowsOf(pieces, [1, 2, 3, 4, 5]), { limit: 1 })).toEqual(['i6'])
 })
 
+it('keeps no item in memory while a search sorts', async () => {
+  const read: unknown[][] = []
+  const { items } = rowsOf([], [])
+  const rows = rowsOf([[1, 2], [3]], [], {
+    items: async (positions, options) => {
+      const rows = await items(positions, options)
+      read.push(rows)
+      return rows
+    },
+  })
+  const order = [{ path: ['n'], descending: true }]
+  const kept: number[] = []
+  const { pieces } = await searchItems(rows, 0, { ...everything, order, text: true })
+  for await (const piece of pieces) {
+    piece.splice(0)
+    kept.push(read.flat().length)
+  }
+  expect(read.length).toBeGreaterThan(2)
+  expect(kept.every((items) => items === 0)).toBe(true)
+})
+
 it('scans all items if the index was removed before its positions were read', async () => {
   const index = { number: 1, database: 0, path: 'n' }
   const where = filterOf({ filter: '{"where":{"n":{"inq":[2,3]}}}' })?.where ?? null

@@ -77,10 +77,19 @@ async function* piecesOf(positions: readonly number[]): AsyncGenerator<readonly 
   }
 }
 
+/** Removes from `items` those that do not match `where`, and the texts of the others unless `text`. */
+function keepMatches(items: FoundItem[], where: Where, text: boolean): void {
+  for (const item of items.splice(0)) {
+    if (!matches(where, parseJson(item.text ?? '{}'))) continue
+    items.push(text ? item : { ...item, text: null })
+  }
+}
+
 /**
  * Reads the items at the positions of a scan, checks and sorts them, and applies offset and limit. Each piece is
  * bounded and reads its own view of the store, so that a search blocks neither the event loop nor the restart of the
- * writer's WAL.
+ * writer's WAL. Whoever takes a piece empties it: a suspended generator keeps its temporary values in memory, so items
+ * are handled in plain functions.
  */
 class Search {
   readonly #rows: SearchRows
@@ -147,6 +156,11 @@ class Search {
     const wanted = limit === null ? Number.POSITIVE_INFINITY : limit + offset
     const ties = order.at(-1)?.descending === true ? -1 : 1
     let found: { values: SortValue[]; created: number }[] = []
+    const add = (items: FoundItem[]) => {
+      for (const { text, created } of items.splice(0)) {
+        found.push({ values: sortValuesOf(order, parseJson(text ?? '{}')), created })
+      }
+    }
     const sort = () => {
       found.sort((one, other) => {
         const compared = compareByOrder(order, one.values, other.values)
@@ -156,9 +170,7 @@ class Search {
     }
     for await (const positions of this.#scan.pieces) {
       for await (const items of this.#read(positions, true)) {
-        for (const { text, created } of items) {
-          found.push({ values: sortValuesOf(order, parseJson(text ?? '{}')), created })
-        }
+        add(items)
         if (found.length > 2 * wanted + 1_000) sort()
         if (found.length > SORTED_ITEMS_MAX) {
           throw new StoreError(
@@ -175,19 +187,15 @@ class Search {
 
   /** Reads the items at `positions` that still exist and match, in bounded pieces. */
   async *#read(positions: readonly number[], text: boolean): AsyncGenerator<FoundItem[]> {
-    const { where } = this.#query
-    const residual = this.#scan.isExact ? null : where
+    const residual = this.#scan.isExact ? null : this.#query.where
     const options = { text: text || residual !== null, charactersMax: this.#charactersMax }
     let rest = positions
     while (rest.length > 0) {
       const items = await this.#rows.items(rest, options)
       const last = items.at(-1)?.created
       if (last === undefined) return
-      const found =
-        residual === null
-          ? items
-          : items.splice(0).filter((item) => matches(residual, parseJson(item.text ?? '{}')))
-      yield text ? found : found.splice(0).map((item) => ({ ...item, text: null }))
+      if (residual !== null) keepMatches(items, residual, text)
+      yield items
       rest = rest.slice(rest.indexOf(last) + 1)
     }
   }
