@@ -401,8 +401,12 @@ describe('serve', () => {
     rmSync(join(folder, 'peers.json'))
 
     tamper(folder, 'PRAGMA user_version = 99')
-    expectRefusal(await serve(folder), 78, /has format 99.*use a newer daicho/)
-    expectRefusal(await runDaicho(['verify', folder]), 78, /has format 99.*use a newer daicho/)
+    expectRefusal(await serve(folder), 78, /has format 99, but this daicho uses format 1: export/)
+    expectRefusal(
+      await runDaicho(['verify', folder]),
+      78,
+      /has format 99, but this daicho uses format 1: export/,
+    )
     tamper(folder, 'PRAGMA application_id = 7')
     expectRefusal(await serve(folder), 78, /is not a daicho store/)
     writeFileSync(store, 'this is text, not a store, and long enough to look at it '.repeat(40))

@@ -40,8 +40,7 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   RESTORE_WITHOUT_KEY: EXIT.configuration,
   SECRET_TOO_SHORT: EXIT.configuration,
   STORE_FOREIGN: EXIT.configuration,
-  STORE_TOO_NEW: EXIT.configuration,
-  STORE_TOO_OLD: EXIT.configuration,
+  STORE_FORMAT: EXIT.configuration,
   STORE_UNAVAILABLE: EXIT.configuration,
   STORE_UNSAFE: EXIT.configuration,
 }

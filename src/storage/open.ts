@@ -47,10 +47,7 @@ export async function storeExists(location: StoreLocation): Promise<boolean> {
     await (await openStoreReader(location, { frozen: false })).close()
     return true
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error
-    // A store of an older format counts as existing, because opening it for writing upgrades it.
-    if (error.code === 'STORE_TOO_OLD') return true
-    if (error.code === 'STORE_NOT_FOUND') return false
+    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return false
     throw error
   }
 }

@@ -19,9 +19,6 @@ import { type LoadNote, LoadProgress } from '../../exchange/index.ts'
 import { syncPath } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
 
-/** Version of the file format. */
-const STATE_VERSION = 2
-
 /** Arguments and input of a load. A load can be resumed only with the same arguments and the same input. */
 export interface LoadIdentity {
   readonly db: string
@@ -93,7 +90,7 @@ export class LoadStateFile {
   static create(path: string, identity: LoadIdentity, load: LoadId): LoadStateFile {
     try {
       const file = openSync(path, 'ax', 0o600)
-      appendFileSync(file, `${JSON.stringify({ version: STATE_VERSION, ...load, identity })}\n`)
+      appendFileSync(file, `${JSON.stringify({ ...load, identity })}\n`)
       fsyncSync(file)
       syncPath(dirname(path))
       return new LoadStateFile(path, file, load, new LoadProgress())
@@ -172,7 +169,7 @@ interface StateHead extends LoadId {
 
 /** Checks only the members without which items could be loaded twice, because no other program writes the file. */
 function isHead(value: unknown): value is StateHead {
-  if (!isJsonObject(value) || value.version !== STATE_VERSION) return false
+  if (!isJsonObject(value)) return false
   const { loadId, startedMs, identity } = value
   return typeof loadId === 'string' && Number.isSafeInteger(startedMs) && isJsonObject(identity)
 }

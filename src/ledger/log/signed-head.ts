@@ -48,19 +48,14 @@ export interface SignedHead {
   write(note: string): void
 }
 
-/** Parses the content of a `signed-head` file: a signed note, or only its text. Errors: ProofError. */
-export function headOfFile(content: string): Checkpoint {
-  if (content.includes('\n\n')) return checkpointOf(unverifiedText(content))
-  const head = checkpointOf(content)
-  // Requires the canonical text, because a note that lost its empty line would look like a text with extension lines.
-  if (checkpointText(head) === content) return head
-  throw new ProofError('CHECKPOINT_MALFORMED', 'this is neither a signed head nor the text of one')
+/** Parses the content of a `signed-head` file. Does not verify the signature. Errors: ProofError. */
+export function parseSignedHead(note: string): Checkpoint {
+  return checkpointOf(unverifiedText(note))
 }
 
 /**
  * Returns the signed head in a data folder. The file is separate from the store and not part of backups. So if an older
- * store is restored, the signed head shows that blocks are missing. The file contains the signed note. A file of an
- * earlier version contains only the text of the note until the next signature replaces it.
+ * store is restored, the signed head shows that blocks are missing.
  */
 export function signedHeadIn(folder: string): SignedHead {
   const path = join(folder, SIGNED_HEAD_FILE)
@@ -68,7 +63,7 @@ export function signedHeadIn(folder: string): SignedHead {
     read() {
       if (!fileExists(path)) return null
       try {
-        return headOfFile(readFileSync(path, 'utf8'))
+        return parseSignedHead(readFileSync(path, 'utf8'))
       } catch (error) {
         if (!(error instanceof ProofError)) throw error
         throw new LedgerError(
@@ -92,7 +87,7 @@ export function temporaryHead(): SignedHead {
   return {
     read: () => kept,
     write(note) {
-      kept = headOfFile(note)
+      kept = parseSignedHead(note)
     },
   }
 }

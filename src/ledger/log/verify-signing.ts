@@ -4,7 +4,7 @@ import { logOrigin, nodeVerifySignature, openCheckpoint, ProofError } from '../.
 import { fileExists, LOCK_FILE, type StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { existingNodeKey, type NodeKey } from './node-key.ts'
-import { expectSignedHead, headOfFile, SIGNED_HEAD_FILE } from './signed-head.ts'
+import { expectSignedHead, parseSignedHead, SIGNED_HEAD_FILE } from './signed-head.ts'
 
 /** The files of a data folder that concern the signatures of its node: the key and the signed head. */
 export interface SigningFiles {
@@ -84,14 +84,12 @@ export async function signedHeadFinding(
 ): Promise<string | null> {
   if (content === null) return null
   try {
-    const head = headOfFile(content)
+    const head = parseSignedHead(content)
     const name = logOrigin(store.serverId)
     if (head.origin !== name) {
       return `signed-head belongs to the log ${head.origin}, but the store contains the log ${name}: put back the signed-head of this node`
     }
-    // Earlier versions wrote only the text of a note. Such a file has no empty line.
-    const isOwnKey = typeof key === 'object' && key.serverId === store.serverId
-    if (isOwnKey && content.includes('\n\n')) {
+    if (typeof key === 'object' && key.serverId === store.serverId) {
       await openCheckpoint(nodeVerifySignature, { name, publicKey: key.publicKey }, content)
     }
     await expectSignedHead(store, { read: () => head, write() {} })

@@ -48,10 +48,10 @@ beforeEach(async () => {
 })
 
 it('reports the reason if the writer cannot start', async () => {
-  const tooNew = startWriter({ code: 'STORE_TOO_NEW', failed: 'of a later version' })
+  const tooNew = startWriter({ code: 'STORE_FORMAT', failed: 'of another format' })
   await expect(tooNew).rejects.toMatchObject({
-    code: 'STORE_TOO_NEW',
-    message: 'of a later version',
+    code: 'STORE_FORMAT',
+    message: 'of another format',
   })
   const starting = startWriter({ ready: true }, () => thread.emit('error', new Error('no memory')))
   await expect(starting).rejects.toMatchObject({

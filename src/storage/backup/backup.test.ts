@@ -14,7 +14,6 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { tamper } from '../../../test/support/tampered.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
@@ -259,27 +258,6 @@ it('rejects a backup while another backup to the same folder is running, and cre
     code: 'STORE_NOT_FOUND',
   })
   expect(readdirSync(nothing)).toEqual([])
-})
-
-it('copies a store of an older format unchanged, before a newer daicho upgrades it', async () => {
-  const folder = testFolder()
-  const vector = new URL('../../../test/vectors/store-format-1/ledger.db', import.meta.url)
-  writeFileSync(join(folder, 'ledger.db'), readFileSync(vector))
-  const made = await backup(folder, join(folder, '..', `${folder}-backups`))
-  onTestFinished(() => rmSync(`${folder}-backups`, { recursive: true, force: true }))
-  expect(made.verification).toBeNull()
-  const version = (path: string) => {
-    const database = new DatabaseSync(join(path, 'ledger.db'), { readOnly: true })
-    try {
-      return database.prepare('PRAGMA user_version').get()
-    } finally {
-      database.close()
-    }
-  }
-  expect(version(made.path ?? '')).toEqual({ user_version: 1 })
-  const owner = made.serverId
-  await (await openStore({ location: made.path ?? '', serverId: owner, durable: true })).close()
-  expect((await verification(made.path ?? '')).finding).toBeNull()
 })
 
 /** Mounts a small disk. Returns its path, or null if this process cannot mount one. */

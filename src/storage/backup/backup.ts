@@ -11,7 +11,6 @@ import {
   syncPath,
 } from '../location/folder.ts'
 import { openStoreReader } from '../open.ts'
-import { StoreError } from '../port/errors.ts'
 import type { StoreReader } from '../port/store.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
 import type { Finding } from '../verify/chain-walk.ts'
@@ -65,7 +64,7 @@ export interface Backup {
   readonly headId: string | null
   /** Number of blobs that were copied; all other blobs were linked to the last backup. */
   readonly contents: number
-  /** Null if no verification was requested, or if the store has an older format, which cannot be verified. */
+  /** Null if no verification was requested. */
   readonly verification: Verification | null
 }
 
@@ -189,25 +188,20 @@ async function verifyCopy(
   partial: string,
   contents: readonly BlobFolder[],
   progress: BackupProgress,
-): Promise<Verification | null> {
+): Promise<Verification> {
+  const store = await openStoreReader(partial, { frozen: true })
   try {
-    const store = await openStoreReader(partial, { frozen: true })
-    try {
-      const verification = await verifyStore(store, {
-        progress: ({ blocks, ofBlocks }) => {
-          const share = ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
-          progress(COPY_SHARE + share * (1 - COPY_SHARE), 'verified')
-        },
-      })
-      // A mirror may lack blobs that its source lacks.
-      if (verification.finding !== null || fileExists(join(partial, 'vkey'))) return verification
-      return { ...verification, finding: await missingBlob(store, contents) }
-    } finally {
-      await store.close()
-    }
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'STORE_TOO_OLD') return null
-    throw error
+    const verification = await verifyStore(store, {
+      progress: ({ blocks, ofBlocks }) => {
+        const share = ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
+        progress(COPY_SHARE + share * (1 - COPY_SHARE), 'verified')
+      },
+    })
+    // A mirror may lack blobs that its source lacks.
+    if (verification.finding !== null || fileExists(join(partial, 'vkey'))) return verification
+    return { ...verification, finding: await missingBlob(store, contents) }
+  } finally {
+    await store.close()
   }
 }
 

@@ -6,8 +6,7 @@ export type StoreErrorCode =
   | 'FOLDER_IN_USE' // another process has locked the folder
   | 'FOLDER_UNUSABLE' // the folder cannot be created, read or written
   | 'STORE_NOT_FOUND' // the database file is missing
-  | 'STORE_TOO_NEW' // a newer daicho wrote the store
-  | 'STORE_TOO_OLD' // an older daicho wrote the store, and the file is opened read-only
+  | 'STORE_FORMAT' // another version of daicho wrote the store, in another format
   | 'STORE_FOREIGN' // the file is not a daicho store, or belongs to another key
   | 'STORE_DAMAGED' // a part of the file is unreadable or wrong; the rest may be fine
   | 'HEAD_MOVED' // the block does not follow the head
@@ -25,6 +24,14 @@ export type StoreErrorCode =
 /** An error of a store. The message contains the folder, block or item. */
 export class StoreError extends CodedError<StoreErrorCode> {
   override readonly name = 'StoreError'
+}
+
+export function otherFormat(store: string, found: number, expected: number): StoreError {
+  return new StoreError(
+    'STORE_FORMAT',
+    `${store} has format ${found}, but this daicho uses format ${expected}: ` +
+      'export the chain with the daicho that wrote it, and import the chain with this one',
+  )
 }
 
 /** Thrown for an effect that does not apply; `position` is the packed position of its entry. */

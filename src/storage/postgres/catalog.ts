@@ -1,7 +1,7 @@
 import { text } from '../sql/rows.ts'
 import type { Queries } from './connection.ts'
 
-// The tables that the migrations in `schema.ts` create, as DESCRIPTION describes them.
+// The tables that `schema.ts` creates, as DESCRIPTION describes them.
 
 const COLUMNS = `
   answers: digest text C not null, entries bigint not null, fingerprint text C not null, key text C not null, position bigint not null, timestamp bigint not null
@@ -76,10 +76,10 @@ const TABLE_COLUMNS = new Map(
     return [table, columns.split(', ')]
   }),
 )
-const TABLES = [...TABLE_COLUMNS.keys()]
+export const TABLE_NAMES: readonly string[] = [...TABLE_COLUMNS.keys()]
 
 const EXPECTED: readonly string[] = [
-  ...TABLES.map((table) => `table ${table}`),
+  ...TABLE_NAMES.map((table) => `table ${table}`),
   ...[...TABLE_COLUMNS].flatMap(([table, columns]) =>
     columns.map((column) => `column ${table}.${column}`),
   ),
@@ -92,7 +92,7 @@ const EXPECTED: readonly string[] = [
  */
 const DESCRIPTION = `WITH tables AS (
     SELECT c.oid, c.relname AS name, c.relkind, c.relpersistence, c.relrowsecurity
-    FROM unnest('{${TABLES.join(',')}}'::text[]) AS named (name)
+    FROM unnest('{${TABLE_NAMES.join(',')}}'::text[]) AS named (name)
     JOIN pg_class AS c ON c.oid = to_regclass(named.name))
   SELECT 'table ' || name || CASE WHEN relkind <> 'r' THEN ' of another kind' ELSE '' END
       || CASE WHEN relpersistence <> 'p' THEN ' without a log' ELSE '' END
@@ -118,7 +118,7 @@ const DESCRIPTION = `WITH tables AS (
   ORDER BY 1`
 
 /**
- * Returns the first object of the schema that differs from the object that the migrations create, or null. A trigger,
+ * Returns the first object of the schema that differs from the object that `schema.ts` creates, or null. A trigger,
  * a rule or another collation could change rows unnoticed, and a missing index makes statements slow.
  */
 export async function schemaDifference(queries: Queries): Promise<string | null> {

@@ -3,11 +3,10 @@ import { PAGE_CHARACTERS } from '../port/store.ts'
 import { READY } from '../search/declared-indexes.ts'
 import { integer, text } from '../sql/rows.ts'
 import { STRAY_ROWS } from '../sql/stray-rows.ts'
-import { INDEX_PARTS } from './catalog.ts'
+import { INDEX_PARTS, TABLE_NAMES } from './catalog.ts'
 import type { Queries } from './connection.ts'
 import { storeErrorOf } from './errors.ts'
 import { columnsOf, digestOf, entriesOf, type Index, REMOVED, readIndexes } from './indexes.ts'
-import { TABLES } from './schema.ts'
 
 const ITEMS_PER_PAGE = 1_000
 
@@ -29,7 +28,7 @@ const SQL = {
   nextNumber: 'SELECT min(number) FROM index_entries WHERE number > $1',
   invalid: `SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
     JOIN pg_class AS t ON t.oid = i.indrelid
-    WHERE NOT i.indisvalid AND t.relname = ANY('{${TABLES.join(',')}}') LIMIT 1`,
+    WHERE NOT i.indisvalid AND t.relname = ANY('{${TABLE_NAMES.join(',')}}') LIMIT 1`,
 } as const
 
 /**

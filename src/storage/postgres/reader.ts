@@ -52,7 +52,7 @@ import { storeErrorOf } from './errors.ts'
 import { LIST_INDEXES } from './indexes.ts'
 import { FrozenQueries, ReadPool, Reads } from './reads.ts'
 import { retrying } from './retry.ts'
-import { checkReadable } from './schema.ts'
+import { requireStore } from './schema.ts'
 import { PostgresSearchRows } from './search-rows.ts'
 
 /**
@@ -399,7 +399,7 @@ export interface PostgresReaderOptions {
 
 /**
  * Opens a database for reading, even while other processes write it.
- * Errors: STORE_NOT_FOUND, STORE_TOO_NEW, STORE_TOO_OLD, STORE_UNAVAILABLE.
+ * Errors: STORE_NOT_FOUND, STORE_FORMAT, STORE_UNAVAILABLE.
  */
 export async function openPostgresReader(options: PostgresReaderOptions): Promise<StoreReader> {
   const { url, frozen } = options
@@ -412,7 +412,7 @@ export async function openPostgresReader(options: PostgresReaderOptions): Promis
   try {
     const first = await retrying(() => Connection.open(connecting))
     connection = first
-    const serverId = await checkReadable(first)
+    const serverId = await requireStore(first)
     if (frozen) {
       await first.execute('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
       return new PostgresReader(serverId, new FrozenQueries(first), () => first.close())

@@ -1,4 +1,4 @@
-import { StoreError } from '../port/errors.ts'
+import { otherFormat, StoreError } from '../port/errors.ts'
 import { schemaDifference } from './catalog.ts'
 import type { Connection } from './connection.ts'
 import { isDuplicateTable, messageOf } from './errors.ts'
@@ -19,18 +19,22 @@ const UNSAMPLED = [
   ['blob_uploads', ['sha256']],
 ] as const
 
+/** Format of the tables below. */
+const FORMAT = 1
+
 /**
- * The migrations. Each migration is one statement, is applied once, in this order, and never changes. `catalog.ts`
- * describes the resulting schema.
+ * The statements that create the tables. `catalog.ts` describes the result. The tables and columns equal the tables of
+ * the SQLite engine (`sqlite/schema.ts`), with these differences:
  *
- * The tables and columns equal the tables of the SQLite engine (`sqlite/schema.ts`), with these differences:
- *
+ * - `daicho_schema`: the format.
  * - `node`: each transaction that appends locks the row of this table. The primary key of `blocks` guarantees one chain
  *   even without that lock. `indexes` is the digest of the declared indexes.
  * - `indexes`: `built` of a removed index is -2 until its entries are removed.
  * - JSON is stored as text, because `jsonb` would reorder members and rewrite numbers.
  */
-const MIGRATIONS: readonly string[] = [
+const CREATION: readonly string[] = [
+  // The first statement, so that processes that create the tables at the same time wait for each other.
+  `CREATE TABLE daicho_schema AS SELECT ${FORMAT}::int4 AS version`,
   `CREATE TABLE node (serverid int8 NOT NULL, indexes ${TEXT} NOT NULL)`,
   // The index is on a constant, so the table has at most one row.
   'CREATE UNIQUE INDEX node_once ON node ((0))',
@@ -86,116 +90,64 @@ const MIGRATIONS: readonly string[] = [
   }),
 ]
 
-/** The tables besides `node`. */
-export const TABLES = [
-  ...['databases', 'dropped', 'blocks', 'items', 'attachments', 'superseded', 'answers'],
-  ...['indexes', 'index_entries', 'tree', 'erasures', 'uncompacted', 'deleted_databases'],
-  ...['blobs', 'blob_chunks', 'blob_uploads', 'vacuum_probe'],
-] as const
-
 const SQL = {
-  createVersion: 'CREATE TABLE daicho_schema AS SELECT 0::int4 AS version',
   exists: `SELECT to_regclass('daicho_schema') IS NOT NULL`,
-  version: 'SELECT version FROM daicho_schema',
-  lockVersion: 'SELECT version FROM daicho_schema FOR UPDATE',
+  format: 'SELECT version FROM daicho_schema',
   owner: 'SELECT serverid FROM node',
-  addOwner: 'INSERT INTO node (serverid, indexes) VALUES ($1, $2) ON CONFLICT DO NOTHING',
+  addOwner: 'INSERT INTO node (serverid, indexes) VALUES ($1, $2)',
 } as const
 
 /**
- * Applies the missing migrations, and makes `serverId` the owner of the store unless the store has an owner. A crash
- * leaves either the old or the new version, so the call can be repeated.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW; STORE_DAMAGED if the schema differs; errors of the server.
+ * Creates the tables with `serverId` as the owner of the store in a database without them. Otherwise, checks that the
+ * database contains a store of this node.
+ * Errors: STORE_FOREIGN, STORE_FORMAT; STORE_DAMAGED if the schema differs; errors of the server.
  */
 export async function prepareSchema(connection: Connection, serverId: number): Promise<void> {
-  const version = await storedVersion(connection)
-  // Checks the owner first, so that a database of another node is not changed.
-  if (version !== null && version > 0) {
-    requireKnown(version)
-    const [row] = await connection.rows(SQL.owner, [])
-    if (row !== undefined) requireOwner(row[0], serverId)
-  }
-  if (version === null) {
-    await connection.execute(SQL.createVersion).catch((error: unknown) => {
-      // Another process is creating the table at the same time.
-      if (!isDuplicateTable(error)) throw error
-    })
-  }
-  if ((await storedVersion(connection)) !== MIGRATIONS.length) await migrate(connection)
-  await connection.rows(SQL.addOwner, [serverId, digestOf([])])
-  requireOwner(await ownerOf(connection), serverId)
-  await requireSchema(connection)
-}
-
-/** Throws if the schema differs from the schema of a new store. Errors: STORE_DAMAGED. */
-async function requireSchema(connection: Connection): Promise<void> {
-  const difference = await schemaDifference(connection)
-  if (difference !== null) throw new StoreError('STORE_DAMAGED', difference)
-}
-
-/** Throws unless `serverId` is the owner. Errors: STORE_FOREIGN. */
-function requireOwner(owner: unknown, serverId: number): void {
+  if ((await readFormat(connection)) === null) await createTables(connection, serverId)
+  const owner = await requireStore(connection)
   if (owner === serverId) return
   const message = `the database belongs to server id ${owner}, but the key belongs to server id ${serverId}`
   throw new StoreError('STORE_FOREIGN', message)
 }
 
-/** Applies the missing migrations in one transaction. Concurrent processes wait for each other. */
-async function migrate(connection: Connection): Promise<void> {
+/** Creates the tables in one transaction, unless another process creates them at the same time. */
+async function createTables(connection: Connection, serverId: number): Promise<void> {
   await connection.execute('BEGIN')
   try {
-    const [row] = await connection.rows(SQL.lockVersion, [])
-    const version = Number(row?.[0])
-    requireKnown(version)
-    for (const ddl of MIGRATIONS.slice(version)) await connection.execute(ddl)
-    await connection.execute(`UPDATE daicho_schema SET version = ${MIGRATIONS.length}`)
+    for (const statement of CREATION) await connection.execute(statement)
+    await connection.rows(SQL.addOwner, [serverId, digestOf([])])
     await connection.execute('COMMIT')
   } catch (error) {
     await connection.execute('ROLLBACK').catch(() => {})
     if (!isDuplicateTable(error)) throw error
+    if ((await readFormat(connection)) !== null) return
     const message = `the database contains the tables of another program: ${messageOf(error)}`
     throw new StoreError('STORE_FOREIGN', message)
   }
 }
 
 /**
- * Checks a database that is only read, and returns the server id of its owner.
- * Errors: STORE_NOT_FOUND, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED; errors of the server.
+ * Requires a store with exactly the schema of `catalog.ts`, and returns the server id of its owner.
+ * Errors: STORE_NOT_FOUND, STORE_FORMAT, STORE_DAMAGED; errors of the server.
  */
-export async function checkReadable(connection: Connection): Promise<number> {
-  const version = await storedVersion(connection)
-  if (version !== null) requireKnown(version)
-  if (version === null || version === 0) throw notFound()
-  if (version < MIGRATIONS.length) {
-    const message = `the database has format ${version}: start the node once to upgrade it to format ${MIGRATIONS.length}`
-    throw new StoreError('STORE_TOO_OLD', message)
+export async function requireStore(connection: Connection): Promise<number> {
+  const format = await readFormat(connection)
+  if (format === null) {
+    throw new StoreError('STORE_NOT_FOUND', 'the database does not contain a store')
   }
-  await requireSchema(connection)
-  return ownerOf(connection)
-}
-
-/** Returns the server id of the owner. Errors: STORE_DAMAGED unless there is exactly one. */
-async function ownerOf(connection: Connection): Promise<number> {
+  if (format !== FORMAT) throw otherFormat('the database', format, FORMAT)
+  const difference = await schemaDifference(connection)
+  if (difference !== null) throw new StoreError('STORE_DAMAGED', difference)
   const rows = await connection.rows(SQL.owner, [])
   const owner = rows[0]?.[0]
   if (rows.length === 1 && typeof owner === 'number') return owner
   throw new StoreError('STORE_DAMAGED', 'the table `node` must contain exactly one server id')
 }
 
-function notFound(): StoreError {
-  return new StoreError('STORE_NOT_FOUND', 'the database does not contain a store')
-}
-
-function requireKnown(version: number): void {
-  if (version <= MIGRATIONS.length) return
-  const message = `the database has format ${version}; this daicho reads up to ${MIGRATIONS.length}: use a newer daicho`
-  throw new StoreError('STORE_TOO_NEW', message)
-}
-
-/** Returns the number of applied migrations, or null for a database without tables. */
-async function storedVersion(connection: Connection): Promise<number | null> {
+/** Returns the format of the tables, or null for a database without tables of daicho. */
+async function readFormat(connection: Connection): Promise<number | null> {
   const [exists] = await connection.rows(SQL.exists, [])
   if (exists?.[0] !== true) return null
-  const [row] = await connection.rows(SQL.version, [])
-  return typeof row?.[0] === 'number' ? row[0] : null
+  const [row] = await connection.rows(SQL.format, [])
+  return Number(row?.[0] ?? 0)
 }

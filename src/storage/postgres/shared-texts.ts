@@ -5,7 +5,7 @@ import { type Row, text } from '../sql/rows.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { storeErrorOf } from './errors.ts'
 import { ReadPool } from './reads.ts'
-import { checkReadable } from './schema.ts'
+import { requireStore } from './schema.ts'
 
 const POLL_MS = 100
 
@@ -37,7 +37,7 @@ export async function openPostgresSharedText(
   const options = { url, durable: true }
   try {
     const connection = await Connection.open(options)
-    await checkReadable(connection)
+    await requireStore(connection)
     const shared = new PostgresSharedText(options, name, new ReadPool(options, connection))
     await shared.refresh()
     shared.poll(schedule)

@@ -373,7 +373,7 @@ export interface PostgresStoreOptions {
 
 /**
  * Opens a database for writing, creating the tables if they are missing.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_UNSAFE, STORE_UNAVAILABLE.
+ * Errors: STORE_FOREIGN, STORE_FORMAT, STORE_UNSAFE, STORE_UNAVAILABLE.
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, serverId, durable } = options

@@ -52,7 +52,7 @@ import { History } from './history.ts'
 import { IDEMPOTENCY_COLUMNS } from './idempotency.ts'
 import { indexDamage, LIST_INDEXES } from './indexes.ts'
 import { NO_VIEW, Reads, type View, viewPerIteration } from './reads.ts'
-import { checkReadable, ownerOf } from './schema.ts'
+import { readOwner, requireStore } from './schema.ts'
 import { SqliteSearchRows } from './search-rows.ts'
 import { LIMIT, Query, queriesOf, StatementCache } from './statements.ts'
 
@@ -126,7 +126,7 @@ export class SqliteReader implements StoreReader {
     this.#sql = queriesOf(connection, SQL)
     this.#reads = new Reads(view)
     this.attachments = new SqliteAttachments(connection, this.#reads)
-    this.serverId = ownerOf(connection)
+    this.serverId = readOwner(connection)
     this.history = new History(connection)
     this.#creations = new CreationReader(connection, this.serverId)
     this.#searchRows = new SqliteSearchRows(new StatementCache(connection), this.#reads)
@@ -341,7 +341,7 @@ export class SqliteReader implements StoreReader {
 /**
  * Opens the store in the file at `path` for reading, even while another process writes it. With `frozen`,
  * every read sees the state at the first read.
- * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, STORE_FOREIGN, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED.
+ * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, STORE_FOREIGN, STORE_FORMAT, STORE_DAMAGED.
  */
 export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
   requireStoreFile(path)
@@ -349,7 +349,7 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
   try {
     database = connectReadOnly(path)
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
-    checkReadable(database, path)
+    requireStore(database, path)
     if (frozen) database.exec('BEGIN')
     return new SqliteReader(database, frozen ? NO_VIEW : viewPerIteration(database))
   } catch (error) {

@@ -1,11 +1,10 @@
 import { DatabaseSync } from 'node:sqlite'
-import { StoreError } from '../port/errors.ts'
-import { upgradeFormat1 } from './legacy-schema.ts'
+import { otherFormat, StoreError } from '../port/errors.ts'
 
 /** Marks the file as a daicho store ("daic" in ASCII). */
 const APPLICATION_ID = 0x64616963
-/** Version of the tables below. A file with a higher number was written by a newer daicho. */
-const FORMAT_VERSION = 2
+/** Format of the tables below. */
+const FORMAT = 1
 
 /**
  * One store is one file. Positions are packed (`packPosition` in `chain/entry.ts`).
@@ -13,19 +12,30 @@ const FORMAT_VERSION = 2
  * - `node`: one row, the server id of the store's owner.
  * - `databases`: identified by the position that created them, so a reused name identifies a new database.
  * - `dropped`: deleted databases that still have items. Maintenance moves the items to `superseded` step by step.
- */
-const NODE_AND_DATABASES = `
-  CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
-  CREATE TABLE databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
-  CREATE TABLE dropped (db INTEGER PRIMARY KEY) STRICT;
-`
-
-/**
  * - `blocks`: the node's own chain. `body` contains the canonical texts of the entries, one per line, because canonical
  *   JSON has no line feed. `timestamps` has one integer per line. `blinds` and `commitments` have 32 bytes per entry.
  * - `items`: stored in creation order, so that new items are appended. An index finds items by id.
+ * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that created the
+ *   database. `ended` is the position of the next entry about the same name of the same item id, so at most one row of
+ *   a name has no `ended`. A row is current while an item of this id that was created before the row exists, so
+ *   deleting an item or a database changes no rows here.
+ * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current revision is in
+ *   `items`, so a creation writes nothing here.
+ * - `deleted_databases`: all deleted databases, whose histories are kept.
+ * - `answers`: idempotency records. Not derived from the chain.
+ * - `indexes`: declared indexes on `path` of the items of `db`. An index is complete for items created up to `built`.
+ *   `mark` is a hash of the declaration.
+ * - `index_entries`: the values of each item (`search/index-keys.ts`), in the order of their keys.
+ * - `dropped_indexes`: removed indexes whose entries still take space. Maintenance removes the entries step by step.
+ * - `tree`: the Merkle log over the headers. The row of a block contains the hashes of the nodes that its leaf
+ *   completes (two on average), starting with the leaf hash. A row never changes.
+ * - `erasures`: the erased entries, each with the position of the entry that erased it.
+ * - `uncompacted`: the erasing entries since the file was last rewritten.
  */
-const BLOCKS_AND_ITEMS = `
+const TABLES = `
+  CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
+  CREATE TABLE databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+  CREATE TABLE dropped (db INTEGER PRIMARY KEY) STRICT;
   CREATE TABLE blocks (
     height INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
@@ -46,29 +56,6 @@ const BLOCKS_AND_ITEMS = `
   ) STRICT;
   CREATE UNIQUE INDEX items_by_id ON items (db, id);
   CREATE INDEX items_in_order ON items (db, created);
-`
-
-/**
- * Added in format 2:
- *
- * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that created the
- *   database. `ended` is the position of the next entry about the same name of the same item id, so at most one row of
- *   a name has no `ended`. A row is current while an item of this id that was created before the row exists, so
- *   deleting an item or a database changes no rows here.
- * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current revision is in
- *   `items`, so a creation writes nothing here.
- * - `deleted_databases`: all deleted databases, whose histories are kept.
- * - `answers`: idempotency records. Not derived from the chain.
- * - `indexes`: declared indexes on `path` of the items of `db`. An index is complete for items created up to `built`.
- *   `mark` is a hash of the declaration.
- * - `index_entries`: the values of each item (`search/index-keys.ts`), in the order of their keys.
- * - `dropped_indexes`: removed indexes whose entries still take space. Maintenance removes the entries step by step.
- * - `tree`: the Merkle log over the headers. The row of a block contains the hashes of the nodes that its leaf
- *   completes (two on average), starting with the leaf hash. A row never changes.
- * - `erasures`: the erased entries, each with the position of the entry that erased it.
- * - `uncompacted`: the erasing entries since the file was last rewritten.
- */
-const ADDED = `
   CREATE TABLE attachments (
     position INTEGER PRIMARY KEY,
     db INTEGER NOT NULL,
@@ -120,77 +107,51 @@ const ADDED = `
   CREATE TABLE uncompacted (position INTEGER PRIMARY KEY) STRICT;
 `
 
-const TABLES = NODE_AND_DATABASES + BLOCKS_AND_ITEMS + ADDED
-
 /**
- * Creates the tables in an empty file; otherwise checks that the file is a store of this node, and
- * upgrades an older format in one transaction, so that a crash leaves the file unchanged.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW; STORE_DAMAGED if the schema differs.
+ * Creates the tables in an empty file. Otherwise, checks that the file is a store of this node.
+ * Errors: STORE_FOREIGN, STORE_FORMAT; STORE_DAMAGED if the schema differs.
  */
 export function prepareSchema(database: DatabaseSync, path: string, serverId: number): void {
-  const version = checkedVersion(database, path)
-  if (version === 0) {
+  if (isEmpty(database)) {
     database.exec('BEGIN IMMEDIATE')
     database.exec(TABLES)
     database.prepare('INSERT INTO node (serverid) VALUES (?)').run(serverId)
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
-    database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)
+    database.exec(`PRAGMA user_version = ${FORMAT}`)
     database.exec('COMMIT')
     return
   }
-  if (version === FORMAT_VERSION) requireSchema(database, path)
-  const owner = ownerOf(database)
+  requireStore(database, path)
+  const owner = readOwner(database)
   if (owner !== serverId) {
     throw new StoreError(
       'STORE_FOREIGN',
       `${path} belongs to server id ${owner}, but the key in the folder belongs to server id ${serverId}: put back the file that was replaced`,
     )
   }
-  if (version < FORMAT_VERSION) {
-    database.exec('BEGIN IMMEDIATE')
-    try {
-      upgradeFormat1(database, serverId, { blocksAndItems: BLOCKS_AND_ITEMS, added: ADDED })
-      database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)
-      database.exec('COMMIT')
-    } catch (error) {
-      database.exec('ROLLBACK')
-      throw error
-    }
-    requireSchema(database, path)
-  }
+}
+
+function isEmpty(database: DatabaseSync): boolean {
+  const marks = pragma(database, 'user_version') + pragma(database, 'application_id')
+  return marks === 0 && readDefinitions(database).size === 0
 }
 
 /**
- * Returns the format version of the file, or 0 for an empty file.
- * Errors: STORE_FOREIGN for another program's file, STORE_TOO_NEW.
+ * Requires a store of FORMAT. Does not check its schema.
+ * Errors: STORE_NOT_FOUND for an empty file, STORE_FOREIGN for another program's file, STORE_FORMAT.
  */
-export function checkedVersion(database: DatabaseSync, path: string): number {
-  const version = pragma(database, 'user_version')
-  const application = pragma(database, 'application_id')
-  const tables = database.prepare('SELECT count(*) AS n FROM sqlite_schema').get()
-  if (version === 0 && application === 0 && tables?.n === 0) return 0
-  if (application !== APPLICATION_ID) {
+export function requireFormat(database: DatabaseSync, path: string): void {
+  if (isEmpty(database)) throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
+  if (pragma(database, 'application_id') !== APPLICATION_ID) {
     throw new StoreError('STORE_FOREIGN', `${path} is not a daicho store`)
   }
-  if (version > FORMAT_VERSION) {
-    throw new StoreError(
-      'STORE_TOO_NEW',
-      `${path} has format ${version}; this daicho reads up to ${FORMAT_VERSION}: use a newer daicho`,
-    )
-  }
-  return version
+  const format = pragma(database, 'user_version')
+  if (format !== FORMAT) throw otherFormat(path, format, FORMAT)
 }
 
-/** Checks a file that is only read. Errors: as for `prepareSchema`; STORE_NOT_FOUND, STORE_TOO_OLD. */
-export function checkReadable(database: DatabaseSync, path: string): void {
-  const version = checkedVersion(database, path)
-  if (version === 0) throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
-  if (version < FORMAT_VERSION) {
-    throw new StoreError(
-      'STORE_TOO_OLD',
-      `${path} has format ${version}: start the node once to upgrade it to format ${FORMAT_VERSION}`,
-    )
-  }
+/** Requires a store with exactly the schema above. Errors: as for `requireFormat`; STORE_DAMAGED. */
+export function requireStore(database: DatabaseSync, path: string): void {
+  requireFormat(database, path)
   requireSchema(database, path)
 }
 
@@ -208,9 +169,9 @@ function requireSchema(database: DatabaseSync, path: string): void {
 }
 
 function schemaDifference(database: DatabaseSync): string | null {
-  expectedDefinitions ??= definitionsOf(TABLES)
+  expectedDefinitions ??= newDefinitions()
   const expected = expectedDefinitions
-  const found = definitionsIn(database)
+  const found = readDefinitions(database)
   for (const [name, definition] of expected) {
     const stored = found.get(name)
     if (stored === undefined) return `${name} is missing`
@@ -223,18 +184,18 @@ function schemaDifference(database: DatabaseSync): string | null {
 /** Set at the first check, because a process may open many stores. */
 let expectedDefinitions: ReadonlyMap<string, string> | null = null
 
-function definitionsOf(schema: string): ReadonlyMap<string, string> {
+function newDefinitions(): ReadonlyMap<string, string> {
   const database = new DatabaseSync(':memory:')
   try {
-    database.exec(schema)
-    return definitionsIn(database)
+    database.exec(TABLES)
+    return readDefinitions(database)
   } finally {
     database.close()
   }
 }
 
 /** Lists tables, indexes, triggers and views by type and name, each with its definition. */
-function definitionsIn(database: DatabaseSync): Map<string, string> {
+function readDefinitions(database: DatabaseSync): Map<string, string> {
   const rows = database.prepare(
     'SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid',
   )
@@ -248,7 +209,7 @@ function definitionsIn(database: DatabaseSync): Map<string, string> {
 }
 
 /** Returns the server id of the owner. Errors: STORE_DAMAGED unless there is exactly one. */
-export function ownerOf(database: DatabaseSync): number {
+export function readOwner(database: DatabaseSync): number {
   const rows = database.prepare('SELECT serverid FROM node').all()
   const owner = rows[0]?.serverid
   if (rows.length !== 1 || typeof owner !== 'number') {

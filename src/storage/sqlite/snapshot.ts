@@ -6,10 +6,9 @@ import { inheritOwner } from '../location/folder.ts'
 import { isDamage, StoreError } from '../port/errors.ts'
 import { headOfRow, integerOf } from '../sql/rows.ts'
 import { connectReadOnly } from './reader.ts'
-import { checkedVersion, ownerOf } from './schema.ts'
+import { readOwner, requireFormat } from './schema.ts'
 import { Query } from './statements.ts'
 
-const HAS_UNCOMPACTED = `SELECT 1 FROM sqlite_schema WHERE name = 'uncompacted'`
 const COMPACT = `
   DELETE FROM index_entries WHERE number IN (SELECT number FROM dropped_indexes);
   DELETE FROM dropped_indexes;
@@ -26,10 +25,9 @@ export interface Snapshot {
 }
 
 /**
- * Copies one state of the store in the file `from`, of any format, to the file `to`, even while a process
- * writes the store. The writer does not wait, but its WAL cannot restart until the copy is complete. The copy
- * is one file without a WAL, synced.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL, STORE_FAILED.
+ * Copies one state of the store in the file `from` to the file `to`, even while a process writes the store. The writer
+ * does not wait, but its WAL cannot restart until the copy is complete. The copy is one file without a WAL, synced.
+ * Errors: STORE_NOT_FOUND, STORE_FOREIGN, STORE_FORMAT, STORE_DAMAGED, STORE_FULL, STORE_FAILED.
  */
 export async function snapshotSqlite(
   from: string,
@@ -39,9 +37,7 @@ export async function snapshotSqlite(
   let source: DatabaseSync | null = null
   try {
     source = connectReadOnly(from)
-    if (checkedVersion(source, from) === 0) {
-      throw new StoreError('STORE_NOT_FOUND', `the store at ${from} is empty`)
-    }
+    requireFormat(source, from)
     // Without a read transaction, the copy would restart with every commit.
     source.exec('BEGIN')
     const row = new Query(
@@ -58,7 +54,7 @@ export async function snapshotSqlite(
     })
     finishCopy(to)
     const blocks = head === null ? 0 : head.height + 1
-    return { serverId: ownerOf(source), blocks, headId: head?.id ?? null }
+    return { serverId: readOwner(source), blocks, headId: head?.id ?? null }
   } catch (error) {
     if (error instanceof StoreError) throw error
     throw copyError(error, from)
@@ -88,9 +84,7 @@ function finishCopy(path: string): void {
   try {
     copy.exec('PRAGMA synchronous = FULL')
     copy.exec('PRAGMA journal_mode = DELETE')
-    // A store of an older format has no such table.
-    const hasTable = new Query(copy, HAS_UNCOMPACTED).get() !== undefined
-    if (hasTable && new Query(copy, 'SELECT 1 FROM uncompacted').get() !== undefined) {
+    if (new Query(copy, 'SELECT 1 FROM uncompacted').get() !== undefined) {
       copy.exec(`PRAGMA temp_store_directory = '${dirname(path).replaceAll("'", "''")}'`)
       copy.exec(COMPACT)
     }

@@ -1,19 +1,15 @@
-import assert from 'node:assert/strict'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { tamper } from '../../../test/support/tampered.ts'
-import { entryOf, packPosition } from '../../chain/index.ts'
 import { describeRecords } from '../contract/records-contract.ts'
 import { describeSearch } from '../contract/search-contract.ts'
 import { describeStore } from '../contract/store-contract.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../contract/test-store.ts'
 import { lockFolder } from '../location/folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
-import { effectOf } from '../port/effect.ts'
-import { verifyStore } from '../verify/verify.ts'
 
 const serverId = CONTRACT_SERVER_ID
 const temporary = () => mkdtempSync(join(tmpdir(), 'daicho-test-'))
@@ -107,7 +103,7 @@ it('rejects a file whose schema was changed, and reports the first difference', 
   }
 })
 
-it('rejects a missing file, and a file of a newer version, another program or another node', async () => {
+it('rejects a missing file, and a file of another format, another program or another node', async () => {
   const folder = testFolder()
   expect(await codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_NOT_FOUND')
   await (await openStore({ location: folder, serverId, durable: true })).close()
@@ -118,9 +114,13 @@ it('rejects a missing file, and a file of a newer version, another program or an
   expect(await codeOf(() => openStore({ location: folder, serverId: 5, durable: true }))).toBe(
     'STORE_FOREIGN',
   )
-  tamper(folder, 'PRAGMA user_version = 99')
-  expect(await opening()).toEqual(['STORE_TOO_NEW', 'STORE_TOO_NEW'])
-  tamper(folder, 'PRAGMA user_version = 2; PRAGMA application_id = 1')
+  tamper(folder, 'PRAGMA user_version = 2')
+  expect(await opening()).toEqual(['STORE_FORMAT', 'STORE_FORMAT'])
+  await expect(openStoreReader(folder, { frozen: false })).rejects.toThrow(
+    `${join(folder, 'ledger.db')} has format 2, but this daicho uses format 1: export the chain with the daicho ` +
+      'that wrote it, and import the chain with this one',
+  )
+  tamper(folder, 'PRAGMA user_version = 1; PRAGMA application_id = 1')
   expect(await opening()).toEqual(['STORE_FOREIGN', 'STORE_FOREIGN'])
 })
 
@@ -180,55 +180,4 @@ it('reports FOLDER_UNUSABLE, not FOLDER_IN_USE, if the lock file cannot be opene
   const path = testFolder()
   mkdirSync(join(path, 'ledger.lock'))
   expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')
-})
-
-it.each([
-  { layout: 'store-format-1', counts: { entries: 14, items: 5 } },
-  // The earlier variant of format 1, with other tables for blocks and items.
-  { layout: 'store-format-1-early', counts: { entries: 9, items: 2 } },
-])('upgrades a store of $layout to the current format without losing data', async (early) => {
-  const folder = testFolder()
-  const vectors = new URL(`../../../test/vectors/${early.layout}/`, import.meta.url)
-  copyFileSync(new URL('ledger.db', vectors), join(folder, 'ledger.db'))
-  const { ledgers } = JSON.parse(readFileSync(new URL('ledgers.json', vectors), 'utf8'))
-  const owner = ledgers[0].body[0].serverid
-
-  expect(await codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_TOO_OLD')
-  await (await openStore({ location: folder, serverId: owner, durable: true })).close()
-
-  const store = await openStoreReader(folder, { frozen: false })
-  const blocks = await store.blocks(owner, 0, 100)
-  expect(blocks.map(({ id }) => id)).toEqual(ledgers.map(({ id }: { id: string }) => id))
-  expect(await verifyStore(store)).toMatchObject({ finding: null, ...early.counts })
-  await store.close()
-  const tables = (path: string) => {
-    const database = new DatabaseSync(join(path, 'ledger.db'))
-    const rows = database.prepare('SELECT type, name, sql FROM sqlite_schema ORDER BY name').all()
-    database.close()
-    return rows
-  }
-
-  // The upgrade records the same histories as a store that processes the same chain.
-  const again = testFolder()
-  const replayed = await openStore({ location: again, serverId: owner, durable: false })
-  for (const block of blocks) {
-    const effects = block.entries.map((text, index) => {
-      const entry = entryOf(JSON.parse(text))
-      assert(entry !== null)
-      return effectOf(entry, packPosition(block.height, index))
-    })
-    await replayed.append(block, effects)
-  }
-  while (await replayed.maintain());
-  await replayed.close()
-  const recorded = [folder, again].map((path) => {
-    const database = new DatabaseSync(join(path, 'ledger.db'))
-    const rows = database.prepare('SELECT db, id, position FROM superseded').all()
-    database.close()
-    return rows
-  })
-  expect(recorded[0]).toEqual(recorded[1])
-  expect(recorded[0]?.length).toBeGreaterThan(1)
-  // The tables are equal to the tables of a new store.
-  expect(tables(folder)).toEqual(tables(again))
 })

@@ -410,7 +410,7 @@ export interface SqliteStoreOptions {
  *
  * The WAL is rewritten before SQLite opens it. Otherwise a checkpoint could overwrite pages of the file after a sync of
  * the WAL that reported success, although pages of the WAL are not on disk.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL.
+ * Errors: STORE_FOREIGN, STORE_FORMAT, STORE_DAMAGED, STORE_FULL.
  */
 export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions): Store {
   let database: DatabaseSync | null = null
