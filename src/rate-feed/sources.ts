@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { createFolder, writeFileInParts } from '../base/files/durable-files.ts'
 import { OutboundError, type OutboundReply } from '../http/outbound.ts'
 import { RateSourceError, SourceListError } from './errors.ts'
 import { formatVectorDocument, parseEcb, parseFrankfurter, parseVectorDocument } from './parsers.ts'
@@ -189,19 +189,6 @@ async function readBounded(path: string): Promise<string> {
 
 /** Replaces the vector file at `path` atomically. */
 export async function writeVectorFile(path: string, vector: RateVector): Promise<void> {
-  await mkdir(dirname(path), { recursive: true })
-  const temporary = `${path}.${randomUUID()}`
-  try {
-    const file = await open(temporary, 'wx')
-    try {
-      await file.writeFile(formatVectorDocument(vector))
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await rename(temporary, path)
-  } catch (error) {
-    await rm(temporary, { force: true })
-    throw error
-  }
+  createFolder(dirname(path))
+  await writeFileInParts(path, (file) => file.writeFile(formatVectorDocument(vector)))
 }

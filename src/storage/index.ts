@@ -8,15 +8,13 @@ export {
 export type { BlobStore, OpenBlob } from './blobs/blob-store.ts'
 export {
   closedStoreIn,
-  createFolder as makeFolder,
   type Folder,
-  fileExists,
-  inheritOwner,
   LOCK_FILE,
   lockFolder,
+  requireFolder,
   requireStoreFile,
   storePathIn,
-  syncPath,
+  writeDurably,
 } from './location/folder.ts'
 export { displayName, isDatabaseUrl, type StoreLocation } from './location/location.ts'
 export {

@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { tryLock } from '../base/files/lock.ts'
 import { type SharedValue, sharedFile, valueInMemory } from './shared-value.ts'
 
 let folder: string
@@ -122,9 +123,9 @@ it('serializes changes with another process', async () => {
   expect(list().current()).toHaveLength(20)
 })
 
-it('a change leaves only the file itself, with mode 0600, and no lock or temporary file', async () => {
+it('a change leaves the file, with mode 0600, and its lock, but no temporary file', async () => {
   await list().change(() => [1])
-  expect(await readdir(folder)).toEqual(['list.json'])
+  expect(await readdir(folder)).toEqual(['list.json', 'list.json.lock'])
   expect((await stat(join(folder, 'list.json'))).mode & 0o777).toBe(0o600)
 })
 
@@ -178,10 +179,12 @@ it.skipIf(process.getuid?.() === 0)(
   },
 )
 
-it('stops waiting for a lock that is never released, with an error that contains the path of the lock', async () => {
-  await writeFile(join(folder, 'list.json.lock'), '')
+it('stops waiting for a lock that is held too long, with an error that contains the path of the lock', async () => {
+  const release = tryLock(join(folder, 'list.json.lock'))
   await expect(list(40).change(() => [1])).rejects.toMatchObject({
     code: 'FILE_LOCKED',
-    message: expect.stringContaining(join(folder, 'list.json.lock')),
+    message: `another process has locked ${join(folder, 'list.json.lock')}; try again`,
   })
+  release?.()
+  expect(await list().change(() => [1])).toEqual([1])
 })

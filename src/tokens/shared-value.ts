@@ -1,9 +1,9 @@
-import { randomBytes } from 'node:crypto'
-import { lchownSync, readFileSync, statSync } from 'node:fs'
-import { mkdir, open, rename, rm, unlink } from 'node:fs/promises'
+import { readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CodedError } from '../base/coded-error.ts'
+import { createFolder, syncFolder, writeFileInParts } from '../base/files/durable-files.ts'
+import { tryLock } from '../base/files/lock.ts'
 
 export type SharedFileErrorCode =
   | 'FILE_DAMAGED' // `parse` rejects the content of the file
@@ -43,9 +43,6 @@ export interface SharedFileOptions<Value> {
   readonly lockWaitMs?: number
 }
 
-/** Only the owner may access these files, because they contain keys and password hashes. */
-const FILE_MODE = 0o600
-const FOLDER_MODE = 0o700
 const LOCK_WAIT_MS = 5_000
 const LOCK_RETRY_MS = 20
 
@@ -92,8 +89,7 @@ export function sharedTextValue<Value>(
  * `current` costs one `stat` if nothing has changed, so it can be called for every request. If the file disappears, the
  * last value stays, because deleting a list of revocations by accident must not make revoked tokens valid.
  *
- * The first change creates the folder. A change locks `<path>.lock` and replaces the whole file. A lock left by a
- * crash is never removed automatically; the error names the file to delete.
+ * The first change creates the folder. A change locks `<path>.lock` and replaces the whole file.
  *
  * Errors: SharedFileError. A damaged file is rejected, at startup and later, instead of being treated as empty.
  * Source: docs/decisions/0014-tokens-and-scopes.md.
@@ -116,10 +112,11 @@ export function sharedFile<Value>(file: SharedFileOptions<Value>): SharedValue<V
       const release = await lock(`${file.path}.lock`, file.lockWaitMs ?? LOCK_WAIT_MS)
       try {
         const changed = change(current())
-        await replaceFile(file.path, file.print(changed))
+        await writeFileInParts(file.path, (handle) => handle.writeFile(file.print(changed)))
+        await syncFolder(dirname(file.path))
         return current()
       } finally {
-        await release()
+        release()
       }
     },
   }
@@ -153,67 +150,22 @@ function readValue<Value>({ path, parse }: SharedFileOptions<Value>): Value {
   }
 }
 
-async function lock(path: string, waitMs: number): Promise<() => Promise<void>> {
-  const folder = dirname(path)
-  try {
-    const created = await mkdir(folder, { recursive: true, mode: FOLDER_MODE })
-    if (created !== undefined) inheritOwner(folder)
-  } catch (error) {
-    throw unreadable(folder, 'cannot be created', error)
-  }
+async function lock(path: string, waitMs: number): Promise<() => void> {
   for (let waitedMs = 0; waitedMs <= waitMs; waitedMs += LOCK_RETRY_MS) {
-    try {
-      await (await open(path, 'wx', FILE_MODE)).close()
-      return () => unlink(path)
-    } catch (error) {
-      const isHeld = error instanceof Error && 'code' in error && error.code === 'EEXIST'
-      if (!isHeld) throw unreadable(path, 'cannot be created', error)
-      await delay(LOCK_RETRY_MS)
-    }
+    const release = lockOnce(path)
+    if (release !== null) return release
+    await delay(LOCK_RETRY_MS)
   }
-  throw new SharedFileError(
-    'FILE_LOCKED',
-    `another process has locked the file; if no such process is running, delete ${path}`,
-  )
+  throw new SharedFileError('FILE_LOCKED', `another process has locked ${path}; try again`)
 }
 
-/**
- * Replaces the file at `path` atomically: after a crash it contains either the old or the new text. Once the promise
- * resolves, the new text survives a power cut.
- */
-async function replaceFile(path: string, text: string): Promise<void> {
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+function lockOnce(path: string): (() => void) | null {
   try {
-    const handle = await open(temporary, 'wx', FILE_MODE)
-    try {
-      await handle.writeFile(text)
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    inheritOwner(temporary)
-    await rename(temporary, path)
+    createFolder(dirname(path))
+    return tryLock(path)
   } catch (error) {
-    await rm(temporary, { force: true })
-    throw error
+    throw unreadable(path, 'cannot be created', error)
   }
-  // The rename is durable only after its folder is synced.
-  const folder = await open(dirname(path), 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
-}
-
-/**
- * If this process runs as root, gives a new file or folder the owner of its parent folder, so that the node's user can
- * read it.
- */
-function inheritOwner(path: string): void {
-  if (process.geteuid?.() !== 0) return
-  const { uid, gid } = statSync(dirname(path))
-  if (uid !== 0) lchownSync(path, uid, gid)
 }
 
 function unreadable(path: string, problem: string, cause: unknown): SharedFileError {

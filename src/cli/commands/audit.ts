@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { fileExists, replaceFile } from '../../base/files/durable-files.ts'
 import { isoTime } from '../../base/iso-time.ts'
 import { isJsonObject } from '../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
@@ -28,7 +29,7 @@ import {
   verifyProofFile,
   type WitnessPolicy,
 } from '../../chain/index.ts'
-import { fileExists, makeFolder } from '../../storage/index.ts'
+import { requireFolder } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { fetchFromNode, smallFile, textOrFile } from '../node/node-client.ts'
 import { print, withProgress } from '../output/output.ts'
@@ -240,9 +241,8 @@ function readState(path: string): AuditState | null {
 function writeState(path: string, { key, audited }: AuditState): void {
   if ((readState(path)?.audited.frontier.size ?? 0) > audited.frontier.size) return
   const state = { key: verifierKeyText(key), audited: auditedJson(audited) }
-  makeFolder(dirname(path))
-  writeFileSync(`${path}.new`, `${JSON.stringify(state)}\n`, { flush: true })
-  renameSync(`${path}.new`, path)
+  requireFolder(dirname(path))
+  replaceFile(path, `${JSON.stringify(state)}\n`)
 }
 
 /** Maximum bytes of a proof file: enough for the longest item and a checkpoint. */

@@ -1,8 +1,9 @@
-import { type BigIntStats, createWriteStream } from 'node:fs'
-import { open, readFile, rename, rm, stat } from 'node:fs/promises'
+import type { BigIntStats } from 'node:fs'
+import { type FileHandle, readFile, stat } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
+import { writeFileInParts } from '../../base/files/durable-files.ts'
 import {
   ConversionWorkers,
   ConverterError,
@@ -14,6 +15,7 @@ import {
 import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { type ProgressLine, print, withProgress } from '../output/output.ts'
+import { fileSink } from '../output/output-file.ts'
 
 /** Maximum bytes of an image file. Larger files are not read. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -152,38 +154,33 @@ async function convert(
   const interrupted = new AbortController()
   const stop = () => interrupted.abort(new Exit(EXIT.finding, 'interrupted; nothing was written'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
-  // The process id makes the name unique, because the image itself may be called `<out>.part`.
-  const part = `${to}.${process.pid}.part`
   try {
     // Creates the file first, so that no image is converted if the folder is not writable.
-    await createEmpty(part)
-    const { plan, product } = await workers.start(job, interrupted.signal, (rows, ofRows) =>
-      line.update(rows / ofRows, `${rows} of ${ofRows} rows`),
-    )
-    const file = createWriteStream(part)
-    await pipeline(product, file)
-    await rename(part, to)
-    return { plan, bytesWritten: file.bytesWritten }
+    const write = async (file: FileHandle): Promise<Converted> => {
+      const { plan, product } = await workers.start(job, interrupted.signal, (rows, ofRows) =>
+        line.update(rows / ofRows, `${rows} of ${ofRows} rows`),
+      )
+      await pipeline(product, fileSink(file))
+      return { plan, bytesWritten: (await file.stat()).size }
+    }
+    return await writeFileInParts(to, write, { mode: 0o666, inheritsOwner: false })
   } catch (error) {
-    await rm(part, { force: true })
-    throw interrupted.signal.aborted ? interrupted.signal.reason : error
+    throw interrupted.signal.aborted ? interrupted.signal.reason : unwritable(error, to)
   } finally {
     process.off('SIGINT', stop).off('SIGTERM', stop)
     await workers.close()
   }
 }
 
-async function createEmpty(path: string): Promise<void> {
-  try {
-    await (await open(path, 'wx')).close()
-  } catch (error) {
-    const reason = reasonOf(error)
-    const message =
-      reason === 'ENOENT'
-        ? `there is no folder ${dirname(path)}`
-        : `${path} cannot be written: ${reason}`
-    throw new Exit(EXIT.usage, message, { cause: error })
-  }
+/** Returns the error of a file that cannot be created as Exit (usage), and all other errors unchanged. */
+function unwritable(error: unknown, path: string): unknown {
+  const reason = reasonOf(error)
+  if (!(error instanceof Error && 'syscall' in error && error.syscall === 'open')) return error
+  const message =
+    reason === 'ENOENT'
+      ? `there is no folder ${dirname(path)}`
+      : `${path} cannot be written: ${reason}`
+  return new Exit(EXIT.usage, message, { cause: error })
 }
 
 function report(

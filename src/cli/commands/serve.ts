@@ -3,7 +3,7 @@ import { type Logger, pino } from 'pino'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
 import { type Listener, ReplyBudget, startListener } from '../../http/index.ts'
-import { makeFolder } from '../../storage/index.ts'
+import { requireFolder } from '../../storage/index.ts'
 import {
   type App,
   COMPONENT_NAMES,
@@ -83,7 +83,7 @@ async function serve(flags: ServeFlags): Promise<void> {
   try {
     await requireFreePorts(host, ports)
     // The folder is created before the components, because all of them store files in it.
-    if (settings.SYSTEM_FOLDER !== null) makeFolder(settings.SYSTEM_FOLDER)
+    if (settings.SYSTEM_FOLDER !== null) requireFolder(settings.SYSTEM_FOLDER)
     app = await composeApp({ names, settings, host, clock: systemClock, logger, version: VERSION })
     for (const [name, component] of app.components) {
       const port = ports.get(name) ?? 0

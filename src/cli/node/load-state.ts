@@ -13,10 +13,10 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
+import { syncPath } from '../../base/files/durable-files.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import { type LoadNote, LoadProgress } from '../../exchange/index.ts'
-import { syncPath } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
 
 /** Arguments and input of a load. A load can be resumed only with the same arguments and the same input. */

@@ -1,9 +1,10 @@
 import { existsSync, rmSync, statSync } from 'node:fs'
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
+import { partialPath, syncFolder, writeFileInParts } from '../../base/files/durable-files.ts'
 import { EXIT, Exit } from '../exit.ts'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -66,9 +67,8 @@ async function toFile<End>(
   out: string,
   isCompressed: boolean,
 ): Promise<End> {
-  const partial = `${out}.${process.pid}.partial`
   const interrupt = (signal: NodeJS.Signals) => {
-    rmSync(partial, { force: true })
+    rmSync(partialPath(out), { force: true })
     stopListening()
     process.kill(process.pid, signal)
   }
@@ -77,31 +77,19 @@ async function toFile<End>(
   }
   for (const signal of SIGNALS) process.on(signal, interrupt)
   try {
+    const write = (file: FileHandle) =>
+      written(texts, (source) => pipeline([source, ...compressionOf(isCompressed), fileSink(file)]))
     // Readable by the owner only, because the blinds of an export open every commitment.
-    const file = await open(partial, 'w', 0o600)
-    let end: End
-    try {
-      end = await written(texts, (source) =>
-        pipeline([source, ...compressionOf(isCompressed), sinkOf(file)]),
-      )
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await rename(partial, out)
-    const folder = await open(dirname(resolve(out)), 'r')
-    await folder.sync().finally(() => folder.close())
+    const end = await writeFileInParts(out, write, { inheritsOwner: false })
+    await syncFolder(dirname(resolve(out)))
     return end
-  } catch (error) {
-    await rm(partial, { force: true })
-    throw error
   } finally {
     stopListening()
   }
 }
 
 /** Returns a stream to `file`. Unlike `file.createWriteStream`, the stream does not close `file` before the sync. */
-function sinkOf(file: FileHandle): Writable {
+export function fileSink(file: FileHandle): Writable {
   return new Writable({
     write(chunk: Buffer, _, done) {
       file.writeFile(chunk).then(() => done(), done)

@@ -1,12 +1,6 @@
 import { join } from 'node:path'
-import {
-  fileExists,
-  lockFolder,
-  openStore,
-  type Store,
-  storePathIn,
-  verifyStore,
-} from '../../storage/index.ts'
+import { fileExists } from '../../base/files/durable-files.ts'
+import { lockFolder, openStore, type Store, storePathIn, verifyStore } from '../../storage/index.ts'
 import { existingNodeKey } from '../log/node-key.ts'
 import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
 import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'

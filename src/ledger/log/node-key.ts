@@ -2,8 +2,8 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { rawPublicKey, serverIdOf } from '../../chain/index.ts'
+import { writeDurably } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { writeDurably } from './durable-file.ts'
 
 /** The key that identifies a node. Anyone who has the key can add blocks to the node's chain. */
 export interface NodeKey {

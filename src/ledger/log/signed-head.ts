@@ -1,6 +1,7 @@
 import { type KeyObject, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileExists } from '../../base/files/durable-files.ts'
 import {
   type Checkpoint,
   checkpointOf,
@@ -16,9 +17,8 @@ import {
   unverifiedText,
   type VerifierKey,
 } from '../../chain/index.ts'
-import { fileExists, type StoreReader } from '../../storage/index.ts'
+import { type StoreReader, writeDurably } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { writeDurably } from './durable-file.ts'
 import type { NodeKey } from './node-key.ts'
 
 /** File with the last signed head in a data folder. Backups exclude it. */

@@ -10,6 +10,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import type { Clock } from '../../base/clock.ts'
+import { fileExists } from '../../base/files/durable-files.ts'
 import { isCount, isJsonObject, type JsonObject } from '../../base/json.ts'
 import {
   type Checkpoint,
@@ -31,13 +32,12 @@ import {
 } from '../../chain/index.ts'
 import {
   type ChangeText,
-  fileExists,
   isDatabaseUrl,
   type StoreLocation,
   sharedTextChanges,
+  writeDurably,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { writeDurably } from './durable-file.ts'
 import { jsonMembers } from './json-members.ts'
 
 // This node as a witness: cosigns the logs of other nodes (c2sp.org/tlog-witness).

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileExists } from '../../base/files/durable-files.ts'
 import {
   type Checkpoint,
   type Evidence,
@@ -18,8 +19,7 @@ import {
   type TreeNode,
   type VerifierKey,
 } from '../../chain/index.ts'
-import { fileExists, type StoreReader } from '../../storage/index.ts'
-import { writeDurably } from '../log/durable-file.ts'
+import { type StoreReader, writeDurably } from '../../storage/index.ts'
 import { rootAt } from '../log/signed-head.ts'
 import type { ChainSource } from './peer-client.ts'
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileExists } from '../../base/files/durable-files.ts'
 import {
   type Evidence,
   equalBytes,
@@ -20,13 +21,12 @@ import {
 import {
   type BlobStore,
   EffectError,
-  fileExists,
-  makeFolder,
   openBlobStore,
+  requireFolder,
   type Store,
   StoreError,
+  writeDurably,
 } from '../../storage/index.ts'
-import { writeDurably } from '../log/durable-file.ts'
 import { rootAt } from '../log/signed-head.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
 import { type DecodedBlock, decodeNextBlock } from '../write/decoded-block.ts'
@@ -155,7 +155,7 @@ export class Mirror {
   /** Opens a mirror, or creates an empty mirror. Errors: StoreError; ProofError if a file of the mirror was changed. */
   static async open(options: MirrorOptions): Promise<Mirror> {
     const { folder, serverId, durable, platform = systemPlatform } = options
-    makeFolder(folder)
+    requireFolder(folder)
     const store = await platform.openStore({ location: folder, serverId, durable })
     try {
       const checkpoints = new CheckpointVerifier(options.key)

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileExists } from '../../base/files/durable-files.ts'
 import { type Evidence, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
 import {
-  fileExists,
   openBlobStore,
   openStoreReader,
   type StoreReader,

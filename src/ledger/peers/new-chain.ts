@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
+import { fileExists } from '../../base/files/durable-files.ts'
 import { attachmentText } from '../../chain/index.ts'
 import {
   type BlobStore,
-  fileExists,
   lockFolder,
-  makeFolder,
   type OpenBlob,
   openBlobStore,
   openStoreReader,
+  requireFolder,
   type StoredDatabase,
   type StoredItem,
   StoreError,
@@ -17,8 +17,8 @@ import {
   type StoreReader,
   storeExists,
   type Verification,
+  writeDurably,
 } from '../../storage/index.ts'
-import { writeDurably } from '../log/durable-file.ts'
 import { jsonMembers } from '../log/json-members.ts'
 import { existingNodeKey, type NodeKey, nodeKeyIn } from '../log/node-key.ts'
 import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
@@ -116,7 +116,7 @@ export async function restoreAsNewChain(
     if ((kept.read()?.size ?? 0) > 0) throw overStore(folder)
     if (note === null) writeNote(folder, { mirrored: serverId, height: null, id: null, absent: 0 })
     const key = nodeKeyIn(folder, true)
-    makeFolder(mirror)
+    requireFolder(mirror)
     await fill(mirror, key)
     writeDurably(join(mirror, VKEY_FILE), `${vkey}\n`)
     const mirrored = await verifyIn(mirror, threads)

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileExists } from '../../base/files/durable-files.ts'
 import { isJsonObject } from '../../base/json.ts'
 import { serverUrl, UrlError } from '../../base/url.ts'
 import {
@@ -9,8 +10,7 @@ import {
   type VerifierKey,
   verifierKeyOf,
 } from '../../chain/index.ts'
-import { fileExists } from '../../storage/index.ts'
-import { writeDurably } from '../log/durable-file.ts'
+import { writeDurably } from '../../storage/index.ts'
 import { jsonMembers } from '../log/json-members.ts'
 import { PeerError } from './errors.ts'
 

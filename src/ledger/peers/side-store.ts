@@ -1,13 +1,11 @@
 import { mkdirSync, renameSync, rmSync } from 'node:fs'
+import { fileExists, inheritOwner, syncPath } from '../../base/files/durable-files.ts'
 import {
   closedStoreIn,
-  fileExists,
-  inheritOwner,
   openStoreReader,
   type StoreLocation,
   type StoreReader,
   storePathIn,
-  syncPath,
   type Verification,
   verifyStore,
 } from '../../storage/index.ts'

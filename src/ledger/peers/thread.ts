@@ -5,13 +5,13 @@ import { CodedError } from '../../base/coded-error.ts'
 import { OutboundError } from '../../http/outbound.ts'
 import {
   type BlobStore,
-  makeFolder,
   openBlobStore,
   openStoreReader,
+  requireFolder,
   type StoreLocation,
   type StoreReader,
+  writeDurably,
 } from '../../storage/index.ts'
-import { writeDurably } from '../log/durable-file.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
 import { PageBudget } from './block-page.ts'
@@ -447,7 +447,7 @@ class MirrorsThread {
   async #openMirror({ serverId, key, vkey }: KnownPeer): Promise<Mirror> {
     if (this.#closing) throw new PeerError('MIRROR_FAILED', 'the node is closing')
     const folder = mirrorFolder(this.#start.folder, serverId)
-    makeFolder(folder)
+    requireFolder(folder)
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
     const { durable, blobBytesMax } = this.#start
     const platform = this.#platform

@@ -1,16 +1,11 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { fileExists, syncPath } from '../../base/files/durable-files.ts'
 import { unpackPosition } from '../../chain/index.ts'
-import {
-  fileExists,
-  LOCK_FILE,
-  lockFolder,
-  requireStoreFile,
-  storePathIn,
-  syncPath,
-} from '../location/folder.ts'
+import { LOCK_FILE, lockFolder, requireStoreFile, storePathIn } from '../location/folder.ts'
 import { openStoreReader } from '../open.ts'
+import { diskError } from '../port/errors.ts'
 import type { StoreReader } from '../port/store.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
 import type { Finding } from '../verify/chain-walk.ts'
@@ -19,7 +14,6 @@ import {
   type BlobFolder,
   copyDurably,
   copyMissingBlobs,
-  diskError,
   removeSurplusBlobs,
 } from './durable-files.ts'
 
@@ -90,7 +84,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
     }
     return { path, ...copy }
   } catch (error) {
-    throw diskError(error, to)
+    throw diskError(error, `the disk is full: ${to} was not written`)
   } finally {
     lock.release()
     // Removes the lock file, which is not part of a backup.

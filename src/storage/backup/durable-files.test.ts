@@ -30,7 +30,7 @@ it('syncs a copied blob before its rename, and every changed folder after the re
   const folders = { from: join(base, 'from'), to: join(base, 'to'), previous: null }
   expect(await copyMissingBlobs(folders, true)).toBe(1)
   expect(operations()).toEqual([
-    `sync /to/${start}/${rest}.unfinished`,
+    `sync /to/${start}/${rest}.${process.pid}.partial`,
     `name /to/${start}/${rest}`,
     `sync /to/${start}`,
     'sync /to',
@@ -60,7 +60,7 @@ it('syncs the whole backup before its rename, and the rename before returning', 
   })
   expect(made.path).not.toBeNull()
   expect(operations()).toEqual([
-    'sync /to/.partial/node.key.unfinished',
+    `sync /to/.partial/node.key.${process.pid}.partial`,
     'name /to/.partial/node.key',
     'sync /to/.partial',
     'sync /to',

@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto'
 import { createReadStream, type Dirent, linkSync } from 'node:fs'
-import { mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
+import { mkdir, readdir, unlink } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
-import { isDiskFull } from '../../base/disk-full.ts'
-import { fileExists, syncPath } from '../location/folder.ts'
-import { StoreError } from '../port/errors.ts'
+import { fileExists, syncPath, writeFileInParts } from '../../base/files/durable-files.ts'
+import { diskError, StoreError } from '../port/errors.ts'
 
-/** Suffix of files that are being written. */
-const UNFINISHED = '.unfinished'
+const CHUNK_BYTES = 1024 * 1024
 /** The path of a blob in its folder. */
 const BLOB_PATH = /^[0-9a-f]{2}\/[0-9a-f]{62}$/
 
@@ -17,30 +15,17 @@ const BLOB_PATH = /^[0-9a-f]{2}\/[0-9a-f]{62}$/
  */
 export async function copyDurably(from: string, to: string): Promise<string> {
   const hash = createHash('sha256')
-  const unfinished = to + UNFINISHED
   try {
-    const file = await open(unfinished, 'w', 0o600)
-    try {
-      for await (const chunk of createReadStream(from, { highWaterMark: 1024 * 1024 })) {
+    await writeFileInParts(to, async (file) => {
+      for await (const chunk of createReadStream(from, { highWaterMark: CHUNK_BYTES })) {
         hash.update(chunk)
         await file.writeFile(chunk)
       }
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await rename(unfinished, to)
+    })
     return hash.digest('hex')
   } catch (error) {
-    await rm(unfinished, { force: true })
-    throw diskError(error, to)
+    throw diskError(error, `the disk is full: ${to} was not written`)
   }
-}
-
-/** Converts the error of a full disk to STORE_FULL. */
-export function diskError(error: unknown, path: string): unknown {
-  if (!isDiskFull(error)) return error
-  return new StoreError('STORE_FULL', `the disk is full: ${path} was not written`, { cause: error })
 }
 
 /** Returns the relative path of an entry below `folder`, with `/` also on Windows. */
@@ -117,7 +102,7 @@ function tryLink(path: string, target: string): boolean {
 
 async function fileSha256(path: string): Promise<string> {
   const hash = createHash('sha256')
-  for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 }))
+  for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES }))
     hash.update(chunk)
   return hash.digest('hex')
 }

@@ -3,8 +3,8 @@ import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDiskFull } from '../../base/disk-full.ts'
-import { inheritOwner } from '../location/folder.ts'
-import { StoreError } from '../port/errors.ts'
+import { inheritOwner, syncFolder } from '../../base/files/durable-files.ts'
+import { diskFull, StoreError } from '../port/errors.ts'
 import type { BlobInventory, OpenBlob } from './blob-store.ts'
 
 /** Name of the folder of blobs in a data folder. The path of a blob is `attachments/ab/cdef…`, from its SHA-256. */
@@ -178,14 +178,7 @@ export class BlobFiles implements BlobInventory {
   }
 
   async #sync(path: string): Promise<void> {
-    // Windows cannot sync folders.
-    if (!this.#durable || process.platform === 'win32') return
-    const directory = await open(path, 'r')
-    try {
-      await directory.sync()
-    } finally {
-      await directory.close()
-    }
+    if (this.#durable) await syncFolder(path)
   }
 }
 
@@ -195,9 +188,7 @@ export async function withDiskErrors<Result>(work: () => Promise<Result>): Promi
     return await work()
   } catch (error) {
     if (error instanceof StoreError) throw error
-    if (isDiskFull(error)) {
-      throw new StoreError('STORE_FULL', 'the disk is full', { cause: error })
-    }
+    if (isDiskFull(error)) throw diskFull(error)
     const reason = error instanceof Error ? error.message : String(error)
     throw new StoreError('STORE_FAILED', `the disk failed: ${reason}`, { cause: error })
   }

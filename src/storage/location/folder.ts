@@ -1,23 +1,19 @@
 import {
   accessSync,
-  closeSync,
   constants,
   existsSync,
-  fsyncSync,
-  lchownSync,
-  mkdirSync,
   mkdtempSync,
-  openSync,
   readdirSync,
   rmSync,
   statfsSync,
   statSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { join } from 'node:path'
 import { isDiskFull } from '../../base/disk-full.ts'
-import { StoreError } from '../port/errors.ts'
+import { createFolder, replaceFile } from '../../base/files/durable-files.ts'
+import { tryLock } from '../../base/files/lock.ts'
+import { diskError, StoreError } from '../port/errors.ts'
 
 /** A data folder locked by this process. */
 export interface Folder {
@@ -34,65 +30,27 @@ export const LOCK_FILE = 'ledger.lock'
 export const FREE_BYTES_MIN = 1_048_576
 /** Result codes of SQLite for a file that cannot be created, and for a WAL index that cannot be enlarged. */
 const CREATION_FAILURES = new Set([14, 4874])
-/** Result code of SQLite: another connection has the lock. */
-const SQLITE_BUSY = 5
 const STORE_FILE = 'ledger.db'
 const MISSING = new Set(['ENOENT', 'ENOTDIR'])
 const TEMPORARY_PREFIX = 'daicho-temporary-'
 
-/**
- * Creates the folder at `path` (mode 0700) and its parents, if missing. Does not use `mkdirSync` with `recursive`,
- * which never returns in file systems that report ENOENT for new entries of existing folders, like `/proc`. Errors:
- * FOLDER_UNUSABLE.
- */
-export function createFolder(path: string): void {
+/** Creates the data folder at `path` (mode 0700) and its parents, if missing. Errors: FOLDER_UNUSABLE. */
+export function requireFolder(path: string): void {
   try {
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true)
-      createMissing(resolve(path))
+    createFolder(path)
   } catch (error) {
-    throw new StoreError(
-      'FOLDER_UNUSABLE',
-      `cannot create the folder ${path}: ${reasonOf(error)}`,
-      {
-        cause: error,
-      },
-    )
+    const message = `cannot create the folder ${path}: ${reasonOf(error)}`
+    throw new StoreError('FOLDER_UNUSABLE', message, { cause: error })
   }
 }
 
-function createMissing(path: string): void {
-  const parent = dirname(path)
-  if (!existsSync(parent)) createMissing(parent)
-  mkdirSync(path, { mode: 0o700 })
-  inheritOwner(path)
-}
-
-/**
- * If this process runs as root, gives a new file or folder the owner of its parent folder, so that the node's user can
- * read the files that a command of root creates.
- */
-export function inheritOwner(path: string): void {
-  if (process.geteuid?.() !== 0) return
-  const { uid, gid } = statSync(dirname(path))
-  if (uid !== 0) lchownSync(path, uid, gid)
-}
-
-/**
- * Returns whether `path` exists. Unlike `existsSync`, it throws if the system cannot report that, because a key, a
- * signed head or a store on a failing disk must not appear to be missing.
- */
-export function fileExists(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false }) !== undefined
-}
-
-/** Makes the content of a file, or the names in a folder, durable. */
-export function syncPath(path: string): void {
-  const isWindows = process.platform === 'win32'
-  // Windows cannot sync folders, and syncs only files that are open for writing.
-  if (isWindows && statSync(path).isDirectory()) return
-  const file = openSync(path, isWindows ? 'r+' : 'r')
-  fsyncSync(file)
-  closeSync(file)
+/** Replaces a file of a data folder durably; see `replaceFile`. Errors: STORE_FULL; those of the system. */
+export function writeDurably(path: string, content: string | Uint8Array): void {
+  try {
+    replaceFile(path, content)
+  } catch (error) {
+    throw diskError(error)
+  }
 }
 
 /** Checks that the file of a store can be read. Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE if access is denied. */
@@ -150,7 +108,7 @@ export function closedStoreIn(folder: string): string {
  */
 export function lockFolder(path: string | null): Folder {
   if (path !== null) {
-    createFolder(path)
+    requireFolder(path)
     return lockedFolder(path, true, lock(path))
   }
   removeStaleFolders()
@@ -158,45 +116,37 @@ export function lockFolder(path: string | null): Folder {
   return lockedFolder(temporary, false, lock(temporary))
 }
 
-function lockedFolder(path: string, durable: boolean, lockDatabase: DatabaseSync): Folder {
+function lockedFolder(path: string, durable: boolean, release: () => void): Folder {
   return {
     path,
     durable: durable,
     storePath: storePathIn(path),
     release() {
       if (!durable) rmSync(path, { recursive: true, force: true })
-      lockDatabase.close()
+      release()
     },
   }
 }
 
-function lock(path: string): DatabaseSync {
+function lock(path: string): () => void {
   const lockPath = join(path, LOCK_FILE)
-  let database: DatabaseSync | null = null
   try {
     // Checks the access first, because SQLite does not report why it cannot open a file.
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
-    database = new DatabaseSync(lockPath, { timeout: 0 })
-    inheritOwner(lockPath)
-    // The transaction of an empty file begins with a journal, for which a full disk has no space.
-    database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
-    return database
+    const release = tryLock(lockPath)
+    if (release !== null) return release
   } catch (error) {
-    database?.close()
-    const isSqlite = error instanceof Error && 'errcode' in error
-    if (isSqlite && error.errcode === SQLITE_BUSY) {
-      throw new StoreError(
-        'FOLDER_IN_USE',
-        `another daicho is using the folder ${path}; stop it, or choose another folder`,
-      )
-    }
     // Messages of SQLite do not contain the path.
-    const subject = isSqlite ? lockPath : `the folder ${path}`
+    const subject = error instanceof Error && 'errcode' in error ? lockPath : `the folder ${path}`
     const reason = isFolderFull(error, path) ? 'the disk is full' : reasonOf(error)
     throw new StoreError('FOLDER_UNUSABLE', `${subject} cannot be used: ${reason}`, {
       cause: error,
     })
   }
+  throw new StoreError(
+    'FOLDER_IN_USE',
+    `another daicho is using the folder ${path}; stop it, or choose another folder`,
+  )
 }
 
 /** Removes the temporary folders of killed processes. */
@@ -206,9 +156,9 @@ function removeStaleFolders(): void {
     // A folder without a store may belong to a process that is still creating it.
     if (!name.startsWith(TEMPORARY_PREFIX) || !existsSync(storePathIn(path))) continue
     try {
-      const lockDatabase = lock(path)
+      const release = lock(path)
       rmSync(path, { recursive: true, force: true })
-      lockDatabase.close()
+      release()
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
     }

@@ -1,4 +1,5 @@
 import { CodedError } from '../../base/coded-error.ts'
+import { isDiskFull } from '../../base/disk-full.ts'
 import { parseJson } from '../../base/json.ts'
 import type { Effect } from './effect.ts'
 
@@ -32,6 +33,15 @@ export function otherFormat(store: string, found: number, expected: number): Sto
     `${store} has format ${found}, but this daicho uses format ${expected}: ` +
       'export the chain with the daicho that wrote it, and import the chain with this one',
   )
+}
+
+export function diskFull(cause: unknown, what = 'the disk is full'): StoreError {
+  return new StoreError('STORE_FULL', what, { cause })
+}
+
+/** Converts the error of a full disk to STORE_FULL; returns all other errors unchanged. */
+export function diskError(error: unknown, what?: string): unknown {
+  return isDiskFull(error) ? diskFull(error, what) : error
 }
 
 /** Thrown for an effect that does not apply; `position` is the packed position of its entry. */

@@ -2,8 +2,8 @@ import { closeSync, openSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { isDiskFull } from '../../base/disk-full.ts'
-import { inheritOwner } from '../location/folder.ts'
-import { isDamage, StoreError } from '../port/errors.ts'
+import { inheritOwner } from '../../base/files/durable-files.ts'
+import { diskFull, isDamage, StoreError } from '../port/errors.ts'
 import { headOfRow, integerOf } from '../sql/rows.ts'
 import { connectReadOnly } from './reader.ts'
 import { readOwner, requireFormat } from './schema.ts'
@@ -95,11 +95,7 @@ function finishCopy(path: string): void {
 
 function copyError(error: unknown, path: string): StoreError {
   const reason = error instanceof Error ? error.message : String(error)
-  if (isDiskFull(error)) {
-    return new StoreError('STORE_FULL', 'the disk is full: the copy is incomplete', {
-      cause: error,
-    })
-  }
+  if (isDiskFull(error)) return diskFull(error, 'the disk is full: the copy is incomplete')
   const kind = isDamage(error) ? 'STORE_DAMAGED' : 'STORE_FAILED'
   return new StoreError(kind, `${path} cannot be copied: ${reason}`, { cause: error })
 }

@@ -2,10 +2,18 @@ import { closeSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { isDiskFull } from '../../base/disk-full.ts'
+import { inheritOwner } from '../../base/files/durable-files.ts'
 import { type Block, type Head, headOf } from '../../chain/index.ts'
-import { inheritOwner, isFolderFull } from '../location/folder.ts'
+import { isFolderFull } from '../location/folder.ts'
 import type { Effect } from '../port/effect.ts'
-import { DamageError, damageText, inapplicable, isReadDamage, StoreError } from '../port/errors.ts'
+import {
+  DamageError,
+  damageText,
+  diskFull,
+  inapplicable,
+  isReadDamage,
+  StoreError,
+} from '../port/errors.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../port/store.ts'
 import { headOfRow, integerOf } from '../sql/rows.ts'
 import { AttachmentRows } from './attachments.ts'
@@ -379,14 +387,8 @@ function storeError(error: unknown, applying: Effect | null, isCommitting = fals
     const message = `an effect does not apply: ${reason}`
     return new StoreError('EFFECT_IMPOSSIBLE', message, { cause: error })
   }
-  if (isDiskFull(error)) {
-    return diskFull(error)
-  }
+  if (isDiskFull(error)) return diskFull(error)
   return new StoreError('STORE_FAILED', `the store failed: ${reason}`, { cause: error })
-}
-
-function diskFull(cause: unknown): StoreError {
-  return new StoreError('STORE_FULL', 'the disk is full', { cause })
 }
 
 export interface SqliteStoreOptions {

@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, openSync, readSync, statfsSync, statSync, writeSy
 import { dirname } from 'node:path'
 import type { Block } from '../../chain/index.ts'
 import { FREE_BYTES_MIN, isLow } from '../location/folder.ts'
-import { StoreError } from '../port/errors.ts'
+import { diskFull, StoreError } from '../port/errors.ts'
 
 const CHUNK_BYTES = 512 * 1024
 
@@ -93,5 +93,5 @@ export function requireWalIndexSpace(path: string, frames: number, walFrames: ()
   const bytes = statSync(`${path}-shm`, { throwIfNoEntry: false })?.size ?? 0
   const indexed = Math.floor(bytes / SEGMENT_BYTES) * SEGMENT_FRAMES - HEADER_FRAMES
   if (walFrames() + frames <= indexed) return
-  throw new StoreError('STORE_FULL', 'the disk is full')
+  throw diskFull(undefined)
 }

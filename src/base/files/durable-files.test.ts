@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { diskLog, toldModules } from '../../../test/support/disk-log.ts'
 
-const { writeDurably } = await toldModules(() => import('./durable-file.ts'))
+const { replaceFile } = await toldModules(() => import('./durable-files.ts'))
 
 it('syncs the content before the rename, and the rename before returning', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, 'node.key')
-  writeDurably(path, 'old')
+  replaceFile(path, 'old')
   diskLog.length = 0
-  writeDurably(path, 'new')
+  replaceFile(path, 'new')
   expect(diskLog).toEqual([`sync ${path}.new`, `name ${path}`, `sync ${folder}`])
   expect([readFileSync(path, 'utf8'), statSync(path).mode & 0o777]).toEqual(['new', 0o600])
 })
