@@ -143,7 +143,7 @@ describe.skipIf(postgres.missing !== null)(`commands with a database${postgres.n
       `ALTER DATABASE ${pathname.slice(1)} SET default_transaction_read_only = on`,
     )
     const reason =
-      /the database cannot be used now: cannot execute DELETE in a read-only transaction/
+      /the database cannot be used now: cannot execute (DELETE|INSERT) in a read-only transaction/
     await expectRefusals({ serve, revoke }, { url, folder }, reason, () => stateOf(url))
     expect(await verify(url, folder)).toMatchObject({ code: 0 })
   })
