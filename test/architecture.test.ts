@@ -163,7 +163,7 @@ it('threads and commands that do not listen load neither the listener nor the sc
     const loaded = new Set([join(src, 'ledger', start)])
     for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)
     expect(loaded).toContain(join(src, 'storage/port/store.ts'))
-    expect([start, loaded.has(join(src, 'http/listener.ts'))]).toEqual([start, false])
+    expect([start, loaded.has(join(src, 'http/app.ts'))]).toEqual([start, false])
     // Only the network threads may load the script engine.
     expect([start, loaded.has(join(src, 'network/runtime/guest.ts'))]).toEqual([start, false])
   }

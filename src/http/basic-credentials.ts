@@ -23,16 +23,8 @@ export function parseBasic(header: string | undefined): Credentials | null {
   if (bytes.toString('base64').replace(/=+$/, '') !== match[1].replace(/=+$/, '')) return null
   const text = decode(bytes)
   const colon = text.indexOf(':')
-  if (colon === -1 || hasControl(text)) return null
+  if (colon === -1 || /[\u0000-\u001f\u007f]/.test(text)) return null
   return { name: text.slice(0, colon), password: text.slice(colon + 1) }
-}
-
-function hasControl(text: string): boolean {
-  for (let at = 0; at < text.length; at += 1) {
-    const unit = text.charCodeAt(at)
-    if (unit < 0x20 || unit === 0x7f) return true
-  }
-  return false
 }
 
 function decode(bytes: Buffer): string {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import { HttpRefusal } from './refusal.ts'
+import { createRefusal, type HttpRefusal } from './refusal.ts'
 import type { RequestHeaders } from './request-headers.ts'
 
 declare module 'fastify' {
@@ -23,11 +23,7 @@ const SMALL = 64 * 1024
 const UNANNOUNCED_BYTES = 1024 * 1024
 const DEFAULT_BUDGET = 256 * 1024 * 1024
 
-const BODIES_BUSY = new HttpRefusal(
-  503,
-  'BODIES_BUSY',
-  'too many long request bodies at the same time; try again later',
-)
+const BODIES_BUSY = createRefusal('BODIES_BUSY')
 
 /** Limits the total memory of all request bodies of a listener. */
 export class BodyBudget {

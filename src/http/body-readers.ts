@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import { parseStrictJson } from '../base/strict-json.ts'
 import type { HttpApp } from './component.ts'
-import { HttpRefusal } from './refusal.ts'
+import { createRefusal } from './refusal.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -21,33 +21,19 @@ const FIRST_BYTES = 16 * 1024
 const SMALL_PIECE_BYTES = 1_024
 const MERGE_PATCH = 'application/merge-patch+json'
 
-const TOO_LARGE = new HttpRefusal(
-  413,
-  'BODY_TOO_LARGE',
-  'the request body is longer than this path accepts',
-)
-const LENGTH_WRONG = new HttpRefusal(
-  400,
-  'CONTENT_LENGTH_WRONG',
-  'the body is not as long as Content-Length says',
-)
-const INCOMPLETE = new HttpRefusal(
-  400,
-  'BODY_INCOMPLETE',
-  'the connection closed before the body was complete',
-)
-const STALLED = new HttpRefusal(408, 'REQUEST_TIMEOUT', 'the request took too long to arrive')
-const NOT_JSON = new HttpRefusal(
-  415,
+const TOO_LARGE = createRefusal('BODY_TOO_LARGE')
+const LENGTH_WRONG = createRefusal('CONTENT_LENGTH_WRONG')
+const INCOMPLETE = createRefusal('BODY_INCOMPLETE')
+const STALLED = createRefusal('REQUEST_TIMEOUT')
+const NULL_BODY = createRefusal('REQUEST_INVALID', 'the body is null; send an object')
+const NOT_JSON = createRefusal(
   'CONTENT_TYPE_UNKNOWN',
   'send the body as Content-Type: application/json',
 )
-const ONLY_PATCH = new HttpRefusal(
-  415,
+const ONLY_PATCH = createRefusal(
   'CONTENT_TYPE_UNKNOWN',
   'a merge patch changes an item only with PATCH; send a whole item as Content-Type: application/json',
 )
-const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null; send an object')
 
 /**
  * Pauses `socket` until the returned function is called. Node resumes connections by itself, for example after

@@ -2,12 +2,12 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { turn } from '../base/turn.ts'
 import { holdSocket } from './body-readers.ts'
-import { clientOf } from './throttle.ts'
+import { toClientKey } from './throttle.ts'
 
 type Response = ServerResponse<IncomingMessage>
 
 interface Connection {
-  /** The client's address, as returned by `clientOf`. */
+  /** The client's address, as returned by `toClientKey`. */
   readonly client: string
   /** The reply to the newest request, whether or not that request has started. */
   latest: Response | null
@@ -49,7 +49,7 @@ export class Connections {
   constructor(server: Server, max: number) {
     this.#max = max
     server.on('connection', (socket: Socket) => {
-      const client = clientOf(socket.remoteAddress ?? '')
+      const client = toClientKey(socket.remoteAddress ?? '')
       if (this.#open.size >= max && !this.#closeOneFor(client)) {
         socket.destroy()
         return

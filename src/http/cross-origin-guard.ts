@@ -1,6 +1,11 @@
 import { isIP } from 'node:net'
 import type { Refusal } from './component.ts'
+import { createRefusal } from './refusal.ts'
 import type { RequestHeaders } from './request-headers.ts'
+
+const TARGET_NOT_PATH = createRefusal('TARGET_NOT_PATH')
+const HOST_UNKNOWN = createRefusal('HOST_UNKNOWN')
+const CROSS_ORIGIN = createRefusal('CROSS_ORIGIN')
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -31,29 +36,14 @@ export function crossOriginRefusal(
   publicHosts: ReadonlySet<string>,
   allowedOrigins: ReadonlySet<string> = new Set(),
 ): Refusal | null {
-  if (!url.startsWith('/') && url !== '*') {
-    return {
-      status: 400,
-      code: 'TARGET_NOT_PATH',
-      message: 'the target of the request is not a path; send the path without scheme and host',
-    }
-  }
+  if (!url.startsWith('/') && url !== '*') return TARGET_NOT_PATH
   if (openToAllSites) return null
-  if (host === undefined || !isTrustedHost(host, publicHosts)) {
-    return {
-      status: 421,
-      code: 'HOST_UNKNOWN',
-      message: 'this node does not serve this Host; the operator can add it to PUBLIC_HOSTS',
-    }
-  }
+  if (host === undefined || !isTrustedHost(host, publicHosts)) return HOST_UNKNOWN
   if (origin !== undefined && allowedOrigins.has(origin)) return null
-  if (site !== undefined && site !== 'same-origin' && site !== 'none') {
-    return { status: 403, code: 'CROSS_ORIGIN', message: 'requests from other sites are blocked' }
-  }
-  if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
-    return { status: 403, code: 'CROSS_ORIGIN', message: 'requests from other sites are blocked' }
-  }
-  return null
+  const isSameSite = site === undefined || site === 'same-origin' || site === 'none'
+  const isSameOrigin =
+    origin === undefined || origin === `http://${host}` || origin === `https://${host}`
+  return isSameSite && isSameOrigin ? null : CROSS_ORIGIN
 }
 
 function isTrustedHost(host: string, publicHosts: ReadonlySet<string>): boolean {

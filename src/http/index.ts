@@ -1,9 +1,10 @@
+export { buildApp } from './app.ts'
 export { type Credentials, equalCredentials, parseBasic } from './basic-credentials.ts'
 export { acceptStrictJson, arrivingBody, type Pace, readBody } from './body-readers.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
 export { varyByOrigin } from './cross-origin-access.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
-export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
+export { type Listener, type ListenOptions, startListener } from './listener.ts'
 export { addGauge, addLabeledGauge, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
@@ -16,5 +17,5 @@ export {
 } from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { ReplyBudget, ReplyStream } from './reply-budget.ts'
-export { addressOf, clientOf, FailureThrottle, type ThrottleLimits } from './throttle.ts'
+export { FailureThrottle, readAddress, type ThrottleLimits, toClientKey } from './throttle.ts'
 export { acceptAllMethods, methodRefusal, unroutedRefusal } from './unknown-routes.ts'

@@ -6,9 +6,10 @@ import { Type } from 'typebox'
 import { expect, it, onTestFinished } from 'vitest'
 import { exchange } from '../../test/support/raw-socket.ts'
 import { CodedError } from '../base/coded-error.ts'
+import { buildApp } from './app.ts'
 import { readBody } from './body-readers.ts'
 import type { HttpComponent } from './component.ts'
-import { buildApp, startListener } from './listener.ts'
+import { startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
 
 /** A component with one route, which throws `error`. */

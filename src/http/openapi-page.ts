@@ -45,9 +45,9 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
     const isDocumented = route.method !== 'HEAD' && route.schema?.hide !== true
     if (isDocumented) routes.push(route)
   })
-  let built: ReturnType<typeof documentOf> | null = null
+  let built: ReturnType<typeof buildDocument> | null = null
   const document = () => {
-    built ??= documentOf(page, routes)
+    built ??= buildDocument(page, routes)
     return built
   }
   const below = page.path === '/' ? '' : page.path
@@ -70,7 +70,7 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
  * Builds the document of `routes`, in a separate app that never listens. Called on the first request, because loading
  * the generator takes a sixth of the startup time, and few users need the document.
  */
-async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
+async function buildDocument(page: OpenApiPage, routes: readonly RouteOptions[]) {
   const [{ fastify }, { default: fastifySwagger }] = await Promise.all([
     import('fastify'),
     import('@fastify/swagger'),

@@ -205,7 +205,7 @@ async function receive(
       `${url.hostname} replied with a redirect, status ${status}`,
     )
   }
-  const body = await bodyOf(url, response, policy, signal)
+  const body = await readReplyBody(url, response, policy, signal)
   return {
     status,
     header: (name) => {
@@ -216,7 +216,7 @@ async function receive(
   }
 }
 
-async function bodyOf(
+async function readReplyBody(
   url: URL,
   response: IncomingMessage,
   policy: OutboundPolicy,

@@ -4,9 +4,8 @@ import { type Duplex, finished, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { pieceLimit } from './body-readers.ts'
 import type { HttpComponent, Refusal } from './component.ts'
-import { crossOriginRefusal } from './cross-origin-guard.ts'
-import { refusalOf } from './refusal.ts'
-import { hostsRefusal, requestHeadersOf } from './request-headers.ts'
+import { createRefusal, type HttpRefusal, toRefusal } from './refusal.ts'
+import { type RequestHeaders, readRequestHeaders } from './request-headers.ts'
 
 /** Maximum milliseconds to read and discard the rest of a refused body before its connection is closed. */
 const BODY_LINGER_MS = 5_000
@@ -17,16 +16,11 @@ const RETRY_AFTER_S = 1
 /** Header of a refused upgrade, which tells the client the supported version. Source: RFC 6455, section 4.2.2. */
 const WEBSOCKET_VERSION = 'Sec-WebSocket-Version: 13\r\n'
 
-const EXPECTATION: Refusal = {
-  status: 417,
-  code: 'EXPECTATION_UNKNOWN',
-  message: 'the only supported value of Expect is 100-continue',
-}
-const NO_TUNNEL: Refusal = {
-  status: 400,
-  code: 'TARGET_NOT_PATH',
-  message: 'CONNECT is not supported, because this server is not a proxy',
-}
+const EXPECTATION = createRefusal('EXPECTATION_UNKNOWN')
+const NO_TUNNEL = createRefusal(
+  'TARGET_NOT_PATH',
+  'CONNECT is not supported, because this server is not a proxy',
+)
 
 /** Sends `refusal` in the error format of `component`. */
 export function sendRefusal(
@@ -116,7 +110,7 @@ export function brokenRequestRefuser(
       if (!socket.writable) return
       // If a refusal of the incomplete body has already begun, a second refusal must not follow.
       if (pending.some(({ req, headersSent }) => !req.complete && headersSent)) socket.end()
-      else refuseSocket(component, socket, brokenRequestRefusal(error))
+      else refuseSocket(component, socket, toBrokenRequestRefusal(error))
     }
     for (const response of complete) {
       response.once('close', () => {
@@ -128,19 +122,9 @@ export function brokenRequestRefuser(
   }
 }
 
-function brokenRequestRefusal({ code }: NodeJS.ErrnoException): Refusal {
-  switch (code) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return {
-        status: 408,
-        code: 'REQUEST_TIMEOUT',
-        message: 'the request took too long to arrive',
-      }
-    case 'HPE_HEADER_OVERFLOW':
-      return { status: 431, code: 'HEADERS_TOO_LARGE', message: 'the headers are too long' }
-    default:
-      return { status: 400, code: 'REQUEST_MALFORMED', message: 'this is not a valid HTTP request' }
-  }
+function toBrokenRequestRefusal({ code }: NodeJS.ErrnoException): HttpRefusal {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return createRefusal('REQUEST_TIMEOUT')
+  return createRefusal(code === 'HPE_HEADER_OVERFLOW' ? 'HEADERS_TOO_LARGE' : 'REQUEST_MALFORMED')
 }
 
 /** Refuses `Expect` and CONNECT. By default, Node sends no body for `Expect` and no reply at all for CONNECT. */
@@ -157,36 +141,34 @@ export function refuseExpectAndConnect(component: HttpComponent, server: Server)
   })
 }
 
+/** Returns the refusal of a request by its hosts and origin, or null. */
+export type RequestGuard = (
+  headers: RequestHeaders,
+  request: Pick<IncomingMessage, 'url' | 'httpVersion'>,
+  openToAllSites: boolean,
+) => Refusal | null
+
 /**
  * Passes upgrade requests to `component`, if it accepts them. Node emits upgrade requests outside Fastify, so no hook
- * runs for them, and this function calls the guards.
+ * runs for them, and this function calls the guard.
  */
 export function handleUpgrades(
   component: HttpComponent,
   server: Server,
-  guard: {
-    readonly publicHosts: ReadonlySet<string>
-    readonly allowedOrigins?: ReadonlySet<string>
-  },
+  guard: RequestGuard,
 ): void {
   const { upgrade } = component
   if (upgrade === undefined) return
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
-    const headers = requestHeadersOf(request)
-    const target = { url: request.url ?? '', openToAllSites: false }
-    const refusal =
-      hostsRefusal(headers, request.httpVersion) ??
-      (component.sameOriginOnly
-        ? crossOriginRefusal(target, headers, guard.publicHosts, guard.allowedOrigins)
-        : null)
+    const refusal = guard(readRequestHeaders(request), request, false)
     if (refusal !== null) {
       refuseSocket(component, socket, refusal, WEBSOCKET_VERSION)
       return
     }
     upgrade.call(component, request, socket, head).catch((error: unknown) => {
       if (!socket.writable) socket.destroy()
-      else refuseSocket(component, socket, refusalOf(component, error), WEBSOCKET_VERSION)
+      else refuseSocket(component, socket, toRefusal(component, error), WEBSOCKET_VERSION)
     })
   })
 }

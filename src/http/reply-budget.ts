@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { type Clock, monotonicClock } from '../base/clock.ts'
 import { turn } from '../base/turn.ts'
-import { HttpRefusal } from './refusal.ts'
+import { createRefusal } from './refusal.ts'
 
 /** Bytes up to which a reply is always sent, because the number of connections is limited. */
 const SHORT_BYTES = 16 * 1024
@@ -18,11 +18,7 @@ const STALLED_MS = 10_000
 /** Interval of the search for stalled replies while other replies wait, milliseconds. */
 const SEARCH_MS = 1_000
 
-const BUSY = new HttpRefusal(
-  503,
-  'REPLIES_BUSY',
-  'too many long replies are waiting for slow clients; try again later',
-)
+const BUSY = createRefusal('REPLIES_BUSY')
 
 /**
  * Limits the unsent bytes of all long replies of a process.

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Refusal } from './component.ts'
+import { createRefusal } from './refusal.ts'
 
 /** The headers that are checked before routing. Repeated values are joined by `, `. */
 export interface RequestHeaders {
@@ -20,22 +21,14 @@ export interface RequestHeaders {
   readonly type: string | undefined
 }
 
-const HOST_NOT_ONE: Refusal = {
-  status: 400,
-  code: 'HOST_NOT_ONE',
-  message: 'the request has no Host header or several; send exactly one',
-}
-const ENCODED: Refusal = {
-  status: 415,
-  code: 'CONTENT_ENCODING_UNKNOWN',
-  message: 'Content-Encoding is not supported; send the body unencoded',
-}
+const HOST_NOT_ONE = createRefusal('HOST_NOT_ONE')
+const ENCODED = createRefusal('CONTENT_ENCODING_UNKNOWN')
 
 /**
  * Reads the headers in one pass over `rawHeaders`. The first access to `headers` would make Node build an object
  * of all headers, which costs more than reading an item from the store.
  */
-export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeaders {
+export function readRequestHeaders({ rawHeaders }: IncomingMessage): RequestHeaders {
   let hosts = 0
   let host: string | undefined
   let site: string | undefined
@@ -90,5 +83,5 @@ export function charsetRefusal({ type }: RequestHeaders): Refusal | null {
   const [, charset = 'utf-8'] = CHARSET.exec(type) ?? []
   if (/^(?:utf-?8|us-ascii)$/i.test(charset)) return null
   const message = `the charset ${charset.slice(0, 40)} is not supported: send the body as UTF-8`
-  return { status: 415, code: 'CONTENT_TYPE_UNKNOWN', message }
+  return createRefusal('CONTENT_TYPE_UNKNOWN', message)
 }

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
+import { buildApp } from './app.ts'
 import type { HttpApp } from './component.ts'
-import { buildApp } from './listener.ts'
 import { statusFalseReply } from './refusal.ts'
 import { validatorCompiler } from './schema-compilers.ts'
 

@@ -11,14 +11,14 @@ export interface ThrottleLimits {
 }
 
 /** Returns the client's address, or an empty string if the connection was reset during the request. */
-export function addressOf({ ip }: Pick<FastifyRequest, 'ip'>): string {
+export function readAddress({ ip }: Pick<FastifyRequest, 'ip'>): string {
   // Fastify's type does not include undefined, but a reset socket has no address.
   const address: string | undefined = ip
   return address ?? ''
 }
 
 /** Returns a key for the client at `address`: an IPv4 address, or the /64 network of an IPv6 address. */
-export function clientOf(address: string): string {
+export function toClientKey(address: string): string {
   if (!isIPv6(address)) return address
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
   if (mapped !== undefined) return mapped

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
+import { buildApp } from './app.ts'
 import type { HttpApp, HttpComponent } from './component.ts'
-import { buildApp } from './listener.ts'
 import { registerOpenApiPage } from './openapi-page.ts'
 import { statusFalseReply } from './refusal.ts'
 import { unroutedRefusal } from './unknown-routes.ts'

@@ -1,7 +1,7 @@
 import { METHODS } from 'node:http'
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import type { HttpApp } from './component.ts'
-import { HttpRefusal } from './refusal.ts'
+import { createRefusal, HttpRefusal, httpErrors } from './refusal.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -53,7 +53,7 @@ export function unroutedRefusal({ server, url, method }: FastifyRequest): HttpRe
   if (methods.length > 0 && !methods.includes(method)) return methodRefusal(methods)
   const { apiPage } = server.routeTable
   const hint = apiPage === null ? '' : `; GET ${apiPage} shows the API`
-  return new HttpRefusal(404, 'PATH_UNKNOWN', `nothing is served at this path${hint}`)
+  return createRefusal('PATH_UNKNOWN', `${httpErrors.PATH_UNKNOWN[1]}${hint}`)
 }
 
 /** Returns a refusal if a parameter of the path is empty, as after a slash at the end of another path. */
@@ -62,7 +62,7 @@ export function emptyPartRefusal({ params, is404 }: FastifyRequest): HttpRefusal
   // A wildcard may match nothing.
   if (!Object.entries(params).some(([name, value]) => value === '' && name !== '*')) return null
   const message = 'the path has an empty part: leave out the slash at its end, or the second of two'
-  return new HttpRefusal(404, 'PATH_UNKNOWN', message)
+  return createRefusal('PATH_UNKNOWN', message)
 }
 
 /** Returns a 405 with the header `Allow` (RFC 9110, section 15.5.6). */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
-import { clientOf, FailureThrottle } from '../http/index.ts'
+import { FailureThrottle, toClientKey } from '../http/index.ts'
 import {
   type IssuedToken,
   matchesPassword,
@@ -59,7 +59,7 @@ export class SampleService {
    * SharedFileError.
    */
   async login(name: unknown, password: unknown, address: string): Promise<Login> {
-    const addressKey = clientOf(address)
+    const addressKey = toClientKey(address)
     if (typeof name !== 'string' || typeof password !== 'string' || name.length > NAME_LENGTH_MAX) {
       const throttled = this.#throttled(addressKey, '')
       if (throttled === null) this.#byAddress.fail(addressKey)

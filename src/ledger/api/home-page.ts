@@ -2,9 +2,7 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../base/clock.ts'
 import { Type } from '../../base/shape.ts'
 import {
-  addressOf,
   type Credentials,
-  clientOf,
   equalCredentials,
   FailureThrottle,
   type HttpApp,
@@ -12,13 +10,15 @@ import {
   type PageFile,
   pageFile,
   parseBasic,
+  readAddress,
   servePageFiles,
+  toClientKey,
 } from '../../http/index.ts'
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
 import { failures, okReply } from './schemas.ts'
 
 /**
- * Limits for wrong passwords: after 20 from one client (see `clientOf`) in 5 minutes, the client gets 429 until the 5
+ * Limits for wrong passwords: after 20 from one client (see `toClientKey`) in 5 minutes, the client gets 429 until the 5
  * minutes end.
  */
 const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
@@ -30,7 +30,7 @@ export type BasicCheck = (request: FastifyRequest, reply: FastifyReply) => void
 export function basicCheck(credentials: Credentials, monotonic: Clock): BasicCheck {
   const throttle = new FailureThrottle(monotonic, FAILURES)
   return (request, reply) => {
-    const client = clientOf(addressOf(request))
+    const client = toClientKey(readAddress(request))
     const wait = throttle.waitMs(client)
     if (wait > 0) {
       reply.header('retry-after', Math.ceil(wait / 1000))

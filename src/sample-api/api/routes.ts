@@ -4,9 +4,9 @@ import { isJsonObject, type Json } from '../../base/json.ts'
 import { Type } from '../../base/shape.ts'
 import { parseStrictJson, StrictJsonError, statusOfStrictJson } from '../../base/strict-json.ts'
 import {
-  addressOf,
   type HttpApp,
   HttpRefusal,
+  readAddress,
   readBody,
   unroutedRefusal,
 } from '../../http/index.ts'
@@ -162,7 +162,7 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
     async (request, reply) => {
       const body: unknown = request.body
       const [name, password] = [field(body, 'name'), field(body, 'password')]
-      const login = await service.login(name, password, addressOf(request))
+      const login = await service.login(name, password, readAddress(request))
       reply.header('cache-control', 'no-store')
       switch (login.outcome) {
         case 'issued': {
