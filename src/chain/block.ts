@@ -126,7 +126,7 @@ function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Uint8Arra
 }
 
 export interface BlockFault {
-  readonly code: 'link' | 'counts' | 'time' | 'commitment' | 'root' | 'id'
+  readonly code: 'link' | 'counts' | 'time' | 'commitment' | 'root' | 'id' | 'log'
   readonly height: number
   /** Index of the entry, or null if the fault concerns the block as a whole. */
   readonly index: number | null

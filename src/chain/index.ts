@@ -19,6 +19,7 @@ export {
   parseBlockParts,
   provenBlockJson,
 } from './block-json.ts'
+export { blockLeaf, type ChainState, ChainVerifier } from './chain-verifier.ts'
 export {
   type Attachment,
   type AttachmentMethod,

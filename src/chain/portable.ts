@@ -1,6 +1,7 @@
 // Public API for browsers: nothing here depends on Node.
-export { type BlockFault, type Head, headerOf, headerText, headOf, verifyBlock } from './block.ts'
+export type { BlockFault } from './block.ts'
 export { parseBlockParts } from './block-json.ts'
+export { ChainVerifier } from './chain-verifier.ts'
 export { entryOf, hasContent, type Position } from './entry.ts'
 export { equalBytes } from './hashes.ts'
 export {
@@ -18,4 +19,4 @@ export {
 export { isOfLog, policyOf, quorumPolicy, type WitnessPolicy } from './log/cosignatures.ts'
 export type { ProvenEntry } from './log/proof-file.ts'
 export { type Fetch, isBefore, VerifyingReader } from './log/verifying-reader.ts'
-export { EMPTY_FRONTIER, type Frontier, grown, leafHash, rootOf } from './merkle-tree.ts'
+export { EMPTY_FRONTIER, grown, rootOf } from './merkle-tree.ts'

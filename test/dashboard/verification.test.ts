@@ -5,12 +5,10 @@ import { expect, it, vi } from 'vitest'
 import { canonicalJson } from '../../src/base/canonical-json.ts'
 import type { Json, JsonObject } from '../../src/base/json.ts'
 import {
+  blockLeaf,
   checkpointText,
   type Head,
-  headerOf,
-  headerText,
   headOf,
-  leafHash,
   logOrigin,
   provenBlockJson,
   rawPublicKey,
@@ -19,7 +17,7 @@ import {
   signedNote,
   verifierKeyText,
 } from '../../src/chain/index.ts'
-import { EMPTY_FRONTIER, grown, rootOf } from '../../src/chain/portable.ts'
+import { ChainVerifier, EMPTY_FRONTIER, grown, rootOf } from '../../src/chain/portable.ts'
 import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
 import {
   type ChainSource,
@@ -50,10 +48,11 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
       previous === null
         ? null
         : { height: Number(height) - 1, id: expected[String(previous)].id, timestamp: 0 }
-    const verified = verifyListedBlock(block, Number(serverid), head)
-    expect(verified).toMatchObject({ head: { id }, entries: commitments.length, erased: 0 })
-    expect(verified).toHaveProperty(
-      'leaf',
+    const chain = new ChainVerifier({ head, frontier: EMPTY_FRONTIER })
+    const verified = verifyListedBlock(block, Number(serverid), chain)
+    expect(verified).toEqual({ entries: commitments.length, erased: 0 })
+    expect(chain.state.head).toMatchObject({ height, id })
+    expect(rootOf(chain.state.frontier)).toEqual(
       createHash('sha256').update(Buffer.of(0)).update(expected[name].header).digest(),
     )
   },
@@ -82,8 +81,7 @@ function chain(signedRoot?: Uint8Array): { source: ChainSource; blocks: JsonObje
     const blinds = new Uint8Array(64).fill(height + 1)
     const block = sealBlock(head, { serverId, entries, timestamps, blinds })
     head = headOf(block)
-    const leaf = leafHash(new TextEncoder().encode(headerText(headerOf(block))))
-    log = grown(log, leaf).frontier
+    log = grown(log, blockLeaf(block)).frontier
     blocks.push(JSON.parse(provenBlockJson(block)))
   }
   const key = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }

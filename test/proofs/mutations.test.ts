@@ -4,11 +4,11 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { beforeAll, expect, it } from 'vitest'
 import { CodedError } from '../../src/base/coded-error.ts'
 import {
+  type ChainState,
+  ChainVerifier,
   cosignatureLine,
   evidenceText,
   findContradiction,
-  type Head,
-  headOf,
   nodeVerifySignature,
   openCheckpoint,
   provenBlockJson,
@@ -164,9 +164,11 @@ it.each([...KINDS, 'export'])(
   TIMEOUT_MS,
 )
 
-function decoded(text: string, head: Head | null) {
+function decoded(text: string, state: ChainState) {
   const block = rawBlock(text, serverId)
-  return block === null ? { what: 'it is not a block' } : decodeNextBlock(block, serverId, head)
+  return block === null
+    ? { what: 'it is not a block' }
+    : decodeNextBlock(block, serverId, new ChainVerifier(state))
 }
 
 it(
@@ -174,14 +176,14 @@ it(
   () => {
     const dice = new Dice(SEED)
     let refused = 0
-    let head: Head | null = null
+    const verified = new ChainVerifier()
     const blocks: string[] = JSON.parse(chain).ledgers.map((block: object) => JSON.stringify(block))
     for (const text of blocks) {
-      const right = decoded(text, head)
+      const right = decoded(text, verified.state)
       if ('what' in right) throw new Error(right.what)
       for (let n = 0; n < MUTATIONS / blocks.length; n += 1) {
         const changed = mutated(Buffer.from(text), dice)
-        const found = decoded(changed.toString(), head)
+        const found = decoded(changed.toString(), verified.state)
         if ('what' in found) {
           expectLine(found.what)
           refused += 1
@@ -189,7 +191,7 @@ it(
           expect(covered(provenBlockJson(found.block))).toEqual(covered(text))
         }
       }
-      head = headOf(right.block)
+      expect(verified.push(right.block)).toBeNull()
     }
     console.log(`blocks: ${refused} of ${MUTATIONS} mutations refused`)
     expect(refused).toBeGreaterThan(MUTATIONS * 0.8)

@@ -2,13 +2,10 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type Block,
+  ChainVerifier,
   entryOf,
-  erasedIn,
-  type Head,
-  headOf,
   packPosition,
   unpackPosition,
-  verifyBlock,
 } from '../../chain/index.ts'
 import {
   type BlobVerification,
@@ -197,25 +194,20 @@ async function copyBlocks(
   const last = await source.head(serverId)
   const size = last === null ? 0 : last.height + 1
   const records = new RecordPages(source)
-  let head: Head | null = null
+  const chain = new ChainVerifier()
   let entries = 0
   for (let height = 0; height < size; ) {
     const page = await source.blocks(serverId, height, BLOCKS_PER_PAGE)
     if (page.length === 0) throw damaged(height, 'the block is missing')
     for (const block of page) {
-      expectNext(block, head)
+      const fault = chain.push(block)
+      if (fault !== null) throw damaged(fault.height, fault.what)
       await store.append(block, effectsOfBlock(block), await records.of(block.height))
-      head = headOf(block)
       entries += block.entries.length
     }
     height += page.length
     progress({ blocks: height, ofBlocks: size, entries })
   }
-}
-
-function expectNext(block: Block, head: Head | null): void {
-  const fault = verifyBlock(block, head, erasedIn(block))
-  if (fault !== null) throw damaged(fault.height, fault.what)
 }
 
 function effectsOfBlock({ height, entries }: Block): Effect[] {

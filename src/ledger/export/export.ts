@@ -3,14 +3,12 @@ import { CodedError } from '../../base/coded-error.ts'
 import { isCount, isJsonObject, type Json } from '../../base/json.ts'
 import {
   type Block,
+  ChainVerifier,
   erasedIn,
-  type Head,
-  headOf,
   packPosition,
   provenBlockJson,
   serverIdOfRaw,
   unpackPosition,
-  verifyBlock,
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { existingNodeKey } from '../log/node-key.ts'
@@ -154,7 +152,7 @@ export async function* exportLines(
   const header = { version: EXPORT_VERSION, serverId, size, headId: last?.id ?? null }
   const publicKey = key?.serverId === serverId ? publicKeyHex(key.privateKey) : null
   yield `${headerLine({ ...header, publicKey })}\n`
-  let head: Head | null = null
+  const chain = new ChainVerifier()
   let blocks = 0
   let entries = 0
   while (blocks < size) {
@@ -162,10 +160,9 @@ export async function* exportLines(
     if (page.length === 0) throw damaged(blocks, 'the block is missing')
     let text = ''
     for (const block of page) {
-      const fault = verifyBlock(block, head, erasedIn(block))
+      const fault = chain.push(block)
       if (fault !== null) throw damaged(fault.height, fault.what, fault.index)
       await expectErasers(store, block, size)
-      head = headOf(block)
       entries += block.entries.length
       text += `${provenBlockJson(block)}\n`
     }

@@ -2,8 +2,7 @@ import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import {
-  type Head,
-  headOf,
+  ChainVerifier,
   PROVEN_BLOCK_BYTES_MAX,
   provenBlockJson,
   rawBlock,
@@ -171,7 +170,7 @@ class LineVerifier {
   entries = 0
   readonly #header: ExportHeader
   readonly #erasures = new ErasureCheck()
-  #head: Head | null = null
+  readonly #chain = new ChainVerifier()
   #line = 1
   #isEnded = false
 
@@ -190,14 +189,13 @@ class LineVerifier {
     const { serverId } = this.#header
     const block = rawBlock(line, serverId)
     if (block === null) throw this.#damaged('it is not a block as daicho writes it')
-    const decoded = decodeNextBlock(block, serverId, this.#head)
+    const decoded = decodeNextBlock(block, serverId, this.#chain)
     if ('what' in decoded) throw this.#damaged(decoded.what, decoded.index)
     const fault = this.#erasures.block(decoded.block, decoded.effects)
     if (fault !== null) throw this.#damaged(fault.what, fault.index)
     if (provenBlockJson(decoded.block) !== line) {
       throw this.#damaged('the line is not in canonical form')
     }
-    this.#head = headOf(decoded.block)
     this.entries += decoded.block.entries.length
     return { ...decoded, line: number }
   }
@@ -224,14 +222,11 @@ class LineVerifier {
   }
 
   #counted(): ExportEnd {
-    return { blocks: this.#size, entries: this.entries, headId: this.#head?.id ?? null }
-  }
-
-  get #size(): number {
-    return this.#head === null ? 0 : this.#head.height + 1
+    const { size: blocks, state } = this.#chain
+    return { blocks, entries: this.entries, headId: state.head?.id ?? null }
   }
 
   #damaged(what: string, index: number | null = null): ExportError {
-    return damagedExport({ line: this.#line, height: this.#size, index, what })
+    return damagedExport({ line: this.#line, height: this.#chain.size, index, what })
   }
 }

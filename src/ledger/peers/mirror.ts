@@ -2,17 +2,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileExists } from '../../base/files/durable-files.ts'
 import {
+  type ChainState,
+  ChainVerifier,
   type Evidence,
   equalBytes,
-  type Frontier,
   findContradiction,
   frontierAt,
-  grown,
-  type Head,
-  headerOf,
-  headerText,
-  headOf,
-  leafHash,
   type RawBlock,
   rootOf,
   type VerifierKey,
@@ -106,8 +101,7 @@ interface OpenedMirror {
   readonly store: Store
   readonly files: BlobStore
   readonly checkpoints: CheckpointVerifier
-  readonly head: Head | null
-  readonly frontier: Frontier
+  readonly chain: ChainState
   readonly seen: SignedCheckpoint | null
 }
 
@@ -129,8 +123,7 @@ export class Mirror {
   #appending: Promise<void> | null = null
   readonly #files: BlobStore
   readonly #checkpoints: CheckpointVerifier
-  #head: Head | null
-  #frontier: Frontier
+  #chain: ChainState
   #seen: SignedCheckpoint | null
   /** The note in the checkpoint file if this object has written it, otherwise null. */
   #checkpointNote: string | null = null
@@ -147,8 +140,7 @@ export class Mirror {
     this.#files = opened.files
     this.blobs = new ChainBlobs(opened.store.attachments, opened.files, options.blobBytesMax)
     this.#checkpoints = opened.checkpoints
-    this.#head = opened.head
-    this.#frontier = opened.frontier
+    this.#chain = opened.chain
     this.#seen = opened.seen
   }
 
@@ -165,7 +157,13 @@ export class Mirror {
       const seen = await checkpointIn(join(folder, SEEN_FILE), checkpoints)
       const files = await openBlobStore(folder, store, durable)
       await files.recover()
-      const mirror = new Mirror(options, { store, files, checkpoints, head, frontier, seen })
+      const mirror = new Mirror(options, {
+        store,
+        files,
+        checkpoints,
+        chain: { head, frontier },
+        seen,
+      })
       // An earlier process may have left an erasure unfinished, and the source may be gone.
       await mirror.#maintain()
       return mirror
@@ -181,7 +179,7 @@ export class Mirror {
 
   /** Number of stored blocks. */
   get size(): number {
-    return this.#frontier.size
+    return this.#chain.frontier.size
   }
 
   /** Number of blocks of the newest signed head, stored or not. */
@@ -245,23 +243,22 @@ export class Mirror {
   ): Promise<number> {
     this.#expectNotFrozen()
     if (from + blocks.length <= this.size) return 0
-    const { decoded, last, frontier } = this.#verified(blocks.slice(this.size - from))
-    const { size } = frontier
-    if (last === null || size > head.size) {
+    const { decoded, chain } = this.#verified(blocks.slice(this.size - from))
+    const { size } = chain.frontier
+    if (decoded.length === 0 || size > head.size) {
       throw new PeerError(
         'BLOCK_REFUSED',
         'the page has no blocks, or more blocks than the signed log',
       )
     }
     const proof = size === head.size ? [] : await prove(size, head.size)
-    const treeHead = { size, root: rootOf(frontier) }
+    const treeHead = { size, root: rootOf(chain.frontier) }
     if (!verifyConsistency(treeHead, head, proof)) throw unproven(size, head.size)
     // Another sync may have found evidence while this one fetched the proof.
     this.#expectNotFrozen()
     // Updates the size before waiting readers continue, because they already see the new blocks.
     const appending = this.#append(decoded).then(() => {
-      this.#head = last
-      this.#frontier = frontier
+      this.#chain = chain
     })
     this.#appending = appending.catch(() => {})
     await appending.finally(() => {
@@ -351,20 +348,13 @@ export class Mirror {
   }
 
   #verified(values: readonly RawBlock[]) {
-    const { serverId } = this.#options
-    const decoded: DecodedBlock[] = []
-    let last = this.#head
-    let frontier = this.#frontier
-    for (const value of values) {
-      const one = decodeNextBlock(value, serverId, last)
-      if ('what' in one) throw refused(frontier.size, one.index, one.what)
-      const { block } = one
-      const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
-      frontier = grown(frontier, leaf).frontier
-      last = headOf(block)
-      decoded.push(one)
-    }
-    return { decoded, last: decoded.length === 0 ? null : last, frontier }
+    const chain = new ChainVerifier(this.#chain)
+    const decoded = values.map((value) => {
+      const one = decodeNextBlock(value, this.#options.serverId, chain)
+      if ('what' in one) throw refused(chain.size, one.index, one.what)
+      return one
+    })
+    return { decoded, chain: chain.state }
   }
 
   /** Appends blocks, and removes the blobs to which no entry refers any more after the erasures in these blocks. */

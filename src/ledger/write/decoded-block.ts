@@ -1,15 +1,13 @@
 import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import {
   type Block,
+  type ChainVerifier,
   ENTRIES_BYTES_MAX,
   entryOf,
-  erasedIn,
-  type Head,
   isErased,
   packPosition,
   type RawBlock,
   RawEntry,
-  verifyBlock,
 } from '../../chain/index.ts'
 import { type Effect, effectOf, entryTextOf } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
@@ -36,7 +34,7 @@ export interface UndecodableBlock {
 
 /**
  * Decodes a block of node `serverId`. Checks the format and the names of each entry, but neither hashes nor the position
- * in the chain: `verifyBlock` checks these.
+ * in the chain: `ChainVerifier` checks these.
  */
 export function decodeBlock(
   { body, ...sealed }: RawBlock,
@@ -63,15 +61,15 @@ export function decodeBlock(
   return { block: { ...sealed, serverId, entries }, effects }
 }
 
-/** Decodes the block that follows `head` (null for the first block), and verifies it. */
+/** Decodes and verifies the next block of `chain`. */
 export function decodeNextBlock(
   value: RawBlock,
   serverId: number,
-  head: Head | null,
+  chain: ChainVerifier,
 ): DecodedBlock | UndecodableBlock {
-  const decoded = decodeBlock(value, serverId, head === null ? 0 : head.height + 1)
+  const decoded = decodeBlock(value, serverId, chain.size)
   if ('what' in decoded) return decoded
-  return verifyBlock(decoded.block, head, erasedIn(decoded.block)) ?? decoded
+  return chain.push(decoded.block) ?? decoded
 }
 
 /** Returns the effect of the entry, or the reason why the entry is invalid. */

@@ -1,12 +1,4 @@
-import {
-  type Block,
-  type Frontier,
-  grown,
-  headerOf,
-  headerText,
-  leafHash,
-  packPosition,
-} from '../../chain/index.ts'
+import { type Block, blockLeaf, type Frontier, grown, packPosition } from '../../chain/index.ts'
 import type { Effect } from '../port/effect.ts'
 import { inapplicable } from '../port/errors.ts'
 import { idempotencyDigest, type NewIdempotencyRecord } from '../port/store.ts'
@@ -55,10 +47,7 @@ export async function blockStatements(
   before: Before,
   careful: boolean,
 ): Promise<{ readonly statements: Statement[]; readonly frontier: Frontier }> {
-  const { frontier, nodes } = grown(
-    before.frontier,
-    leafHash(Buffer.from(headerText(headerOf(block)))),
-  )
+  const { frontier, nodes } = grown(before.frontier, blockLeaf(block))
   const statements: Statement[] = [blockStatement(block, Buffer.concat(nodes))]
   const databases = new Map(before.databases)
   let { items } = before

@@ -1,13 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite'
 import {
   type Block,
+  blockLeaf,
   type Frontier,
   frontierNodes,
   grown,
   HASH_BYTES,
-  headerOf,
-  headerText,
-  leafHash,
   nodePlace,
 } from '../../chain/index.ts'
 import { StoreError } from '../port/errors.ts'
@@ -38,8 +36,7 @@ export class TreeRows {
         `the log has ${before.size} leaves before the block of height ${block.height}`,
       )
     }
-    const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
-    const { frontier, nodes } = grown(before, leaf)
+    const { frontier, nodes } = grown(before, blockLeaf(block))
     this.#sql.insert.run(block.height, Buffer.concat(nodes))
     this.#frontier = frontier
   }

@@ -2,18 +2,14 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import {
   type Block,
-  equalBytes,
+  type ChainState,
+  ChainVerifier,
   erasedIn,
   type Frontier,
   frontierAt,
-  grown,
   type Head,
-  headerOf,
-  headerText,
   headOf,
-  leafHash,
   rawEntry,
-  verifyBlock,
 } from '../../chain/index.ts'
 import { isDamage, StoreError } from '../port/errors.ts'
 import type { Creations, StoreReader } from '../port/store.ts'
@@ -42,13 +38,11 @@ const BLOCKS_PER_PAGE = 64
  */
 export class ChainWalk {
   readonly #store: StoreReader
-  #head: Head | null
-  #frontier: Frontier
+  readonly #verifier: ChainVerifier
 
-  private constructor(store: StoreReader, head: Head | null, frontier: Frontier) {
+  private constructor(store: StoreReader, state: ChainState) {
     this.#store = store
-    this.#head = head
-    this.#frontier = frontier
+    this.#verifier = new ChainVerifier(state)
   }
 
   /** Starts a walk at the block of height `from`. Errors: STORE_DAMAGED. */
@@ -59,16 +53,16 @@ export class ChainWalk {
       throw new StoreError('STORE_DAMAGED', `block ${from - 1} is missing`)
     }
     const frontier = await frontierAt(from, (nodes) => store.treeNodes(serverId, nodes))
-    return new ChainWalk(store, before === undefined ? null : headOf(before), frontier)
+    return new ChainWalk(store, { head: before === undefined ? null : headOf(before), frontier })
   }
 
   /** The last correct block, or null at the beginning. */
   get head(): Head | null {
-    return this.#head
+    return this.#verifier.state.head
   }
 
   get frontier(): Frontier {
-    return this.#frontier
+    return this.#verifier.state.frontier
   }
 
   /**
@@ -76,7 +70,7 @@ export class ChainWalk {
    * Errors: the errors of the store, but damage is returned as a finding.
    */
   async next(to = Number.POSITIVE_INFINITY): Promise<WalkResult> {
-    const from = this.#frontier.size
+    const from = this.#verifier.size
     const limit = Math.min(BLOCKS_PER_PAGE, to - from)
     if (limit <= 0) return { blocks: [], finding: null }
     const { serverId } = this.#store
@@ -91,29 +85,12 @@ export class ChainWalk {
     )
     if ('finding' in page) return { blocks: [], finding: page.finding }
     for (const [at, block] of page.blocks.entries()) {
-      const finding = this.#check(block, page.leaves[at])
-      if (finding !== null) return { blocks: page.blocks.slice(0, at), finding }
+      const fault = this.#verifier.push(block, { nodes: page.leaves[at] ?? new Uint8Array() })
+      if (fault !== null) return { blocks: page.blocks.slice(0, at), finding: fault }
     }
     const isLonger = page.blocks.length === 0 && page.leaves.length > 0
     const isBeyond = isLonger && (await this.#store.headers(serverId, from, 1)).length === 0
     return { blocks: page.blocks, finding: isBeyond ? leavesBeyond(from) : null }
-  }
-
-  #check(block: Block, leaf: Uint8Array | undefined): Finding | null {
-    const { height } = block
-    if (block.serverId !== this.#store.serverId) {
-      return { height, index: null, what: `it belongs to server id ${block.serverId}` }
-    }
-    const fault = verifyBlock(block, this.#head, erasedIn(block))
-    if (fault !== null) return { height, index: fault.index, what: fault.what }
-    const text = Buffer.from(headerText(headerOf(block)))
-    const { frontier, nodes } = grown(this.#frontier, leafHash(text))
-    if (leaf === undefined || !equalBytes(Buffer.concat(nodes), leaf)) {
-      return { height, index: null, what: 'the nodes of the log do not match its headers' }
-    }
-    this.#frontier = frontier
-    this.#head = headOf(block)
-    return null
   }
 }
 

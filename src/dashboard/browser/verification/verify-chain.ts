@@ -3,18 +3,11 @@ import { canonicalJson } from '../../../base/canonical-json.ts'
 import { isJsonObject, type Json } from '../../../base/json.ts'
 import {
   type BlockFault,
+  ChainVerifier,
   type Checkpoint,
-  EMPTY_FRONTIER,
   entryOf,
   equalBytes,
-  type Frontier,
-  grown,
-  type Head,
   hasContent,
-  headerOf,
-  headerText,
-  headOf,
-  leafHash,
   openCheckpoint,
   ProofError,
   parseBlockParts,
@@ -23,7 +16,6 @@ import {
   type VerifierKey,
   type VerifySignature,
   verifierKeyOf,
-  verifyBlock,
 } from '../../../chain/portable.ts'
 import type { Texts } from '../language/english.ts'
 
@@ -175,14 +167,13 @@ class Walk {
   /** Root of the log at the signed size. */
   rootAtSize: Uint8Array
   readonly #source: ChainSource
-  #log: Frontier = EMPTY_FRONTIER
-  #head: Head | null = null
+  readonly #chain = new ChainVerifier()
   #limit = 16
 
   constructor(source: ChainSource, size: number | null) {
     this.#source = source
     this.progress = { blocks: 0, size, entries: 0, erased: 0 }
-    this.rootAtSize = rootOf(this.#log)
+    this.rootAtSize = rootOf(this.#chain.state.frontier)
   }
 
   /**
@@ -215,39 +206,35 @@ class Walk {
   #block(value: Json): Fault | null {
     const { blocks: height, size, entries, erased } = this.progress
     const { serverId, remembered } = this.#source
-    const block = verifyListedBlock(value, serverId, this.#head)
+    const block = verifyListedBlock(value, serverId, this.#chain)
     if ('code' in block) return { ...block, height }
-    this.#head = block.head
-    this.#log = grown(this.#log, block.leaf).frontier
+    const root = rootOf(this.#chain.state.frontier)
     this.progress = {
       blocks: height + 1,
       size,
       entries: entries + block.entries,
       erased: erased + block.erased,
     }
-    if (size === height + 1) this.rootAtSize = rootOf(this.#log)
+    if (size === height + 1) this.rootAtSize = root
     if (remembered?.size !== height + 1) return null
-    return toBase64(rootOf(this.#log)) === remembered.root ? null : fault('forked')
+    return toBase64(root) === remembered.root ? null : fault('forked')
   }
 }
 
 export interface VerifiedBlock {
-  readonly head: Head
   readonly entries: number
   readonly erased: number
-  /** Leaf hash of the block in the log. */
-  readonly leaf: Uint8Array
 }
 
 /**
- * Verifies the block `value` of node `serverId`, which follows `head` and comes from `GET /api/ledgers?proof=1`.
+ * Verifies the next block `value` of node `serverId`, which comes from `GET /api/ledgers?proof=1`, and adds it to `chain`.
  * Commitments are computed from the parsed entries, so that the page verifies exactly the values that it shows. Source:
  * docs/reference/ledger/chain-format.md.
  */
 export function verifyListedBlock(
   value: Json,
   serverId: number,
-  head: Head | null,
+  chain: ChainVerifier,
 ): VerifiedBlock | Omit<Fault, 'height'> {
   const parts = parseBlockParts(value)
   if (typeof parts === 'string') return { code: 'shape', index: null }
@@ -259,14 +246,9 @@ export function verifyListedBlock(
   const malformed = entries.indexOf(null)
   if (malformed !== -1) return { code: 'shape', index: malformed }
   const block = { ...sealed, serverId, entries: entries.filter((text) => text !== null) }
-  const found = verifyBlock(block, head, erased)
+  const found = chain.push(block, { erased })
   if (found !== null) return { code: found.code, index: found.index }
-  return {
-    head: headOf(block),
-    entries: body.length,
-    erased: erased.size,
-    leaf: leafHash(new TextEncoder().encode(headerText(headerOf(block)))),
-  }
+  return { entries: body.length, erased: erased.size }
 }
 
 /** Returns the canonical text of an entry, or null for any other value. Only an erased entry may have no content. */
