@@ -17,7 +17,7 @@ export interface ChainState {
   readonly frontier: Frontier
 }
 
-export const EMPTY_CHAIN: ChainState = { head: null, frontier: EMPTY_FRONTIER }
+const EMPTY_CHAIN: ChainState = { head: null, frontier: EMPTY_FRONTIER }
 
 /** Returns the leaf of a block in the log: the leaf hash of its header. */
 export function blockLeaf(block: Block): Uint8Array {

@@ -10,7 +10,6 @@ export {
   headOf,
   isErased,
   sealBlock,
-  verifyBlock,
 } from './block.ts'
 export {
   type BlockParts,

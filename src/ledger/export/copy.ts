@@ -1,28 +1,19 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import {
-  type Block,
-  ChainVerifier,
-  entryOf,
-  packPosition,
-  unpackPosition,
-} from '../../chain/index.ts'
+import { Readable } from 'node:stream'
+import { packPosition, unpackPosition } from '../../chain/index.ts'
 import {
   type BlobVerification,
   displayName,
-  type Effect,
-  effectOf,
   type IdempotencyRecord,
   isDatabaseUrl,
   lockFolder,
   type NewIdempotencyRecord,
   openBlobStore,
   openStore,
-  openStoreReader,
   type Store,
   type StoreLocation,
   type StoreReader,
-  storedJson,
   storeExists,
   storePathIn,
   type Verification,
@@ -31,20 +22,15 @@ import {
 } from '../../storage/index.ts'
 import { existingNodeKey } from '../log/node-key.ts'
 import { expectSignedHead, signedHeadIn } from '../log/signed-head.ts'
-import {
-  emptySideFolder,
-  hasStore,
-  moveStore,
-  removeFolder,
-  withReader,
-} from '../peers/side-store.ts'
-import { ExportError, type ExportProgress } from './export.ts'
+import { ChainBlobs, fetchingBlobs, localBlobs, WHOLE_RUN } from '../peers/blobs.ts'
+import { buildStore, hasStore, withReader } from '../peers/side-store.ts'
+import { ExportError, type ExportProgress, exportLines } from './export.ts'
+import { readExport } from './read-export.ts'
 
 /** Folder in which the copy is built. It is emptied at the start and removed at the end. */
 const SIDE_FOLDER = 'copy.partial'
-const BLOCKS_PER_PAGE = 256
+const RECORDS_PER_PAGE = 256
 const BLOBS_PER_PAGE = 500
-const CHUNK_BYTES = 1_048_576
 
 export interface CopyOptions {
   readonly from: StoreLocation
@@ -73,14 +59,10 @@ export type Copied = Verification & BlobVerification
  * Errors: ExportError (COPY_OVER_STORE, COPY_REFUSED, CHAIN_DAMAGED), StoreError; LedgerError STORE_ROLLED_BACK if the
  * signed head in the target folder covers more blocks than the source has.
  */
-export async function copyStore(options: CopyOptions): Promise<Copied> {
+export function copyStore(options: CopyOptions): Promise<Copied> {
   const { from, to } = options
-  const source = await openStoreReader(from, { frozen: true })
-  try {
-    return await (isDatabaseUrl(to) ? intoDatabase : intoFolder)(source, options)
-  } finally {
-    await source.close()
-  }
+  const copy = isDatabaseUrl(to) ? intoDatabase : intoFolder
+  return withReader(from, (source) => copy(source, options))
 }
 
 /**
@@ -132,7 +114,6 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
   const { to } = options
   const { serverId } = source
   const held = lockFolder(to)
-  const side = join(to, SIDE_FOLDER)
   try {
     const key = existingNodeKey(to)
     if (key !== null && key.serverId !== serverId) {
@@ -143,21 +124,19 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
       if (!(await storeExists(to)) || !(await hasBlocksOf(source, to))) throw overStore(to)
       return await verifiedCopy(to, to, source, options)
     }
-    emptySideFolder(side)
-    const store = await openStore({ location: side, serverId, durable: false })
-    try {
-      await copyBlocks(source, store, options.progress)
-      await finish(source, store)
-      await expectSignedHead(store, signedHeadIn(to))
-    } finally {
-      await store.close()
-    }
-    await copyBlobs(source, options)
-    const copied = await verifiedCopy(side, to, source, options)
-    moveStore(side, to)
-    return copied
+    return await buildStore(to, SIDE_FOLDER, async (side) => {
+      const store = await openStore({ location: side, serverId, durable: false })
+      try {
+        await copyBlocks(source, store, options.progress)
+        await finish(source, store)
+        await expectSignedHead(store, signedHeadIn(to))
+      } finally {
+        await store.close()
+      }
+      await copyBlobs(source, options)
+      return verifiedCopy(side, to, source, options)
+    })
   } finally {
-    removeFolder(side)
     held.release()
   }
 }
@@ -167,16 +146,13 @@ async function intoFolder(source: StoreReader, options: CopyOptions): Promise<Co
  * can leave such a database. Errors: COPY_OVER_STORE for any other store.
  */
 async function hasBlocksOf(source: StoreReader, to: StoreLocation): Promise<boolean> {
-  const reader = await openStoreReader(to, { frozen: false })
-  try {
+  return withReader(to, async (reader) => {
     const { serverId } = source
     const head = await reader.head(reader.serverId)
     if (reader.serverId === serverId && head?.id === (await source.head(serverId))?.id) return true
     if (head !== null) throw overStore(to)
     return false
-  } finally {
-    await reader.close()
-  }
+  })
 }
 
 function overStore(to: StoreLocation): ExportError {
@@ -190,68 +166,33 @@ async function copyBlocks(
   store: Store,
   progress: ExportProgress,
 ): Promise<void> {
-  const { serverId } = source
-  const last = await source.head(serverId)
-  const size = last === null ? 0 : last.height + 1
-  const records = new RecordPages(source)
-  const chain = new ChainVerifier()
-  let entries = 0
-  for (let height = 0; height < size; ) {
-    const page = await source.blocks(serverId, height, BLOCKS_PER_PAGE)
-    if (page.length === 0) throw damaged(height, 'the block is missing')
-    for (const block of page) {
-      const fault = chain.push(block)
-      if (fault !== null) throw damaged(fault.height, fault.what)
-      await store.append(block, effectsOfBlock(block), await records.of(block.height))
-      entries += block.entries.length
-    }
-    height += page.length
-    progress({ blocks: height, ofBlocks: size, entries })
-  }
-}
-
-function effectsOfBlock({ height, entries }: Block): Effect[] {
-  return entries.map((text, index) => {
-    const entry = entryOf(storedJson(text))
-    if (entry === null) throw damaged(height, 'the block contains something that is not an entry')
-    return effectOf(entry, packPosition(height, index))
+  const records = readRecords(source)
+  let next = await records.next()
+  const lines = exportLines(source, null, progress)
+  await readExport(Readable.from(lines, { objectMode: false }), {
+    async header() {},
+    async blocks(blocks) {
+      for (const { block, effects } of blocks) {
+        const added: NewIdempotencyRecord[] = []
+        const end = packPosition(block.height + 1, 0)
+        for (; next.done !== true && next.value.position < end; next = await records.next()) {
+          const { key, fingerprint, entries, position } = next.value
+          added.push({ key, fingerprint, entries, index: unpackPosition(position).index })
+        }
+        await store.append(block, effects, added)
+      }
+    },
   })
 }
 
-function damaged(height: number, what: string): ExportError {
-  return new ExportError('CHAIN_DAMAGED', `the chain does not verify at height ${height}: ${what}`)
-}
-
-/** Reads the idempotency records of a store in the order of its blocks. */
-class RecordPages {
-  readonly #store: StoreReader
-  #page: IdempotencyRecord[] = []
-  #after = -1
-  #isAtEnd = false
-
-  constructor(store: StoreReader) {
-    this.#store = store
-  }
-
-  /** Returns the records of the block at `height`, which must be greater than in the previous call. */
-  async of(height: number): Promise<NewIdempotencyRecord[]> {
-    const end = packPosition(height + 1, 0)
-    const found: NewIdempotencyRecord[] = []
-    for (;;) {
-      await this.#fill()
-      const [first] = this.#page
-      if (first === undefined || first.position >= end) return found
-      this.#page.shift()
-      const { key, fingerprint, entries, position } = first
-      found.push({ key, fingerprint, entries, index: unpackPosition(position).index })
-    }
-  }
-
-  async #fill(): Promise<void> {
-    if (this.#page.length > 0 || this.#isAtEnd) return
-    this.#page = await this.#store.idempotencyRecords(this.#after, BLOCKS_PER_PAGE)
-    this.#after = this.#page.at(-1)?.position ?? this.#after
-    this.#isAtEnd = this.#page.length === 0
+/** Yields the idempotency records of a store in the order of its blocks. */
+async function* readRecords(store: StoreReader): AsyncGenerator<IdempotencyRecord> {
+  for (let after = -1; ; ) {
+    const page = await store.idempotencyRecords(after, RECORDS_PER_PAGE)
+    yield* page
+    const last = page.at(-1)
+    if (last === undefined) return
+    after = last.position
   }
 }
 
@@ -263,56 +204,31 @@ async function finish(source: StoreReader, store: Store): Promise<void> {
 
 async function copyBlobs(source: StoreReader, { from, to }: CopyOptions): Promise<void> {
   // Opens both blob stores with the rows of the source, which refer to the same blobs as the rows of the copy.
-  const target = await openBlobStore(to, source, true)
-  const files = await openBlobStore(from, source, false)
+  const files = await openBlobStore(to, source, true)
+  const sourceFiles = await openBlobStore(from, source, false)
   try {
-    await target.recoverWithoutRows()
-    for (let after = ''; ; ) {
-      const page = await source.attachments.blobs(after, BLOBS_PER_PAGE)
-      const last = page.at(-1)
-      if (last === undefined) return
-      for (const blob of page) {
-        if ((await target.progress(blob)).isComplete) continue
-        const file = await files.read(blob)
-        if (file === null) throw await missingBlob(blob.sha256, from)
-        try {
-          await target.add(chunksOf(file), async ({ sha256 }) => sha256 === blob.sha256, {
-            isRecorded: (isSame) => isSame,
-            mayBeRecorded: () => false,
-          })
-        } finally {
-          await file.close()
-        }
+    await files.recoverWithoutRows()
+    const blobs = new ChainBlobs(source.attachments, files)
+    const transfer = fetchingBlobs(localBlobs(source.attachments, sourceFiles), blobs)
+    for (let after = -1, more = true; more; ) {
+      const page = await blobs.absent(after, BLOBS_PER_PAGE)
+      for (const blob of page.blobs) {
+        if (!(await transfer.move(blob, WHOLE_RUN))) throw await missingBlob(blob.sha256, from)
       }
-      after = last.sha256
+      ;({ upTo: after, more } = page)
     }
   } finally {
+    await sourceFiles.close()
     await files.close()
-    await target.close()
   }
 }
 
 async function missingBlob(sha256: string, from: StoreLocation): Promise<ExportError> {
-  const current = await openStoreReader(from, { frozen: false })
-  try {
-    const isErased = (await current.attachments.namedAt(sha256)) === null
-    const what = isErased ? 'was erased during the copy; copy again' : 'is missing'
+  return withReader(from, async ({ attachments }) => {
+    const isErased = (await attachments.namedAt(sha256)) === null
+    const what = isErased ? 'was erased during the copy; copy again' : 'is missing or unreadable'
     return new ExportError('CHAIN_DAMAGED', `blob ${sha256} ${what}`)
-  } finally {
-    await current.close()
-  }
-}
-
-async function* chunksOf(file: {
-  read(target: Uint8Array, at: number): Promise<number>
-}): AsyncGenerator<Uint8Array> {
-  const chunk = Buffer.alloc(CHUNK_BYTES)
-  for (let at = 0; ; ) {
-    const length = await file.read(chunk, at)
-    if (length === 0) return
-    yield chunk.subarray(0, length)
-    at += length
-  }
+  })
 }
 
 /** Verifies the store at `location` whose blobs are at `blobs`. Errors: COPY_REFUSED. */
@@ -322,8 +238,7 @@ async function verifiedCopy(
   source: StoreReader,
   { threads: count }: CopyOptions,
 ): Promise<Copied> {
-  const store = await openStoreReader(location, { frozen: true })
-  try {
+  return withReader(location, async (store) => {
     const verification = await verifyStore(store, { threads: { location, count } })
     const head = await source.head(source.serverId)
     const isSame = verification.headId === (head?.id ?? null)
@@ -332,7 +247,5 @@ async function verifiedCopy(
     if (finding === null && isSame) return copied
     const what = finding?.what ?? 'its head differs from the head of the source'
     throw new ExportError('COPY_REFUSED', `the copy does not verify: ${what}`)
-  } finally {
-    await store.close()
-  }
+  })
 }

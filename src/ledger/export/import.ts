@@ -7,9 +7,8 @@ import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
 import { type NewChain, type NewChainOptions, restoreAsNewChain } from '../peers/new-chain.ts'
 import { nodeOfKey } from '../peers/peer-list.ts'
 import {
-  emptySideFolder,
+  buildStore,
   hasStore,
-  moveStore,
   removeFolder,
   requireValid,
   withReader,
@@ -52,23 +51,19 @@ export interface Imported extends ExportHeader, ExportEnd {
 export async function importExport(options: ImportOptions): Promise<Imported> {
   const { folder } = options
   const lock = lockFolder(folder)
-  const side = join(folder, SIDE_FOLDER)
   try {
     const kept = signedHeadIn(folder)
     // Rejects a damaged signed head before the store is built.
     kept.read()
-    let done: Imported
-    if (hasStore(folder)) done = await importedBefore(options)
-    else {
-      emptySideFolder(side)
-      done = await buildStore(side, options, ({ serverId }) => checkKey(folder, serverId))
-      moveStore(side, folder)
-    }
+    const done = hasStore(folder)
+      ? await importedBefore(options)
+      : await buildStore(folder, SIDE_FOLDER, (side) =>
+          storeExport(side, options, ({ serverId }) => checkKey(folder, serverId)),
+        )
     const key = existingNodeKey(folder)
     if (key !== null) storeEmptyHead(kept, key)
     return done
   } finally {
-    removeFolder(side)
     lock.release()
   }
 }
@@ -81,6 +76,7 @@ async function importedBefore({ folder, chunks, progress }: ImportOptions): Prom
       `${folder} already contains a store: import into a folder that contains only the key`,
     )
   if (!fileExists(storePathIn(folder))) throw overStore()
+  removeFolder(join(folder, SIDE_FOLDER))
   return withReader(folder, async (store) => {
     const head = await store.head(store.serverId)
     const read = await readExport(chunks, {
@@ -106,7 +102,7 @@ export interface NewChainImportOptions extends NewChainOptions, Pick<ImportOptio
  * as for `importExport` and `restoreAsNewChain`.
  */
 export function importAsNewChain(options: NewChainImportOptions): Promise<NewChain> {
-  const { folder, vkey } = options
+  const { vkey } = options
   const { serverId } = nodeOfKey(vkey)
   return restoreAsNewChain(options, async (mirror) => {
     if (isSignedMirror(mirror)) {
@@ -115,25 +111,20 @@ export function importAsNewChain(options: NewChainImportOptions): Promise<NewCha
         `${mirror} contains an incomplete mirror of an interrupted daicho restore`,
       )
     }
-    const side = join(folder, SIDE_FOLDER)
-    emptySideFolder(side)
-    try {
-      await buildStore(side, options, (header) => {
+    await buildStore(mirror, SIDE_FOLDER, (side) =>
+      storeExport(side, options, (header) => {
         if (header.serverId === serverId) return
         throw new ExportError(
           'IMPORT_WITHOUT_KEY',
           `the export is the chain of server id ${header.serverId}, but the key ${vkey} belongs to another node`,
         )
-      })
-      moveStore(side, mirror)
-    } finally {
-      removeFolder(side)
-    }
+      }),
+    )
   })
 }
 
-/** Builds a store in `side`. The store is durable when the promise resolves. */
-async function buildStore(
+/** Stores an export in `side`. The store is durable when the promise resolves. */
+async function storeExport(
   side: string,
   { chunks, progress }: Pick<ImportOptions, 'chunks' | 'progress'>,
   check: (header: ExportHeader) => void,

@@ -132,7 +132,8 @@ export interface BlobRun {
   onProgress(): void
 }
 
-const WHOLE_RUN: BlobRun = { isStopped: () => false, onProgress: () => {} }
+/** A run that moves all blobs. */
+export const WHOLE_RUN: BlobRun = { isStopped: () => false, onProgress: () => {} }
 
 /**
  * Keeps the blobs of a chain in sync: moves the blobs of new entries, and periodically checks all blobs, because a
@@ -209,6 +210,30 @@ export class BlobSync {
       }
     }
     return { failed, error: null }
+  }
+}
+
+/**
+ * Returns blobs of this node as a source. A blob that the disk cannot read counts as absent, so that the other blobs are
+ * copied.
+ */
+export function localBlobs(rows: AttachmentReader, files: BlobStore): BlobSource {
+  const blobs = new ChainBlobs(rows, files)
+  return {
+    async blob(sha256, from, length) {
+      let opened: OpenBlob | null = null
+      try {
+        opened = (await blobs.open(sha256)).blob
+        const part = Buffer.allocUnsafe(length)
+        return part.subarray(0, await opened.read(part, from))
+      } catch (error) {
+        const isUnreadable = error instanceof StoreError && error.code === 'STORE_FAILED'
+        if (isUnreadable || concernsOneBlob(error)) return null
+        throw error
+      } finally {
+        await opened?.close()
+      }
+    },
   }
 }
 

@@ -6,13 +6,11 @@ import { attachmentText } from '../../chain/index.ts'
 import {
   type BlobStore,
   lockFolder,
-  type OpenBlob,
   openBlobStore,
   openStoreReader,
   requireFolder,
   type StoredDatabase,
   type StoredItem,
-  StoreError,
   type StoreLocation,
   type StoreReader,
   storeExists,
@@ -25,14 +23,13 @@ import { signedHeadIn, storeEmptyHead } from '../log/signed-head.ts'
 import { systemPlatform } from '../platform.ts'
 import type { Operation, UnitOfWork } from '../write/unit-of-work.ts'
 import { LedgerWriter } from '../write/writer.ts'
-import { ChainBlobs } from './blobs.ts'
+import { type BlobTransfer, ChainBlobs, fetchingBlobs, localBlobs, WHOLE_RUN } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { mirrorFolder, type PullProgress, VKEY_FILE } from './mirror.ts'
 import { nodeOfKey } from './peer-list.ts'
 import {
-  emptySideFolder,
+  buildStore,
   hasStore,
-  moveStore,
   removeFolder,
   requireValid,
   verifyIn,
@@ -43,8 +40,6 @@ import {
 const NOTE_FILE = 'restored.json'
 /** Folder in which the new chain is built. It is emptied before the build, and removed after it. */
 const SIDE_FOLDER = 'rebuild.partial'
-/** Bytes of a blob that are copied at once. */
-const CHUNK_BYTES = 256 * 1024
 /** A unit of work, and so its block, is complete when it has this number of operations or characters. */
 const OPERATIONS_MAX = 1_024
 const UNIT_CHARACTERS = 4 * 1024 * 1024
@@ -103,14 +98,14 @@ export async function restoreAsNewChain(
   const { serverId } = nodeOfKey(vkey)
   const lock = lockFolder(folder)
   try {
-    const built = await builtAt(folder, database)
+    const location = await builtAt(folder, database)
     const note = noteIn(folder)
     const isContinued = note !== null && note.mirrored === serverId
-    if (!isContinued && (note !== null || built !== null || existingNodeKey(folder) !== null)) {
+    if (!isContinued && (note !== null || location !== null || existingNodeKey(folder) !== null)) {
       throw overStore(folder)
     }
     const mirror = mirrorFolder(folder, serverId)
-    if (built !== null) return await builtBefore(options, built, note)
+    if (location !== null) return await builtBefore(options, location, note)
     const kept = signedHeadIn(folder)
     // The node of this folder has signed blocks, so a new store would be a second history under the same key.
     if ((kept.read()?.size ?? 0) > 0) throw overStore(folder)
@@ -122,13 +117,14 @@ export async function restoreAsNewChain(
     const mirrored = await verifyIn(mirror, threads)
     if (mirrored.finding !== null) removeFolder(mirror)
     requireValid(mirrored, 'the received chain')
-    const side = join(folder, SIDE_FOLDER)
-    const { own, absent } = await build(options, key, { mirror, side })
-    const height = own.blocks === 0 ? null : own.blocks - 1
-    writeNote(folder, { mirrored: serverId, height, id: own.headId, absent })
-    moveStore(side, folder)
+    const built = await buildStore(folder, SIDE_FOLDER, async (side) => {
+      const { own, absent } = await build(options, key, { mirror, side })
+      const height = own.blocks === 0 ? null : own.blocks - 1
+      writeNote(folder, { mirrored: serverId, height, id: own.headId, absent })
+      return { mirrored, own, absent }
+    })
     storeEmptyHead(kept, key)
-    return { mirrored, own, absent }
+    return built
   } finally {
     lock.release()
   }
@@ -212,18 +208,21 @@ async function build(
   { serverId }: NodeKey,
   { mirror, side }: { mirror: string; side: string },
 ): Promise<Pick<NewChain, 'own' | 'absent'>> {
-  emptySideFolder(side)
   const source = await openStoreReader(mirror, { frozen: true })
+  const { attachments } = source
   const writer = await LedgerWriter.start(
     { location: side, serverId, durable: false },
     clock,
     systemPlatform,
   )
-  const rows = await openStoreReader(side, { frozen: false })
-  writer.onCommit = () => rows.refresh()
   const sourceFiles = await openBlobStore(mirror, source, true)
-  const files = await openBlobStore(folder, rows, true)
-  const copier = new DatabaseCopier(source, new ChainBlobs(source.attachments, sourceFiles), files)
+  // Opened with the rows of the mirror, which refer to the same blobs as the rows of the new chain.
+  const files = await openBlobStore(folder, source, true)
+  const transfer = fetchingBlobs(
+    localBlobs(attachments, sourceFiles),
+    new ChainBlobs(attachments, files),
+  )
+  const copier = new DatabaseCopier(source, transfer, files)
   let blocks = 0
   let entries = 0
   try {
@@ -234,9 +233,9 @@ async function build(
       entries += unit.length
       progress({ blocks, ofBlocks: blocks, entries })
     }
-    await files.close()
   } finally {
-    await rows.close()
+    await files.close()
+    await sourceFiles.close()
     await source.close()
     await writer.close()
   }
@@ -249,12 +248,12 @@ class DatabaseCopier {
   /** Number of attachments that were left out because their bytes are not available. */
   absent = 0
   readonly #store: StoreReader
-  readonly #blobs: ChainBlobs
+  readonly #transfer: BlobTransfer
   readonly #target: BlobStore
 
-  constructor(store: StoreReader, blobs: ChainBlobs, target: BlobStore) {
+  constructor(store: StoreReader, transfer: BlobTransfer, target: BlobStore) {
     this.#store = store
-    this.#blobs = blobs
+    this.#transfer = transfer
     this.#target = target
   }
 
@@ -313,39 +312,7 @@ class DatabaseCopier {
 
   /** Copies a blob to the data folder. Returns whether the complete blob is durable there. */
   async #copyBlob(sha256: string, length: number): Promise<boolean> {
-    if ((await this.#target.progress({ sha256, length })).isComplete) return true
-    try {
-      const { blob } = await this.#blobs.open(sha256).catch(throwUnreadable)
-      try {
-        const expectSame = async (received: { sha256: string }) => {
-          if (received.sha256 !== sha256) throw new PeerError('CONTENT_ABSENT', 'it was changed')
-        }
-        const outcome = { isRecorded: () => true, mayBeRecorded: () => false }
-        await this.#target.add(chunksOf(blob), expectSame, outcome)
-        return true
-      } finally {
-        await blob.close()
-      }
-    } catch (error) {
-      if (error instanceof PeerError) return false
-      throw error
-    }
-  }
-}
-
-/** Throws CONTENT_ABSENT for a blob that the disk cannot read, so that the other blobs are restored. */
-function throwUnreadable(error: unknown): never {
-  if (!(error instanceof StoreError && error.code === 'STORE_FAILED')) throw error
-  throw new PeerError('CONTENT_ABSENT', 'the blob cannot be read', { cause: error })
-}
-
-/** Yields the bytes of `blob`. Each chunk is valid until the next chunk is requested. */
-async function* chunksOf(blob: OpenBlob): AsyncGenerator<Uint8Array> {
-  const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
-  for (let at = 0; at < blob.length; ) {
-    const bytes = await blob.read(chunk, at).catch(throwUnreadable)
-    if (bytes === 0) return
-    yield chunk.subarray(0, bytes)
-    at += bytes
+    const { isComplete, bytes } = await this.#target.progress({ sha256, length })
+    return isComplete || this.#transfer.move({ sha256, length, bytes }, WHOLE_RUN)
   }
 }

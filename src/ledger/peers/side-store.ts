@@ -1,4 +1,5 @@
 import { mkdirSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileExists, inheritOwner, syncPath } from '../../base/files/durable-files.ts'
 import {
   closedStoreIn,
@@ -19,10 +20,27 @@ export function hasStore(folder: string): boolean {
   return fileExists(path) || fileExists(`${path}-wal`)
 }
 
-export function emptySideFolder(side: string): void {
+/**
+ * Creates the store of `folder`: `build` creates a verified store in the empty side folder `name`, which is then moved
+ * into place. A crash before the move leaves only the side folder, which the next call replaces; a later crash leaves
+ * the complete store.
+ */
+export async function buildStore<Result>(
+  folder: string,
+  name: string,
+  build: (side: string) => Promise<Result>,
+): Promise<Result> {
+  const side = join(folder, name)
   removeFolder(side)
   mkdirSync(side, { mode: 0o700 })
   inheritOwner(side)
+  try {
+    const result = await build(side)
+    moveStore(side, folder)
+    return result
+  } finally {
+    removeFolder(side)
+  }
 }
 
 export function removeFolder(path: string): void {
