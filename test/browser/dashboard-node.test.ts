@@ -53,7 +53,11 @@ it('shows tokens and revokes one, and the activity of the last 24 hours', async 
   await node.send('POST', '/api/fruit', [{ n: 1 }, { n: 2 }], mine)
   const { page, complaints } = await openPage(node, { at: '#/node' })
   await shown(page, '3 entries in 2 blocks.')
-  expect(await page.locator('.chart rect').count()).toBeGreaterThan(0)
+  // A young node has a bar for each minute, in a chart of ten minutes: one for the entries, one for the size.
+  const bars = await page.locator('.chart rect').all()
+  const widths = await Promise.all(bars.map((bar) => bar.getAttribute('width')))
+  expect(widths.map((width) => Number(width) <= 72)).toEqual(bars.map(() => true))
+  expect(bars.length).toBeGreaterThan(1)
   const row = page.locator('.token', { hasText: 'reporting' })
   await row.getByText('db:*:admin').waitFor()
   await row.getByText('last used').waitFor()

@@ -305,7 +305,8 @@ export const english = {
   activityTotal: (blocks: number, entries: number) =>
     `${count(entries, 'entry', 'entries')} in ${count(blocks, 'block', 'blocks')}.`,
   activitySince: 'Counted since the start of the node,',
-  entriesPerMinute: 'Entries per minute, average of ten minutes',
+  entriesPerMinute: (minutes: number) =>
+    `Entries per minute${minutes === 1 ? '' : `, average of ${minutes} minutes`}`,
   storeSize: 'Size of the store with its write-ahead log',
   atMost: (top: string) => `(largest value: ${top})`,
   tokens: 'API tokens',

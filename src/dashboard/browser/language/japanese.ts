@@ -278,7 +278,8 @@ export const japanese: Texts = {
   activity: '過去 24 時間',
   activityTotal: (blocks, entries) => `${n(entries)} 件、${n(blocks)} ブロック。`,
   activitySince: 'ノードの起動時から集計しています:',
-  entriesPerMinute: '1 分あたりの記録数 (10 分の平均)',
+  entriesPerMinute: (minutes) =>
+    `1 分あたりの記録数${minutes === 1 ? '' : ` (${minutes} 分の平均)`}`,
   storeSize: '保存領域の大きさ',
   atMost: (top) => `(最大 ${top})`,
   tokens: 'API トークン',

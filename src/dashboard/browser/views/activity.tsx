@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
 import { bytesText, clockText, numberText, t } from '../language/language.ts'
-import { type ActivityReply, chartOf } from '../node/activity.ts'
+import { type ActivityReply, toChart } from '../node/activity.ts'
 import { ledger } from '../node/ledger.ts'
 import { useChanges } from '../node/live.ts'
 import { useLoaded } from '../parts/hooks.ts'
@@ -27,7 +27,7 @@ const WIDTH = 720
 const HEIGHT = 90
 
 function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
-  const { from, to, rates, sizes, entries, blocks } = chartOf(reply)
+  const { from, to, barMinutes, rates, sizes, entries, blocks } = toChart(reply)
   const peak = Math.max(0, ...rates)
   const largest = Math.max(0, ...sizes)
   return (
@@ -42,7 +42,7 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
       </p>
       <Chart
         gap={0.75}
-        title={t().entriesPerMinute}
+        title={t().entriesPerMinute(barMinutes)}
         top={numberText(peak)}
         values={rates.map((rate) => (peak === 0 ? 0 : rate / peak))}
         {...{ from, to }}
