@@ -28,7 +28,7 @@ it('begins at the start of the process with a bar per minute, and shows the size
   expect([chart.from - NOW, chart.to - NOW]).toEqual([-30 * MINUTE, 10 * MINUTE])
   expect(chart.barMinutes).toBe(1)
   expect(chart.rates).toEqual(Array(40).fill(0))
-  expect(chart.sizes).toEqual([...Array(31).fill(5), ...Array(9).fill(0)])
+  expect(chart.sizes).toEqual([...Array(5).fill(0), ...Array(26).fill(5), ...Array(9).fill(0)])
 })
 
 it('the averages of the first and the last bar count only the time that the process ran', () => {

@@ -16,7 +16,7 @@ export interface ActivityChart {
   readonly barMinutes: number
   /** Average number of entries per minute for each bar. */
   readonly rates: readonly number[]
-  /** Size of the store in bytes at the end of each bar; 0 for bars after the current time. */
+  /** Size of the store in bytes at the end of each bar; 0 before the start and after the current time. */
   readonly sizes: readonly number[]
   readonly entries: number
   readonly blocks: number
@@ -47,8 +47,9 @@ export function toChart({ since, now, minutes, store_bytes }: ActivityReply): Ac
   })
   const sizes = bars.map(() => 0)
   // The size changes only when a block is added, so a bar without a known size has that of the next bar.
-  for (let bar = findBar(now); bar >= 0; bar -= 1)
+  for (let bar = findBar(now); bar >= Math.max(findBar(start), 0); bar -= 1) {
     sizes[bar] = known.get(bar) ?? sizes[bar + 1] ?? 0
+  }
   const sum = (of: 'entries' | 'blocks') => minutes.reduce((total, one) => total + one[of], 0)
   const barMinutes = barMs / MINUTE_MS
   return { from, to, barMinutes, rates, sizes, entries: sum('entries'), blocks: sum('blocks') }
