@@ -1,8 +1,8 @@
 // Addresses of the dashboard's views, and items as a table, CSV and NDJSON.
 import { describe, expect, it } from 'vitest'
 import {
-  hrefOf,
-  itemsOf,
+  formatRoute,
+  itemsAt,
   ledgerAt,
   parseRoute,
 } from '../../src/dashboard/browser/routing/routes.ts'
@@ -19,10 +19,10 @@ import {
 describe('addresses', () => {
   it.each([
     ['#/', { view: 'databases' }],
-    ['#/db/fruit%20%26%20%E6%9E%9C%E7%89%A9', itemsOf('fruit & 果物')],
+    ['#/db/fruit%20%26%20%E6%9E%9C%E7%89%A9', itemsAt('fruit & 果物')],
     [
       '#/db/a?where=%7B%22n%22%3A1%7D&order=n+DESC&column=n&column=a.b&size=200&page=3',
-      itemsOf('a', {
+      itemsAt('a', {
         where: '{"n":1}',
         order: 'n DESC',
         columns: ['n', 'a.b'],
@@ -39,7 +39,7 @@ describe('addresses', () => {
     'parses the address %s to a view, and prints that view as the same address',
     (hash, route) => {
       expect(parseRoute(hash)).toEqual(route)
-      expect(hrefOf(route)).toBe(hash)
+      expect(formatRoute(route)).toBe(hash)
     },
   )
 
@@ -57,7 +57,7 @@ describe('addresses', () => {
     '#/db/%',
   ])('the address %s belongs to no view', (hash) => {
     expect(parseRoute(hash)).toEqual({ view: 'unknown', hash })
-    expect(hrefOf(parseRoute(hash))).toBe(hash)
+    expect(formatRoute(parseRoute(hash))).toBe(hash)
   })
 })
 

@@ -6,7 +6,7 @@ import { isLive } from './node/live.ts'
 import { ViewHead } from './parts/layout.tsx'
 import { Message } from './parts/notices.tsx'
 import { route } from './routing/address.ts'
-import { hrefOf, itemsOf, ledgerAt, type Route } from './routing/routes.ts'
+import { formatRoute, itemsAt, ledgerAt, type Route } from './routing/routes.ts'
 import { restoreScroll } from './routing/scroll.ts'
 import { Databases } from './views/databases.tsx'
 import { Item } from './views/item.tsx'
@@ -19,7 +19,7 @@ import { VerifiedLine } from './views/verified-line.tsx'
 export function App(): JSX.Element {
   const main = useRef<HTMLElement>(null)
   const now = route.value
-  const address = hrefOf(now)
+  const address = formatRoute(now)
   const isFirst = useRef(true)
   useEffect(() => {
     document.title = `${titleOf(now)} · daicho`
@@ -44,7 +44,7 @@ export function App(): JSX.Element {
 /** Returns the key of a view. A view keeps its state while its key is the same, for example on the next page. */
 function keyOf(now: Route): string {
   if (now.view === 'ledger') return now.view
-  return hrefOf(now.view === 'items' ? itemsOf(now.db) : now)
+  return formatRoute(now.view === 'items' ? itemsAt(now.db) : now)
 }
 
 function View({ now }: { now: Route }): JSX.Element {
@@ -72,7 +72,7 @@ function Unknown({ hash }: { hash: string }): JSX.Element {
       <ViewHead title={t().unknown} />
       <p>{t().unknownMeans(hash)}</p>
       <p>
-        <a href={hrefOf({ view: 'databases' })}>{t().toDatabases}</a>
+        <a href={formatRoute({ view: 'databases' })}>{t().toDatabases}</a>
       </p>
     </>
   )
@@ -88,11 +88,11 @@ const TABS: readonly { readonly to: Route; readonly views: readonly Route['view'
 function PageHead({ now, skip }: { now: Route; skip: () => void }): JSX.Element {
   return (
     <header class="page-head">
-      <a class="skip" href={hrefOf(now)} onClick={skip}>
+      <a class="skip" href={formatRoute(now)} onClick={skip}>
         {t().skip}
       </a>
       <div class="container">
-        <a class="brand" href={hrefOf({ view: 'databases' })}>
+        <a class="brand" href={formatRoute({ view: 'databases' })}>
           <img
             src={new URL('../../http/layout/icon.svg', import.meta.url).href}
             alt=""
@@ -106,7 +106,7 @@ function PageHead({ now, skip }: { now: Route; skip: () => void }): JSX.Element 
             {TABS.map(({ to, views }) => (
               <li key={to.view}>
                 <a
-                  href={hrefOf(to)}
+                  href={formatRoute(to)}
                   {...(views.includes(now.view) ? { 'aria-current': 'page' as const } : {})}
                 >
                   {titleOf(to)}

@@ -3,10 +3,16 @@ import { useEffect, useRef } from 'preact/hooks'
 import { type Change, ClientError, type Operations } from '../../../client/index.ts'
 import { ledger, type Readiness, readReadiness, sessionState } from './ledger.ts'
 
-/** The last entry from the change feed. */
-const latest = signal<Change | null>(null)
-/** Number of interruptions of the change feed. When it changes, views reload, because entries may have been missed. */
-const gaps = signal(0)
+/**
+ * Functions that are called with each entry of the change feed, and with null after an interruption, when entries may
+ * have been missed.
+ */
+const listeners = new Set<(change: Change | null) => void>()
+
+function notify(change: Change | null): void {
+  for (const listener of listeners) listener(change)
+}
+
 /** Whether the change feed is open. */
 export const isLive = signal(false)
 
@@ -39,7 +45,7 @@ export function followChanges(): Promise<void> {
     })
     const since = await readStart(signal)
     void follow(since, signal)
-    if (!isFirst) gaps.value += 1
+    if (!isFirst) notify(null)
   })
 }
 
@@ -60,7 +66,7 @@ async function follow(start: string, signal: AbortSignal): Promise<void> {
     try {
       isLive.value = true
       for await (const change of ledger.changes({ since, signal })) {
-        latest.value = change
+        notify(change)
         since = change.position
       }
     } catch {
@@ -68,7 +74,7 @@ async function follow(start: string, signal: AbortSignal): Promise<void> {
       isLive.value = false
     }
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
-    gaps.value += 1
+    notify(null)
   }
 }
 
@@ -85,25 +91,17 @@ export function useChanges(
   now.current = { concerns, reload }
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined
-    const soon = () => {
+    const listener = (change: Change | null) => {
+      if (change !== null && !now.current.concerns(change)) return
       timer ??= setTimeout(() => {
         timer = undefined
         now.current.reload()
       }, pauseMs)
     }
-    let isFirst = true
-    const unfollow = [
-      latest.subscribe((change) => {
-        if (!isFirst && change !== null && now.current.concerns(change)) soon()
-      }),
-      gaps.subscribe(() => {
-        if (!isFirst) soon()
-      }),
-    ]
-    isFirst = false
+    listeners.add(listener)
     return () => {
       clearTimeout(timer)
-      for (const leave of unfollow) leave()
+      listeners.delete(listener)
     }
   }, [])
 }

@@ -2,7 +2,7 @@ import type { ComponentChildren, JSX } from 'preact'
 import { useId } from 'preact/hooks'
 import { isoTime } from '../../../base/iso-time.ts'
 import { t, timeText } from '../language/language.ts'
-import { hrefOf } from '../routing/routes.ts'
+import { formatRoute } from '../routing/routes.ts'
 
 /** The title of a view, its explanation, and its main button. */
 export function ViewHead(props: {
@@ -30,7 +30,7 @@ export function ViewHead(props: {
 export function Trail({ children }: { children?: ComponentChildren }): JSX.Element {
   return (
     <nav class="trail" aria-label={t().databases}>
-      <a href={hrefOf({ view: 'databases' })}>{t().databases}</a>
+      <a href={formatRoute({ view: 'databases' })}>{t().databases}</a>
       {children}
     </nav>
   )

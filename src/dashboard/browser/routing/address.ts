@@ -1,8 +1,8 @@
 import { signal } from '@preact/signals'
-import { FIRST, hrefOf, parseRoute, type Route } from './routes.ts'
+import { formatRoute, parseRoute, type Route } from './routes.ts'
 
 /** The current view. */
-export const route = signal<Route>(FIRST)
+export const route = signal<Route>(parseRoute(''))
 
 /** Updates `route` whenever the address changes. */
 export function followAddress(): void {
@@ -15,6 +15,6 @@ export function followAddress(): void {
 
 /** Shows the view `to`. Sets `route` before `hashchange` does, so that a quick next action starts from the new view. */
 export function goTo(to: Route): void {
-  location.hash = hrefOf(to)
+  location.hash = formatRoute(to)
   route.value = to
 }

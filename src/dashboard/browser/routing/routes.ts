@@ -12,18 +12,24 @@ export interface ItemList {
   readonly columns: readonly string[]
 }
 
+/** The views without parameters, with their paths. */
+const PLAIN_VIEWS = [
+  { view: 'databases', path: '' },
+  { view: 'verification', path: 'verify' },
+  { view: 'node', path: 'node' },
+] as const
+type PlainView = (typeof PLAIN_VIEWS)[number]['view']
+
 /** A view of the page. The fragment of the URL contains the view, so that links, “back” and “reload” work. */
 export type Route =
-  | { readonly view: 'databases' }
+  | { readonly view: PlainView }
   | { readonly view: 'items'; readonly db: string; readonly list: ItemList }
   | { readonly view: 'item'; readonly db: string; readonly id: string }
   | LedgerRoute
-  | { readonly view: 'verification' }
-  | { readonly view: 'node' }
   /** The fragment of the URL belongs to no view. */
   | { readonly view: 'unknown'; readonly hash: string }
 
-interface LedgerRoute {
+export interface LedgerRoute {
   readonly view: 'ledger'
   /** Height of the first shown block, or null for the newest block. */
   readonly height: number | null
@@ -33,21 +39,13 @@ interface LedgerRoute {
   readonly method: string
 }
 
-export const PAGE_SIZES: readonly number[] = [50, 200, 1_000]
+export const PAGE_SIZES: readonly [number, ...number[]] = [50, 200, 1_000]
 /** Maximum page number. A larger number makes the route unknown. */
 const PAGE_MAX = 1_000_000
-/** The view of a URL without a fragment. */
-export const FIRST: Route = { view: 'databases' }
-const FIRST_PAGE: ItemList = {
-  page: 1,
-  size: PAGE_SIZES[0] ?? 50,
-  where: null,
-  order: null,
-  columns: [],
-}
+const FIRST_PAGE: ItemList = { page: 1, size: PAGE_SIZES[0], where: null, order: null, columns: [] }
 
 /** Returns the route to the items of a database. Absent members of `list` have their defaults. */
-export function itemsOf(db: string, list: Partial<ItemList> = {}): Route {
+export function itemsAt(db: string, list: Partial<ItemList> = {}): Route {
   return { view: 'items', db, list: { ...FIRST_PAGE, ...list } }
 }
 
@@ -56,29 +54,26 @@ export function ledgerAt(height: number | null): LedgerRoute {
   return { view: 'ledger', height, db: '', method: '' }
 }
 
-export function hrefOf(route: Route): string {
+/** Formats a route as the fragment of a URL, including `#`. */
+export function formatRoute(route: Route): string {
   switch (route.view) {
-    case 'databases':
-      return '#/'
     case 'items':
-      return `#/db/${encodeURIComponent(route.db)}${queryOf(route.list)}`
+      return `#/db/${encodeURIComponent(route.db)}${formatList(route.list)}`
     case 'item':
       return `#/db/${encodeURIComponent(route.db)}/${encodeURIComponent(route.id)}`
     case 'ledger': {
       const path = route.height === null ? '#/ledger' : `#/ledger/${route.height}`
-      return path + queryText({ db: [route.db], method: [route.method] })
+      return path + formatQuery({ db: [route.db], method: [route.method] })
     }
-    case 'verification':
-      return '#/verify'
-    case 'node':
-      return '#/node'
     case 'unknown':
       return route.hash
+    default:
+      return `#/${PLAIN_VIEWS.find(({ view }) => view === route.view)?.path ?? ''}`
   }
 }
 
-function queryOf({ page, size, where, order, columns }: ItemList): string {
-  return queryText({
+function formatList({ page, size, where, order, columns }: ItemList): string {
+  return formatQuery({
     where: [where ?? ''],
     order: [order ?? ''],
     column: columns,
@@ -87,8 +82,8 @@ function queryOf({ page, size, where, order, columns }: ItemList): string {
   })
 }
 
-/** Returns a query with the values that are not empty. */
-function queryText(values: Readonly<Record<string, readonly string[]>>): string {
+/** Formats a query with the values that are not empty. */
+function formatQuery(values: Readonly<Record<string, readonly string[]>>): string {
   const pairs = Object.entries(values).flatMap(([name, texts]) =>
     texts.filter((text) => text !== '').map((text): [string, string] => [name, text]),
   )
@@ -97,42 +92,29 @@ function queryText(values: Readonly<Record<string, readonly string[]>>): string 
 
 /** Parses the fragment of a URL, including `#`. */
 export function parseRoute(hash: string): Route {
-  const unknown = { view: 'unknown', hash } as const
-  const at = hash.indexOf('?')
-  const path = at === -1 ? hash : hash.slice(0, at)
-  const query = new URLSearchParams(at === -1 ? '' : hash.slice(at + 1))
-  const [start, view = '', first = null, second = null, ...more] = path.split('/').map(decoded)
-  if (more.length > 0 || (start !== '#' && start !== '')) return unknown
-  switch (view) {
-    case '':
-      return first === null ? FIRST : unknown
-    case 'db': {
-      if (first === null || first === '') return unknown
-      if (second !== null) return { view: 'item', db: first, id: second }
-      const list = listIn(query)
-      return list === null ? unknown : { view: 'items', db: first, list }
-    }
-    case 'ledger': {
-      if (second !== null || (first !== null && !/^\d{1,15}$/.test(first))) return unknown
-      const height = first === null ? null : Number(first)
-      return {
-        view: 'ledger',
-        height,
-        db: query.get('db') ?? '',
-        method: query.get('method') ?? '',
-      }
-    }
-    case 'verify':
-      return first === null ? { view: 'verification' } : unknown
-    case 'node':
-      return first === null ? { view: 'node' } : unknown
-    default:
-      return unknown
+  return findRoute(hash) ?? { view: 'unknown', hash }
+}
+
+function findRoute(hash: string): Route | null {
+  const [path = '', ...rest] = hash.split('?')
+  const query = new URLSearchParams(rest.join('?'))
+  const [start, view = '', first = null, second = null, ...more] = path.split('/').map(decode)
+  if (more.length > 0 || (start !== '#' && start !== '')) return null
+  if (view === 'db' && first !== null && first !== '') {
+    if (second !== null) return { view: 'item', db: first, id: second }
+    const list = parseList(query)
+    return list && { view: 'items', db: first, list }
   }
+  if (view === 'ledger' && second === null && (first === null || /^\d{1,15}$/.test(first))) {
+    const [db, method] = [query.get('db') ?? '', query.get('method') ?? '']
+    return { view, height: first === null ? null : Number(first), db, method }
+  }
+  const plain = PLAIN_VIEWS.find((each) => first === null && each.path === view)
+  return plain === undefined ? null : { view: plain.view }
 }
 
 /** Parses the query of a list of items. Returns null if the page or the size is out of range. */
-function listIn(query: URLSearchParams): ItemList | null {
+function parseList(query: URLSearchParams): ItemList | null {
   const page = Number(query.get('page') ?? FIRST_PAGE.page)
   const size = Number(query.get('size') ?? FIRST_PAGE.size)
   if (!Number.isInteger(page) || page < 1 || page > PAGE_MAX) return null
@@ -141,7 +123,7 @@ function listIn(query: URLSearchParams): ItemList | null {
   return { page, size, where: query.get('where'), order: query.get('order'), columns }
 }
 
-function decoded(part: string): string {
+function decode(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {

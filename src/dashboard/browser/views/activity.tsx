@@ -28,8 +28,13 @@ const HEIGHT = 90
 
 function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
   const { from, to, barMinutes, rates, sizes, entries, blocks } = toChart(reply)
-  const peak = Math.max(0, ...rates)
-  const largest = Math.max(0, ...sizes)
+  const axis = (
+    <p class="chart-axis soft">
+      <span>{clockText(from)}</span>
+      <span>{clockText((from + to) / 2)}</span>
+      <span>{clockText(to, { timeZoneName: 'short' })}</span>
+    </p>
+  )
   return (
     <div class="card">
       <p class="soft">
@@ -40,59 +45,48 @@ function Charts({ reply }: { reply: ActivityReply }): JSX.Element {
           </>
         )}
       </p>
-      <Chart
-        gap={0.75}
-        title={t().entriesPerMinute(barMinutes)}
-        top={numberText(peak)}
-        values={rates.map((rate) => (peak === 0 ? 0 : rate / peak))}
-        {...{ from, to }}
-      />
-      <Chart
-        gap={0}
-        title={t().storeSize}
-        top={bytesText(largest)}
-        values={sizes.map((size) => (largest === 0 ? 0 : size / largest))}
-        {...{ from, to }}
-      />
+      <Chart title={t().entriesPerMinute(barMinutes)} format={numberText} values={rates} gap={0.75}>
+        {axis}
+      </Chart>
+      <Chart title={t().storeSize} format={bytesText} values={sizes} gap={0}>
+        {axis}
+      </Chart>
     </div>
   )
 }
 
-/** Draws a bar chart of `values` between 0 and 1. There is no bar for 0. */
+/** Draws a bar chart. There is no bar for 0. `children` are the labels of the time axis. */
 function Chart(props: {
+  title: string
+  values: readonly number[]
+  format: (value: number) => string
   /** Space between bars, in units of the drawing, whose width is WIDTH. */
   gap: number
-  title: string
-  top: string
-  values: readonly number[]
-  from: number
-  to: number
+  children: JSX.Element
 }): JSX.Element {
-  const { gap, title, top, values, from, to } = props
+  const { title, values, format, gap, children } = props
+  const largest = Math.max(0, ...values)
+  const caption = t().atMost(format(largest))
   const width = WIDTH / values.length
   return (
     <figure class="chart">
       <figcaption>
-        {title} <span class="soft">{t().atMost(top)}</span>
+        {title} <span class="soft">{caption}</span>
       </figcaption>
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
         role="img"
-        aria-label={`${title}, ${t().atMost(top)}`}
+        aria-label={`${title}, ${caption}`}
       >
         {values.map((value, at) => {
           if (value === 0) return null
-          const height = Math.max(value * HEIGHT, 1)
+          const height = Math.max((value / largest) * HEIGHT, 1)
           const bar = { x: at * width, y: HEIGHT - height, width: width - gap, height }
           return <rect key={bar.x} {...bar} />
         })}
       </svg>
-      <p class="chart-axis soft">
-        <span>{clockText(from)}</span>
-        <span>{clockText((from + to) / 2)}</span>
-        <span>{clockText(to, { timeZoneName: 'short' })}</span>
-      </p>
+      {children}
     </figure>
   )
 }

@@ -9,7 +9,7 @@ import { useLoaded } from '../parts/hooks.ts'
 import { Button, Field, ViewHead } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
-import { hrefOf, itemsOf } from '../routing/routes.ts'
+import { formatRoute, itemsAt } from '../routing/routes.ts'
 
 /** Maximum number of names shown. The user can search for other names. */
 const SHOWN_MAX = 200
@@ -83,7 +83,7 @@ function DatabaseList(props: {
       <ul class="rows">
         {found.slice(0, SHOWN_MAX).map(({ name: db, items }) => (
           <li key={db}>
-            <a href={hrefOf(itemsOf(db))}>{db}</a>
+            <a href={formatRoute(itemsAt(db))}>{db}</a>
             {items !== null && <span class="soft">{t().items(items)}</span>}
             <Button text={t().delete} subject={db} act={() => props.remove(db)} />
           </li>
@@ -103,7 +103,7 @@ function NewDatabase({ close, done }: DialogEnds): JSX.Element {
   }
   const show = () => {
     done()
-    goTo(itemsOf(name))
+    goTo(itemsAt(name))
   }
   return (
     <Dialog

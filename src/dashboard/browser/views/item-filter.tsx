@@ -9,23 +9,21 @@ const OPERATORS: readonly Operator[] = [
   ...(['like', 'regexp', 'exists'] as const),
 ]
 
+const EMPTY = { member: '', operator: 'eq' as Operator, value: '', json: '' }
+
 /** A form for the conditions of a filter. Calls `apply` with the conditions as JSON, or with null for all items. */
 export function ItemFilter(props: {
   /** The applied conditions. */
   where: string | null
   apply: (where: string | null) => void
 }): JSX.Element {
-  const [member, setMember] = useState('')
-  const [operator, setOperator] = useState<Operator>('eq')
-  const [value, setValue] = useState('')
-  const [json, setJson] = useState('')
+  const [fields, setFields] = useState(EMPTY)
+  const set = (changed: Partial<typeof EMPTY>) => setFields({ ...fields, ...changed })
+  const { member, operator, value, json } = fields
   const where = json.trim() === '' ? simpleWhere(member, operator, value) : json
   // Conditions from the address, for example after “back”, are shown as JSON.
   useEffect(() => {
-    if (props.where === where) return
-    setMember('')
-    setValue('')
-    setJson(props.where ?? '')
+    if (props.where !== where) set({ member: '', value: '', json: props.where ?? '' })
   }, [props.where])
   return (
     <details class="filter" open={props.where !== null}>
@@ -36,10 +34,7 @@ export function ItemFilter(props: {
           props.apply(where)
         }}
         onReset={() => {
-          setMember('')
-          setOperator('eq')
-          setValue('')
-          setJson('')
+          setFields(EMPTY)
           props.apply(null)
         }}
       >
@@ -48,22 +43,22 @@ export function ItemFilter(props: {
             label={t().member}
             placeholder={t().memberHint}
             value={member}
-            change={setMember}
+            change={(text) => set({ member: text })}
           />
           <Choice
             label={t().condition}
             value={operator}
             options={OPERATORS.map((one) => [one, t().operators[one]])}
-            choose={(chosen) => setOperator(OPERATORS.find((one) => one === chosen) ?? 'eq')}
+            choose={(chosen) => set({ operator: OPERATORS.find((one) => one === chosen) ?? 'eq' })}
           />
-          <Field label={t().value} value={value} change={setValue} />
+          <Field label={t().value} value={value} change={(text) => set({ value: text })} />
         </div>
         <Field
           label={t().filterAsJson}
           class="mono"
           placeholder={t().filterAsJsonHint}
           value={json}
-          change={setJson}
+          change={(text) => set({ json: text })}
         />
         <div class="buttons">
           <button type="reset" class="secondary">

@@ -8,7 +8,7 @@ import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, WholeJson } from '../parts/json.tsx'
 import { Button, Time } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
-import { hrefOf, ledgerAt } from '../routing/routes.ts'
+import { formatRoute, ledgerAt } from '../routing/routes.ts'
 import { DIFFERENCES_SHOWN_MAX, type Difference, differences } from '../text/json.ts'
 import { ItemProof } from './item-proof.tsx'
 
@@ -124,7 +124,7 @@ function RevisionRow(props: {
     <li class="card">
       <p class="revision-head">
         <strong>{methodText(method)}</strong> <Time at={timestamp} />{' '}
-        <a href={hrefOf(ledgerAt(height))}>{t().revision(position)}</a>
+        <a href={formatRoute(ledgerAt(height))}>{t().revision(position)}</a>
       </p>
       {erased === true && <p>{t().erasedRevision}</p>}
       {changes?.length === 0 && <p>{t().noDifference}</p>}

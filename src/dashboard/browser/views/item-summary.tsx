@@ -6,6 +6,7 @@ import { useLoaded } from '../parts/hooks.ts'
 import { ShortJson, ShortText } from '../parts/json.tsx'
 import { Choice } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
+import { Table } from '../parts/table.tsx'
 import { type ListedItem, memberPaths, nodePath, PATHS_SHOWN_MAX } from '../text/table.ts'
 
 const SHOWN_MAX = 100
@@ -60,48 +61,28 @@ function Groups(props: Source & { group: readonly string[]; of: string }): JSX.E
     }
     return ledger.request('GET /api/config/aggregate', { query }, { signal })
   })
+  const values = of === '' ? [] : VALUES
   return (
     <Waiting loaded={loaded} again={reload}>
       {({ groups }) => (
-        <div class="table-frame">
-          <table class="items columns summary">
-            <thead>
-              <tr>
-                {group.map((path) => (
-                  <th key={path} scope="col">
-                    {path}
-                  </th>
-                ))}
-                <th scope="col">{t().count}</th>
-                {of !== '' &&
-                  VALUES.map((name) => (
-                    <th key={name} scope="col">
-                      {t().values[name]}
-                    </th>
-                  ))}
-              </tr>
-            </thead>
-            <tbody>
-              {groups.slice(0, SHOWN_MAX).map((one, at) => (
-                <tr key={at}>
-                  {group.map((path) => (
-                    <th key={path} scope="row" data-label={path}>
-                      <Value value={one.group[path]} />
-                    </th>
-                  ))}
-                  <td data-label={t().count}>{numberText(one.count)}</td>
-                  {of !== '' &&
-                    VALUES.map((name) => (
-                      <td key={name} data-label={t().values[name]}>
-                        <Value value={one[name]?.[of]} />
-                      </td>
-                    ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
+        <>
+          <Table
+            class="columns summary"
+            headings={group.length}
+            columns={[...group, t().count, ...values.map((name) => t().values[name])].map(
+              (head) => ({ head, label: head }),
+            )}
+            rows={groups
+              .slice(0, SHOWN_MAX)
+              .map((one, at) => [
+                at,
+                ...group.map((path) => <Value value={one.group[path]} />),
+                numberText(one.count),
+                ...values.map((name) => <Value value={one[name]?.[of]} />),
+              ])}
+          />
           {groups.length > SHOWN_MAX && <p class="soft">{t().firstOnly(SHOWN_MAX)}</p>}
-        </div>
+        </>
       )}
     </Waiting>
   )

@@ -3,7 +3,8 @@ import { t } from '../language/language.ts'
 import { saveFile } from '../node/files.ts'
 import { CopyButton, ShortJson, ShortText } from '../parts/json.tsx'
 import { Button } from '../parts/layout.tsx'
-import { hrefOf } from '../routing/routes.ts'
+import { Table } from '../parts/table.tsx'
+import { formatRoute } from '../routing/routes.ts'
 import {
   csvColumns,
   csvOf,
@@ -23,51 +24,25 @@ interface Shown {
 /** A table of the items of a page, with the chosen members as columns, or with each item as JSON. */
 export function ItemTable(props: Shown & { remove: (id: string) => void }): JSX.Element {
   const { db, items, columns, remove } = props
+  const isJson = columns.length === 0
   return (
-    <div class="table-frame">
-      <table class={columns.length === 0 ? 'items' : 'items columns'}>
-        <thead>
-          <tr>
-            <th scope="col">{t().id}</th>
-            {columns.length === 0 && <th scope="col">{t().content}</th>}
-            {columns.map((path) => (
-              <th key={path} scope="col">
-                {path}
-              </th>
-            ))}
-            <th scope="col">
-              <span class="for-readers">{t().actions}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {items.map((item) => (
-            <tr key={item.id}>
-              <th scope="row">
-                <a href={hrefOf({ view: 'item', db, id: item.id })}>{item.id}</a>
-              </th>
-              {columns.length === 0 && <Content item={item} />}
-              {columns.map((path) => (
-                <td key={path} data-label={path}>
-                  <Cell value={valueAt(item, path)} />
-                </td>
-              ))}
-              <td>
-                <Button text={t().delete} subject={item.id} act={() => remove(item.id)} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  )
-}
-
-function Content({ item: { id: _, ...rest } }: { item: ListedItem }): JSX.Element {
-  return (
-    <td>
-      <ShortJson value={rest} />
-    </td>
+    <Table
+      class={isJson ? '' : 'columns'}
+      headings={1}
+      columns={[
+        { head: t().id },
+        ...(isJson ? [{ head: t().content }] : []),
+        ...columns.map((path) => ({ head: path, label: path })),
+        { head: <span class="for-readers">{t().actions}</span> },
+      ]}
+      rows={items.map(({ id, ...members }) => [
+        id,
+        <a href={formatRoute({ view: 'item', db, id })}>{id}</a>,
+        ...(isJson ? [<ShortJson value={members} />] : []),
+        ...columns.map((path) => <Cell value={valueAt({ id, ...members }, path)} />),
+        <Button text={t().delete} subject={id} act={() => remove(id)} />,
+      ])}
+    />
   )
 }
 

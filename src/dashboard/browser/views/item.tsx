@@ -9,7 +9,7 @@ import { useAction, useLoaded } from '../parts/hooks.ts'
 import { CopyButton, ItemEditor, WholeJson } from '../parts/json.tsx'
 import { Button, Trail } from '../parts/layout.tsx'
 import { Failure, showMessage, Waiting } from '../parts/notices.tsx'
-import { hrefOf, itemsOf } from '../routing/routes.ts'
+import { formatRoute, itemsAt } from '../routing/routes.ts'
 import { checkedItem } from '../text/json.ts'
 import { Attachments } from './attachments.tsx'
 import { History } from './item-history.tsx'
@@ -34,7 +34,7 @@ export function Item({ db, id }: ItemName): JSX.Element {
     <>
       <Trail>
         {' '}
-        <span aria-hidden>›</span> <a href={hrefOf(itemsOf(db))}>{db}</a>
+        <span aria-hidden>›</span> <a href={formatRoute(itemsAt(db))}>{db}</a>
       </Trail>
       <h1 class="name">{id}</h1>
       <Waiting loaded={loaded} again={reload}>

@@ -9,7 +9,7 @@ import { ItemEditor } from '../parts/json.tsx'
 import { Button, Choice, Field, Pages, Trail, ViewHead } from '../parts/layout.tsx'
 import { Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
-import { type ItemList, itemsOf, PAGE_SIZES } from '../routing/routes.ts'
+import { type ItemList, itemsAt, PAGE_SIZES } from '../routing/routes.ts'
 import { checkedItem } from '../text/json.ts'
 import type { ListedItem } from '../text/table.ts'
 import { DeleteItem } from './item.tsx'
@@ -69,7 +69,7 @@ export function Items({ db, list }: { db: string; list: ItemList }): JSX.Element
   useChanges(({ entry }) => entry.db === db, reload)
   useChanges(({ entry }) => entry.db === db, recount, COUNT_PAUSE_MS)
   const close = () => setAsking(null)
-  const show = (change: Partial<ItemList>) => goTo(itemsOf(db, { ...list, ...change }))
+  const show = (change: Partial<ItemList>) => goTo(itemsAt(db, { ...list, ...change }))
   const { page, columns } = list
   return (
     <>

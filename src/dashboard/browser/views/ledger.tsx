@@ -8,14 +8,12 @@ import { ShortJson, WholeJson } from '../parts/json.tsx'
 import { Button, Choice, Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, Waiting } from '../parts/notices.tsx'
 import { goTo } from '../routing/address.ts'
-import { hrefOf, itemsOf, ledgerAt } from '../routing/routes.ts'
+import { formatRoute, itemsAt, type LedgerRoute, ledgerAt } from '../routing/routes.ts'
 
 /** Maximum blocks per page. */
 const PAGE = 20
 /** Number of entries after which no further block is added to a page. */
 const ENTRIES_PER_PAGE = 1_000
-
-type LedgerRoute = ReturnType<typeof ledgerAt>
 
 /** Lists the blocks of the chain, newest first, from the height of the route or the newest block on. */
 export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
@@ -28,7 +26,11 @@ export function Ledger({ now }: { now: LedgerRoute }): JSX.Element {
         <HeightForm now={now} />
         <WantedForm now={now} />
       </div>
-      {isSearch ? <EntrySearch key={hrefOf(now)} wanted={now} /> : <BlockPage height={height} />}
+      {isSearch ? (
+        <EntrySearch key={formatRoute(now)} wanted={now} />
+      ) : (
+        <BlockPage height={height} />
+      )}
     </>
   )
 }
@@ -119,7 +121,7 @@ function OutOfRange(props: { height: number; size: number; newest: LedgerRoute }
   const { height, size, newest } = props
   return (
     <p class="empty">
-      {t().heightOutOfRange(height, size - 1)} <a href={hrefOf(newest)}>{t().toNewest}</a>
+      {t().heightOutOfRange(height, size - 1)} <a href={formatRoute(newest)}>{t().toNewest}</a>
     </p>
   )
 }
@@ -202,7 +204,7 @@ function BlockCard(props: {
     <li class="card block" data-height={height}>
       <p class="block-head">
         <strong>
-          <a href={hrefOf(ledgerAt(height))}>{t().block(height)}</a>
+          <a href={formatRoute(ledgerAt(height))}>{t().block(height)}</a>
         </strong>{' '}
         <Time at={last} /> <span>{t().entries(block.body.length)}</span>
       </p>
@@ -241,11 +243,11 @@ function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
         {methodText(method)}
       </span>{' '}
       <span class="where">
-        <a href={hrefOf(itemsOf(db))}>{db}</a>
+        <a href={formatRoute(itemsAt(db))}>{db}</a>
         {typeof id === 'string' && (
           <>
             {' '}
-            <span aria-hidden>›</span> <a href={hrefOf({ view: 'item', db, id })}>{id}</a>
+            <span aria-hidden>›</span> <a href={formatRoute({ view: 'item', db, id })}>{id}</a>
           </>
         )}
         {typeof attachment === 'string' && (

@@ -14,20 +14,12 @@ import { Copied, LongText } from '../parts/json.tsx'
 import { Button, Fact, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, failureText, Loading, Notice, Waiting } from '../parts/notices.tsx'
 import { route } from '../routing/address.ts'
-import { hrefOf, ledgerAt } from '../routing/routes.ts'
+import { formatRoute, ledgerAt } from '../routing/routes.ts'
 import { ActivitySection } from './activity.tsx'
 import { TokensSection } from './tokens.tsx'
 
-interface NodeFacts {
-  readonly serverId: number
-  readonly verifierKey: string
-  /** The checkpoint (a signed note), or the reason why it is missing. */
-  readonly checkpoint: string
-  /** Null if the chain is empty. */
-  readonly head: { readonly height: number; readonly id: string; readonly timestamp: number } | null
-}
-
-async function readFacts(signal: AbortSignal): Promise<NodeFacts> {
+/** Returns the facts about the node. Instead of a missing checkpoint, returns the reason as text. */
+async function readFacts(signal: AbortSignal) {
   const serverId = await ledger.serverId({ signal })
   const input = { path: { serverid: `${serverId}` } }
   const [verifierKey, checkpoint, size] = await Promise.all([
@@ -38,10 +30,7 @@ async function readFacts(signal: AbortSignal): Promise<NodeFacts> {
     ledger.size({ signal }),
   ])
   const [block] = size === 0 ? [] : await readBlocks(size - 1, 1, signal)
-  const head =
-    block === undefined
-      ? null
-      : { height: size - 1, id: block.id, timestamp: block.timestamps.at(-1) ?? 0 }
+  const head = block && { ...block, height: size - 1 }
   return { serverId, verifierKey: verifierKey.trim(), checkpoint, head }
 }
 
@@ -62,16 +51,16 @@ export function Node(): JSX.Element {
               <code>{base}</code>
             </Fact>
             <Fact name={t().chainHead}>
-              {head === null ? (
+              {head === undefined ? (
                 t().noBlocks
               ) : (
-                <a href={hrefOf(ledgerAt(head.height))}>{t().block(head.height)}</a>
+                <a href={formatRoute(ledgerAt(head.height))}>{t().block(head.height)}</a>
               )}
             </Fact>
-            {head !== null && (
+            {head !== undefined && (
               <>
                 <Fact name={t().lastEntry}>
-                  <Time at={head.timestamp} />
+                  <Time at={head.timestamps.at(-1) ?? 0} />
                 </Fact>
                 <Fact name={t().headId}>
                   <Copied text={head.id} label={t().headId} />
@@ -212,7 +201,7 @@ export function Alerts(): JSX.Element {
       {evidence !== null && <EvidenceNotice title={t().ownKeyTwice} evidence={evidence} />}
       {[...frozen].map((serverid) => (
         <Notice key={serverid} title={t().twoHistories(`${serverid}`)}>
-          <a href={hrefOf({ view: 'node' })}>{t().showEvidence}</a>
+          <a href={formatRoute({ view: 'node' })}>{t().showEvidence}</a>
         </Notice>
       ))}
     </div>

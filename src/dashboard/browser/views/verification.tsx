@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import { Button, ViewHead } from '../parts/layout.tsx'
 import { Notice, Sign } from '../parts/notices.tsx'
-import { hrefOf, ledgerAt } from '../routing/routes.ts'
+import { formatRoute, ledgerAt } from '../routing/routes.ts'
 import { type Run, run, start, stop } from '../verification/run.ts'
 import {
   type CheckState,
@@ -86,7 +86,7 @@ function FaultText({ fault: { code, height, index } }: { fault: Fault }): JSX.El
   return (
     <p>
       <strong>
-        <a href={hrefOf(ledgerAt(height))}>
+        <a href={formatRoute(ledgerAt(height))}>
           {index === null ? t().badBlock(height) : t().badEntry(`${height}.${index}`)}
         </a>
       </strong>{' '}
