@@ -4,6 +4,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { expect, it } from 'vitest'
+import { ERRORS_PAGE, errorsPage } from '../scripts/errors-page.ts'
 import { readSettings, shownSettings } from '../src/cli/composition/settings.ts'
 import { converterStatuses } from '../src/converter/errors.ts'
 import { statusOf as statusOfGateway } from '../src/gateway/api/errors.ts'
@@ -192,6 +193,10 @@ it('the manual states, for each error code, the status that the node sends', () 
   )
   expect(seen.length).toBeGreaterThan(100)
   expect(wrong).toEqual([])
+})
+
+it('the page of error codes is current; if not, run `npm run -s pages -- docs/reference/errors.md`', () => {
+  expect(textOf(join(root, ERRORS_PAGE))).toBe(errorsPage())
 })
 
 /** Returns the names of metrics in `text`, without `daicho_schema`, which is a database table. */

@@ -20,8 +20,10 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
     name: 'samples',
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
-    // No other code is needed, because all other error codes of this component occur only at startup.
-    statusOf: { HASHING_BUSY: 429 },
+    // All other error codes of this component occur only at startup.
+    statusOf: {
+      HASHING_BUSY: 429, // too many concurrent logins
+    },
     refusalReply: ({ message }) => ({
       contentType: 'application/json; charset=utf-8',
       body: JSON.stringify({ success: false, message }),
