@@ -124,7 +124,7 @@ describe('a load that is interrupted at any request, and resumed', () => {
       })(),
       nodeTarget({ url }, pause),
       {
-        ...{ databaseOf: () => db, idMember: null, onConflict: policy, loadId: load.loadId },
+        ...{ chooseDatabase: () => db, idMember: null, onConflict: policy, loadId: load.loadId },
         newId: (record) => itemIdFor(load, record),
         progress,
         write: (note) => file.write(note),

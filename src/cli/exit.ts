@@ -57,22 +57,22 @@ export class Exit extends Error {
 }
 
 /** Returns the exit for `error`; null for an unexpected error, which the caller throws so that its stack is printed. */
-export function exitOf(error: unknown): Exit | null {
+export function findExit(error: unknown): Exit | null {
   if (error instanceof Exit) return error
-  if (!(error instanceof CodedError)) return exitOfSystem(error)
+  if (!(error instanceof CodedError)) return findSystemExit(error)
   const code = EXIT_OF_CODE[String(error.code)] ?? EXIT.finding
   return new Exit(code, error.message, { cause: error })
 }
 
 /** Returns the exit for `error`. Throws an unexpected error. */
 export function requireExit(error: unknown): Exit {
-  const exit = exitOf(error)
+  const exit = findExit(error)
   if (exit !== null) return exit
   throw error
 }
 
 /** Returns the exit for a failed system call on a file or a socket, or null for other errors. */
-export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit | null {
+export function findSystemExit(error: unknown, code: number = EXIT.finding): Exit | null {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
   const message = isDiskFull(error) ? `the disk is full (${error.message})` : error.message
   return new Exit(code, message, { cause: error })

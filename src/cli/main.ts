@@ -4,7 +4,7 @@ import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
 import { COMMANDS } from './command-list.ts'
-import { EXIT, exitOf } from './exit.ts'
+import { EXIT, findExit } from './exit.ts'
 import { escapeControls } from './output/output.ts'
 import { endOnSignals } from './signals.ts'
 import { VERSION } from './version.ts'
@@ -59,7 +59,7 @@ try {
   if (error instanceof CommanderError) {
     process.exit(error.exitCode === 0 ? EXIT.success : EXIT.usage)
   }
-  const exit = exitOf(error)
+  const exit = findExit(error)
   if (exit === null) throw error
   process.stderr.write(`daicho: ${escapeControls(exit.message)}\n`)
   process.exit(exit.code)

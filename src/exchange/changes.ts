@@ -46,26 +46,27 @@ export interface PlannedChange {
 
 export interface ChangeOptions {
   /** Returns the database for a table of the source. `table` is null if the source has no tables. */
-  readonly databaseOf: (table: string | null) => string
+  readonly chooseDatabase: (table: string | null) => string
   readonly idMember: IdMember | null
 }
 
 /** Returns the change that `record` makes, unless it is refused or left out. `newId` is called if it has no id. */
 export function plannedChange(
   record: SourceRecord,
-  { idMember, databaseOf }: ChangeOptions,
+  { idMember, chooseDatabase }: ChangeOptions,
   newId: () => string,
 ): PlannedChange | RefusedRecord | LeftOutRecord {
   if (record.kind === 'left-out' || record.kind === 'refused') return record
   const { line, file } = record
   const place: Located = file === undefined ? { line } : { line, file }
   try {
-    if (record.kind === 'revision') return plannedRevision(place, record, databaseOf(record.table))
+    if (record.kind === 'revision')
+      return plannedRevision(place, record, chooseDatabase(record.table))
     if (idMember === null && typeof record.item.id === 'number') {
       throw new RecordRefusal('its id is a number; --id id converts the id to a string')
     }
     const item = idMember === null ? record.item : withId(record.item, idMember)
-    const operation = creationOf(databaseOf(null), item, newId)
+    const operation = creationOf(chooseDatabase(null), item, newId)
     refuseNetworkItem(operation)
     const { attachments } = record
     for (const { name } of attachments) checkAttachmentName(name)

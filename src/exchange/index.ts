@@ -1,7 +1,7 @@
 export { DUMP_FORMATS, type DumpFormat, dumpTexts, type ReadItems } from './dump.ts'
 export { FormatError, SourceError } from './errors.ts'
-export { columnTypesOf } from './formats/csv.ts'
-export { placeOf, RecordRefusal } from './formats/record.ts'
+export { parseColumnTypes } from './formats/csv.ts'
+export { formatPlace, RecordRefusal } from './formats/record.ts'
 export {
   CONFLICT_POLICIES,
   type ConflictPolicy,
@@ -15,9 +15,9 @@ export {
   type Refusal,
 } from './progress.ts'
 export {
-  formatOfName,
-  idMemberOf,
-  recordsOf,
+  chooseIdMember,
+  findFormat,
+  readRecords,
   SOURCE_FORMATS,
   type SourceFormat,
 } from './source.ts'

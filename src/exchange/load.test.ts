@@ -95,7 +95,7 @@ async function load(
   const positions: LoadPosition[] = []
   const refusals: Refusal[] = []
   const all: LoadOptions = {
-    ...{ databaseOf: () => 'fruit', idMember: null, onConflict: 'fail', loadId: 'load' },
+    ...{ chooseDatabase: () => 'fruit', idMember: null, onConflict: 'fail', loadId: 'load' },
     newId: idsOf('new'),
     write: async () => {},
     finished(position, refused) {
@@ -256,8 +256,8 @@ it('applies revisions in order, even if the first revisions of an item are missi
     ...[revision(1, 'a', 0), revision(2, 'a', 1), revision(3, 'b', 1), revision(4, 'b', 2)],
     ...[revision(5, 'a', null), revision(6, 'c', null), revision(7, 'a', 0)],
   ]
-  const databaseOf = (table: string | null) => `db-${table}`
-  const { counts } = await load(target, records, { databaseOf })
+  const chooseDatabase = (table: string | null) => `db-${table}`
+  const { counts } = await load(target, records, { chooseDatabase })
   expect(counts).toMatchObject({ records: 7, created: 3, replaced: 2, deleted: 1 })
   expect([...target.stored]).toEqual([
     ['b', '{"id":"b","n":2}'],

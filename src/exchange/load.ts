@@ -11,7 +11,7 @@ import {
   plannedChange,
 } from './changes.ts'
 import { SourceError } from './errors.ts'
-import { type Located, type Pages, placeOf, type SourceRecord } from './formats/record.ts'
+import { formatPlace, type Located, type Pages, type SourceRecord } from './formats/record.ts'
 import {
   countChanges,
   type Decision,
@@ -341,7 +341,7 @@ class Loader {
     if (sent?.digest !== digest || decisions.length !== batch.changes.length) {
       const { place } = batch.changes[0] ?? { place: { line: 0 } }
       throw new Stop(
-        `the input is not that of the interrupted load: the batch that starts at ${placeOf(place)} was another`,
+        `the input is not that of the interrupted load: the batch that starts at ${formatPlace(place)} was another`,
       )
     }
     if (sent.isRecorded) return true
@@ -401,7 +401,7 @@ class Loader {
       if (!exists) return 'c'
       if (isRevision || this.#options.onConflict === 'replace') return 'u'
       if (this.#options.onConflict === 'skip') return 's'
-      const message = `${placeOf(place)}: item ${id} of ${db} exists already`
+      const message = `${formatPlace(place)}: item ${id} of ${db} exists already`
       throw new Stop(`${message}; use --on-conflict skip or replace`)
     })
   }
@@ -484,8 +484,8 @@ function withPlace(place: Located, error: unknown): unknown {
   if (!(error instanceof CodedError)) return error
   const isUnknown = isOutcomeUnknown(error)
   const message = isUnknown
-    ? `it is not known whether the batch that starts at ${placeOf(place)} was loaded: ${error.message}`
-    : `the batch that starts at ${placeOf(place)} was not loaded: ${error.message}`
+    ? `it is not known whether the batch that starts at ${formatPlace(place)} was loaded: ${error.message}`
+    : `the batch that starts at ${formatPlace(place)} was not loaded: ${error.message}`
   return new Stop(message, { cause: error })
 }
 

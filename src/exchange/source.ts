@@ -39,7 +39,10 @@ const START_BYTES = 64 * 1024
  * Yields the records of an input, compressed by gzip or not, in UTF-8 or UTF-16. Errors:
  * SourceError, FormatError.
  */
-export async function* recordsOf(input: AsyncIterable<Uint8Array>, options: SourceOptions): Pages {
+export async function* readRecords(
+  input: AsyncIterable<Uint8Array>,
+  options: SourceOptions,
+): Pages {
   const { format, isGuess = format === null, idMember = null } = options
   const opened = await openText(uncompressed(input), format)
   const pages = recordsIn(opened, options)
@@ -86,14 +89,14 @@ function mongodbRecord(needsId: boolean) {
 }
 
 /** Returns the format that the extension of a file name suggests, or null if the extension suggests none. */
-export function formatOfName(name: string): SourceFormat | null {
+export function findFormat(name: string): SourceFormat | null {
   const [, extension] = /\.([a-z]+)$/.exec(name.toLowerCase().replace(/\.gz$/, '')) ?? []
   if (extension === 'csv' || extension === 'tsv') return 'csv'
   return extension === 'ndjson' || extension === 'jsonl' ? 'ndjson' : null
 }
 
 /** Returns the member for the id: `chosen` if given, else `_id` for CouchDB and MongoDB, else null (meaning `id`). */
-export function idMemberOf(
+export function chooseIdMember(
   format: SourceFormat | null,
   chosen: string | undefined,
 ): IdMember | null {

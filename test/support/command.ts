@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { vi } from 'vitest'
 import { readSettings, shownSettings } from '../../src/cli/composition/settings.ts'
-import { EXIT, exitOf } from '../../src/cli/exit.ts'
+import { EXIT, findExit } from '../../src/cli/exit.ts'
 import type { Ended } from './program.ts'
 
 const NAMES = shownSettings(readSettings({})).flatMap(({ name }) => [name, `${name}_FILE`])
@@ -24,7 +24,7 @@ export async function runHere(
     await command.parseAsync(args, { from: 'user' })
     return end(Number(process.exitCode ?? EXIT.success))
   } catch (error) {
-    const exit = exitOf(error)
+    const exit = findExit(error)
     if (exit === null) throw error
     process.stderr.write(`daicho: ${exit.message}\n`)
     return end(exit.code)

@@ -70,10 +70,10 @@ interface AuditState {
 export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   const base = serverUrl(url)
   // Reports wrong flags before the first request.
-  const policy = policyIn(flags)
+  const policy = requirePolicy(flags)
   const given = givenKey(flags)
   const read = (path: string) => readFrom(joinUrl(base, path), flags.token)
-  const serverId = serverIdIn(await read('/api/serverid'))
+  const serverId = findServerId(await read('/api/serverid'))
   if (serverId === null) throw new Exit(EXIT.usage, `${base} is not the address of a ledger`)
   const fetch = (part: string) => read(`/api/ledgers/${serverId}/${part}`)
 
@@ -81,7 +81,8 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   const path = flags.state ?? join(homedir(), '.daicho', `audit-${encodeURIComponent(base)}.json`)
   const before = readState(path)
   const first = before === null
-  const key = keyIn(given, policy, logOrigin(serverId)) ?? before?.key ?? (await fetchKey(fetch))
+  const key =
+    requireLogKey(given, policy, logOrigin(serverId)) ?? before?.key ?? (await fetchKey(fetch))
   const { audited, checkpoint, problem } = await audit(
     { serverId, key, policy, fetch },
     before ?? { key, audited: NOTHING_AUDITED },
@@ -150,7 +151,7 @@ async function audit(
 }
 
 /** Returns the witness policy from the flags, or null if no flag sets a policy or a witness. Errors: Exit (usage). */
-function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | null {
+function requirePolicy({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | null {
   if (policy !== undefined && (witness !== undefined || quorum !== undefined)) {
     throw new Exit(EXIT.usage, '--policy cannot be combined with --witness and --quorum')
   }
@@ -176,7 +177,7 @@ function policyIn({ witness, quorum, policy }: VerifyFlags): WitnessPolicy | nul
  * Returns the verifier key of the log `origin` from --key or from the policy; null if neither contains a key. Errors:
  * Exit (usage) if the policy lists logs, but not this log.
  */
-function keyIn(
+function requireLogKey(
   given: VerifierKey | null,
   policy: WitnessPolicy | null,
   origin: string,
@@ -204,7 +205,7 @@ async function fetchKey(fetch: (part: string) => Promise<Uint8Array>): Promise<V
   return verifierKeyOf(text.trim())
 }
 
-function serverIdIn(bytes: Uint8Array): number | null {
+function findServerId(bytes: Uint8Array): number | null {
   const reply = parseForeignJsonOrNull(new TextDecoder().decode(bytes))
   const serverId = isJsonObject(reply) ? reply.serverid : null
   return typeof serverId === 'number' && Number.isSafeInteger(serverId) ? serverId : null
@@ -249,21 +250,22 @@ function writeState(path: string, { key, audited }: AuditState): void {
 const PROOF_BYTES_MAX = 64 * 1024 * 1024
 
 /** Returns the text of a proof file. Errors: PROOF_MALFORMED if the file is too long; system errors. */
-function proofIn(path: string): string {
+function readProofFile(path: string): string {
   if (statSync(path).size <= PROOF_BYTES_MAX) return readFileSync(path, 'utf8')
   throw new ProofError('PROOF_MALFORMED', `the proof file has more than ${PROOF_BYTES_MAX} bytes`)
 }
 
 /** Verifies the proof file at `path` and prints its content. Errors: Exit (usage). */
 export async function verifyProof(path: string, flags: VerifyFlags): Promise<void> {
-  const policy = policyIn(flags)
+  const policy = requirePolicy(flags)
   try {
-    const file = proofIn(path)
+    const file = readProofFile(path)
     const key =
-      keyIn(givenKey(flags), policy, noteOf(file).split('\n', 1)[0] ?? '') ?? requireKey(flags)
+      requireLogKey(givenKey(flags), policy, noteOf(file).split('\n', 1)[0] ?? '') ??
+      requireKey(flags)
     const proven = await verifyProofFile(nodeVerifySignature, key, file, policy)
     const erasedAt =
-      flags.erasure === undefined ? null : await erasureOf(proven, key, flags.erasure)
+      flags.erasure === undefined ? null : await requireErasure(proven, key, flags.erasure)
     const { checkpoint, ...place } = proven
     const { serverId, height, index, entry, timestamp } = place
     const { size } = checkpoint
@@ -336,8 +338,12 @@ function printDifference(error: unknown, { json }: VerifyFlags): void {
  * Returns the position of the entry that erased `proven`, according to the proof file at `path`. A proof of `proven`
  * without content does not show an erasure, because anybody can remove the content from a proof. Errors: ProofError.
  */
-async function erasureOf(proven: ProvenEntry, key: VerifierKey, path: string): Promise<string> {
-  const erasure = await verifyProofFile(nodeVerifySignature, key, proofIn(path))
+async function requireErasure(
+  proven: ProvenEntry,
+  key: VerifierKey,
+  path: string,
+): Promise<string> {
+  const erasure = await verifyProofFile(nodeVerifySignature, key, readProofFile(path))
   const { entry, height, index } = erasure
   const position = `${proven.height}.${proven.index}`
   const positions = entry?.method === 'erase_item' ? entry.positions : null

@@ -18,7 +18,7 @@ import {
   DATA_FILES,
   onStore,
   requireFolder,
-  signingFilesIn,
+  requireSigningFiles,
 } from '../node/node-folder.ts'
 import { count, print, withProgress } from '../output/output.ts'
 
@@ -59,7 +59,7 @@ interface Outcome extends Backup {
  */
 async function contradictedStore(folder: string): Promise<Outcome | null> {
   requireStoreFile(storePathIn(folder))
-  const signing = await signingFilesIn(folder)
+  const signing = await requireSigningFiles(folder)
   if (signing.head === null) return null
   const { signedHeadFinding } = await import('../../ledger/core.ts')
   try {

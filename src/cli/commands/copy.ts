@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { type Copied, copyStore } from '../../ledger/core.ts'
 import { displayName, isDatabaseUrl } from '../../storage/index.ts'
 import { onStore, requireFolder } from '../node/node-folder.ts'
-import { count, paceText, print, shareOf, withProgress } from '../output/output.ts'
+import { count, paceText, print, shareDone, withProgress } from '../output/output.ts'
 
 export function copyCommand(): Command {
   return new Command('copy')
@@ -28,7 +28,7 @@ async function copy(from: string, to: string, { json }: { json?: boolean }): Pro
     onStore(() =>
       copyStore({
         ...{ from, to, threads: availableParallelism() },
-        progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+        progress: (done) => line.update(shareDone(done), `${done.entries} entries`),
       }),
     ),
   )

@@ -56,7 +56,7 @@ async function dump(db: string, flags: DumpFlags): Promise<void> {
   }
   requireFileName(out)
   const isCompressed = flags.gzip === true || out.endsWith('.gz')
-  const format = flags.format ?? formatOf(out)
+  const format = flags.format ?? chooseFormat(out)
   const { result } = await withProgress('dumping', (line) =>
     onStore(async () => {
       const source = await openSource(db, flags)
@@ -81,7 +81,7 @@ async function dump(db: string, flags: DumpFlags): Promise<void> {
   else print(json, { status: true, db, out, items, height }, text)
 }
 
-function formatOf(out: string): DumpFormat {
+function chooseFormat(out: string): DumpFormat {
   const name = out.toLowerCase().replace(/\.gz$/, '')
   if (name.endsWith('.csv')) return 'csv'
   return name.endsWith('.json') ? 'json' : 'ndjson'

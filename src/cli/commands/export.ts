@@ -18,8 +18,13 @@ import {
   type Verification,
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { folderOfDatabase, onStore, requireFolder, signingFilesIn } from '../node/node-folder.ts'
-import { count, type ProgressLine, print, shareOf, withProgress } from '../output/output.ts'
+import {
+  findDatabaseFolder,
+  onStore,
+  requireFolder,
+  requireSigningFiles,
+} from '../node/node-folder.ts'
+import { count, type ProgressLine, print, shareDone, withProgress } from '../output/output.ts'
 import { requireFileName, writeTexts } from '../output/output-file.ts'
 
 export function exportCommand(): Command {
@@ -68,15 +73,15 @@ async function exportTo(from: string, { out, json }: ExportFlags): Promise<void>
 }
 
 async function exportFrom(from: string, out: string, line: ProgressLine): Promise<ExportEnd> {
-  const folder = isDatabaseUrl(from) ? folderOfDatabase(from) : from
+  const folder = isDatabaseUrl(from) ? findDatabaseFolder(from) : from
   if (folder === from) requireStoreFile(storePathIn(from))
-  const signing = folder === null ? null : await signingFilesIn(folder)
+  const signing = folder === null ? null : await requireSigningFiles(folder)
   const store = await openStoreReader(from, { frozen: false })
   try {
     const finding = signing === null ? null : await signedHeadFinding(store, signing)
     if (finding !== null) throw new Exit(EXIT.finding, finding)
     const lines = exportLines(store, folder, (done) =>
-      line.update(shareOf(done), `${done.entries} entries`),
+      line.update(shareDone(done), `${done.entries} entries`),
     )
     return await writeTexts(lines, out)
   } finally {
@@ -87,7 +92,7 @@ async function exportFrom(from: string, out: string, line: ProgressLine): Promis
 const CHUNK_BYTES = 1024 * 1024
 
 /** Reads the file at `path`, or stdin for `-`. Errors: Exit (usage) if the file does not exist. */
-export function bytesOfFile(path: string): AsyncIterable<Uint8Array> {
+export function readBytes(path: string): AsyncIterable<Uint8Array> {
   if (path === '-') return process.stdin
   if (existsSync(path) && !statSync(path).isDirectory()) {
     return createReadStream(path, { highWaterMark: CHUNK_BYTES })
@@ -120,7 +125,7 @@ export async function verifyExport(path: string, line: ProgressLine): Promise<Ex
   let finding: ExportFinding | null = null
   try {
     await onExport(path, () =>
-      readExport(bytesOfFile(path), {
+      readExport(readBytes(path), {
         async header({ serverId, size: ofBlocks }) {
           seen = { ...seen, serverId }
           size = ofBlocks
@@ -132,7 +137,7 @@ export async function verifyExport(path: string, line: ProgressLine): Promise<Ex
             seen = { ...seen, blocks: block.height + 1, erased, headId: block.id }
           }
           seen = { ...seen, entries }
-          line.update(shareOf({ blocks: seen.blocks, ofBlocks: size }), `${entries} entries`)
+          line.update(shareDone({ blocks: seen.blocks, ofBlocks: size }), `${entries} entries`)
         },
       }),
     )

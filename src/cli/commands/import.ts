@@ -18,10 +18,10 @@ import {
   type ProgressLine,
   paceText,
   print,
-  shareOf,
+  shareDone,
   withProgress,
 } from '../output/output.ts'
-import { bytesOfFile, onExport } from './export.ts'
+import { onExport, readBytes } from './export.ts'
 
 export function importCommand(): Command {
   const command = new Command('import')
@@ -54,14 +54,14 @@ interface ImportFlags {
 async function importFrom(file: string, { key, json }: ImportFlags): Promise<void> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
-  const chunks = bytesOfFile(file)
+  const chunks = readBytes(file)
   if (key !== undefined) {
     const { result, seconds } = await withProgress('importing', (line) =>
       onExport(file, () =>
         intoDatabase({ ...settings, folder, line }, () =>
           importAsNewChain({
             ...{ folder, database: settings.STORE, vkey: key, chunks, clock: systemClock },
-            progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+            progress: (done) => line.update(shareDone(done), `${done.entries} entries`),
             threads: availableParallelism() - 1,
           }),
         ),
@@ -75,7 +75,7 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
       intoDatabase({ ...settings, folder, line }, () =>
         importExport({
           ...{ folder, chunks },
-          progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+          progress: (done) => line.update(shareDone(done), `${done.entries} entries`),
         }),
       ),
     ),
@@ -139,7 +139,7 @@ async function restore({ from, serverid: serverId, key, json }: RestoreFlags): P
           ...{ folder, database: settings.STORE, serverId },
           ...{ vkey: key ?? null, clock: systemClock },
           source: (signer) => new PeerClient({ url, serverId, allowPrivate, signer }),
-          progress: (done) => line.update(shareOf(done), `${done.blocks} blocks`),
+          progress: (done) => line.update(shareDone(done), `${done.blocks} blocks`),
           threads: availableParallelism() - 1,
         }),
       )
@@ -163,7 +163,7 @@ async function intoDatabase<Result>(
   const created = await create()
   await moveIntoDatabase({
     ...{ from, to, threads: availableParallelism() },
-    progress: (done) => line.update(shareOf(done), `${done.entries} entries to the database`),
+    progress: (done) => line.update(shareDone(done), `${done.entries} entries to the database`),
   })
   return created
 }

@@ -121,7 +121,7 @@ async function openReader(location: StoreLocation): Promise<Indexes> {
   try {
     const store = await openStoreReader(location, { frozen: false })
     return {
-      list: async () => (await store.indexes()).map(stateOf),
+      list: async () => (await store.indexes()).map(toIndexState),
       change: async () => {},
       close: () => store.close(),
     }
@@ -134,13 +134,21 @@ async function openReader(location: StoreLocation): Promise<Indexes> {
 async function openStopped(settings: Settings, folder: string): Promise<Indexes> {
   const { service, close } = await openStoppedNode(settings, folder)
   return {
+<<<<<<< HEAD
     list: async () => (await service.read.indexes()).map(stateOf),
     change: (action, db, path) => service.write.changeIndex(action, { db, path }),
+=======
+    list: async () => (await queries.indexes()).map(toIndexState),
+    change: (action, db, path) =>
+      action === 'add' ? queries.addIndex({ db, path }) : queries.removeIndex({ db, path }),
+>>>>>>> 3925fbb3 (cli, exchange: name functions by what they do; read the size from the feed)
     close,
   }
 }
 
-function stateOf(index: Omit<IndexState, 'state'> & { readonly isReady: boolean }): IndexState {
+function toIndexState(
+  index: Omit<IndexState, 'state'> & { readonly isReady: boolean },
+): IndexState {
   const { db, path, isReady, done, total } = index
   return { db, path, state: isReady ? 'ready' : 'building', done, total }
 }

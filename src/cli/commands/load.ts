@@ -13,19 +13,19 @@ import { parseForeignJsonOrNull } from '../../base/strict-json.ts'
 import {
   CONFLICT_POLICIES,
   type ConflictPolicy,
-  columnTypesOf,
+  chooseIdMember,
   FormatError,
-  formatOfName,
-  idMemberOf,
+  findFormat,
+  formatPlace,
   type LoadCounts,
   LoadError,
   LoadProgress,
   type LoadTarget,
   loadRecords,
-  placeOf,
+  parseColumnTypes,
   RecordRefusal,
   type Refusal,
-  recordsOf,
+  readRecords,
   SOURCE_FORMATS,
   SourceError,
   type SourceFormat,
@@ -38,7 +38,7 @@ import {
   type LoadIdentity,
   LoadStateFile,
   newLoad,
-  stampOf,
+  readStamp,
 } from '../node/load-state.ts'
 import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
 import { addNodeOptions, type NodeFlags } from '../node/node-options.ts'
@@ -114,13 +114,14 @@ interface LoadFlags extends NodeFlags {
 async function load(db: string, files: readonly string[], flags: LoadFlags): Promise<void> {
   const [first = '-'] = files
   checkArguments(db, files, flags)
-  const format = flags.format ?? formatOfName(first)
-  const schema = flags.schema === undefined ? null : parseForeignJsonOrNull(textOf(flags.schema))
-  const columnTypes = flags.schema === undefined ? new Map() : onSource(() => columnTypesOf(schema))
+  const format = flags.format ?? findFormat(first)
+  const schema = flags.schema === undefined ? null : parseForeignJsonOrNull(readText(flags.schema))
+  const columnTypes =
+    flags.schema === undefined ? new Map() : onSource(() => parseColumnTypes(schema))
   const { target, name, close } = await openTarget(flags)
   try {
     const state = openState(flags, {
-      ...{ db, target: name, files, stamps: files.map(stampOf), format, schema },
+      ...{ db, target: name, files, stamps: files.map(readStamp), format, schema },
       ...{ id: flags.id ?? null, attachments: flags.attachments },
     })
     const { file, id, progress } = state
@@ -136,8 +137,8 @@ async function load(db: string, files: readonly string[], flags: LoadFlags): Pro
         const pages = input.pages({ format: chosen, ...source })
         return settled(
           loadRecords(pages, target, {
-            databaseOf: (table) => databaseFor(db, table),
-            idMember: idMemberOf(format, flags.id),
+            chooseDatabase: (table) => databaseFor(db, table),
+            idMember: chooseIdMember(format, flags.id),
             onConflict: flags.onConflict,
             loadId: id.loadId,
             newId: (record) => itemIdFor(id, record),
@@ -247,7 +248,7 @@ function checkArguments(db: string, files: readonly string[], flags: LoadFlags):
   }
 }
 
-function textOf(path: string): string {
+function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
@@ -320,10 +321,10 @@ class CountedInput {
   }
 
   /** Yields the records of all files. With several files, each record contains the name of its file. */
-  async *pages(options: Parameters<typeof recordsOf>[1]): ReturnType<typeof recordsOf> {
+  async *pages(options: Parameters<typeof readRecords>[1]): ReturnType<typeof readRecords> {
     const isOne = this.#files.length === 1
     for (const file of this.#files) {
-      for await (const page of recordsOf(this.#chunks(file), options)) {
+      for await (const page of readRecords(this.#chunks(file), options)) {
         yield isOne ? page : page.map((record) => ({ ...record, file }))
       }
     }
@@ -385,7 +386,9 @@ class RefusalReport {
   }
 
   print(): void {
-    const lines = this.#shown.map((refusal) => `${placeOf(refusal)} refused: ${refusal.reason}\n`)
+    const lines = this.#shown.map(
+      (refusal) => `${formatPlace(refusal)} refused: ${refusal.reason}\n`,
+    )
     if (this.#more > 0) lines.push(`${this.#more} more refused; --refused <file> lists all\n`)
     process.stderr.write(lines.map(escapeControls).join(''))
   }

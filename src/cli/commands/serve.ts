@@ -11,10 +11,10 @@ import {
   composeApp,
   parseComponentNames,
 } from '../composition/components.ts'
-import { listenFailure, portOf, portOptions, requireFreePorts } from '../composition/ports.ts'
+import { choosePort, listenFailure, portOptions, requireFreePorts } from '../composition/ports.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
-import { EXIT, Exit, exitOfSystem } from '../exit.ts'
-import { addFolderOption, settingOf } from '../node/node-folder.ts'
+import { EXIT, Exit, findSystemExit } from '../exit.ts'
+import { addFolderOption, findSettingName } from '../node/node-folder.ts'
 import { bannerText, HeldLog } from '../output/banner.ts'
 import { VERSION } from '../version.ts'
 
@@ -67,7 +67,7 @@ async function serve(flags: ServeFlags): Promise<void> {
   )
   const host = flags.host ?? settings.HOST
   const names = COMPONENT_NAMES.filter((name) => flags.only?.includes(name) ?? true)
-  const ports = new Map(names.map((name) => [name, portOf(name, flags, settings.PORT)]))
+  const ports = new Map(names.map((name) => [name, choosePort(name, flags, settings.PORT)]))
   const publicHosts = new Set(settings.PUBLIC_HOSTS.map((name) => name.toLowerCase()))
   const shared = {
     ...{ host, logger, publicHosts, allowedOrigins: new Set(settings.ALLOW_ORIGINS) },
@@ -162,14 +162,14 @@ function startFailure(error: unknown, settings: Settings): unknown {
   if (error instanceof CodedError) {
     const code = String(error.code)
     let setting = ''
-    if (/^(FOLDER|STORE|OUTCOME)_/.test(code)) setting = `${settingOf(settings, error)}: `
+    if (/^(FOLDER|STORE|OUTCOME)_/.test(code)) setting = `${findSettingName(settings, error)}: `
     if (code === 'WITNESS_INVALID') setting = 'WITNESSES: '
     if (code === 'WITNESS_OF_INVALID') setting = 'WITNESS_OF: '
     if (code === 'PEER_INVALID' || code === 'PEERS_TOO_MANY') setting = 'PEERS: '
     return new Exit(EXIT.configuration, `${setting}${error.message}`, { cause: error })
   }
   // A failed system call is a configuration error here, because it concerns a file or folder of the node.
-  return exitOfSystem(error, EXIT.configuration) ?? error
+  return findSystemExit(error, EXIT.configuration) ?? error
 }
 
 function parsePort(text: string): number {

@@ -12,13 +12,13 @@ import {
 } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { textOrFile } from '../node/node-client.ts'
-import { folderOfDatabase, KEY_FILE, signingFilesIn } from '../node/node-folder.ts'
+import { findDatabaseFolder, KEY_FILE, requireSigningFiles } from '../node/node-folder.ts'
 import {
   count,
   type ProgressLine,
   paceText,
   print,
-  shareOf,
+  shareDone,
   withProgress,
 } from '../output/output.ts'
 import type { VerifyFlags } from './audit.ts'
@@ -132,15 +132,15 @@ async function verifyChain(path: string, { json }: VerifyFlags): Promise<void> {
 const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 
 async function verifyAt(location: StoreLocation, line: ProgressLine): Promise<NodeVerification> {
-  const folder = isDatabaseUrl(location) ? folderOfDatabase(location) : location
+  const folder = isDatabaseUrl(location) ? findDatabaseFolder(location) : location
   if (folder === location) requireStoreFile(storePathIn(location))
   const { verifyNode } = await import('../../ledger/core.ts')
   return verifyNode(location, {
-    signing: folder === null ? null : await signingFilesIn(folder),
+    signing: folder === null ? null : await requireSigningFiles(folder),
     isMirror: folder === location && (await isMirror(location)),
     // One thread per processor, because this thread is nearly idle unless another thread finds a difference.
     threads: { location, count: availableParallelism() },
-    progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+    progress: (done) => line.update(shareDone(done), `${done.entries} entries`),
     blobProgress: (share, done) => line.update(share, count(done.contents, 'attached blob')),
   })
 }

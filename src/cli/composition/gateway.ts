@@ -26,7 +26,7 @@ export async function createGateway(
   ledger: LedgerService,
 ): Promise<HttpComponent> {
   const { settings, clock, version, logger, onClose } = context
-  const access = accessOf(context)
+  const access = requireAccess(context)
   const warn = (message: string) => logger.warn(message)
   const networks = await Networks.open({
     ...{ ledger, clock, version, warn, deadlineMs: settings.PROCESSOR_DEADLINE_MS },
@@ -67,7 +67,7 @@ function everyHalfMinute(tick: () => void): () => void {
 }
 
 /** Returns the access rules from the settings. Errors: Exit (configuration) for an insecure combination. */
-function accessOf({ settings, publicAddress, logger, notify }: ComponentContext) {
+function requireAccess({ settings, publicAddress, logger, notify }: ComponentContext) {
   const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: isAuthenticated } = settings
   if (isAuthenticated && apiKey === null) {
     const message =

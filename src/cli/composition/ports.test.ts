@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { listenFailure, portOf, requireFreePorts, takePort } from './ports.ts'
+import { choosePort, listenFailure, requireFreePorts, takePort } from './ports.ts'
 
 const HOST = '127.0.0.1'
 
@@ -8,10 +8,10 @@ const failure = (code: string, syscall = 'listen') =>
   Object.assign(new Error(`${syscall} ${code}`), { code, syscall })
 
 it('uses the flag of a component, then PORT for the ledger, then the default port', () => {
-  expect(portOf('ledger', {}, 5000)).toBe(5000)
-  expect(portOf('ledger', { port: 6000 }, 5000)).toBe(6000)
-  expect(portOf('samples', {}, 5000)).toBe(4129)
-  expect(portOf('samples', { samplePort: 0 }, 5000)).toBe(0)
+  expect(choosePort('ledger', {}, 5000)).toBe(5000)
+  expect(choosePort('ledger', { port: 6000 }, 5000)).toBe(6000)
+  expect(choosePort('samples', {}, 5000)).toBe(4129)
+  expect(choosePort('samples', { samplePort: 0 }, 5000)).toBe(0)
 })
 
 it('rejects two components with the same port, and releases all ports afterwards', async () => {

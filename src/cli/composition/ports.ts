@@ -25,7 +25,7 @@ export function portOptions(parse: (text: string) => number): Option[] {
 }
 
 /** Returns the port of component `name` from its flag, or else its default. `ledgerPort`: the setting PORT. */
-export function portOf(
+export function choosePort(
   name: ComponentName,
   flags: Readonly<Record<string, unknown>>,
   ledgerPort: number,

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { itemIdFor, newLoad, stampOf } from './load-state.ts'
+import { itemIdFor, newLoad, readStamp } from './load-state.ts'
 
 it('the stamp of a file changes with its size and with its modification time', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
@@ -11,13 +11,13 @@ it('the stamp of a file changes with its size and with its modification time', (
   const stampAt = (seconds: number, text: string) => {
     writeFileSync(path, text)
     utimesSync(path, seconds, seconds)
-    return stampOf(path)
+    return readStamp(path)
   }
   const stamp = stampAt(1_000, 'aaa')
   expect(stampAt(1_000, 'aaa')).toBe(stamp)
   expect(stampAt(1_000, 'aaaa')).not.toBe(stamp)
   expect(stampAt(1_001, 'bbb')).not.toBe(stamp)
-  expect(stampOf('-')).toBe('stdin')
+  expect(readStamp('-')).toBe('stdin')
 })
 
 it('the ids of records without id are UUIDs of version 7, equal in a resumed load, and sort like the records', () => {

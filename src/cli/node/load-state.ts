@@ -57,7 +57,7 @@ export function itemIdFor({ loadId, startedMs }: LoadId, n: number): string {
 }
 
 /** Returns the size and the modification time of a file. If they change, a load from the file cannot be resumed. */
-export function stampOf(path: string): string {
+export function readStamp(path: string): string {
   if (path === '-') return 'stdin'
   const { size, mtimeMs } = statSync(path)
   return `${size} ${mtimeMs}`

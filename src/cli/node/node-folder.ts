@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander'
 import type { CodedError } from '../../base/coded-error.ts'
 import type { SigningFiles } from '../../ledger/core.ts'
 import { readSettings, type Settings } from '../composition/settings.ts'
-import { EXIT, Exit, exitOfSystem } from '../exit.ts'
+import { EXIT, Exit, findSystemExit } from '../exit.ts'
 
 /** File with the private key of a node. Without this key, the node cannot continue its chain. */
 export const KEY_FILE = 'node.key'
@@ -66,13 +66,13 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
 }
 
 /** Returns SYSTEM_FOLDER, which has the key and the signed head, if `url` is the value of STORE; otherwise null. */
-export function folderOfDatabase(url: string): string | null {
+export function findDatabaseFolder(url: string): string | null {
   const { STORE, SYSTEM_FOLDER } = readSettings(process.env)
   return url === STORE ? SYSTEM_FOLDER : null
 }
 
 /** Returns the name of the setting that caused an error when the store was opened. */
-export function settingOf({ STORE }: Settings, { code }: CodedError<string>): string {
+export function findSettingName({ STORE }: Settings, { code }: CodedError<string>): string {
   return STORE !== null && /^(STORE_|OUTCOME_)/.test(code) ? 'STORE' : 'SYSTEM_FOLDER'
 }
 
@@ -86,12 +86,12 @@ export function requireFolder(folder: string): void {
  * Reads the key and the signed head of a folder, which show whether the chain was rolled back or replaced by another
  * valid chain. Must be called before the store is opened. Errors: Exit (configuration) if the files cannot be read.
  */
-export async function signingFilesIn(folder: string): Promise<SigningFiles> {
+export async function requireSigningFiles(folder: string): Promise<SigningFiles> {
   const { readSigningFiles } = await import('../../ledger/core.ts')
   try {
     return readSigningFiles(folder)
   } catch (error) {
-    throw exitOfSystem(error, EXIT.configuration) ?? error
+    throw findSystemExit(error, EXIT.configuration) ?? error
   }
 }
 

@@ -34,9 +34,11 @@ export class NodeItems {
   /** Reads the height of the node. Errors: Exit. */
   static async open(node: NodeAddress, db: string): Promise<NodeItems> {
     const items = new NodeItems(node, db)
-    items.#size = await items.#checkpointSize()
-    // A checkpoint can be older than the newest blocks.
-    for await (const { length } of items.#blocks()) items.#size += length
+    try {
+      items.#size = await items.#client.size()
+    } catch (error) {
+      throw nodeExit(error, node)
+    }
     return items
   }
 
@@ -75,19 +77,6 @@ export class NodeItems {
   }
 
   async close(): Promise<void> {}
-
-  /** Returns the number of blocks that the newest checkpoint covers; 0 if there is none. Errors: Exit. */
-  async #checkpointSize(): Promise<number> {
-    try {
-      const path = { serverid: String(await this.#client.serverId()) }
-      const note = await this.#client.request('GET /api/ledgers/{serverid}/checkpoint', { path })
-      return Number(/^.*\n(\d{1,15})\n/.exec(String(note))?.[1] ?? 0)
-    } catch (error) {
-      // A node without blocks has no checkpoint. If the request failed for another reason, reading the blocks fails too.
-      if (error instanceof ClientError && error.status >= 400) return 0
-      throw nodeExit(error, this.#node)
-    }
-  }
 
   /** Yields the blocks from height `#size` in pages, up to the newest block. Errors: Exit. */
   async *#blocks(): AsyncGenerator<Blocks> {

@@ -3,7 +3,7 @@ import { CodedError } from '../../base/coded-error.ts'
 import { type OpenLedger, openLedger } from '../../ledger/core.ts'
 import type { Settings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { settingOf } from './node-folder.ts'
+import { findSettingName } from './node-folder.ts'
 
 /**
  * Opens the ledger of a stopped node, so that this process can change the data. Errors: Exit (configuration), with a
@@ -17,7 +17,7 @@ export async function openStoppedNode(settings: Settings, folder: string): Promi
     const message =
       error.code === 'FOLDER_IN_USE'
         ? `a node is running in ${folder}: give its address with --url`
-        : `${settingOf(settings, error)}: ${error.message}`
+        : `${findSettingName(settings, error)}: ${error.message}`
     throw new Exit(EXIT.configuration, message, { cause: error })
   }
 }

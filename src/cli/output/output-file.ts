@@ -43,7 +43,7 @@ async function written<End>(
   return (end as { readonly value: End }).value
 }
 
-const compressionOf = (isCompressed: boolean) => (isCompressed ? [createGzip()] : [])
+const compressors = (isCompressed: boolean) => (isCompressed ? [createGzip()] : [])
 
 async function toStdout<End>(
   texts: AsyncGenerator<string, End>,
@@ -51,7 +51,7 @@ async function toStdout<End>(
 ): Promise<End> {
   try {
     return await written(texts, (source) =>
-      pipeline([source, ...compressionOf(isCompressed), process.stdout], { end: false }),
+      pipeline([source, ...compressors(isCompressed), process.stdout], { end: false }),
     )
   } catch (error) {
     const isClosed = error instanceof Error && 'code' in error && error.code === 'EPIPE'
@@ -78,7 +78,7 @@ async function toFile<End>(
   for (const signal of SIGNALS) process.on(signal, interrupt)
   try {
     const write = (file: FileHandle) =>
-      written(texts, (source) => pipeline([source, ...compressionOf(isCompressed), fileSink(file)]))
+      written(texts, (source) => pipeline([source, ...compressors(isCompressed), fileSink(file)]))
     // Readable by the owner only, because the blinds of an export open every commitment.
     const end = await writeFileInParts(out, write, { inheritsOwner: false })
     await syncFolder(dirname(resolve(out)))

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ProgressLine, reportEvery, shareOf } from './output.ts'
+import { ProgressLine, reportEvery, shareDone } from './output.ts'
 
 /** Returns a progress line with its clock, and `shown`, the texts that the line has written. */
 function shownOn(isTTY: boolean) {
@@ -77,9 +77,9 @@ it('does not clear a progress bar that was never drawn', () => {
 })
 
 it('never reports more than 100 % of a chain', () => {
-  expect(shareOf({ blocks: 0, ofBlocks: 0 })).toBe(1)
-  expect(shareOf({ blocks: 1, ofBlocks: 4 })).toBe(0.25)
-  expect(shareOf({ blocks: 5, ofBlocks: 4 })).toBe(1)
+  expect(shareDone({ blocks: 0, ofBlocks: 0 })).toBe(1)
+  expect(shareDone({ blocks: 1, ofBlocks: 4 })).toBe(0.25)
+  expect(shareDone({ blocks: 5, ofBlocks: 4 })).toBe(1)
 })
 
 it('prints a report every five seconds until it is stopped, even without progress', () => {

@@ -115,7 +115,7 @@ export function reportEvery(
 }
 
 /** Returns the fraction of the blocks that are done, from 0 to 1. */
-export function shareOf({ blocks, ofBlocks }: { blocks: number; ofBlocks: number }): number {
+export function shareDone({ blocks, ofBlocks }: { blocks: number; ofBlocks: number }): number {
   return ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
 }
 

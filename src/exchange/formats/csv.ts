@@ -75,7 +75,7 @@ function hasTexts(cells: readonly Cell[], others: Row['cells']): boolean {
 }
 
 /** Parses the types of a schema file: a JSON object from column names to types. Errors: SourceError. */
-export function columnTypesOf(schema: Json): ReadonlyMap<string, ColumnType> {
+export function parseColumnTypes(schema: Json): ReadonlyMap<string, ColumnType> {
   const isObject = typeof schema === 'object' && schema !== null && !Array.isArray(schema)
   const types = Object.entries(isObject ? schema : {}).map(([name, given]) => {
     const type = COLUMN_TYPES.find((each) => each === given)

@@ -4,7 +4,7 @@ import { roundsOf } from '../../../test/support/rounds.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { dumpTexts } from '../dump.ts'
 import { SourceError } from '../errors.ts'
-import { recordsOf, type SourceFormat, type SourceOptions } from '../source.ts'
+import { readRecords, type SourceFormat, type SourceOptions } from '../source.ts'
 import { plainObject } from './mongodb.ts'
 import type { SourceRecord } from './record.ts'
 
@@ -20,7 +20,7 @@ async function read(
 ): Promise<SourceRecord[]> {
   const records: SourceRecord[] = []
   const chunks = chunked(Buffer.from(text), chunkBytes)
-  for await (const page of recordsOf(chunks, { format, ...options })) records.push(...page)
+  for await (const page of readRecords(chunks, { format, ...options })) records.push(...page)
   return records
 }
 
