@@ -32,7 +32,7 @@ import {
 import { requireFolder } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { fetchFromNode, smallFile, textOrFile } from '../node/node-client.ts'
-import { print, withProgress } from '../output/output.ts'
+import { formatFields, print, withProgress } from '../output/output.ts'
 
 // Verification with a verifier key: audits the log of a running node, and verifies proof files and evidence.
 
@@ -97,16 +97,14 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
     ...{ code: problem?.code ?? null, what: problem?.message ?? null },
     ...cosignedJson(policy, checkpoint),
   }
+  const fields = {
+    ...{ 'server id': serverId, head: audited.headId ?? '(none)' },
+    ...{ key: verifierKeyText(key), witness: cosignedTexts(checkpoint) },
+  }
   const lines =
     problem !== null
       ? [`DIFFERENCE ${problem.message}`, `(an earlier audit verified ${blocks} blocks)`]
-      : [
-          `The log is valid: ${blocks} blocks, ${added} of them new.`,
-          `server id  ${serverId}`,
-          `head       ${audited.headId ?? '(none)'}`,
-          `key        ${verifierKeyText(key)}`,
-          ...cosignedLines(checkpoint),
-        ]
+      : [`The log is valid: ${blocks} blocks, ${added} of them new.`, formatFields(fields)]
   if (problem === null && first) {
     lines.push(FIRST_AUDIT)
     if (flags.key === undefined && (policy?.logs.length ?? 0) === 0) {
@@ -194,10 +192,10 @@ function cosignedJson(policy: WitnessPolicy | null, checkpoint: CosignedCheckpoi
   return { witnesses: cosignatures.map(({ key, timestamp }) => ({ name: key.name, timestamp })) }
 }
 
-function cosignedLines(checkpoint: CosignedCheckpoint | null): string[] {
-  return (checkpoint?.cosignatures ?? []).map(({ key, timestamp }) => {
-    return `witness    ${key.name}, ${new Date(timestamp * 1_000).toISOString()}`
-  })
+function cosignedTexts(checkpoint: CosignedCheckpoint | null): string[] {
+  return (checkpoint?.cosignatures ?? []).map(
+    ({ key, timestamp }) => `${key.name}, ${isoTime(timestamp * 1_000)}`,
+  )
 }
 
 async function fetchKey(fetch: (part: string) => Promise<Uint8Array>): Promise<VerifierKey> {
@@ -270,22 +268,22 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
     const { serverId, height, index, entry, timestamp } = place
     const { size } = checkpoint
     const root = Buffer.from(checkpoint.root).toString('hex')
-    const lines = [`server id  ${serverId}`, `position   ${height}.${index}, in a log of ${size}`]
-    if (entry !== null) {
-      lines.unshift('The proof is valid.')
-      lines.push(`time       ${isoTime(timestamp ?? 0)}`)
-      lines.push(`entry      ${JSON.stringify(entry)}`)
-    } else if (erasedAt === null) {
-      lines.unshift(
-        'The proof is valid, but shows only the commitment of the entry, not the content.',
-      )
-    } else {
-      lines.unshift(`The entry was erased by entry ${erasedAt}; its commitment is intact.`)
-    }
-    lines.push(...cosignedLines(checkpoint))
+    const about =
+      entry !== null
+        ? 'The proof is valid.'
+        : erasedAt === null
+          ? 'The proof is valid, but shows only the commitment of the entry, not the content.'
+          : `The entry was erased by entry ${erasedAt}; its commitment is intact.`
+    const fields = formatFields({
+      'server id': serverId,
+      position: `${height}.${index}, in a log of ${size}`,
+      time: entry === null ? null : isoTime(timestamp ?? 0),
+      entry: entry === null ? null : JSON.stringify(entry),
+      witness: cosignedTexts(checkpoint),
+    })
     const erased = erasedAt !== null
     const json = { status: true, erased, ...place, size, root, ...cosignedJson(policy, checkpoint) }
-    print(flags.json, json, lines.join('\n'))
+    print(flags.json, json, `${about}\n${fields}`)
   } catch (error) {
     printDifference(error, flags)
   }
@@ -300,21 +298,21 @@ export async function verifyEvidenceFile(path: string, flags: VerifyFlags): Prom
     const sizes = checkpoints.map(({ size }) => size)
     const roots = checkpoints.map(({ root }) => Buffer.from(root).toString('hex'))
     const ids = fork?.headers.map((header) => hash('sha512', header, 'hex')) ?? null
-    const lines = [
-      `The evidence is valid: ${what}.`,
-      `key        ${verifierKeyText(key)}`,
-      ...sizes.map((size, at) => `log        ${size} blocks, root ${roots[at]}`),
-      ...(ids ?? []).map((id) => `block      height ${fork?.height}, id ${id}`),
-    ]
+    const fields = formatFields({
+      key: verifierKeyText(key),
+      log: sizes.map((size, at) => `${size} blocks, root ${roots[at]}`),
+      block: (ids ?? []).map((id) => `height ${fork?.height}, id ${id}`),
+    })
     const result = { status: true, what, sizes, roots, height: fork?.height ?? null, ids }
-    print(flags.json, result, lines.join('\n'))
+    print(flags.json, result, `The evidence is valid: ${what}.\n${fields}`)
   } catch (error) {
     printDifference(error, flags)
   }
 }
 
-function requireKey({ key }: VerifyFlags): VerifierKey {
-  if (key !== undefined) return parseKey(key)
+function requireKey(flags: VerifyFlags): VerifierKey {
+  const key = givenKey(flags)
+  if (key !== null) return key
   throw new Exit(
     EXIT.usage,
     'proof files and evidence require --key: the verifier key of the node, from a source that you trust',
@@ -353,15 +351,10 @@ async function requireErasure(
   throw new ProofError('PROOF_WRONG', `${path} does not prove that entry ${position} was erased`)
 }
 
-/** Returns the key of `--key`, or null. Errors: Exit (usage). */
+/** Returns the verifier key in `--key`, or in the file whose path it is; null without `--key`. Errors: Exit (usage). */
 function givenKey({ key }: VerifyFlags): VerifierKey | null {
-  return key === undefined ? null : parseKey(key)
-}
-
-/** Parses the verifier key in `text`, or in the file whose path is `text`. Errors: Exit (usage). */
-function parseKey(text: string): VerifierKey {
   try {
-    return verifierKeyOf(textOrFile(text))
+    return key === undefined ? null : verifierKeyOf(textOrFile(key))
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     const message = '--key is neither a verifier key nor a file that contains one'

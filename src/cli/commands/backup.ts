@@ -20,7 +20,7 @@ import {
   requireFolder,
   requireSigningFiles,
 } from '../node/node-folder.ts'
-import { count, print, withProgress } from '../output/output.ts'
+import { count, formatFields, print, withProgress } from '../output/output.ts'
 
 export function backupCommand(): Command {
   return new Command('backup')
@@ -162,15 +162,18 @@ function backupText(
     const position = height === null ? '' : ` at height ${height}${entry}`
     return `NO BACKUP: the store is damaged${position}: ${what}`
   }
-  return [
-    `Backed up: ${count(blocks, 'block')}, ${verification === null ? 'not verified' : 'everything is valid'}.`,
-    `folder     ${path}`,
-    `server id  ${serverId}`,
-    `head       ${headId ?? '(none)'}`,
-    `keys       ${hasKeys ? 'included: keep the backup as safe as the node' : 'left out: keep a copy of node.key elsewhere'}`,
-    `time       ${seconds.toFixed(1)} s`,
-    ...removed.map((name) => `removed    ${name}`),
-  ].join('\n')
+  const state = verification === null ? 'not verified' : 'everything is valid'
+  const fields = {
+    folder: path,
+    'server id': serverId,
+    head: headId ?? '(none)',
+    keys: hasKeys
+      ? 'included: keep the backup as safe as the node'
+      : 'left out: keep a copy of node.key elsewhere',
+    time: `${seconds.toFixed(1)} s`,
+    removed,
+  }
+  return `Backed up: ${count(blocks, 'block')}, ${state}.\n${formatFields(fields)}`
 }
 
 function parseKeep(text: string): number {

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { type Copied, copyStore } from '../../ledger/core.ts'
 import { displayName, isDatabaseUrl } from '../../storage/index.ts'
 import { onStore, requireFolder } from '../node/node-folder.ts'
-import { count, paceText, print, shareDone, withProgress } from '../output/output.ts'
+import { count, formatFields, paceText, print, shareDone, withProgress } from '../output/output.ts'
 
 export function copyCommand(): Command {
   return new Command('copy')
@@ -39,14 +39,14 @@ async function copy(from: string, to: string, { json }: { json?: boolean }): Pro
 
 function copiedText(copied: Copied, to: string, seconds: number): string {
   const { serverId, blocks, entries, contents, contentBytes, headId } = copied
-  return [
-    `Copied: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`,
-    `to         ${displayName(to)}`,
-    `server id  ${serverId}`,
-    ...(contents === 0
-      ? []
-      : [`attached   ${count(contents, 'blob')} of ${count(contentBytes, 'byte')}`]),
-    `head       ${headId ?? '(none)'}`,
-    `time       ${paceText(entries, seconds)}`,
-  ].join('\n')
+  const done = `Copied: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`
+  const fields = {
+    to: displayName(to),
+    'server id': serverId,
+    attached:
+      contents === 0 ? null : `${count(contents, 'blob')} of ${count(contentBytes, 'byte')}`,
+    head: headId ?? '(none)',
+    time: paceText(entries, seconds),
+  }
+  return `${done}\n${formatFields(fields)}`
 }

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import type { Aggregated } from '../../client/index.ts'
 import { callNode } from '../node/node-client.ts'
 import { addNodeOptions, LOCAL_NODE, type NodeFlags } from '../node/node-options.ts'
-import { print } from '../output/output.ts'
+import { formatTable, print } from '../output/output.ts'
 
 const FUNCTIONS = ['sum', 'avg', 'min', 'max'] as const
 type Lists = { readonly [Name in (typeof FUNCTIONS)[number] | 'group']?: string }
@@ -65,19 +65,12 @@ function table({ groups, height, consistent }: Aggregated): string {
   })
   const [first] = rows
   if (first === undefined) return 'no items'
-  const lines = [
+  const text = formatTable([
     first.map(([name]) => String(name)),
     ...rows.map((row) => row.map(([, value]) => shown(value ?? null))),
-  ]
-  const widths = first.map((_, at) => Math.max(...lines.map((line) => line[at]?.length ?? 0)))
-  const text = lines.map((line) =>
-    line
-      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  )
+  ])
   const changed = `(blocks were added while the items were read; the first read was at height ${height})`
-  return [...text, ...(consistent ? [] : [changed])].join('\n')
+  return consistent ? text : `${text}\n${changed}`
 }
 
 /** Returns a value as text. Strings have quotes only if they look like another value or have several lines. */

@@ -12,7 +12,7 @@ import { EXIT, Exit } from '../exit.ts'
 import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
 import { NodeItems } from '../node/node-items.ts'
 import { addNodeOptions, type NodeFlags } from '../node/node-options.ts'
-import { count, escapeControls, print, withProgress } from '../output/output.ts'
+import { count, escapeControls, print, requireOwnOutput, withProgress } from '../output/output.ts'
 import { requireFileName, writeTexts } from '../output/output-file.ts'
 
 export function dumpCommand(): Command {
@@ -48,12 +48,7 @@ interface DumpFlags extends NodeFlags {
 
 async function dump(db: string, flags: DumpFlags): Promise<void> {
   const { out, json } = flags
-  if (out === '-' && json === true) {
-    throw new Exit(
-      EXIT.usage,
-      '--json cannot be combined with --out -, because both write to stdout',
-    )
-  }
+  requireOwnOutput(out, json)
   requireFileName(out)
   const isCompressed = flags.gzip === true || out.endsWith('.gz')
   const format = flags.format ?? chooseFormat(out)

@@ -24,7 +24,15 @@ import {
   requireFolder,
   requireSigningFiles,
 } from '../node/node-folder.ts'
-import { count, type ProgressLine, print, shareDone, withProgress } from '../output/output.ts'
+import {
+  count,
+  formatFields,
+  type ProgressLine,
+  print,
+  requireOwnOutput,
+  shareDone,
+  withProgress,
+} from '../output/output.ts'
 import { requireFileName, writeTexts } from '../output/output-file.ts'
 
 export function exportCommand(): Command {
@@ -51,22 +59,15 @@ interface ExportFlags {
 
 async function exportTo(from: string, { out, json }: ExportFlags): Promise<void> {
   if (!isDatabaseUrl(from)) requireFolder(from)
-  if (out === '-' && json === true) {
-    throw new Exit(
-      EXIT.usage,
-      '--json cannot be combined with --out -, because both write to stdout',
-    )
-  }
+  requireOwnOutput(out, json)
   requireFileName(out)
   const { result, seconds } = await withProgress('exporting', (line) =>
     onStore(() => exportFrom(from, out, line)),
   )
   const { blocks, entries, headId } = result
-  const text = [
-    `Exported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}.`,
-    `head       ${headId ?? '(none)'}`,
-    `time       ${seconds.toFixed(1)} s`,
-  ].join('\n')
+  const done = `Exported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}.`
+  const fields = { head: headId ?? '(none)', time: `${seconds.toFixed(1)} s` }
+  const text = `${done}\n${formatFields(fields)}`
   // Printed to stderr, because stdout must contain only the export.
   if (out === '-') process.stderr.write(`${text}\n`)
   else print(json, { status: true, out, blocks, entries, headId }, text)

@@ -15,6 +15,7 @@ import { readSettings, type Settings } from '../composition/settings.ts'
 import { addFolderOption, nodeFolder, onStore } from '../node/node-folder.ts'
 import {
   count,
+  formatFields,
   type ProgressLine,
   paceText,
   print,
@@ -81,17 +82,15 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
     ),
   )
   const { serverId, blocks, entries, headId, blobs } = result
-  const text = [
-    `Imported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`,
-    `server id  ${serverId}`,
-    `head       ${headId ?? '(none)'}`,
-    ...(blobs === 0
-      ? []
-      : [
-          `attached   ${count(blobs, 'blob')}, not in the export: copy the folder attachments from a backup`,
-        ]),
-    `time       ${paceText(entries, seconds)}`,
-  ].join('\n')
+  const done = `Imported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`
+  const missing = `${count(blobs, 'blob')}, not in the export: copy the folder attachments from a backup`
+  const fields = {
+    'server id': serverId,
+    head: headId ?? '(none)',
+    attached: blobs === 0 ? null : missing,
+    time: paceText(entries, seconds),
+  }
+  const text = `${done}\n${formatFields(fields)}`
   print(json, { status: true, folder, serverId, blocks, entries, headId, blobs }, text)
 }
 
@@ -180,19 +179,17 @@ function restoredJson(folder: string, { own, mirrored, absent }: Restored) {
 function restoredText({ own, mirrored, absent }: Restored, seconds: number): string {
   const { serverId, blocks, entries, databases, items, headId } = own
   const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`
-  return [
-    mirrored === null ? `Restored: ${counted}` : `Restored into a new chain: ${counted}`,
-    `server id  ${serverId}`,
-    ...(mirrored === null
-      ? []
-      : [`mirrored   ${mirrored.serverId} with ${count(mirrored.blocks, 'block')}`]),
-    `databases  ${databases} with ${count(items, 'item')}`,
-    ...(absent === 0
-      ? []
-      : [`MISSING    ${count(absent, 'blob')} that the source does not have or cannot read`]),
-    `head       ${headId ?? '(none)'}`,
-    `time       ${paceText(entries + (mirrored?.entries ?? 0), seconds)}`,
-  ].join('\n')
+  const done = mirrored === null ? 'Restored' : 'Restored into a new chain'
+  const fields = {
+    'server id': serverId,
+    mirrored: mirrored && `${mirrored.serverId} with ${count(mirrored.blocks, 'block')}`,
+    databases: `${databases} with ${count(items, 'item')}`,
+    MISSING:
+      absent === 0 ? null : `${count(absent, 'blob')} that the source does not have or cannot read`,
+    head: headId ?? '(none)',
+    time: paceText(entries + (mirrored?.entries ?? 0), seconds),
+  }
+  return `${done}: ${counted}\n${formatFields(fields)}`
 }
 
 function parseServerId(text: string): number {

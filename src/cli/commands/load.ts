@@ -47,6 +47,7 @@ import { openStoppedNode } from '../node/stopped-node.ts'
 import {
   count,
   escapeControls,
+  formatFields,
   type ProgressLine,
   paceText,
   print,
@@ -194,11 +195,8 @@ function report(
   const shown = { db, ...counts, unknown, databasesCreated: created }
   const isNothing = counts.records > 0 && countLoaded(counts) + counts.skipped === 0
   const isComplete = failure === null && counts.refused === 0 && !isNothing
-  const text = [
-    loadedText(db, counts, unknown, created),
-    `time       ${paceText(counts.records, seconds, 'records')}`,
-  ]
-  print(json, { status: isComplete, ...shown, failure }, text.join('\n'))
+  const text = loadedText(db, counts, unknown, created, seconds)
+  print(json, { status: isComplete, ...shown, failure }, text)
   if (failure !== null) {
     const hint = canResume ? '; --resume continues the load' : ''
     throw new Exit(EXIT.finding, `the load ended early: ${failure}${hint}`)
@@ -404,23 +402,23 @@ function loadedText(
   counts: LoadCounts,
   unknown: number,
   created: readonly string[],
+  seconds: number,
 ): string {
   const { created: items, replaced, deleted, attachments, skipped, refused, leftOut } = counts
   const isNothing = countLoaded(counts) === 0
   const nothing = unknown > 0 ? 'Nothing is known to be loaded.' : 'Nothing was loaded.'
-  const lines = [isNothing ? nothing : `Loaded: ${count(items, 'new item')} into ${db}.`]
-  const add = (name: string, number: number, what: string) => {
-    if (number > 0) lines.push(`${name.padEnd(11)}${what}`)
+  const first = isNothing ? nothing : `Loaded: ${count(items, 'new item')} into ${db}.`
+  const some = (number: number, one: string) => (number === 0 ? null : count(number, one))
+  const fields = {
+    created: created.length === 0 ? null : created.join(', '),
+    updated: some(replaced, 'time'),
+    deleted: some(deleted, 'item'),
+    attached: some(attachments, 'attachment'),
+    skipped: some(skipped, 'record'),
+    'left out': Object.entries(leftOut).map(([reason, number]) => `${number} ${reason}`),
+    REFUSED: some(refused, 'record'),
+    UNKNOWN: unknown === 0 ? null : `${count(unknown, 'change')} may be in the ledger or not`,
+    time: paceText(counts.records, seconds, 'records'),
   }
-  add('created', created.length, created.join(', '))
-  add('updated', replaced, count(replaced, 'time'))
-  add('deleted', deleted, count(deleted, 'item'))
-  add('attached', attachments, count(attachments, 'attachment'))
-  add('skipped', skipped, count(skipped, 'record'))
-  for (const [reason, number] of Object.entries(leftOut)) {
-    add('left out', number, `${number} ${reason}`)
-  }
-  add('REFUSED', refused, count(refused, 'record'))
-  add('UNKNOWN', unknown, `${count(unknown, 'change')} may be in the ledger or not`)
-  return lines.join('\n')
+  return `${first}\n${formatFields(fields)}`
 }

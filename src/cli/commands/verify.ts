@@ -15,6 +15,7 @@ import { textOrFile } from '../node/node-client.ts'
 import { findDatabaseFolder, KEY_FILE, requireSigningFiles } from '../node/node-folder.ts'
 import {
   count,
+  formatFields,
   type ProgressLine,
   paceText,
   print,
@@ -166,20 +167,21 @@ function verificationText(
     const where = position === '' ? '' : `at ${position}: `
     return `DIFFERENCE ${where}${finding.what}\n(${counted} before the difference are valid)`
   }
-  const lines = [
-    `Everything is valid: ${counted}, ${count(databases, 'database')} with ${count(items, 'item')}.`,
-  ]
-  if (erased > 0) lines.push(`Erased, commitment intact: ${count(erased, 'entry', 'entries')}.`)
-  lines.push(`server id  ${serverId}`, `head       ${headId ?? '(none)'}`)
   const { contents, contentBytes, absent } = 'contents' in verification ? verification : NO_BLOBS
-  if (contents > 0) {
-    lines.push(`attached   ${count(contents, 'blob')} of ${count(contentBytes, 'byte')}`)
+  const fields = {
+    'server id': serverId,
+    head: headId ?? '(none)',
+    attached:
+      contents === 0 ? null : `${count(contents, 'blob')} of ${count(contentBytes, 'byte')}`,
+    absent:
+      absent === 0
+        ? null
+        : `${count(absent, 'blob')}: the running node fetches the blobs that the source of this mirror still has`,
+    time: paceText(entries, seconds),
   }
-  if (absent > 0) {
-    lines.push(
-      `absent     ${count(absent, 'blob')}: the running node fetches the blobs that the source of this mirror still has`,
-    )
-  }
-  lines.push(`time       ${paceText(entries, seconds)}`)
-  return lines.join('\n')
+  return [
+    `Everything is valid: ${counted}, ${count(databases, 'database')} with ${count(items, 'item')}.`,
+    ...(erased > 0 ? [`Erased, commitment intact: ${count(erased, 'entry', 'entries')}.`] : []),
+    formatFields(fields),
+  ].join('\n')
 }

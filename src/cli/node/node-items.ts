@@ -1,6 +1,11 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { JsonObject } from '../../base/json.ts'
-import { ClientError, type LedgerClient, type Operations } from '../../client/index.ts'
+import {
+  ClientError,
+  type DatabaseClient,
+  type LedgerClient,
+  type Operations,
+} from '../../client/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { connectNode, type NodeAddress, nodeExit } from './node-client.ts'
 
@@ -21,25 +26,25 @@ type Blocks = Operations['GET /api/ledgers']['reply']['ledgers']
 export class NodeItems {
   readonly #client: LedgerClient
   readonly #node: NodeAddress
-  readonly #db: string
+  readonly #database: DatabaseClient<JsonObject>
   /** Number of blocks of the node when `open` was called. */
   #size = 0
 
   private constructor(node: NodeAddress, db: string) {
     this.#client = connectNode(node, { timeoutMs: PAGE_MS })
     this.#node = node
-    this.#db = db
+    this.#database = this.#client.database(db)
   }
 
   /** Reads the height of the node. Errors: Exit. */
   static async open(node: NodeAddress, db: string): Promise<NodeItems> {
-    const items = new NodeItems(node, db)
     try {
+      const items = new NodeItems(node, db)
       items.#size = await items.#client.size()
+      return items
     } catch (error) {
       throw nodeExit(error, node)
     }
-    return items
   }
 
   /** Height of the newest block when `open` was called; null if the node had no blocks. */
@@ -51,9 +56,7 @@ export class NodeItems {
   async *read(): AsyncGenerator<readonly string[]> {
     let page: string[] = []
     try {
-      for await (const item of this.#client
-        .database<JsonObject>(this.#db)
-        .query({ pageSize: PAGE_ITEMS })) {
+      for await (const item of this.#database.query({ pageSize: PAGE_ITEMS })) {
         page.push(canonicalJson(item))
         if (page.length < PAGE_ITEMS) continue
         yield page
@@ -68,9 +71,9 @@ export class NodeItems {
   /** Throws Exit (finding) if a block after `height` changed the database. */
   async check(): Promise<void> {
     for await (const blocks of this.#blocks()) {
-      if (!blocks.some(({ body }) => body.some(({ db }) => db === this.#db))) continue
+      if (!blocks.some(({ body }) => body.some(({ db }) => db === this.#database.name))) continue
       const message =
-        `${this.#db} changed during the dump; run the dump again, or run it on the machine of the node ` +
+        `${this.#database.name} changed during the dump; run the dump again, or run it on the machine of the node ` +
         'without --url, which works even if the database changes'
       throw new Exit(EXIT.finding, message)
     }

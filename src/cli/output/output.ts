@@ -1,4 +1,5 @@
 import { type Clock, type Schedule, systemClock } from '../../base/clock.ts'
+import { EXIT, Exit } from '../exit.ts'
 
 type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
 
@@ -17,6 +18,31 @@ export function escapeControls(text: string): string {
 /** Prints `result` as one line of JSON if `isJson`, else `text`; escapes control characters. */
 export function print(isJson: boolean | undefined, result: unknown, text: string): void {
   process.stdout.write(`${escapeControls(isJson === true ? JSON.stringify(result) : text)}\n`)
+}
+
+/** Throws Exit (usage) if `out` is stdout and the result is to be printed there as JSON. */
+export function requireOwnOutput(out: string, isJson: boolean | undefined): void {
+  if (out !== '-' || isJson !== true) return
+  const message = '--json cannot be combined with --out -, because both write to stdout'
+  throw new Exit(EXIT.usage, message)
+}
+
+type Field = string | number | null
+
+/** Formats one line for each field, or for each of its values, with all values in one column. Leaves out null. */
+export function formatFields(fields: Readonly<Record<string, Field | readonly Field[]>>): string {
+  const lines = Object.entries(fields).flatMap(([name, values]) =>
+    [values].flat().flatMap((value) => (value === null ? [] : [`${name.padEnd(11)}${value}`])),
+  )
+  return lines.join('\n')
+}
+
+/** Formats rows of cells as columns. */
+export function formatTable(rows: readonly (readonly string[])[]): string {
+  const [first = []] = rows
+  const widths = first.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)))
+  const lines = rows.map((row) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  '))
+  return lines.map((line) => line.trimEnd()).join('\n')
 }
 
 /** Interval between progress lines if the total is unknown and the output is not a terminal. */
