@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import {
   expectOwnDatabase,
+  type ImportOptions,
   importAsNewChain,
   importExport,
   moveIntoDatabase,
@@ -47,40 +48,36 @@ export function importCommand(): Command {
   return addFolderOption(command)
 }
 
+type Progress = ImportOptions['progress']
+
 interface ImportFlags {
   readonly key?: string
   readonly json?: boolean
 }
 
-async function importFrom(file: string, { key, json }: ImportFlags): Promise<void> {
+async function importFrom(file: string, { key: vkey, json }: ImportFlags): Promise<void> {
   const settings = readSettings(process.env)
-  const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
+  const folder = nodeFolder(settings, { mayBeNew: vkey !== undefined })
   const chunks = readBytes(file)
-  if (key !== undefined) {
-    const { result, seconds } = await withProgress('importing', (line) =>
+  const create = <Result>(importInto: (progress: Progress) => Promise<Result>) =>
+    withProgress('importing', (line) =>
       onExport(file, () =>
         intoDatabase({ ...settings, folder, line }, () =>
-          importAsNewChain({
-            ...{ folder, database: settings.STORE, vkey: key, chunks, clock: systemClock },
-            progress: (done) => line.update(shareDone(done), `${done.entries} entries`),
-            threads: availableParallelism() - 1,
-          }),
+          importInto((done) => line.update(shareDone(done), `${done.entries} entries`)),
         ),
       ),
+    )
+  if (vkey !== undefined) {
+    const { result, seconds } = await create((progress) =>
+      importAsNewChain({
+        ...{ folder, database: settings.STORE, vkey, chunks, progress, clock: systemClock },
+        threads: availableParallelism() - 1,
+      }),
     )
     print(json, restoredJson(folder, result), restoredText(result, seconds))
     return
   }
-  const { result, seconds } = await withProgress('importing', (line) =>
-    onExport(file, () =>
-      intoDatabase({ ...settings, folder, line }, () =>
-        importExport({
-          ...{ folder, chunks },
-          progress: (done) => line.update(shareDone(done), `${done.entries} entries`),
-        }),
-      ),
-    ),
-  )
+  const { result, seconds } = await create((progress) => importExport({ folder, chunks, progress }))
   const { serverId, blocks, entries, headId, blobs } = result
   const done = `Imported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything is valid.`
   const missing = `${count(blobs, 'blob')}, not in the export: copy the folder attachments from a backup`

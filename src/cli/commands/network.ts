@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs'
 import { Command, InvalidArgumentError } from 'commander'
-import { systemSchedule } from '../../base/clock.ts'
 import { restoredHeightIn } from '../../ledger/core.ts'
 import {
   checkNetwork,
@@ -19,7 +18,7 @@ import { readSettings } from '../composition/settings.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { type Gateway, type NodeFlags, withNetworks, withNode } from '../node/gateway-client.ts'
 import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
-import { count, escapeControls, print, reportEvery } from '../output/output.ts'
+import { count, escapeControls, print, withProgress } from '../output/output.ts'
 
 const WHERE = `
 Acts on the running node whose gateway is at --url (with GATEWAY_API_KEY if it has a key), or on the node in
@@ -187,32 +186,26 @@ async function change(
 
 async function list(flags: NodeFlags): Promise<void> {
   const networks = await withNode(flags, (node) => node.list())
-  printList(flags, { networks }, networks.map(summaryText))
+  printList(flags, { status: true, networks }, networks.map(summaryText))
 }
 
-async function verify(names: readonly string[], { json }: NodeFlags): Promise<void> {
-  let progress = () => 'opening the ledger'
-  const stopReports = reportEvery(() => progress(), systemSchedule, process.stderr)
+async function verify(names: readonly string[], flags: NodeFlags): Promise<void> {
   const settings = readSettings(process.env)
-  const results = await withNetworks(settings, async (networks) => {
-    const restoredHeight = restoredHeightIn(nodeFolder(settings, { mayBeNew: false }))
-    const verified: ({ name: string } & NetworkVerification)[] = []
-    for (const name of names.length > 0 ? names : networks.recorded()) {
-      const result = await networks.verify(
-        name,
-        ({ height, transactions }) => {
-          progress = () => `${name}  block ${height}, transaction ${transactions}`
-        },
-        restoredHeight,
-      )
-      verified.push({ name, ...result })
-      if (json !== true) process.stdout.write(`${verificationText(name, result)}\n`)
-    }
-    progress = () => 'closing the ledger'
-    return verified
-  }).finally(stopReports)
-  const status = results.every(({ finding }) => finding === null)
-  if (json === true) process.stdout.write(`${JSON.stringify({ status, networks: results })}\n`)
+  const { result: networks } = await withProgress('verifying', (line) =>
+    withNetworks(settings, async (deployed) => {
+      const restoredHeight = restoredHeightIn(nodeFolder(settings, { mayBeNew: false }))
+      const verified: ({ name: string } & NetworkVerification)[] = []
+      for (const name of names.length > 0 ? names : deployed.recorded()) {
+        const show = ({ height, transactions }: { height: number; transactions: number }) =>
+          line.update(null, `${name}  block ${height}, transaction ${transactions}`)
+        verified.push({ name, ...(await deployed.verify(name, show, restoredHeight)) })
+      }
+      return verified
+    }),
+  )
+  const status = networks.every(({ finding }) => finding === null)
+  const lines = networks.map(({ name, ...result }) => verificationText(name, result))
+  printList(flags, { status, networks }, lines)
   process.exitCode = status ? EXIT.success : EXIT.finding
 }
 
@@ -233,12 +226,12 @@ async function listIdentities(network: string, flags: NodeFlags): Promise<void> 
     ({ identityId, name, state, participant, canIssue }) =>
       `${identityId}  ${state}  ${name}  ${participant}${canIssue ? '  issuer' : ''}`,
   )
-  printList(flags, { identities }, lines)
+  printList(flags, { status: true, identities }, lines)
 }
 
 /** Prints `lines`, or `result` as JSON. An empty list prints nothing, except as JSON. */
 function printList({ json }: NodeFlags, result: object, lines: readonly string[]): void {
-  if (json === true || lines.length > 0) print(json, { status: true, ...result }, lines.join('\n'))
+  if (json === true || lines.length > 0) print(json, result, lines.join('\n'))
 }
 
 function verificationText(name: string, result: NetworkVerification): string {

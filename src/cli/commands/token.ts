@@ -1,14 +1,12 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { systemClock } from '../../base/clock.ts'
 import {
   type IssuedToken,
   isSubject,
   issueApiToken,
-  openTokens,
   type TokenService,
 } from '../../tokens/index.ts'
-import { openRevocations } from '../composition/revocations.ts'
 import { DURATION_EXPECTED, parseDuration, readSettings } from '../composition/settings.ts'
+import { openNodeTokens } from '../composition/tokens.ts'
 import { callNode } from '../node/node-client.ts'
 import { addFolderOption, nodeFolder } from '../node/node-folder.ts'
 import { addNodeOptions, LOCAL_NODE, type NodeFlags } from '../node/node-options.ts'
@@ -130,14 +128,14 @@ async function withNodeTokens<Result>(
   isSecretEnough = false,
 ): Promise<Result> {
   const settings = readSettings(process.env)
-  const { SYSTEM_FOLDER, SECRET: secret, STORE } = settings
-  const hasNoFolder = isSecretEnough && SYSTEM_FOLDER === null && secret !== null
+  const { SYSTEM_FOLDER, SECRET } = settings
+  const hasNoFolder = isSecretEnough && SYSTEM_FOLDER === null && SECRET !== null
   const folder = hasNoFolder ? null : nodeFolder(settings, { mayBeNew: false })
-  const revocations = STORE === null ? null : await openRevocations(STORE)
+  const { tokens, close } = await openNodeTokens(settings, folder)
   try {
-    return await work(await openTokens({ clock: systemClock, folder, secret, revocations }))
+    return await work(tokens)
   } finally {
-    await revocations?.close()
+    await close()
   }
 }
 

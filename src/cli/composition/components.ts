@@ -8,7 +8,6 @@ import type { LedgerService } from '../../ledger/index.ts'
 import type { TokenService } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import type { ComponentContext } from './context.ts'
-import { openRevocations } from './revocations.ts'
 
 /** All components in start order. `--only` uses these names. */
 export const COMPONENT_NAMES = ['ledger', 'converter', 'rates', 'samples', 'gateway'] as const
@@ -51,34 +50,46 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   const close = async () => {
     for (const closeService of closers.splice(0).toReversed()) await closeService()
   }
-  const { host } = options
+  const isLoopback = isLoopbackHost(options.host)
   const { PUBLIC_HOSTS } = options.settings
-  const isLoopback = isLoopbackHost(host)
   // A node with public names is behind a proxy, through which others reach its loopback address.
   const publicNames = PUBLIC_HOSTS.length > 0 ? PUBLIC_HOSTS.join(', ') : null
-  const context: ComponentContext = {
+  const create = creators(names, {
     ...options,
     isLoopback,
-    publicAddress: isLoopback ? publicNames : host,
+    publicAddress: isLoopback ? publicNames : options.host,
     notify: (line) => notices.push(line),
     onClose: (closeService) => closers.push(closeService),
+  })
+  try {
+    const components = new Map<ComponentName, HttpComponent>()
+    for (const name of names) components.set(name, await create[name]())
+    return { components, notices, close }
+  } catch (error) {
+    await close()
+    throw error
   }
-  const { settings } = context
+}
+
+/** Returns the functions that create each component. They share the ledger and the tokens. */
+function creators(
+  names: readonly ComponentName[],
+  context: ComponentContext,
+): Record<ComponentName, () => Promise<HttpComponent>> {
+  const { settings, version } = context
   const ledger = openOnce(() => openNodeLedger(context))
   const tokens = openOnce(async () => {
-    const { openTokens } = await import('../../tokens/index.ts')
-    const { SYSTEM_FOLDER: folder, SECRET: secret } = settings
-    if (settings.STORE !== null && secret === null) {
+    const { openNodeTokens } = await import('./tokens.ts')
+    if (settings.STORE !== null && settings.SECRET === null) {
       context.logger.warn(
         'STORE is set without SECRET: a token is accepted only by the process that issued the token',
       )
     }
-    const revocations = settings.STORE === null ? null : await openRevocations(settings.STORE)
-    if (revocations !== null) context.onClose(() => revocations.close())
-    return openTokens({ clock: context.clock, folder, secret, revocations })
+    const opened = await openNodeTokens(settings, settings.SYSTEM_FOLDER, context.clock)
+    context.onClose(opened.close)
+    return opened.tokens
   })
-
-  const create: Record<ComponentName, () => Promise<HttpComponent>> = {
+  return {
     ledger: async () => {
       const credentials = dashboardCredentials(context)
       // The ledger is opened before the tokens, because opening the ledger creates the PostgreSQL tables of both.
@@ -89,7 +100,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
     converter: async () => {
       const { converterComponent } = await import('../../converter/index.ts')
       const defaults = { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH }
-      return converterComponent({ version: context.version, defaults })
+      return converterComponent({ version, defaults })
     },
     rates: async () => {
       const { createRates } = await import('./rates.ts')
@@ -97,24 +108,14 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
       if (names.includes('ledger') || names.includes('gateway')) {
         return createRates(context, await ledger())
       }
-      throw new Exit(
-        EXIT.configuration,
-        'RATES_RECORD=1 needs the ledger in the same process: add ledger to --only',
-      )
+      const message = 'RATES_RECORD=1 needs the ledger in the same process: add ledger to --only'
+      throw new Exit(EXIT.configuration, message)
     },
     samples: async () => createSamples(context, await tokens()),
     gateway: async () => {
       const { createGateway } = await import('./gateway.ts')
       return createGateway(context, await ledger())
     },
-  }
-  try {
-    const components = new Map<ComponentName, HttpComponent>()
-    for (const name of names) components.set(name, await create[name]())
-    return { components, notices, close }
-  } catch (error) {
-    await close()
-    throw error
   }
 }
 

@@ -33,6 +33,13 @@ const UNCONNECTED = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/
  */
 class NodeRefusal extends CodedError<string> {
   override readonly name = 'NodeRefusal'
+  /** Whether the same request may succeed later. */
+  readonly isTransient: boolean
+
+  constructor(code: string, message: string, isTransient = false, cause?: unknown) {
+    super(code, message, { cause })
+    this.isTransient = isTransient
+  }
 }
 
 interface NodeRequest {
@@ -132,71 +139,54 @@ async function callWithRetries(
 ): Promise<JsonObject | null> {
   let isUnknown = false
   for (let attempt = 1; ; attempt += 1) {
-    const { reply, refusal, isTransient } = await callOnce(node, request)
-    if (refusal === null) return reply
-    isUnknown ||= request.key !== undefined && isOutcomeUnknown(refusal)
-    if (!isTransient || attempt === ATTEMPTS_MAX) {
-      if (!isUnknown || CONFLICTS.has(refusal.code)) throw refusal
-      throw new NodeRefusal('OUTCOME_UNKNOWN', refusal.message, { cause: refusal })
+    try {
+      return await callOnce(node, request)
+    } catch (error) {
+      if (!(error instanceof NodeRefusal)) throw error
+      isUnknown ||= request.key !== undefined && isOutcomeUnknown(error)
+      if (!error.isTransient || attempt === ATTEMPTS_MAX) {
+        if (!isUnknown || CONFLICTS.has(error.code)) throw error
+        throw new NodeRefusal('OUTCOME_UNKNOWN', error.message, false, error)
+      }
     }
     await pause(FIRST_DELAY_MS * 2 ** (attempt - 1))
   }
 }
 
-interface Called {
-  /** Null if the requested item does not exist, or if the request failed. */
-  readonly reply: JsonObject | null
-  readonly refusal: NodeRefusal | null
-  /** Whether the same request may succeed later. */
-  readonly isTransient: boolean
-}
-
-/** Sends a request once. Errors: UrlError. */
+/** Sends a request once. Returns null if the requested item does not exist. Errors: NodeRefusal, UrlError. */
 async function callOnce(
   { url, token }: NodeAddress,
   { method, path, body, contentType, key, unlessTag }: NodeRequest,
-): Promise<Called> {
+): Promise<JsonObject | null> {
   const address = joinUrl(url, path)
-  const headers: Record<string, string> = {}
-  if (token !== undefined) headers['x-access-token'] = token
-  if (contentType !== undefined) headers['content-type'] = contentType
-  if (key !== undefined) headers['idempotency-key'] = `"${key}"`
-  if (unlessTag !== undefined) headers['if-none-match'] = unlessTag
-  const failed = (code: string, message: string, isTransient: boolean, cause?: unknown) => {
-    return { reply: null, refusal: new NodeRefusal(code, message, { cause }), isTransient }
+  const headers = {
+    ...(token !== undefined && { 'x-access-token': token }),
+    ...(contentType !== undefined && { 'content-type': contentType }),
+    ...(key !== undefined && { 'idempotency-key': `"${key}"` }),
+    ...(unlessTag !== undefined && { 'if-none-match': unlessTag }),
   }
-  let received: Awaited<ReturnType<typeof fetchFromNode>>
-  try {
-    received = await fetchFromNode(
-      address,
-      { method, body: body ?? null, headers },
-      { timeoutMs: REQUEST_MS },
-    )
-  } catch (error) {
-    const code = UNCONNECTED.test(systemCode(error)) ? 'UNREACHABLE' : 'OUTCOME_UNKNOWN'
-    return failed(code, `no node answers at ${url}: ${String(error)}`, true, error)
-  }
+  const request = { method, body: body ?? null, headers }
+  const received = await fetchFromNode(address, request, { timeoutMs: REQUEST_MS }).catch(
+    (error: unknown) => {
+      const code = UNCONNECTED.test(findSystemCode(error)) ? 'UNREACHABLE' : 'OUTCOME_UNKNOWN'
+      throw new NodeRefusal(code, `no node answers at ${url}: ${String(error)}`, true, error)
+    },
+  )
   const value = parseForeignJsonOrNull(received.bytes.toString())
   const { status, code, message } = isJsonObject(value) ? value : {}
-  if (isJsonObject(value) && status === true) {
-    return { reply: value, refusal: null, isTransient: false }
-  }
-  if (status === false && code === undefined && received.status === 404) {
-    return { reply: null, refusal: null, isTransient: false }
-  }
+  if (isJsonObject(value) && status === true) return value
+  if (status === false && code === undefined && received.status === 404) return null
   const isTransient = TRANSIENT.has(received.status)
-  if (status !== false || typeof code !== 'string') {
-    // A proxy sends its own reply while the node restarts.
-    const reply = isTransient
-      ? `the server replied ${received.status}`
-      : `the server at ${url} is not a node of daicho: it replied ${received.status}`
-    return failed('OUTCOME_UNKNOWN', reply, isTransient)
+  if (status === false && typeof code === 'string') {
+    throw new NodeRefusal(code, `the node rejected the request: ${message ?? code}`, isTransient)
   }
-  return failed(code, `the node rejected the request: ${message ?? code}`, isTransient)
+  // A proxy sends its own reply while the node restarts.
+  const server = isTransient ? 'the server' : `the server at ${url} is not a node of daicho: it`
+  throw new NodeRefusal('OUTCOME_UNKNOWN', `${server} replied ${received.status}`, isTransient)
 }
 
 /** Returns the system code of a failed connection, such as ECONNREFUSED, or an empty text. */
-function systemCode(error: unknown): string {
+function findSystemCode(error: unknown): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ('code' in cause) return String(cause.code)
   }

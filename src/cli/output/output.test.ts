@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ProgressLine, reportEvery, shareDone } from './output.ts'
+import { ProgressLine, shareDone } from './output.ts'
 
 /** Returns a progress line with its clock, and `shown`, the texts that the line has written. */
 function shownOn(isTTY: boolean) {
@@ -80,32 +80,4 @@ it('never reports more than 100 % of a chain', () => {
   expect(shareDone({ blocks: 0, ofBlocks: 0 })).toBe(1)
   expect(shareDone({ blocks: 1, ofBlocks: 4 })).toBe(0.25)
   expect(shareDone({ blocks: 5, ofBlocks: 4 })).toBe(1)
-})
-
-it('prints a report every five seconds until it is stopped, even without progress', () => {
-  const written: string[] = []
-  let waiting: { ms: number; run: () => void } | null = null
-  const schedule = {
-    after: (ms: number, run: () => void) => {
-      waiting = { ms, run }
-      return () => {
-        waiting = null
-      }
-    },
-  }
-  const next = () => {
-    const { ms, run } = waiting ?? { ms: 0, run: () => {} }
-    run()
-    return ms
-  }
-  let task = 'opening'
-  const write = (text: string | Uint8Array) => written.push(String(text)) > 0
-  const stop = reportEvery(() => task, schedule, { write })
-  expect(written).toEqual([])
-  expect([next(), next()]).toEqual([5_000, 5_000])
-  task = 'block 7'
-  next()
-  expect(written).toEqual(['opening\n', 'opening\n', 'block 7\n'])
-  stop()
-  expect(waiting).toBeNull()
 })

@@ -1,4 +1,4 @@
-import { type Clock, type Schedule, systemClock } from '../../base/clock.ts'
+import { type Clock, systemClock } from '../../base/clock.ts'
 import { EXIT, Exit } from '../exit.ts'
 
 type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
@@ -45,15 +45,18 @@ export function formatTable(rows: readonly (readonly string[])[]): string {
   return lines.map((line) => line.trimEnd()).join('\n')
 }
 
+/** Interval between two updates on a terminal. */
+const REDRAW_MS = 100
 /** Interval between progress lines if the total is unknown and the output is not a terminal. */
 const LINE_MS = 10_000
+const BAR_LENGTH = 24
 
 /** Shows the progress of a long task: a bar on a terminal, otherwise one line per 10 %. */
 export class ProgressLine {
   readonly #out: Output
   readonly #label: string
   readonly #clock: Clock
-  #shownAtMs = 0
+  #shownAtMs: number | null = null
   #shownTenth = -1
 
   constructor(label: string, out: Output, clock: Clock) {
@@ -64,42 +67,34 @@ export class ProgressLine {
 
   /** Shows progress. `share`: from 0 to 1, or null if the total is unknown. `detail`: the text after the bar. */
   update(share: number | null, detail: string): void {
-    if (share === null) {
-      this.#updateUnknown(detail)
-      return
-    }
-    const percent = `${Math.floor(share * 100)}`.padStart(3)
-    if (this.#out.isTTY) {
-      const nowMs = this.#clock.now()
-      if (nowMs - this.#shownAtMs < 100 && share < 1) return
-      this.#shownAtMs = nowMs
-      const filled = Math.round(share * 24)
-      const bar = '█'.repeat(filled) + '░'.repeat(24 - filled)
-      this.#out.write(`\r${this.#label} ${bar} ${percent} %  ${detail}\u001b[K`)
-      return
-    }
-    const tenth = Math.floor(share * 10)
-    if (tenth === this.#shownTenth) return
-    this.#shownTenth = tenth
-    this.#out.write(`${this.#label} ${percent} %  ${detail}\n`)
+    if (!this.#isDue(share)) return
+    const { isTTY } = this.#out
+    const filled = Math.round((share ?? 0) * BAR_LENGTH)
+    const bar = isTTY ? ` ${'█'.repeat(filled)}${'░'.repeat(BAR_LENGTH - filled)}` : ''
+    const known = share === null ? '' : `${bar} ${`${Math.floor(share * 100)}`.padStart(3)} %`
+    const text = `${this.#label}${known}  ${detail}`
+    this.#out.write(isTTY ? `\r${text}\u001b[K` : `${text}\n`)
   }
 
-  #updateUnknown(detail: string): void {
-    const nowMs = this.#clock.now()
-    if (this.#out.isTTY) {
-      if (nowMs - this.#shownAtMs < 100) return
-      this.#out.write(`\r${this.#label}  ${detail}\u001b[K`)
-    } else {
-      if (this.#shownAtMs === 0) this.#shownAtMs = nowMs
-      if (nowMs - this.#shownAtMs < LINE_MS) return
-      this.#out.write(`${this.#label}  ${detail}\n`)
+  #isDue(share: number | null): boolean {
+    if (share !== null && !this.#out.isTTY) {
+      const before = this.#shownTenth
+      this.#shownTenth = Math.floor(share * 10)
+      return before !== this.#shownTenth
     }
-    this.#shownAtMs = nowMs
+    const nowMs = this.#clock.now()
+    const pauseMs = this.#out.isTTY ? REDRAW_MS : LINE_MS
+    // The first line to a file follows after an interval, so that short tasks print none.
+    const isFirst = this.#shownAtMs === null
+    if (isFirst && !this.#out.isTTY) this.#shownAtMs = nowMs
+    const isDue = nowMs - (this.#shownAtMs ?? Number.NEGATIVE_INFINITY) >= pauseMs || share === 1
+    if (isDue) this.#shownAtMs = nowMs
+    return isDue
   }
 
   /** Clears the bar. */
   end(): void {
-    if (this.#out.isTTY && this.#shownAtMs > 0) this.#out.write('\r\u001b[K')
+    if (this.#out.isTTY && this.#shownAtMs !== null) this.#out.write('\r\u001b[K')
   }
 }
 
@@ -119,25 +114,6 @@ export async function withProgress<Result>(
   } finally {
     line.end()
   }
-}
-
-const REPORT_MS = 5_000
-
-/** Prints `text()` every five seconds until the returned function is called. */
-export function reportEvery(
-  text: () => string,
-  schedule: Schedule,
-  out: Pick<Output, 'write'>,
-): () => void {
-  let stop = () => {}
-  const next = () => {
-    stop = schedule.after(REPORT_MS, () => {
-      out.write(`${text()}\n`)
-      next()
-    })
-  }
-  next()
-  return () => stop()
 }
 
 /** Returns the fraction of the blocks that are done, from 0 to 1. */
