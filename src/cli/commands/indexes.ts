@@ -134,14 +134,8 @@ async function openReader(location: StoreLocation): Promise<Indexes> {
 async function openStopped(settings: Settings, folder: string): Promise<Indexes> {
   const { service, close } = await openStoppedNode(settings, folder)
   return {
-<<<<<<< HEAD
-    list: async () => (await service.read.indexes()).map(stateOf),
+    list: async () => (await service.read.indexes()).map(toIndexState),
     change: (action, db, path) => service.write.changeIndex(action, { db, path }),
-=======
-    list: async () => (await queries.indexes()).map(toIndexState),
-    change: (action, db, path) =>
-      action === 'add' ? queries.addIndex({ db, path }) : queries.removeIndex({ db, path }),
->>>>>>> 3925fbb3 (cli, exchange: name functions by what they do; read the size from the feed)
     close,
   }
 }
