@@ -14,12 +14,8 @@ export function requireItem(value: unknown): JsonObject {
 /** Returns the canonical text of `item`. If `id` is given, it replaces the id of `item`. Errors: ITEM_TOO_LARGE. */
 export function itemText(item: JsonObject, id?: string): string {
   const text = canonicalJson(id === undefined ? item : { ...item, id })
-  // One UTF-16 code unit becomes at most three bytes of UTF-8. So for most texts, the length shows that they are short
-  // enough.
-  if (text.length * 3 > ITEM_BYTES_MAX && Buffer.byteLength(text) > ITEM_BYTES_MAX) {
-    throw new LedgerError('ITEM_TOO_LARGE', `an item can be up to ${ITEM_BYTES_MAX} bytes`)
-  }
-  return text
+  if (Buffer.byteLength(text) <= ITEM_BYTES_MAX) return text
+  throw new LedgerError('ITEM_TOO_LARGE', `an item can be up to ${ITEM_BYTES_MAX} bytes`)
 }
 
 /** Returns the canonical text of a parsed body, or null if the request has no body. */

@@ -47,10 +47,7 @@ export function networkItemId(db: string): string {
 
 function isPathPart(text: string, bytesMax: number): boolean {
   if (text === '' || text === '.' || text === '..') return false
-  // One UTF-16 code unit becomes at most three bytes of UTF-8. So for most names, the length shows that they are short
-  // enough.
-  if (text.length * 3 > bytesMax && Buffer.byteLength(text) > bytesMax) return false
-  return !UNSAFE.test(text) && text.isWellFormed()
+  return Buffer.byteLength(text) <= bytesMax && !UNSAFE.test(text) && text.isWellFormed()
 }
 
 function invalid(code: LedgerErrorCode, subject: string, bytesMax: number): LedgerError {

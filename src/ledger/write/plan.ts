@@ -155,11 +155,7 @@ class Planner {
         await this.#requireUnchanged(network.db, network.since)
       }
       if (precondition) await this.#check(precondition, unit)
-      for (const operation of unit) {
-        // `#createFresh` plans most operations without reading the store. An `await` for them would cost more than the
-        // planning.
-        if (!this.#createFresh(operation)) await this.#plan(operation)
-      }
+      for (const operation of unit) await this.#plan(operation)
       if (idempotency) this.#records.add(idempotency, index, this.entries.length - index)
       return this.#freed.length === 0 ? { index } : { index, freed: this.#freed }
     } catch (error) {
@@ -224,22 +220,8 @@ class Planner {
     return this.effects.findLast(sets)?.position ?? null
   }
 
-  /**
-   * If `operation` creates an item with a newly generated id, plans it and returns true. Does not read the store,
-   * because no such item exists. Returns false for any other operation, and if the batch has not read or created the
-   * database yet.
-   */
-  #createFresh(operation: Operation): boolean {
-    if (operation.kind !== 'create_item' || !operation.assigned) return false
-    const view = this.#views.get(operation.db)
-    if (view?.exists !== true || this.#isForbidden(operation.db, view)) return false
-    this.#addItem('create_item', operation)
-    return true
-  }
-
   async #plan(operation: Operation): Promise<void> {
     const { kind, db } = operation
-    const { serverId } = this.#store
     const view = await this.#view(db)
     if (kind === 'create_db') {
       if (view.exists) throw new LedgerError('DATABASE_EXISTS', `database ${db} exists already`)
@@ -251,20 +233,11 @@ class Planner {
       case 'delete_db': {
         const exists = kind === 'create_db'
         this.#replaceView(db, { exists, stored: false, isNetwork: false, items: new Map() })
-        this.#add(entryText.database(kind, serverId, db), { kind, db })
+        this.#add(entryText.database(kind, this.#store.serverId, db), { kind, db })
         return
       }
-      case 'create_item': {
-        const { id, text, assigned } = operation
-        // Otherwise any client with the rights to write could give the database to a network that does not exist.
-        if (id === networkItemId(db) && !this.#isNetworkOf(db)) throw ownedByNetwork(db, id)
-        if (!assigned && (await this.#find(view, db, id)) !== null) {
-          throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)
-        }
-        if (!assigned) this.#setItem(view, id, text)
-        this.#addItem(kind, operation)
-        return
-      }
+      case 'create_item':
+        return this.#planCreation(view, operation)
       case 'update_item':
       case 'patch_item': {
         const current = await this.#current(view, operation)
@@ -274,33 +247,47 @@ class Planner {
         return
       }
       case 'delete_item': {
-        await this.#current(view, operation)
         const { id } = operation
+        await this.#current(view, operation)
         this.#setItem(view, id, null)
-        this.#add(entryText.deleteItem(serverId, db, id), { kind, db, id })
+        this.#add(entryText.deleteItem(this.#store.serverId, db, id), { kind, db, id })
         return
       }
       case 'create_attachment':
       case 'delete_attachment': {
-        await this.#current(view, operation)
         const { id } = operation
+        await this.#current(view, operation)
         const attachment = await this.#attachmentOf(operation)
-        const entry = entryText.attachment(kind, serverId, db, id, attachment)
+        const entry = entryText.attachment(kind, this.#store.serverId, db, id, attachment)
         this.#add(entry, { kind, db, id, attachment })
         return
       }
-      case 'erase_item': {
-        const { of } = operation
-        const { positions, freed } = await plannedErasure(this.#store, operation, this.#erased)
-        for (const position of positions) this.#erased.add(position)
-        this.#undo.push(() => {
-          for (const position of positions) this.#erased.delete(position)
-        })
-        this.#freed.push(...freed)
-        const entry = entryText.eraseItem(serverId, db, of, positions)
-        this.#add(entry, { kind, db, of, positions })
-      }
+      case 'erase_item':
+        return this.#planErasure(operation)
     }
+  }
+
+  async #planCreation(view: View, operation: Extract<Operation, { kind: 'create_item' }>) {
+    const { db, id, text, assigned } = operation
+    // Otherwise any client with the rights to write could give the database to a network that does not exist.
+    if (id === networkItemId(db) && !this.#isNetworkOf(db)) throw ownedByNetwork(db, id)
+    if (!assigned && (await this.#find(view, db, id)) !== null) {
+      throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)
+    }
+    if (!assigned) this.#setItem(view, id, text)
+    this.#addItem('create_item', operation)
+  }
+
+  async #planErasure(operation: Extract<Operation, { kind: 'erase_item' }>): Promise<void> {
+    const { kind, db, of } = operation
+    const { positions, freed } = await plannedErasure(this.#store, operation, this.#erased)
+    for (const position of positions) this.#erased.add(position)
+    this.#undo.push(() => {
+      for (const position of positions) this.#erased.delete(position)
+    })
+    this.#freed.push(...freed)
+    const entry = entryText.eraseItem(this.#store.serverId, db, of, positions)
+    this.#add(entry, { kind, db, of, positions })
   }
 
   /** Returns the state of a database that the current unit may change. Errors: OWNED_BY_NETWORK. */

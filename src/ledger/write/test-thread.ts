@@ -1,18 +1,15 @@
 import { EventEmitter } from 'node:events'
-import { type FromWriter, type ToWriter, unpackBatch } from './messages.ts'
+import type { FromWriter, ToWriter } from './messages.ts'
 
 /**
  * A fake writer thread. Records the messages that it receives, and sends messages when the test calls `send`.
  */
 export class FakeThread extends EventEmitter {
   readonly sent: ToWriter[] = []
-  /** The buffers that were transferred to the thread without a copy. */
-  readonly moved: ArrayBuffer[] = []
   isTerminated = false
 
-  postMessage(message: ToWriter, moved: ArrayBuffer[] = []): void {
+  postMessage(message: ToWriter): void {
     this.sent.push(message)
-    this.moved.push(...moved)
   }
 
   terminate(): void {
@@ -26,9 +23,7 @@ export class FakeThread extends EventEmitter {
 
   /** Returns the number of units of each received block. */
   blocks(): number[] {
-    return this.sent.flatMap((message) =>
-      'units' in message ? [unpackBatch(message.units).length] : [],
-    )
+    return this.sent.flatMap((message) => ('units' in message ? [message.units.length] : []))
   }
 
   /**

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { openStore, type Store, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
-import { type FromWriter, packBatch, type ToWriter } from './messages.ts'
+import type { FromWriter, ToWriter } from './messages.ts'
 import { pauseAfter, serveWriter } from './writer-thread.ts'
 
 /** Starts the writer thread with a real store. `overrides` replaces some methods of the store. */
@@ -64,7 +64,7 @@ async function startThread(overrides: Partial<Store>) {
   }
 }
 
-const unit = () => ({ units: packBatch([[{ kind: 'create_db', db: 'd' }]]), nowMs: 1 })
+const unit = () => ({ units: [[{ kind: 'create_db' as const, db: 'd' }]], nowMs: 1 })
 const failing = (code: StoreErrorCode) => async () => {
   throw new StoreError(code, 'the store failed: disk I/O error')
 }

@@ -3,7 +3,7 @@ import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, sealBlock, unpackPosition } from '../../chain/index.ts'
 import { DamageError, type Store, StoreError, type StoreOptions } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
-import { type FromWriter, type ToWriter, unpackBatch } from './messages.ts'
+import type { FromWriter, ToWriter } from './messages.ts'
 import { expectedReads, type Plan, planBatch } from './plan.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import type { Outcome, UnitOfWork } from './unit-of-work.ts'
@@ -87,7 +87,7 @@ class WriterThread {
     this.#run(() => {
       if ('close' in message) return this.#close()
       if ('index' in message) return this.#changeIndex(message)
-      return this.#write(unpackBatch(message.units), message)
+      return this.#write(message.units, message)
     })
   }
 

@@ -79,16 +79,6 @@ describe('blocks', () => {
       },
     ])
     expect(thread.blocks()).toEqual([3])
-    expect(thread.moved).toEqual([])
-  })
-
-  it('are transferred to the thread without a copy if their changes are long', async () => {
-    void writer.record(unitOf(1, MIB))
-    await untilBatchCloses()
-    const [message] = thread.sent
-    const units = message !== undefined && 'units' in message ? message.units : []
-    expect(units.map((unit) => unit instanceof Uint8Array && unit.buffer)).toEqual(thread.moved)
-    expect(thread.moved.map(({ byteLength }) => byteLength > MIB / 2)).toEqual([true])
   })
 
   it('stay open while each event-loop iteration brings more requests, for at most 16 iterations', async () => {

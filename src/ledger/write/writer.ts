@@ -9,16 +9,7 @@ import {
 } from '../../storage/index.ts'
 import { LedgerError, type LedgerErrorCode, ownedByNetwork, STORE_OUTAGES } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
-import {
-  type CommittedBlock,
-  type FromWriter,
-  type PackedUnit,
-  packBatch,
-  packUnit,
-  type SeenBlock,
-  type StoreRefusal,
-  type ToWriter,
-} from './messages.ts'
+import type { CommittedBlock, FromWriter, SeenBlock, StoreRefusal, ToWriter } from './messages.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import { checkUnit, type EarlierRequest, type Outcome, type UnitOfWork } from './unit-of-work.ts'
 
@@ -65,7 +56,7 @@ export function positionOf(recorded: RecordedUnit | EarlierRequest): number {
 
 interface PendingUnit {
   /** Replaced by an empty unit after it was sent, to free memory. */
-  unit: PackedUnit
+  unit: UnitOfWork
   readonly entries: number
   readonly conditions: RequestConditions | undefined
   readonly bytes: number
@@ -210,9 +201,7 @@ export class LedgerWriter {
       ) {
         throw busy()
       }
-      const packed = packUnit(unit, bytes)
-      const entries = unit.length
-      this.#queue.push({ unit: packed, entries, conditions, bytes, resolve, reject })
+      this.#queue.push({ unit, entries: unit.length, conditions, bytes, resolve, reject })
       this.#queueBytes += bytes
       // A network batches its changes itself, so the block need not wait for more requests.
       if (byNetwork || this.#queue.length >= this.#batchSize) this.#next()
@@ -291,19 +280,16 @@ export class LedgerWriter {
     for (const [at, pending] of block.entries()) {
       if (pending.conditions !== undefined) conditions.set(at, pending.conditions)
     }
-    this.#post(
-      {
-        units: packBatch(units),
-        nowMs: this.#clock.now(),
-        ...(conditions.size === 0 ? {} : { conditions }),
-      },
-      units.flatMap((unit) => (unit instanceof Uint8Array ? [unit.buffer] : [])),
-    )
+    this.#post({
+      units,
+      nowMs: this.#clock.now(),
+      ...(conditions.size === 0 ? {} : { conditions }),
+    })
     for (const pending of block) pending.unit = []
   }
 
-  #post(message: ToWriter, moved: ArrayBuffer[] = []): void {
-    this.#worker.postMessage(message, moved)
+  #post(message: ToWriter): void {
+    this.#worker.postMessage(message)
   }
 
   #receive(message: FromWriter): void {
