@@ -11,7 +11,7 @@ import { requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import { AGGREGATION_LIMITS, aggregationQuery } from '../read/aggregation.ts'
 import { disconnection, sendText } from './replies.ts'
-import { failures, okReply, TokenQuery } from './schemas.ts'
+import { okReply, operation, TokenQuery } from './schemas.ts'
 
 const { groups, groupPaths, valuePaths } = AGGREGATION_LIMITS
 const paths = (description: string) =>
@@ -71,16 +71,12 @@ const AggregationReply = okReply({
 export function aggregationRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/config/aggregate',
-    {
-      schema: {
-        tags: ['items'],
-        operationId: 'aggregateItems',
-        summary: 'Count items and compute sums, averages and extremes, by up to two members',
-        querystring: AggregationParameters,
-        response: { 200: AggregationReply, ...failures },
-      },
+    operation('items', 'aggregateItems', {
+      summary: 'Count items and compute sums, averages and extremes, by up to two members',
+      query: AggregationParameters,
+      reply: AggregationReply,
       config: { scope: 'token' },
-    },
+    }),
     async ({ caller, query }, reply) => {
       const { db, ...lists } = query
       requireScope(caller, { db, level: 'read' })

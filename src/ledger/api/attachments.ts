@@ -1,6 +1,5 @@
-import type { FastifyReply } from 'fastify'
 import { Type } from '../../base/shape.ts'
-import { attachmentText, positionText } from '../../chain/index.ts'
+import { attachmentText } from '../../chain/index.ts'
 import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../node/service.ts'
@@ -13,7 +12,7 @@ import {
   sendAttachment,
   tagOf,
 } from './content-reply.ts'
-import { attachmentListReply, rangeOf, sendText } from './replies.ts'
+import { attachmentListReply, rangeOf, sendText, setLedgerPosition } from './replies.ts'
 import {
   ConditionalHeaders,
   ConditionHeaders,
@@ -23,7 +22,7 @@ import {
   ListQuery,
   namePattern,
   okReply,
-  TokenQuery,
+  operation,
 } from './schemas.ts'
 
 const AttachmentParams = Type.Object({
@@ -55,7 +54,6 @@ const AttachmentListReply = okReply({
 })
 
 const PATH = '/api/:db/:id/attachments/:name'
-const tags = ['attachments']
 /** Minimum bytes that a client must upload in each window. A window is the request timeout of the listener (30 s). */
 const BYTES_PER_WINDOW_MIN = 32 * 1024
 
@@ -70,21 +68,16 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
   listRoute(app, ledger)
   app.delete(
     PATH,
-    {
-      schema: {
-        tags,
-        operationId: 'deleteAttachment',
-        summary: 'Delete one attachment; its bytes are kept until the entry is erased',
-        params: AttachmentParams,
-        querystring: TokenQuery,
-        response: { 200: DoneReply, ...failures },
-      },
+    operation('attachments', 'deleteAttachment', {
+      summary: 'Delete one attachment; its bytes are kept until the entry is erased',
+      params: AttachmentParams,
+      reply: DoneReply,
       config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
-    },
+    }),
     async (request, reply) => {
       const { db, id, name } = request.params
       const { position } = await ledger.attachments.delete(db, id, name, itemConditionsOf(request))
-      return at(reply, ledger, position).send({ status: true as const })
+      return setLedgerPosition(reply, ledger, position).send({ status: true as const })
     },
   )
 }
@@ -93,21 +86,16 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
   const { requestTimeout } = app.server
   app.put(
     PATH,
-    {
-      schema: {
-        tags,
-        operationId: 'putAttachment',
-        summary: 'Attach the body to an item; an attachment of the same name is replaced',
-        description:
-          'The body is stored unchanged, with its `Content-Type`. A `Content-Digest` or ' +
-          '`Repr-Digest` with `sha-256` is verified.',
-        params: AttachmentParams,
-        querystring: TokenQuery,
-        body: AnyBytes('The content of the attachment'),
-        response: { 200: AttachmentReply, ...failures },
-      },
+    operation('attachments', 'putAttachment', {
+      summary: 'Attach the body to an item; an attachment of the same name is replaced',
+      description:
+        'The body is stored unchanged, with its `Content-Type`. A `Content-Digest` or ' +
+        '`Repr-Digest` with `sha-256` is verified.',
+      params: AttachmentParams,
+      body: AnyBytes('The content of the attachment'),
+      reply: AttachmentReply,
       config: { scope: 'db:{db}:write', streamsBody: true, documentedHeaders: ConditionalHeaders },
-    },
+    }),
     async (request, reply) => {
       const { db, id, name } = request.params
       const { headers } = request
@@ -134,7 +122,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
         conditions: uploadConditionsOf(request),
         chunks: arrivingBody(request, pace),
       })
-      at(reply, ledger, position).header('etag', tagOf(attachment))
+      setLedgerPosition(reply, ledger, position).header('etag', tagOf(attachment))
       return sendText(reply, `{"status":true,"attachment":${attachmentText(attachment)}}`)
     },
   )
@@ -146,22 +134,23 @@ function digestsIn(headers: Readonly<Record<string, string | string[] | undefine
 }
 
 function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
-  const schema = {
-    tags,
+  const read = operation('attachments', 'readAttachment', {
+    summary: 'Read an attachment, or the parts that `Range` selects',
     params: AttachmentParams,
-    querystring: TokenQuery,
-    response: {
-      200: AnyBytes('The bytes, with the `Content-Type` of the upload'),
-      206: AnyBytes('The parts that `Range` selects'),
-      ...failures,
-    },
-  }
+    reply: AnyBytes('The bytes, with the `Content-Type` of the upload'),
+    others: { 206: AnyBytes('The parts that `Range` selects'), ...failures },
+    config: { scope: 'db:{db}:read', lasting: true, documentedHeaders: ConditionHeaders },
+  })
   // Registered before GET, because Fastify's own HEAD route would read the whole file.
   app.head(
     PATH,
     {
-      schema: { ...schema, summary: 'Read the headers of an attachment, as GET would return them' },
-      config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
+      schema: {
+        ...read.schema,
+        operationId: 'readAttachmentHeaders',
+        summary: 'Read the headers of an attachment, as GET would return them',
+      },
+      config: { ...read.config, lasting: false },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
@@ -169,54 +158,35 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
       const requested = { ...contentRequestOf(request), range: undefined }
       const attachment = await ledger.attachments.read(db, id, name)
       const { status, headers: own } = contentReplyTo(requested, attachment)
-      return at(reply.code(status).headers(own), ledger, attachment.position).send()
+      return setLedgerPosition(reply.code(status).headers(own), ledger, attachment.position).send()
     },
   )
-  app.get(
-    PATH,
-    {
-      schema: {
-        ...schema,
-        operationId: 'readAttachment',
-        summary: 'Read an attachment, or the parts that `Range` selects',
-      },
-      config: { scope: 'db:{db}:read', lasting: true, documentedHeaders: ConditionHeaders },
-    },
-    async (request, reply) => {
-      const { db, id, name } = request.params
-      rejectExecution(request.headers)
-      const requested = contentRequestOf(request)
-      const opened = await ledger.attachments.open(db, id, name)
-      at(reply, ledger, opened.attachment.position)
-      return sendAttachment(request, reply, { ...opened, requested })
-    },
-  )
+  app.get(PATH, read, async (request, reply) => {
+    const { db, id, name } = request.params
+    rejectExecution(request.headers)
+    const requested = contentRequestOf(request)
+    const opened = await ledger.attachments.open(db, id, name)
+    setLedgerPosition(reply, ledger, opened.attachment.position)
+    return sendAttachment(request, reply, { ...opened, requested })
+  })
 }
 
 function listRoute(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/:db/:id/attachments',
-    {
-      schema: {
-        tags,
-        operationId: 'listAttachments',
-        summary: 'List the attachments of an item, by name',
-        params: ItemParams,
-        querystring: AttachmentListQuery,
-        response: { 200: AttachmentListReply, ...failures },
-      },
+    operation('attachments', 'listAttachments', {
+      summary: 'List the attachments of an item, by name',
+      params: ItemParams,
+      query: AttachmentListQuery,
+      reply: AttachmentListReply,
       config: { scope: 'db:{db}:read', lasting: true },
-    },
+    }),
     async ({ params: { db, id }, query }, reply) => {
       const range = { ...rangeOf(query), after: query.after ?? '' }
       const pages = await ledger.attachments.list(db, id, range)
       return sendText(reply, attachmentListReply(pages, range))
     },
   )
-}
-
-function at(reply: FastifyReply, ledger: LedgerService, position: number): FastifyReply {
-  return reply.header('ledger-position', `${ledger.serverId}/${positionText(position)}`)
 }
 
 const MEMBER = /^([a-z*][a-z0-9_.*-]*)=(.*)$/

@@ -6,18 +6,11 @@ import { LedgerError } from '../errors.ts'
 import type { ChangeFeed, ChangesStart, Subscriber, Subscription } from '../feed/feed.ts'
 import { databaseFilter } from '../feed/page-cache.ts'
 import type { LedgerService } from '../node/service.ts'
-import { serverIdFrom } from './replies.ts'
-import { failures, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
+import { parseServerId } from './replies.ts'
+import { ChainParams, operation, TokenQuery } from './schemas.ts'
 
 /** Maximum databases per subscription. */
 const DATABASES_MAX = 100
-
-const ChangesParams = Type.Object({
-  serverid: Type.String({
-    documentedPattern: SERVERID_PATTERN,
-    description: 'Server id of the chain; the id of this node is at /api/serverid',
-  }),
-})
 
 const ChangesQuery = Type.Object({
   ...TokenQuery.properties,
@@ -55,28 +48,21 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
   app.addHook('preClose', async () => ledger.feed.close())
   app.get(
     '/api/ledgers/:serverid/changes',
-    {
-      schema: {
-        tags: ['ledger'],
-        operationId: 'followChanges',
-        summary: 'Subscribe to the entries of a chain as they are recorded (server-sent events)',
-        params: ChangesParams,
-        querystring: ChangesQuery,
-        headers: ChangesHeaders,
-        response: {
-          200: {
-            description: 'Continues until either side closes the connection',
-            content: { 'text/event-stream': { schema: ChangesStream } },
-          },
-          ...failures,
-        },
+    operation('ledger', 'followChanges', {
+      summary: 'Subscribe to the entries of a chain as they are recorded (server-sent events)',
+      headers: ChangesHeaders,
+      params: ChainParams,
+      query: ChangesQuery,
+      reply: {
+        description: 'Continues until either side closes the connection',
+        content: { 'text/event-stream': { schema: ChangesStream } },
       },
       // Requires the scope for all databases, even if a filter selects some of them.
       config: { scope: 'ledger:read', lasting: true },
-    },
+    }),
     async (request, reply) => {
       const { method, params, query, headers } = request
-      const feed = requireFeed(ledger, serverIdFrom(params.serverid))
+      const feed = requireFeed(ledger, parseServerId(params.serverid))
       const filter = databaseFilter(query.db ?? [])
       // The header has priority, because a browser reconnects with its original query.
       const last = headers['last-event-id'] || query.lastEventId

@@ -1,12 +1,20 @@
 import { Type } from '../../base/shape.ts'
 import { turn } from '../../base/turn.ts'
-import { parsePosition, positionText } from '../../chain/index.ts'
+import { parsePosition } from '../../chain/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { LedgerService } from '../node/service.ts'
 import type { ItemHistory } from '../read/item-history.ts'
 import { conditionsOf } from './conditions.ts'
-import { historyReply, sendText } from './replies.ts'
-import { Count, failures, IdempotencyHeaders, ItemParams, okReply, TokenQuery } from './schemas.ts'
+import { historyReply, sendText, setLedgerPosition } from './replies.ts'
+import {
+  Count,
+  IdempotencyHeaders,
+  ItemParams,
+  okReply,
+  operation,
+  POSITION_PATTERN,
+  TokenQuery,
+} from './schemas.ts'
 
 const position = Type.String({
   pattern: '^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$',
@@ -18,7 +26,7 @@ const HistoryQuery = Type.Object({
   limit: Type.Optional(Count('Maximum number of elements')),
   cursor: Type.Optional(
     Type.String({
-      documentedPattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+      documentedPattern: POSITION_PATTERN,
       description: 'The `cursor` of the previous page',
     }),
   ),
@@ -56,17 +64,13 @@ const HistoryReply = okReply({
 export function historyRoutes(app: HttpApp, history: ItemHistory): void {
   app.get(
     '/api/:db/:id/history',
-    {
-      schema: {
-        tags: ['items'],
-        operationId: 'listRevisions',
-        summary: 'List the history of one item, even if it is deleted',
-        params: ItemParams,
-        querystring: HistoryQuery,
-        response: { 200: HistoryReply, ...failures },
-      },
+    operation('items', 'listRevisions', {
+      summary: 'List the history of one item, even if it is deleted',
+      params: ItemParams,
+      query: HistoryQuery,
+      reply: HistoryReply,
       config: { scope: 'db:{db}:read', lasting: true },
-    },
+    }),
     async ({ params: { db, id }, query: { limit = 0, cursor, order } }, reply) => {
       const range = { limit, newestFirst: order === 'newest', after: positionFrom(cursor) }
       if (!Number.isSafeInteger(limit)) {
@@ -87,7 +91,7 @@ function positionFrom(cursor: string | undefined): number | null {
 }
 
 const erasedPosition = Type.String({
-  pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+  pattern: POSITION_PATTERN,
   description: '`<height>.<index>`',
 })
 
@@ -113,22 +117,17 @@ const ErasedReply = okReply({
 export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
   app.post(
     '/api/:db/:id/erase',
-    {
+    operation('items', 'eraseRevisions', {
+      summary: 'Erase former revisions of an item and its attachments',
+      description:
+        'The commitments stay, so all other entries and the existence of the erased entries can still be ' +
+        'proven. The entry that deleted an attachment is erased together with the attachment. If an ' +
+        'attachment replaced another attachment, the replaced attachment must be erased first or in the same request.',
+      params: ItemParams,
+      body: EraseBody,
+      reply: ErasedReply,
       config: { scope: 'db:{db}:admin', documentedHeaders: IdempotencyHeaders },
-      schema: {
-        tags: ['items'],
-        operationId: 'eraseRevisions',
-        summary: 'Erase former revisions of an item and its attachments',
-        description:
-          'The commitments stay, so all other entries and the existence of the erased entries can still be ' +
-          'proven. The entry that deleted an attachment is erased together with the attachment. If an ' +
-          'attachment replaced another attachment, the replaced attachment must be erased first or in the same request.',
-        params: ItemParams,
-        querystring: TokenQuery,
-        body: EraseBody,
-        response: { 200: ErasedReply, ...failures },
-      },
-    },
+    }),
     async (request, reply) => {
       const { db, id } = request.params
       const { position: at, positions } = await ledger.write.eraseRevisions(
@@ -137,7 +136,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
         request.body?.positions ?? null,
         conditionsOf(request),
       )
-      reply.header('ledger-position', `${ledger.serverId}/${positionText(at)}`)
+      setLedgerPosition(reply, ledger, at)
       return { status: true as const, positions: [...positions] }
     },
   )

@@ -15,7 +15,7 @@ import {
   rangeOf,
   sendText,
 } from './replies.ts'
-import { DatabaseParams, failures, ItemListQuery, ItemListReply, isFlagSet } from './schemas.ts'
+import { DatabaseParams, ItemListQuery, ItemListReply, isFlagSet, operation } from './schemas.ts'
 
 /** The parameters of a list, except its filter. */
 interface ListOptions extends ItemListRange {
@@ -28,17 +28,13 @@ interface ListOptions extends ItemListRange {
 export function itemListRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/:db',
-    {
-      schema: {
-        tags: ['items'],
-        operationId: 'listItems',
-        summary: 'List the ids of a database, in creation order',
-        params: DatabaseParams,
-        querystring: ItemListQuery,
-        response: { 200: ItemListReply, ...failures },
-      },
+    operation('items', 'listItems', {
+      summary: 'List the ids of a database, in creation order',
+      params: DatabaseParams,
+      query: ItemListQuery,
+      reply: ItemListReply,
       config: { scope: 'db:{db}:read', lasting: true },
-    },
+    }),
     async ({ params: { db }, query, method }, reply) => {
       const docs = isFlagSet(query.docs) && method !== 'HEAD'
       const options = {

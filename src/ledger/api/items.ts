@@ -9,7 +9,7 @@ import { requireItem } from '../write/item.ts'
 import type { RequestConditions } from '../write/request-conditions.ts'
 import type { Written } from '../write/unit-of-work.ts'
 import { conditionsOf, itemConditionsOf, preconditionOf, readStatus } from './conditions.ts'
-import { disconnection, sendText, setPositionHeaders, takeBody } from './replies.ts'
+import { disconnection, sendText, setItemHeaders, takeBody } from './replies.ts'
 import {
   ConditionalHeaders,
   ConditionHeaders,
@@ -18,14 +18,13 @@ import {
   DatabasesQuery,
   DatabasesReply,
   DoneReply,
-  failures,
   IdempotencyHeaders,
   ItemBody,
   ItemParams,
   ItemQuery,
   ItemReply,
   isFlagSet,
-  TokenQuery,
+  operation,
   WrittenReply,
 } from './schemas.ts'
 
@@ -52,17 +51,13 @@ export function itemsRoutes(app: HttpApp, ledger: LedgerService): void {
 function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/dbs',
-    {
-      schema: {
-        tags: ['databases'],
-        operationId: 'listDatabases',
-        summary:
-          'List the databases; if the node requires tokens, only those that the token can read',
-        querystring: DatabasesQuery,
-        response: { 200: DatabasesReply, ...failures },
-      },
+    operation('databases', 'listDatabases', {
+      summary:
+        'List the databases; if the node requires tokens, only those that the token can read',
+      query: DatabasesQuery,
+      reply: DatabasesReply,
       config: { scope: 'token' },
-    },
+    }),
     async ({ caller, query }, reply) => {
       const isReadable = (db: string) => may(caller, { db, level: 'read' })
       if (!isFlagSet(query.count)) {
@@ -79,65 +74,66 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
 
   app.post(
     '/api/:db',
-    {
-      schema: {
-        tags: ['databases', 'items'],
-        operationId: 'create',
-        summary: 'Create a database (no body), an item (an object), or items (an array)',
-        description:
-          'A request without body bytes creates a database; `{}` is an item. Creating a database ' +
-          'requires the scope `db:{db}:admin`.',
-        params: DatabaseParams,
-        querystring: TokenQuery,
-        body: CreateBody,
-        response: { 200: WrittenReply, ...failures },
-      },
+    operation('databases items', 'create', {
+      summary: 'Create a database (no body), an item (an object), or items (an array)',
+      description:
+        'A request without body bytes creates a database; `{}` is an item. Creating a database ' +
+        'requires the scope `db:{db}:admin`.',
+      params: DatabaseParams,
+      body: CreateBody,
+      reply: WrittenReply,
       config: { scope: 'db:{db}:write', documentedHeaders: IdempotencyHeaders },
-    },
+    }),
     async (request, reply) => {
       const { params, caller } = request
       if (isAbsent(request.body)) requireScope(caller, { db: params.db, level: 'admin' })
       const conditions = conditionsOf(request)
       const { written, text } = await create(ledger, params.db, takeBody(request), conditions)
-      return setPositionHeaders(reply, ledger, written).send(text)
+      return setItemHeaders(reply, ledger, written).send(text)
     },
   )
 
   app.delete(
     '/api/:db',
-    {
-      schema: {
-        tags: ['databases'],
-        operationId: 'deleteDatabase',
-        summary: 'Delete a database with all its items; the ledger keeps every entry',
-        params: DatabaseParams,
-        querystring: TokenQuery,
-        response: { 200: DoneReply, ...failures },
-      },
+    operation('databases', 'deleteDatabase', {
+      summary: 'Delete a database with all its items; the ledger keeps every entry',
+      params: DatabaseParams,
+      reply: DoneReply,
       config: { scope: 'db:{db}:admin', documentedHeaders: IdempotencyHeaders },
-    },
+    }),
     async (request, reply) => {
       const conditions = conditionsOf(request)
       const written = await ledger.write.deleteDatabase(request.params.db, conditions)
-      return setPositionHeaders(reply, ledger, written).send('{"status":true}')
+      return setItemHeaders(reply, ledger, written).send('{"status":true}')
     },
   )
 }
 
+const ITEM_CHANGES = [
+  {
+    method: 'POST',
+    change: 'updateItem',
+    operationId: 'replaceItem',
+    summary: 'Replace one item',
+  },
+  {
+    method: 'PATCH',
+    change: 'patchItem',
+    operationId: 'patchItem',
+    summary: 'Change members of one item (RFC 7396)',
+  },
+] as const
+
 function itemRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
-    '/api/:db/:id',
-    {
-      schema: {
-        tags: ['items'],
-        operationId: 'readItem',
-        summary: 'Read one item, in its current state or as of a block',
-        params: ItemParams,
-        querystring: ItemQuery,
-        response: { 200: ItemReply, ...failures },
-      },
+    ITEM_PATH,
+    operation('items', 'readItem', {
+      summary: 'Read one item, in its current state or as of a block',
+      params: ItemParams,
+      query: ItemQuery,
+      reply: ItemReply,
       config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
-    },
+    }),
     async (request, reply) => {
       const { params, query } = request
       const { db, id } = params
@@ -158,88 +154,47 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
           'PRECONDITION_FAILED',
           `item ${id} of ${db} fails the precondition: its revision is ${at}`,
         )
-      const answer = setPositionHeaders(reply, ledger, { position })
+      const answer = setItemHeaders(reply, ledger, { position })
       if (status === 304) return answer.code(304).removeHeader('content-type').send()
       return answer.send(`{"status":true,"item":${text}}`)
     },
   )
 
-  const change = {
-    params: ItemParams,
-    querystring: TokenQuery,
-    body: ItemBody,
-    response: { 200: WrittenReply, ...failures },
+  for (const { method, change, operationId, summary } of ITEM_CHANGES) {
+    app.route({
+      method,
+      url: ITEM_PATH,
+      ...operation('items', operationId, {
+        summary,
+        params: ItemParams,
+        body: ItemBody,
+        reply: WrittenReply,
+        config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
+      }),
+      handler: async (request, reply) => {
+        const { db, id } = request.params
+        const conditions = itemConditionsOf(request)
+        const item = requireItem(takeBody(request))
+        const written = await ledger.write[change](db, id, item, conditions)
+        const text = `{"status":true,"id":${canonicalString(id)}}`
+        return setItemHeaders(reply, ledger, written).send(text)
+      },
+    })
   }
-  app.post(
-    '/api/:db/:id',
-    {
-      schema: {
-        tags: ['items'],
-        operationId: 'replaceItem',
-        summary: 'Replace one item',
-        ...change,
-      },
-      config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
-    },
-    async (request, reply) => {
-      const { db, id } = request.params
-      const conditions = itemConditionsOf(request)
-      const written = await ledger.write.updateItem(
-        db,
-        id,
-        requireItem(takeBody(request)),
-        conditions,
-      )
-      return setPositionHeaders(reply, ledger, written).send(
-        `{"status":true,"id":${canonicalString(id)}}`,
-      )
-    },
-  )
-
-  app.patch(
-    '/api/:db/:id',
-    {
-      schema: {
-        tags: ['items'],
-        operationId: 'patchItem',
-        summary: 'Change members of one item (RFC 7396)',
-        ...change,
-      },
-      config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
-    },
-    async (request, reply) => {
-      const { db, id } = request.params
-      const conditions = itemConditionsOf(request)
-      const written = await ledger.write.patchItem(
-        db,
-        id,
-        requireItem(takeBody(request)),
-        conditions,
-      )
-      return setPositionHeaders(reply, ledger, written).send(
-        `{"status":true,"id":${canonicalString(id)}}`,
-      )
-    },
-  )
 
   app.delete(
-    '/api/:db/:id',
-    {
-      schema: {
-        tags: ['items'],
-        operationId: 'deleteItem',
-        summary: 'Delete one item; the ledger keeps its entries',
-        params: ItemParams,
-        querystring: TokenQuery,
-        response: { 200: DoneReply, ...failures },
-      },
+    ITEM_PATH,
+    operation('items', 'deleteItem', {
+      summary: 'Delete one item; the ledger keeps its entries',
+      params: ItemParams,
+      reply: DoneReply,
       config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
-    },
+    }),
     async (request, reply) => {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
       const written = await ledger.write.deleteItem(db, id, conditions)
-      return setPositionHeaders(reply, ledger, written).send('{"status":true}')
+      return setItemHeaders(reply, ledger, written).send('{"status":true}')
     },
   )
 }

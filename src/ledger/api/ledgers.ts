@@ -6,56 +6,46 @@ import { blockPages } from '../read/pages.ts'
 import { conditionsOf } from './conditions.ts'
 import {
   blockListReply,
+  parseServerId,
   rangeOf,
   sendText,
-  serverIdFrom,
-  setPositionHeaders,
+  setItemHeaders,
   takeBody,
 } from './replies.ts'
 import {
   ChangesBody,
   ChangesReply,
-  failures,
   IdempotencyHeaders,
   isFlagSet,
   LedgersQuery,
   LedgersReply,
+  operation,
   ServerIdReply,
-  TokenQuery,
 } from './schemas.ts'
 
 export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/serverid',
-    {
-      schema: {
-        tags: ['ledger'],
-        operationId: 'readServerId',
-        summary: 'The server id of this node',
-        querystring: TokenQuery,
-        response: { 200: ServerIdReply, ...failures },
-      },
+    operation('ledger', 'readServerId', {
+      summary: 'The server id of this node',
+      reply: ServerIdReply,
       config: { scope: 'token' },
-    },
+    }),
     async () => ({ status: true as const, serverid: ledger.serverId }),
   )
 
   app.get(
     '/api/ledgers',
-    {
-      schema: {
-        tags: ['ledger'],
-        operationId: 'listBlocks',
-        summary: 'List the blocks of a chain; `offset` is a height',
-        querystring: LedgersQuery,
-        response: { 200: LedgersReply, ...failures },
-      },
+    operation('ledger', 'listBlocks', {
+      summary: 'List the blocks of a chain; `offset` is a height',
+      query: LedgersQuery,
+      reply: LedgersReply,
       config: { scope: 'ledger:read', signed: true, lasting: true },
-    },
+    }),
     async ({ query }, reply) => {
       const range = rangeOf(query)
       await turn(true)
-      const { reader } = requireChain(ledger, serverIdFrom(query.serverid))
+      const { reader } = requireChain(ledger, parseServerId(query.serverid))
       return sendText(
         reply,
         blockListReply(blockPages(reader, range), range, isFlagSet(query.proof)),
@@ -65,21 +55,15 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
 
   app.post(
     '/api/ledgers',
-    {
-      schema: {
-        tags: ['ledger'],
-        operationId: 'recordChanges',
-        summary:
-          'Record several changes, even of different databases, in one block, or none of them',
-        description:
-          'Each entry requires the scope `db:{db}:write` for its database, or `db:{db}:admin` to create ' +
-          'or delete the database.',
-        querystring: TokenQuery,
-        body: ChangesBody,
-        response: { 200: ChangesReply, ...failures },
-      },
+    operation('ledger', 'recordChanges', {
+      summary: 'Record several changes, even of different databases, in one block, or none of them',
+      description:
+        'Each entry requires the scope `db:{db}:write` for its database, or `db:{db}:admin` to create ' +
+        'or delete the database.',
+      body: ChangesBody,
+      reply: ChangesReply,
       config: { scope: 'token', documentedHeaders: IdempotencyHeaders },
-    },
+    }),
     async (request, reply) => {
       for (const { method, db } of request.body.entries) {
         requireScope(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
@@ -87,7 +71,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       const conditions = conditionsOf(request)
       const recorded = await ledger.write.recordChanges(takeBody(request).entries, conditions)
       const { height, blockId, position, ids } = recorded
-      setPositionHeaders(reply, ledger, { position })
+      setItemHeaders(reply, ledger, { position })
       return {
         status: true as const,
         block: { serverid: ledger.serverId, height, id: blockId },

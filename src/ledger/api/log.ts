@@ -7,17 +7,18 @@ import { acceptsGzip, type HttpApp, readBody } from '../../http/index.ts'
 import type { EntryPath } from '../log/service.ts'
 import { type LogWitness, WITNESS_REQUEST_BYTES_MAX } from '../log/witness.ts'
 import { type LedgerService, requireChain } from '../node/service.ts'
-import { Count, failures, ItemParams, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
-
-const serverid = Type.String({
-  documentedPattern: SERVERID_PATTERN,
-  description: 'Server id of the log; the id of this node is at /api/serverid',
-})
-
-const LogParams = Type.Object({ serverid })
+import {
+  ChainParams,
+  Count,
+  failures,
+  ItemParams,
+  okReply,
+  operation,
+  TokenQuery,
+} from './schemas.ts'
 
 const TileParams = Type.Object({
-  serverid,
+  ...ChainParams.properties,
   '*': Type.String({
     description:
       '`<level>/<index>[.p/<width>]` or `entries/<index>[.p/<width>]`, see C2SP tlog-tiles',
@@ -77,25 +78,19 @@ const CACHE_BRIEFLY = 'max-age=1'
 const CACHE_FOREVER = 'max-age=31536000, immutable'
 /** Access rule of routes that peers read: a peer that signs its request needs no token. */
 const READ_BY_PEERS = { scope: 'ledger:read', signed: true } as const
-const tags = ['log']
 const compressed = promisify(gzip)
 
 /** Mounts the routes of the log, with which clients can verify the ledger. */
 export function logRoutes(app: HttpApp, ledger: LedgerService): void {
   const logOf = ({ serverid }: { serverid: string }) => requireChain(ledger, Number(serverid)).log
-  const log = { params: LogParams, querystring: TokenQuery }
   app.get(
     '/api/ledgers/:serverid/checkpoint',
-    {
+    operation('log', 'readCheckpoint', {
+      summary: 'The signed size and root hash of the log (C2SP tlog-checkpoint)',
+      params: ChainParams,
+      reply: TextReply,
       config: READ_BY_PEERS,
-      schema: {
-        tags,
-        operationId: 'readCheckpoint',
-        summary: 'The signed size and root hash of the log (C2SP tlog-checkpoint)',
-        ...log,
-        response: { 200: TextReply, ...failures },
-      },
-    },
+    }),
     async ({ params }, reply) => {
       const note = await logOf(params).checkpoint()
       return reply
@@ -108,16 +103,12 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
 
   app.get(
     '/api/ledgers/:serverid/vkey',
-    {
+    operation('log', 'readVerifierKey', {
+      summary: 'The key that verifies checkpoints (C2SP signed-note); pin it once',
+      params: ChainParams,
+      reply: TextReply,
       config: { scope: 'ledger:read' },
-      schema: {
-        tags,
-        operationId: 'readVerifierKey',
-        summary: 'The key that verifies checkpoints (C2SP signed-note); pin it once',
-        ...log,
-        response: { 200: TextReply, ...failures },
-      },
-    },
+    }),
     async ({ params }, reply) => {
       return reply.type(TEXT_TYPE).send(`${logOf(params).verifierKey}\n`)
     },
@@ -125,17 +116,12 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
 
   app.get(
     '/api/ledgers/:serverid/tile/*',
-    {
+    operation('log', 'readTile', {
+      summary: 'Hashes of the log, or its entries, 256 per tile (C2SP tlog-tiles)',
+      params: TileParams,
+      reply: BytesReply,
       config: READ_BY_PEERS,
-      schema: {
-        tags,
-        operationId: 'readTile',
-        summary: 'Hashes of the log, or its entries, 256 per tile (C2SP tlog-tiles)',
-        params: TileParams,
-        querystring: TokenQuery,
-        response: { 200: BytesReply, ...failures },
-      },
-    },
+    }),
     async (request, reply) => {
       const { params } = request
       const tile = await logOf(params).tile(params['*'])
@@ -151,18 +137,13 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
 
   app.get(
     '/api/ledgers/:serverid/consistency',
-    {
+    operation('log', 'proveConsistency', {
+      summary: 'Prove that the log at one size is a prefix of the log at a larger size (RFC 6962)',
+      params: ChainParams,
+      query: ConsistencyQuery,
+      reply: ConsistencyReply,
       config: READ_BY_PEERS,
-      schema: {
-        tags,
-        operationId: 'proveConsistency',
-        summary:
-          'Prove that the log at one size is a prefix of the log at a larger size (RFC 6962)',
-        params: LogParams,
-        querystring: ConsistencyQuery,
-        response: { 200: ConsistencyReply, ...failures },
-      },
-    },
+    }),
     async ({ params, query }) => {
       const { from, to, proof } = await logOf(params).consistency(query.from, query.to ?? null)
       return { status: true as const, from, to, proof: proof.map(toBase64) }
@@ -171,17 +152,13 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
 
   app.get(
     '/api/:db/:id/proof',
-    {
+    operation('log', 'proveEntry', {
+      summary: 'A proof of an entry of an item, verifiable with the key alone (C2SP tlog-proof)',
+      params: ItemParams,
+      query: ProofQuery,
+      reply: TextReply,
       config: { scope: 'db:{db}:read' },
-      schema: {
-        tags,
-        operationId: 'proveEntry',
-        summary: 'A proof of an entry of an item, verifiable with the key alone (C2SP tlog-proof)',
-        params: ItemParams,
-        querystring: ProofQuery,
-        response: { 200: TextReply, ...failures },
-      },
-    },
+    }),
     async ({ params: { db, id }, query: { position } }, reply) => {
       const file = await ledger.log.proof(db, id, position === undefined ? null : pathOf(position))
       return reply
@@ -199,15 +176,12 @@ const WITNESS_PATH = '/api/ledgers/witness'
 export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
   app.get(
     `${WITNESS_PATH}/vkey`,
-    {
+    operation('log', 'readWitnessKey', {
+      summary: 'The key of this node as a witness (C2SP tlog-cosignature)',
+      query: null,
+      reply: TextReply,
       config: { scope: 'public' },
-      schema: {
-        tags,
-        operationId: 'readWitnessKey',
-        summary: 'The key of this node as a witness (C2SP tlog-cosignature)',
-        response: { 200: TextReply, ...failures },
-      },
-    },
+    }),
     async (_, reply) => reply.type(TEXT_TYPE).send(`${await witness.verifierKey()}\n`),
   )
 
@@ -219,14 +193,14 @@ export function witnessRoutes(app: HttpApp, witness: LogWitness): void {
       `${WITNESS_PATH}/add-checkpoint`,
       {
         bodyLimit: WITNESS_REQUEST_BYTES_MAX,
-        config: { scope: 'public' },
-        schema: {
-          tags,
-          operationId: 'addCheckpoint',
+        ...operation('log', 'addCheckpoint', {
           summary:
             'Cosign a checkpoint that continues the last cosigned checkpoint (C2SP tlog-witness)',
-          response: { 200: TextReply, 409: SizeReply, ...failures },
-        },
+          query: null,
+          reply: TextReply,
+          others: { 409: SizeReply, ...failures },
+          config: { scope: 'public' },
+        }),
       },
       async (request, reply) => {
         const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)

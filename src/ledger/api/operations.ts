@@ -4,7 +4,7 @@ import type { Activity } from '../node/activity.ts'
 import type { ScheduledVerification, VerificationState } from '../node/scheduled-verification.ts'
 import { findOutage, type LedgerService } from '../node/service.ts'
 import { sendText } from './replies.ts'
-import { DoneReply, Failure, failures, okReply, TokenQuery } from './schemas.ts'
+import { DoneReply, Failure, okReply, operation, TokenQuery } from './schemas.ts'
 
 const db = Type.String({ documentedPattern: '^[^/]+$', description: 'Name of the database' })
 const path = Type.String({
@@ -97,16 +97,11 @@ const PATH = '/api/config/indexes'
 export function indexRoutes(app: HttpApp, { read, write }: LedgerService): void {
   app.get(
     PATH,
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'listIndexes',
-        summary: 'List the indexes of the databases of this node',
-        querystring: TokenQuery,
-        response: { 200: IndexesReply, ...failures },
-      },
+    operation('operations', 'listIndexes', {
+      summary: 'List the indexes of the databases of this node',
+      reply: IndexesReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async () => {
       const indexes = await read.indexes()
       return {
@@ -121,17 +116,12 @@ export function indexRoutes(app: HttpApp, { read, write }: LedgerService): void 
 
   app.post(
     PATH,
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'addIndex',
-        summary: 'Declare an index, which is then built in the background',
-        querystring: TokenQuery,
-        body: IndexBody,
-        response: { 200: DoneReply, ...failures },
-      },
+    operation('operations', 'addIndex', {
+      summary: 'Declare an index, which is then built in the background',
+      body: IndexBody,
+      reply: DoneReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async ({ body }) => {
       await write.changeIndex('add', body)
       return { status: true as const }
@@ -140,17 +130,13 @@ export function indexRoutes(app: HttpApp, { read, write }: LedgerService): void 
 
   app.delete(
     PATH,
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'removeIndex',
-        summary: 'Remove the index that the body or the query specifies',
-        querystring: RemoveIndexQuery,
-        body: RemoveIndexBody,
-        response: { 200: DoneReply, ...failures },
-      },
+    operation('operations', 'removeIndex', {
+      summary: 'Remove the index that the body or the query specifies',
+      query: RemoveIndexQuery,
+      body: RemoveIndexBody,
+      reply: DoneReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async ({ body, query: { db, path } }) => {
       const named = db === undefined || path === undefined ? null : { db, path }
       const name = body ?? named
@@ -182,18 +168,13 @@ const ActivityReply = okReply({
 export function activityRoutes(app: HttpApp, ledger: LedgerService, activity: Activity): void {
   app.get(
     '/api/config/activity',
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'readActivity',
-        summary: 'Read the changes that this process stored in the last 24 hours, by minute',
-        description:
-          'Minutes without a change are omitted. The list begins with the start of the process.',
-        querystring: TokenQuery,
-        response: { 200: ActivityReply, ...failures },
-      },
+    operation('operations', 'readActivity', {
+      summary: 'Read the changes that this process stored in the last 24 hours, by minute',
+      description:
+        'Minutes without a change are omitted. The list begins with the start of the process.',
+      reply: ActivityReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async () => {
       const { fileBytes, walBytes } = await ledger.store.diskUsage()
       return {
@@ -229,28 +210,24 @@ function publicPart(state: VerificationState) {
 export function healthRoutes(app: HttpApp, ledger: LedgerService, isGuarded: boolean): void {
   app.get(
     '/healthz',
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'checkHealth',
-        summary: 'Check that the process responds',
-        response: { 200: DoneReply },
-      },
+    operation('operations', 'checkHealth', {
+      summary: 'Check that the process responds',
+      query: null,
+      reply: DoneReply,
+      others: {},
       config: { scope: 'public' },
-    },
+    }),
     async () => ({ status: true as const }),
   )
   app.get(
     '/readyz',
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'checkReadiness',
-        summary: 'Check that changes can be written and that reads succeed',
-        response: { 200: ReadyReply, 503: Failure },
-      },
+    operation('operations', 'checkReadiness', {
+      summary: 'Check that changes can be written and that reads succeed',
+      query: null,
+      reply: ReadyReply,
+      others: { 503: Failure },
       config: { scope: 'public' },
-    },
+    }),
     async (_request, reply) => {
       const cause = findOutage(ledger)
       if (cause !== null) throw new HttpRefusal(503, cause.code, cause.message, { cause })

@@ -14,8 +14,17 @@ import type { Mirrors, PeerStatus } from '../peers/mirrors.ts'
 import { PUSH_BYTES_MAX } from '../peers/push.ts'
 import { matchesDigest, type SignedRequests } from '../peers/signed-request.ts'
 import { AnyBytes, contentRequestOf, rejectExecution, sendAttachment } from './content-reply.ts'
-import { sendText, serverIdFrom } from './replies.ts'
-import { Count, DoneReply, failures, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
+import { parseServerId, sendText } from './replies.ts'
+import {
+  ChainParams,
+  Count,
+  DoneReply,
+  failures,
+  okReply,
+  operation,
+  POSITION_PATTERN,
+  TokenQuery,
+} from './schemas.ts'
 
 const vkey = Type.String({
   maxLength: 200,
@@ -44,12 +53,6 @@ const PeerBody = Type.Object(
     ],
   },
 )
-const PeerParams = Type.Object({
-  serverid: Type.String({
-    documentedPattern: SERVERID_PATTERN,
-    description: 'Server id of the chain',
-  }),
-})
 
 const Texts = Type.Array(Type.String())
 
@@ -113,13 +116,13 @@ const PushReply = okReply({
 
 const sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Hash of the blob' })
 
-const ContentParams = Type.Object({ ...PeerParams.properties, sha256 })
+const ContentParams = Type.Object({ ...ChainParams.properties, sha256 })
 
 const AbsentQuery = Type.Object({
   ...TokenQuery.properties,
   after: Type.Optional(
     Type.String({
-      pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+      pattern: POSITION_PATTERN,
       description:
         'Position `<height>.<index>`; lists only blobs to which entries after this position refer',
     }),
@@ -168,16 +171,11 @@ export function peerRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedReq
 function configRoutes(app: HttpApp, mirrors: Mirrors): void {
   app.get(
     PEERS_PATH,
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'listPeers',
-        summary: 'List the peers whose chains this node mirrors, with their status',
-        querystring: TokenQuery,
-        response: { 200: PeersReply, ...failures },
-      },
+    operation('operations', 'listPeers', {
+      summary: 'List the peers whose chains this node mirrors, with their status',
+      reply: PeersReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async () => ({
       status: true as const,
       peers: mirrors.peers().map(peerReply),
@@ -187,17 +185,12 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
 
   app.post(
     PEERS_PATH,
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'addPeer',
-        summary: 'Mirror the chain of a node; has no effect if this node already mirrors the chain',
-        querystring: TokenQuery,
-        body: PeerBody,
-        response: { 200: DoneReply, ...failures },
-      },
+    operation('operations', 'addPeer', {
+      summary: 'Mirror the chain of a node; has no effect if this node already mirrors the chain',
+      body: PeerBody,
+      reply: DoneReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async ({ body }) => {
       mirrors.add({ ...body, url: body.url ?? null })
       return { status: true as const }
@@ -206,19 +199,14 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
 
   app.delete(
     `${PEERS_PATH}/:serverid`,
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'removePeer',
-        summary: 'Stop mirroring a chain; the blocks stored so far are kept and served',
-        params: PeerParams,
-        querystring: TokenQuery,
-        response: { 200: DoneReply, ...failures },
-      },
+    operation('operations', 'removePeer', {
+      summary: 'Stop mirroring a chain; the blocks stored so far are kept and served',
+      params: ChainParams,
+      reply: DoneReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async ({ params }) => {
-      mirrors.remove(serverIdFrom(params.serverid))
+      mirrors.remove(parseServerId(params.serverid))
       return { status: true as const }
     },
   )
@@ -250,20 +238,15 @@ const READ_BY_PEERS = { scope: 'node:sync', signed: true } as const
 function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
   app.get(
     '/api/ledgers/:serverid/attachments',
-    {
-      schema: {
-        tags: ['attachments'],
-        operationId: 'listMissingBlobs',
-        summary:
-          'List the blobs to which entries of a chain refer and that this node does not have',
-        params: PeerParams,
-        querystring: AbsentQuery,
-        response: { 200: AbsentReply, ...failures },
-      },
+    operation('attachments', 'listMissingBlobs', {
+      summary: 'List the blobs to which entries of a chain refer and that this node does not have',
+      params: ChainParams,
+      query: AbsentQuery,
+      reply: AbsentReply,
       config: READ_BY_PEERS,
-    },
+    }),
     async ({ params, query: { after, limit = ABSENT_LIMIT } }) => {
-      const blobs = mirrors.blobsOf(serverIdFrom(params.serverid))
+      const blobs = mirrors.blobsOf(parseServerId(params.serverid))
       const from = after === undefined ? -1 : (parsePosition(after) ?? -1)
       const { blobs: absent, upTo, more } = await blobs.absent(from, limit)
       return {
@@ -280,25 +263,19 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       // Disabled, because Fastify's own HEAD route would read the whole file.
       exposeHeadRoute: false,
-      schema: {
-        tags: ['attachments'],
-        operationId: 'readBlob',
+      ...operation('attachments', 'readBlob', {
         summary: 'Read a blob by its SHA-256, or the parts that `Range` selects',
         params: ContentParams,
-        querystring: TokenQuery,
-        response: {
-          200: AnyBytes('The bytes'),
-          206: AnyBytes('The parts that `Range` selects'),
-          ...failures,
-        },
-      },
-      config: { ...READ_BY_PEERS, lasting: true },
+        reply: AnyBytes('The bytes'),
+        others: { 206: AnyBytes('The parts that `Range` selects'), ...failures },
+        config: { ...READ_BY_PEERS, lasting: true },
+      }),
     },
     async (request, reply) => {
       const { serverid, sha256 } = request.params
       rejectExecution(request.headers)
       const requested = contentRequestOf(request)
-      const opened = await mirrors.blobsOf(serverIdFrom(serverid)).open(sha256)
+      const opened = await mirrors.blobsOf(parseServerId(serverid)).open(sha256)
       return sendAttachment(request, reply.header('vary', VARY), { ...opened, requested })
     },
   )
@@ -341,15 +318,14 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
       {
         bodyLimit: PUSH_BYTES_MAX,
         onRequest: expectSigned,
-        schema: {
-          tags: ['ledger'],
-          operationId: 'pushBlocks',
+        ...operation('ledger', 'pushBlocks', {
           summary:
             'Push blocks of the caller’s chain to a node that mirrors the chain; signed (RFC 9421)',
-          params: PeerParams,
-          response: { 200: PushReply, ...failures },
-        },
-        config: { scope: 'public' },
+          params: ChainParams,
+          query: null,
+          reply: PushReply,
+          config: { scope: 'public' },
+        }),
       },
       async (request, reply) => {
         const { peer, body } = pushed(request)
@@ -364,17 +340,15 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
       {
         bodyLimit: PART_BYTES_MAX,
         onRequest: expectSigned,
-        schema: {
-          tags: ['attachments'],
-          operationId: 'pushBlobPart',
+        ...operation('attachments', 'pushBlobPart', {
           summary:
             'Push a part of a blob of the caller’s chain to a node that mirrors the chain; signed (RFC 9421)',
           params: ContentParams,
-          querystring: PartQuery,
+          query: PartQuery,
           body: AnyBytes('The part'),
-          response: { 200: PartReply, ...failures },
-        },
-        config: { scope: 'public' },
+          reply: PartReply,
+          config: { scope: 'public' },
+        }),
       },
       async (request, reply) => {
         const { peer, body } = pushed(request)

@@ -175,17 +175,23 @@ export function blockListReply(
   return listStream(listText('ledgers', pages, proof ? provenBlockJson : blockJson), range)
 }
 
-/** Adds the headers with the position of the last change, and the content type. */
-export function setPositionHeaders(
+/** Adds the header with the position of the last change. */
+export function setLedgerPosition(
+  reply: FastifyReply,
+  { serverId }: LedgerService,
+  position: number,
+): FastifyReply {
+  return reply.header('ledger-position', `${serverId}/${positionText(position)}`)
+}
+
+/** Adds the headers of a reply about an item whose last change is at `position`. */
+export function setItemHeaders(
   reply: FastifyReply,
   ledger: LedgerService,
   { position }: { position: number },
-) {
-  const at = positionText(position)
-  return reply
-    .header('etag', `"${at}"`)
-    .header('ledger-position', `${ledger.serverId}/${at}`)
-    .type(JSON_TYPE)
+): FastifyReply {
+  reply.header('etag', `"${positionText(position)}"`).type(JSON_TYPE)
+  return setLedgerPosition(reply, ledger, position)
 }
 
 /** Returns a signal that is aborted when the client disconnects or the reply has been sent. */
@@ -209,7 +215,7 @@ export function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: nu
 }
 
 /** Parses a server id. Errors: SERVERID_INVALID. */
-export function serverIdFrom(text: string): number {
+export function parseServerId(text: string): number {
   if (/^[1-9]\d{0,15}$/.test(text) && Number(text) <= Number.MAX_SAFE_INTEGER) return Number(text)
   throw new LedgerError(
     'SERVERID_INVALID',

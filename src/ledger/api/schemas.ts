@@ -1,10 +1,18 @@
+import type { FastifyContextConfig } from 'fastify'
 import type { Static, TProperties } from 'typebox'
 import type { JsonObject } from '../../base/json.ts'
 import { Type } from '../../base/shape.ts'
 import { FILTER_PARAMETERS } from '../../filter/index.ts'
 
-/** Pattern of a server id, which `serverIdFrom` parses. */
-export const SERVERID_PATTERN = '^[1-9][0-9]{0,15}$'
+/** A server id, which `parseServerId` parses. */
+const serverid = Type.String({
+  documentedPattern: '^[1-9][0-9]{0,15}$',
+  description: 'Server id of the chain; the id of this node is at /api/serverid',
+})
+export const ChainParams = Type.Object({ serverid })
+
+/** Pattern of a position, `<height>.<index>`, which `parsePosition` parses. */
+export const POSITION_PATTERN = '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$'
 
 const AnyItem = Type.Unsafe<JsonObject>(
   Type.Object({}, { additionalProperties: true, description: 'Any JSON object' }),
@@ -65,10 +73,7 @@ export const ItemListQuery = Type.Object({
 /** Query of `GET /api/ledgers`. */
 export const LedgersQuery = Type.Object({
   ...ListQuery.properties,
-  serverid: Type.String({
-    documentedPattern: SERVERID_PATTERN,
-    description: 'Server id of the chain; the id of this node is at /api/serverid',
-  }),
+  serverid,
   proof: flag('Return the blinds and commitments that verify the entries'),
 })
 
@@ -252,6 +257,51 @@ export const ConditionalHeaders = Type.Object({
 
 /** Error replies of every route. */
 export const failures = { '4xx': Failure, '5xx': Failure }
+
+interface OperationParts<Params, Query, Body, Headers, Reply, Others> {
+  readonly summary: string
+  readonly description?: string
+  readonly params?: Params
+  /** Query parameters: by default only the token; null for none. */
+  readonly query?: Query
+  readonly headers?: Headers
+  readonly body?: Body
+  /** The reply with status 200. */
+  readonly reply: Reply
+  /** Other replies by status; by default the error replies of every route. */
+  readonly others?: Others
+  readonly config: FastifyContextConfig
+}
+
+/** Returns the options of a route, with what all routes of this API have in common. */
+export function operation<
+  Reply,
+  Params = undefined,
+  Query = typeof TokenQuery,
+  Body = undefined,
+  Headers = undefined,
+  Others = typeof failures,
+>(
+  tag: string,
+  operationId: string,
+  parts: OperationParts<Params, Query, Body, Headers, Reply, Others>,
+) {
+  const { reply, others = failures, query = TokenQuery, config, ...schema } = parts
+  const querystring = query === null ? {} : { querystring: query }
+  return {
+    schema: {
+      ...{ tags: tag.split(' '), operationId, ...schema, ...querystring },
+      response: { 200: reply, ...others },
+    } as {
+      readonly params: Params
+      readonly querystring: Query
+      readonly headers: Headers
+      readonly body: Body
+      readonly response: { readonly 200: Reply } & Others
+    },
+    config,
+  }
+}
 
 /** Query of `GET /api/{db}/{id}`. */
 export const ItemQuery = Type.Object({

@@ -1,7 +1,7 @@
 import { Type } from '../../base/shape.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { TokenService } from '../../tokens/index.ts'
-import { DoneReply, failures, okReply, TokenQuery } from './schemas.ts'
+import { DoneReply, okReply, operation } from './schemas.ts'
 
 const PATH = '/api/config/tokens'
 
@@ -31,18 +31,13 @@ const TokenParams = Type.Object({ jti: Type.String({ description: 'Id of the tok
 export function tokenRoutes(app: HttpApp, tokens: TokenService | null): void {
   app.get(
     PATH,
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'listTokens',
-        summary: 'List the tokens that this process has issued or accepted since it started',
-        description:
-          'At most 1,000 tokens, the most recently used first. Expired tokens are omitted.',
-        querystring: TokenQuery,
-        response: { 200: TokensReply, ...failures },
-      },
+    operation('operations', 'listTokens', {
+      summary: 'List the tokens that this process has issued or accepted since it started',
+      description:
+        'At most 1,000 tokens, the most recently used first. Expired tokens are omitted.',
+      reply: TokensReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async () => ({
       status: true as const,
       required: tokens !== null,
@@ -61,17 +56,12 @@ export function tokenRoutes(app: HttpApp, tokens: TokenService | null): void {
   )
   app.delete(
     `${PATH}/:jti`,
-    {
-      schema: {
-        tags: ['operations'],
-        operationId: 'revokeToken',
-        summary: 'Revoke a token of this node, even if it is not listed',
-        params: TokenParams,
-        querystring: TokenQuery,
-        response: { 200: DoneReply, ...failures },
-      },
+    operation('operations', 'revokeToken', {
+      summary: 'Revoke a token of this node, even if it is not listed',
+      params: TokenParams,
+      reply: DoneReply,
       config: { scope: 'node:admin' },
-    },
+    }),
     async ({ params }) => {
       if (tokens === null) {
         throw new HttpRefusal(
